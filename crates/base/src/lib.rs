@@ -1,0 +1,2 @@
+//! Gleaner: base.
+#![cfg_attr(not(any(test, loom)), no_std)]

@@ -1,0 +1,2 @@
+//! Workloads and microbenchmarks.
+fn main() {}

@@ -1,0 +1,99 @@
+//! Types for the words of a heap, so that no bare `usize` address crosses a module.
+
+use core::fmt;
+
+/// A machine word that is used as an address. It may point anywhere; whoever dereferences it must know why it may.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Address(usize);
+
+impl Address {
+    /// The null address.
+    pub const NULL: Address = Address(0);
+
+    /// The address with this bit pattern.
+    #[inline(always)]
+    pub const fn new(word: usize) -> Address {
+        Address(word)
+    }
+
+    /// The address that `pointer` holds.
+    #[inline(always)]
+    pub fn of<T>(pointer: *const T) -> Address {
+        Address(pointer as usize)
+    }
+
+    /// The bit pattern.
+    #[inline(always)]
+    pub const fn word(self) -> usize {
+        self.0
+    }
+
+    /// This address as a pointer to `T`.
+    #[inline(always)]
+    pub const fn ptr<T>(self) -> *mut T {
+        self.0 as *mut T
+    }
+
+    /// True for the null address.
+    #[inline(always)]
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The address `bytes` further up.
+    #[inline(always)]
+    pub const fn add(self, bytes: usize) -> Address {
+        Address(self.0.wrapping_add(bytes))
+    }
+
+    /// The address `bytes` further down.
+    #[inline(always)]
+    pub const fn sub(self, bytes: usize) -> Address {
+        Address(self.0.wrapping_sub(bytes))
+    }
+
+    /// Bytes from `base` up to this address (wrapping, so that one comparison checks a range).
+    #[inline(always)]
+    pub const fn offset_from(self, base: Address) -> usize {
+        self.0.wrapping_sub(base.0)
+    }
+
+    /// Rounded down to a multiple of `alignment`, a power of two.
+    #[inline(always)]
+    pub const fn align_down(self, alignment: usize) -> Address {
+        Address(self.0 & !(alignment - 1))
+    }
+
+    /// Rounded up to a multiple of `alignment`, a power of two.
+    #[inline(always)]
+    pub const fn align_up(self, alignment: usize) -> Address {
+        Address(self.0.wrapping_add(alignment - 1) & !(alignment - 1))
+    }
+
+    /// Loads the word stored here.
+    ///
+    /// # Safety
+    /// Eight readable bytes must stand at this address, and it must be 8-aligned.
+    #[inline(always)]
+    pub unsafe fn load(self) -> usize {
+        // SAFETY: the caller vouches for the address.
+        unsafe { self.ptr::<usize>().read() }
+    }
+
+    /// Stores `word` here.
+    ///
+    /// # Safety
+    /// Eight writable bytes must stand at this address, and it must be 8-aligned.
+    #[inline(always)]
+    pub unsafe fn store(self, word: usize) {
+        // SAFETY: the caller vouches for the address.
+        unsafe { self.ptr::<usize>().write(word) }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}

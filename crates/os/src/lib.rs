@@ -1,0 +1,2 @@
+//! Gleaner: os.
+#![cfg_attr(not(any(test, loom)), no_std)]

@@ -1,0 +1,2 @@
+//! Gleaner: plans.
+#![cfg_attr(not(any(test, loom)), no_std)]
