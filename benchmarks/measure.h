@@ -1,0 +1,30 @@
+/*
+ * What a benchmark reports about itself: one line of JSON at the end of its
+ * standard output.  The same binary reports on whichever libgc it was loaded
+ * with, so the numbers come from the public interface and from the kernel.
+ */
+#ifndef MEASURE_H
+#define MEASURE_H
+
+#include <stdint.h>
+
+/* Initialises the collector and starts the clocks. */
+void measure_start(void);
+
+/* Prints the line.  `result` must depend on the scale alone, never on when
+   collections happened: it is what two libraries are compared by. */
+void measure_report(const char *benchmark, uint64_t result);
+
+/* The `index`-th argument as a number between `low` and `high`, or `fallback`
+   when there are fewer arguments; anything else ends the program. */
+unsigned long scale_argument(int argc, char **argv, int index,
+                             unsigned long fallback, unsigned long low,
+                             unsigned long high);
+
+/* Ends the program when a retained structure is not as it was built. */
+void require(int condition, const char *what);
+
+/* One step of a fixed pseudo-random sequence (splitmix64). */
+uint64_t next_random(uint64_t *state);
+
+#endif
