@@ -1,0 +1,70 @@
+#!/bin/sh
+# Builds and runs the conformance suite.
+#
+# run.sh [--lib LIBGC] [--opt OPTIONS] [--build DIR] [--quiet] [TEST...]
+#
+#   --lib LIBGC    preload this libgc.so.1 (default: the library of the system)
+#   --opt OPTIONS  sets GLEANER_OPTIONS for the programs
+#   --build DIR    where to build (default: target/conformance of the project)
+#   --quiet        print failures and the summary only
+#   TEST           names of programs, without suffix; NAME:CASE runs one case
+#
+# GLEANER=1 in the environment adds the tests of what only Gleaner promises.
+# The programs are compiled once, against the public headers of the system.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+build=$here/../../target/conformance
+lib= opt= quiet=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --lib) lib=$(realpath "$2") || exit 2; shift 2 ;;
+    --opt) opt=$2; shift 2 ;;
+    --build) build=$2; shift 2 ;;
+    --quiet) quiet=1; shift ;;
+    --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;
+    *) break ;;
+    esac
+done
+
+make -s -f "$here/Makefile" SRC="$here" BUILD="$build" || { echo "run.sh: the build failed" >&2; exit 2; }
+[ $# -gt 0 ] || set -- $(make -s -f "$here/Makefile" SRC="$here" BUILD="$build" list)
+
+log=$build/log
+: >"$log"
+passed=0 failed=0
+limit=$(( ${CONFORMANCE_WATCHDOG:-300} * 10 ))
+[ "${CONFORMANCE_LONG:-0}" = 1 ] && limit=$(( limit * 20 ))
+for name in "$@"; do
+    case $name in *:*) case=${name#*:} name=${name%%:*} ;; *) case= ;; esac
+    if [ ! -x "$build/$name" ]; then
+        echo "run.sh: no program $name in $build" >&2
+        exit 2
+    fi
+    (
+        cd "$build" || exit 2
+        [ -n "$lib" ] && CONFORMANCE_LIB=$lib && export CONFORMANCE_LIB
+        [ -n "$opt" ] && GLEANER_OPTIONS=$opt && export GLEANER_OPTIONS
+        # The outer limit only removes a program whose own watchdog failed.
+        exec timeout -k 10 "$limit" env ${lib:+LD_PRELOAD="$lib"} "./$name" $case
+    ) >"$build/$name.out" 2>"$build/$name.err"
+    status=$?
+    ok=$(grep -c '^ok ' "$build/$name.out")
+    bad=$(grep -c '^not ok ' "$build/$name.out")
+    if ! grep -q '^1\.\.' "$build/$name.out"; then
+        bad=$((bad + 1))
+        echo "not ok - $name ended before its last test, status $status" >>"$build/$name.out"
+    fi
+    passed=$((passed + ok)) failed=$((failed + bad))
+    { echo "== $name"; cat "$build/$name.out"; } >>"$log"
+    if [ -z "$quiet" ]; then
+        echo "== $name: $ok passed, $bad failed"
+        grep -v '^ok ' "$build/$name.out"
+    elif [ "$bad" -gt 0 ]; then
+        echo "== $name: $ok passed, $bad failed"
+        grep -v '^ok ' "$build/$name.out"
+    fi
+    [ "$bad" -eq 0 ] || tail -n 20 "$build/$name.err" | sed 's/^/#   stderr: /'
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
