@@ -1,0 +1,78 @@
+//! The facade over loom: the same names, run by the model checker.
+//!
+//! A futex is modelled as the kernel makes it: one lock guards all wait queues, a queue belongs to
+//! one address, the word is compared under the lock, and a waker that stored before it takes the
+//! lock is seen by that comparison. Each address has a condition variable of its own, so that a
+//! wake on one word cannot hide the loss of a wake on another. Runs inside `loom::model` only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loom::sync::{Condvar, Mutex};
+
+pub use loom::cell::UnsafeCell;
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+
+/// The sleepers on one address.
+#[derive(Default)]
+struct Queue {
+    sleepers: u32,
+    /// Wakes handed out and not yet taken by a sleeper.
+    tickets: u32,
+    condition: Arc<Condvar>,
+}
+
+loom::lazy_static! {
+    static ref QUEUES: Mutex<BTreeMap<usize, Queue>> = Mutex::new(BTreeMap::new());
+}
+
+/// Lets the model run another thread: a spinning thread waits for somebody else.
+pub fn spin_hint() {
+    loom::thread::yield_now();
+}
+
+/// A bounded spin makes no round in a model: the outcome "spun in vain" is the general one.
+pub const fn spin_rounds(_rounds: u32) -> u32 {
+    0
+}
+
+/// Lets the model run another thread.
+pub fn yield_now() {
+    loom::thread::yield_now();
+}
+
+/// Sleeps while `word` holds `expected`.
+pub fn futex_wait(word: &AtomicU32, expected: u32) {
+    let address = word as *const AtomicU32 as usize;
+    let mut queues = QUEUES.lock().unwrap();
+    if word.load(Ordering::Relaxed) != expected {
+        return;
+    }
+    let queue = queues.entry(address).or_default();
+    queue.sleepers += 1;
+    let condition = queue.condition.clone();
+    while queues.get_mut(&address).unwrap().tickets == 0 {
+        queues = condition.wait(queues).unwrap();
+    }
+    queues.get_mut(&address).unwrap().tickets -= 1;
+}
+
+/// Under loom there is no clock: a timed wait may end at any moment, so it ends at once.
+pub fn futex_wait_timeout(_word: &AtomicU32, _expected: u32, _nanoseconds: u64) {
+    loom::thread::yield_now();
+}
+
+/// Wakes at most `count` sleepers on `word`.
+pub fn futex_wake(word: &AtomicU32, count: u32) {
+    let mut queues = QUEUES.lock().unwrap();
+    if let Some(queue) = queues.get_mut(&(word as *const AtomicU32 as usize)) {
+        let woken = queue.sleepers.min(count);
+        queue.sleepers -= woken;
+        queue.tickets += woken;
+        if woken > 0 {
+            queue.condition.notify_all();
+        }
+    }
+}
