@@ -1,2 +1,15 @@
-//! Gleaner: base.
+//! The lowest layer: what every other crate of Gleaner shares and that needs neither memory nor an operating system.
+//!
+//! - [`options`]: the one table of options, their values, and errors that help.
+//! - [`events`]: records of what a collection did, the ring of the last ones, and their JSON form.
+//! - [`faults`]: named points where a test can make something fail.
+//! - [`sync`]: the facade over atomics and waiting that lets loom run the protocols.
+//!
+//! Nothing here allocates, prints or calls the system: this code runs inside somebody else's process and while its
+//! threads are stopped. A caller that wants output passes something to write to.
 #![cfg_attr(not(any(test, loom)), no_std)]
+
+pub mod events;
+pub mod faults;
+pub mod options;
+pub mod sync;

@@ -1,0 +1,248 @@
+//! Events: what the collector did, one record per phase, for the log, the statistics and crash reports.
+//!
+//! The parts: [`Phase`] names what happened, in the order of a collection; [`Event`] is one record; [`Ring`] keeps the
+//! last ones for a crash report; [`LineBuffer`] and [`Event::write_line`] turn a record into a line of JSON without
+//! allocating. Nothing here does I/O: the caller gives the bytes to the port layer.
+
+mod line;
+mod ring;
+
+use core::fmt;
+
+pub use line::{LineBuffer, write_json_string};
+pub use ring::Ring;
+
+/// Declares the phases once: variant, text, documentation.
+macro_rules! phases {
+    ($( $(#[$doc:meta])* $variant:ident = $text:literal, )+) => {
+        /// What an event is about. The phases of a collection come first, in execution order; then what happens
+        /// outside of one.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[repr(u8)]
+        pub enum Phase { $( $(#[$doc])* $variant, )+ }
+
+        impl Phase {
+            /// Every phase, in order.
+            pub const ALL: &'static [Phase] = &[ $( Phase::$variant, )+ ];
+
+            /// The name that logs use.
+            pub const fn as_str(self) -> &'static str {
+                match self { $( Phase::$variant => $text, )+ }
+            }
+        }
+    };
+}
+
+phases! {
+    /// A collection was decided on; the reason says why.
+    Start = "start",
+    /// The list of loaded libraries was read, while every thread could still run.
+    Libraries = "libraries",
+    /// All threads were asked to stop, and did.
+    StopWorld = "stop-world",
+    /// The marks of the collection before were removed.
+    ClearMarks = "clear-marks",
+    /// Registers, stacks, static data and registered roots were searched.
+    Roots = "roots",
+    /// Everything reachable was marked.
+    Mark = "mark",
+    /// The mark stacks had been full: the heap was re-scanned from the marks.
+    Overflow = "overflow",
+    /// Weak links were cleared and finalizable objects found.
+    Weak = "weak",
+    /// The verifier ran.
+    Verify = "verify",
+    /// Empty blocks were freed and the others queued for sweeping, or swept.
+    Reclaim = "reclaim",
+    /// The size of the heap was decided.
+    Resize = "resize",
+    /// The threads run again.
+    ResumeWorld = "resume-world",
+    /// The collection is over; time, bytes and objects are those of all of it.
+    End = "end",
+    /// The heap took memory from the system.
+    HeapGrow = "heap-grow",
+    /// The heap gave memory back to the system.
+    HeapShrink = "heap-shrink",
+    /// An allocation failed for good.
+    OutOfMemory = "out-of-memory",
+    /// The process forked.
+    Fork = "fork",
+    /// The heap started with these options.
+    Options = "options",
+}
+
+impl Phase {
+    /// True for a phase of a collection, false for an event outside of one.
+    pub const fn is_of_collection(self) -> bool {
+        self as u8 <= Phase::End as u8
+    }
+}
+
+/// One thing that happened. What `bytes` and `objects` count is said at the phase; 0 when there is nothing to count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// What happened.
+    pub phase: Phase,
+    /// The number of the collection, from 1; outside of one, that of the last.
+    pub collection: u64,
+    /// When it began, in nanoseconds of the monotonic clock.
+    pub start_ns: u64,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// Bytes concerned.
+    pub bytes: u64,
+    /// Objects concerned.
+    pub objects: u64,
+    /// Workers that took part.
+    pub workers: u32,
+    /// Why it happened, or what was decided.
+    pub reason: &'static str,
+}
+
+impl Event {
+    /// An event with that phase and collection number, all else 0 or empty.
+    pub const fn new(phase: Phase, collection: u64) -> Event {
+        Event {
+            phase,
+            collection,
+            start_ns: 0,
+            duration_ns: 0,
+            bytes: 0,
+            objects: 0,
+            workers: 0,
+            reason: "",
+        }
+    }
+
+    /// Writes the event as one line of JSON with its newline.
+    pub fn write_json(&self, out: &mut dyn fmt::Write, pid: u32) -> fmt::Result {
+        self.write_json_with(out, pid, self.reason)
+    }
+
+    /// Writes the event as one line of JSON into `buffer` and returns it. A line is always complete JSON: when it does
+    /// not fit, it goes without its reason, and the bytes are empty when even that does not fit.
+    pub fn write_line<'a, const N: usize>(
+        &self,
+        pid: u32,
+        buffer: &'a mut LineBuffer<N>,
+    ) -> &'a [u8] {
+        for reason in [self.reason, ""] {
+            buffer.clear();
+            if self.write_json_with(buffer, pid, reason).is_ok() && !buffer.is_truncated() {
+                return buffer.as_bytes();
+            }
+        }
+        buffer.clear();
+        buffer.as_bytes()
+    }
+
+    fn write_json_with(&self, out: &mut dyn fmt::Write, pid: u32, reason: &str) -> fmt::Result {
+        write!(out, "{{\"event\":\"{}\",\"pid\":{pid}", self.phase.as_str())?;
+        for (name, value) in [
+            ("collection", self.collection),
+            ("start_ns", self.start_ns),
+            ("duration_ns", self.duration_ns),
+            ("bytes", self.bytes),
+            ("objects", self.objects),
+            ("workers", u64::from(self.workers)),
+        ] {
+            write!(out, ",\"{name}\":{value}")?;
+        }
+        out.write_str(",\"reason\":")?;
+        write_json_string(out, reason)?;
+        out.write_str("}\n")
+    }
+}
+
+/// The form of crash reports: one line to read.
+impl fmt::Display for Event {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "collection {} {} at {} ns for {} ns: {} bytes, {} objects, {} workers",
+            self.collection,
+            self.phase.as_str(),
+            self.start_ns,
+            self.duration_ns,
+            self.bytes,
+            self.objects,
+            self.workers
+        )?;
+        if !self.reason.is_empty() {
+            write!(out, " ({})", self.reason)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn event(reason: &'static str) -> Event {
+        Event {
+            start_ns: 17,
+            duration_ns: 4,
+            bytes: u64::MAX,
+            objects: 3,
+            workers: 2,
+            reason,
+            ..Event::new(Phase::Mark, 12)
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_json() {
+        let mut buffer = LineBuffer::<512>::new();
+        let line = event("heap \"full\"\n").write_line(99, &mut buffer);
+        assert_eq!(
+            core::str::from_utf8(line).unwrap(),
+            "{\"event\":\"mark\",\"pid\":99,\"collection\":12,\"start_ns\":17,\"duration_ns\":4,\
+             \"bytes\":18446744073709551615,\"objects\":3,\"workers\":2,\
+             \"reason\":\"heap \\\"full\\\"\\u000a\"}\n"
+        );
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_goes_without_its_reason() {
+        let mut buffer = LineBuffer::<160>::new();
+        let line = event("a reason so long that it cannot fit here").write_line(9, &mut buffer);
+        assert!(line.ends_with(b"\"reason\":\"\"}\n"), "{line:?}");
+        let mut small = LineBuffer::<50>::new();
+        assert!(event("").write_line(9, &mut small).is_empty());
+    }
+
+    #[test]
+    fn the_longest_numbers_fit_the_usual_buffer() {
+        let mut longest = event("");
+        longest.phase = Phase::OutOfMemory;
+        longest.collection = u64::MAX;
+        longest.start_ns = u64::MAX;
+        longest.duration_ns = u64::MAX;
+        longest.objects = u64::MAX;
+        longest.workers = u32::MAX;
+        let mut buffer = LineBuffer::<256>::new();
+        assert!(!longest.write_line(u32::MAX, &mut buffer).is_empty());
+    }
+
+    #[test]
+    fn phases_are_in_order_and_named_apart() {
+        for (index, phase) in Phase::ALL.iter().enumerate() {
+            assert_eq!(*phase as usize, index);
+            assert_eq!(phase.is_of_collection(), index <= Phase::End as usize);
+            let earlier = &Phase::ALL[..index];
+            assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
+        }
+        assert_eq!(Phase::ALL.len(), 18);
+    }
+
+    #[test]
+    fn display_is_one_line_to_read() {
+        assert_eq!(
+            Event::new(Phase::Start, 1).to_string(),
+            "collection 1 start at 0 ns for 0 ns: 0 bytes, 0 objects, 0 workers"
+        );
+        assert!(event("why").to_string().ends_with("(why)"));
+    }
+}

@@ -1,0 +1,253 @@
+//! Tests of the option table: every row by itself, then lists and errors.
+
+use super::*;
+use crate::faults::FaultPoint;
+
+fn refused(name: &str, value: &str) -> String {
+    let mut options = Options::DEFAULT;
+    let error = options.set(name, value).expect_err(value).to_string();
+    assert_eq!(
+        options,
+        Options::DEFAULT,
+        "a refused value changed something"
+    );
+    error
+}
+
+fn refused_list(list: &str) -> String {
+    let mut options = Options::DEFAULT;
+    let error = options.parse_list(list).expect_err(list).to_string();
+    assert_eq!(
+        options,
+        Options::DEFAULT,
+        "a refused list changed something"
+    );
+    error
+}
+
+fn list(text: &str) -> Options {
+    let mut options = Options::DEFAULT;
+    options.parse_list(text).unwrap();
+    options
+}
+
+/// Some values that a row accepts, each of them different from the default at least once.
+fn samples(accepted: &Accepted) -> Vec<String> {
+    match *accepted {
+        Accepted::Choice(words) => words.iter().map(|word| word.to_string()).collect(),
+        Accepted::Number { least, most, .. } => vec![least.to_string(), most.to_string()],
+        Accepted::Size { least, most, .. } => {
+            vec!["0".into(), Size(least).to_string(), Size(most).to_string()]
+        }
+        Accepted::Path(_) => vec!["none".into(), "/tmp/some file.json".into()],
+        Accepted::Faults => vec!["none".into(), "commit-memory@3+start-worker@1".into()],
+    }
+}
+
+#[test]
+fn every_row_reads_what_it_prints() {
+    for info in TABLE {
+        let mut changed = false;
+        for sample in samples(&info.accepted) {
+            let mut options = Options::DEFAULT;
+            options.set(info.name, &sample).unwrap();
+            assert_eq!((info.value)(&options).to_string(), sample, "{}", info.name);
+            changed |= options != Options::DEFAULT;
+            let mut text = String::new();
+            options.write_list(&mut text).unwrap();
+            let mut read = Options::DEFAULT;
+            for item in text.split(',').filter(|item| !item.is_empty()) {
+                let (name, value) = item.split_once('=').unwrap();
+                read.set(name, value).unwrap();
+            }
+            assert_eq!(read, options, "{text}");
+        }
+        assert!(changed, "{} changes nothing", info.name);
+    }
+}
+
+#[test]
+fn every_default_is_accepted_and_documented() {
+    for info in TABLE {
+        let default = info.default().to_string();
+        Options::default().set(info.name, &default).unwrap();
+        assert!(
+            info.doc.ends_with('.') && info.doc.len() < 130,
+            "{}",
+            info.doc
+        );
+        assert!(!info.accepted.to_string().contains(['\n', '`']));
+    }
+}
+
+#[test]
+fn names_are_the_field_names() {
+    let debug = format!("{:?}", Options::DEFAULT);
+    for info in TABLE {
+        let field = format!("{}: ", info.name.replace('-', "_"));
+        assert!(debug.contains(&field), "{}", info.name);
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    for (index, info) in TABLE.iter().enumerate() {
+        assert!(TABLE[..index].iter().all(|other| other.name != info.name));
+    }
+}
+
+#[test]
+fn sizes_take_suffixes() {
+    let limit = |text| list(&format!("heap-limit={text}")).heap_limit;
+    assert_eq!(limit("1048576"), 1 << 20);
+    assert_eq!(limit("2048k"), 2 << 20);
+    assert_eq!(limit("3M"), 3 << 20);
+    assert_eq!(limit("4g"), 4 << 30);
+    assert_eq!(limit("1T"), 1 << 40);
+    assert_eq!(limit("0"), 0);
+}
+
+#[test]
+fn sizes_print_with_suffixes() {
+    assert_eq!(Size(0).to_string(), "0");
+    assert_eq!(Size(1).to_string(), "1");
+    assert_eq!(Size(1536).to_string(), "1536");
+    assert_eq!(Size(3 << 19).to_string(), "1536k");
+    assert_eq!(Size(3 << 30).to_string(), "3g");
+}
+
+#[test]
+fn impossible_sizes_are_refused_with_the_numbers() {
+    let small = refused("heap-limit", "10");
+    assert!(small.starts_with("option heap-limit: 10 bytes is out of range"));
+    assert!(
+        small.contains("the nearest is 1m (1048576 bytes)"),
+        "{small}"
+    );
+    assert!(
+        small.contains("accepted: 1m..64t or 0 (0: no limit)"),
+        "{small}"
+    );
+    assert!(refused("heap-limit", "65t").contains("the nearest is 64t"));
+}
+
+#[test]
+fn sizes_that_overflow_are_refused() {
+    for value in ["99999999999999999999", "18446744073709551615k", "16777216t"] {
+        assert!(refused("reserve", value).contains("too large to represent"));
+    }
+}
+
+#[test]
+fn what_is_no_size_is_refused() {
+    for value in ["-1", "1.5g", "g", "12mb", "0x10", "+5m", "1 m", "five"] {
+        assert!(
+            refused("heap-limit", value).contains("is not a size"),
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn numbers_stay_in_range() {
+    assert!(refused("markers", "65").contains("65 is out of range; the nearest is 64"));
+    assert!(refused("free-space-divisor", "0").contains("the nearest is 1;"));
+    assert!(refused("stress", "4294967296").contains("too large to represent"));
+    assert!(refused("stress", "-1").contains("is not a whole number"));
+    assert!(refused("markers", "2k").contains("is not a whole number"));
+}
+
+#[test]
+fn fifo_length_is_a_power_of_two() {
+    assert_eq!(list("fifo-length=16").fifo_length, 16);
+    let error = refused("fifo-length", "12");
+    assert!(
+        error.contains("12 is not a power of two; the nearest is 8"),
+        "{error}"
+    );
+    assert!(error.contains("accepted: 1..64, a power of two"), "{error}");
+}
+
+#[test]
+fn unknown_names_get_the_nearest_one() {
+    let error = refused("prefech", "fifo");
+    assert!(error.starts_with("unknown option 'prefech'; the nearest is 'prefetch'"));
+    assert!(
+        error.contains("options: heap-limit, initial-heap, "),
+        "{error}"
+    );
+    assert!(refused("heaplimit", "1m").contains("'heap-limit'"));
+    assert!(refused("HEAP-LIMIT", "1m").contains("unknown option"));
+    assert!(refused(&"x".repeat(1000), "1").contains("unknown option"));
+    assert!(refused("", "1").contains("unknown option ''"));
+}
+
+#[test]
+fn unknown_values_get_the_nearest_one() {
+    let error = refused("prefetch", "on-gray");
+    assert_eq!(
+        error,
+        "option prefetch cannot be 'on-gray'; the nearest is 'on-grey'; accepted: none|on-grey|fifo"
+    );
+    assert!(refused("stats", "yes").contains("accepted: off|on"));
+}
+
+#[test]
+fn faults_are_read_and_refused() {
+    let options = list("fault=mark-stack-full@7");
+    assert_eq!(options.fault.visit(FaultPoint::MarkStackFull), 7);
+    let error = refused("fault", "mark-stack-ful@7");
+    assert!(
+        error.contains("unknown fault point 'mark-stack-ful'; the nearest is 'mark-stack-full'")
+    );
+    assert!(refused("fault", "start-worker@0").contains("'start-worker@0' needs @"));
+}
+
+#[test]
+fn log_paths_are_bounded() {
+    let longest = "p".repeat(255);
+    assert_eq!(
+        list(&format!("log={longest}")).log.as_str(),
+        Some(&*longest)
+    );
+    assert!(refused("log", &"p".repeat(256)).contains("this path has 256 bytes"));
+    assert!(refused("log", "/tmp/a,b").contains("has a comma"));
+    assert_eq!(list("log=/tmp/x,log=none").log.as_str(), None);
+}
+
+#[test]
+fn lists_take_the_last_of_two_and_skip_blanks() {
+    let options = list(" sweep=eager, ,markers=3 ,markers=4,");
+    assert_eq!((options.sweep, options.markers), (Sweep::Eager, 4));
+    assert_eq!(list(""), Options::DEFAULT);
+}
+
+#[test]
+fn an_item_without_a_value_is_refused() {
+    assert!(refused_list("sweep=eager,stats").contains("needs a value: write stats=VALUE"));
+    assert!(refused_list("stats=").contains("needs a value"));
+    assert!(refused_list("statz").contains("unknown option 'statz'; the nearest is 'stats'"));
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    assert_eq!(
+        refused_list("initial-heap=128m,heap-limit=64m"),
+        "option initial-heap=128m (134217728 bytes) exceeds heap-limit=64m (67108864 bytes)"
+    );
+    assert!(refused_list("heap-limit=2g,reserve=1g").contains("exceeds reserve=1g"));
+    assert!(refused_list("initial-heap=2g,reserve=1g").contains("exceeds reserve=1g"));
+    list("initial-heap=64m,heap-limit=64m,reserve=64m");
+}
+
+#[test]
+fn a_list_of_changes_reads_back() {
+    let options = list("heap-limit=3g,stats=on,fault=start-worker@2,log=/tmp/l");
+    let mut text = String::new();
+    options.write_list(&mut text).unwrap();
+    assert_eq!(
+        text,
+        "heap-limit=3g,stats=on,log=/tmp/l,fault=start-worker@2"
+    );
+    assert_eq!(list(&text), options);
+}

@@ -1,0 +1,158 @@
+//! The types of option values: one enum for each choice, and a path of fixed size.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use super::accepted::{OptionValue, Problem, Shown};
+
+/// Declares an enum whose variants are the values of an option, with the text of each.
+macro_rules! choice {
+    (
+        $(#[$doc:meta])* $name:ident { $( $(#[$variant_doc:meta])* $variant:ident = $text:literal, )+ }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name { $( $(#[$variant_doc])* $variant, )+ }
+
+        impl $name {
+            /// The texts of the values, in declaration order.
+            pub const NAMES: &'static [&'static str] = &[$($text),+];
+
+            /// The text of this value.
+            pub const fn as_str(self) -> &'static str {
+                match self { $( $name::$variant => $text, )+ }
+            }
+        }
+
+        impl OptionValue for $name {
+            fn parse<'a>(text: &'a str, _: &super::Accepted) -> Result<$name, Problem<'a>> {
+                match text {
+                    $( $text => Ok($name::$variant), )+
+                    _ => Err(Problem::UnknownValue),
+                }
+            }
+            fn shown(&self) -> Shown<'_> {
+                Shown::Word(self.as_str())
+            }
+        }
+    };
+}
+
+choice! {
+    /// When the marker asks the cache for an object (ISMM 2000, section 4).
+    Prefetch {
+        /// Never.
+        None = "none",
+        /// As soon as a word looks like a pointer, before it is checked, as in the paper.
+        OnGrey = "on-grey",
+        /// When an object turns grey; a short queue then keeps it from being scanned at once.
+        Fifo = "fifo",
+    }
+}
+
+choice! {
+    /// Which caches a prefetch fills (ISMM 2000, appendix A).
+    PrefetchHint {
+        /// All levels.
+        T0 = "t0",
+        /// As little of the cache as the processor can: the data is used once.
+        Nta = "nta",
+    }
+}
+
+choice! {
+    /// In which order the pointers of one object are pushed (ISMM 2000, section 4).
+    PushOrder {
+        /// As they lie in the object.
+        Natural = "natural",
+        /// So that the pointer pushed last, which is scanned first, was prefetched first.
+        Permuted = "permuted",
+    }
+}
+
+choice! {
+    /// When unmarked objects become free cells (ISMM 2000, section 5).
+    Sweep {
+        /// All of them, before the threads resume.
+        Eager = "eager",
+        /// Block by block, when an allocation finds its free list empty.
+        Lazy = "lazy",
+    }
+}
+
+choice! {
+    /// Whether the heap asks the system for huge pages.
+    HugePages {
+        /// Asks not to have them.
+        Off = "off",
+        /// Asks to have them.
+        On = "on",
+        /// Leaves it to a rule that looks at the system's setting and the size of the heap.
+        Auto = "auto",
+    }
+}
+
+choice! {
+    /// What the verifier checks.
+    Verify {
+        /// Nothing.
+        Off = "off",
+        /// The invariants, at the edges between phases.
+        Edges = "edges",
+    }
+}
+
+/// The path of a log file, kept without allocation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LogPath {
+    /// The first `length` bytes are the path, in UTF-8; the rest is 0.
+    bytes: [u8; LogPath::LONGEST],
+    length: u8,
+}
+
+impl LogPath {
+    /// The longest path in bytes.
+    pub const LONGEST: usize = 255;
+
+    /// No log.
+    pub const NONE: LogPath = LogPath {
+        bytes: [0; LogPath::LONGEST],
+        length: 0,
+    };
+
+    /// The path, or nothing when there is no log.
+    pub fn as_str(&self) -> Option<&str> {
+        let path = &self.bytes[..usize::from(self.length)];
+        core::str::from_utf8(path)
+            .ok()
+            .filter(|path| !path.is_empty())
+    }
+}
+
+impl fmt::Debug for LogPath {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(out)
+    }
+}
+
+impl OptionValue for LogPath {
+    fn parse<'a>(text: &'a str, _: &super::Accepted) -> Result<LogPath, Problem<'a>> {
+        if text == "none" {
+            return Ok(LogPath::NONE);
+        }
+        if text.len() > LogPath::LONGEST {
+            return Err(Problem::PathTooLong);
+        }
+        if text.contains([',', '\0']) {
+            return Err(Problem::PathCharacter);
+        }
+        let mut path = LogPath::NONE;
+        path.bytes[..text.len()].copy_from_slice(text.as_bytes());
+        path.length = text.len() as u8;
+        Ok(path)
+    }
+
+    fn shown(&self) -> Shown<'_> {
+        Shown::Word(self.as_str().unwrap_or("none"))
+    }
+}
