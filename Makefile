@@ -1,0 +1,185 @@
+# Gleaner's targets. `make help` explains them.
+#
+# The programs and the library go to target/release; everything that a target
+# writes lies under target/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+CARGO ?= cargo
+# --locked: build what Cargo.lock says, or stop.
+CARGO_FLAGS ?= --locked
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+LIBGC := target/release/libgc.so
+GLEANER := target/release/gleaner
+BENCH := target/release/gleaner-bench
+CONFORMANCE := tests/conformance/run.sh --quiet
+# What a run under pressure is: a collection at every 100th allocation, the
+# verifier at each phase edge, freed memory overwritten.
+PRESSURE := stress=100,verify=edges,poison=on
+
+# --- the two commands of the README -----------------------------------------
+
+.PHONY: demo
+demo: packages-demo build
+	$(BENCH) demo
+
+# Each step by the way it reports (see scripts/tally.py).
+TEST_STEPS := \
+	check-format:status check-lints:status check-docs:status \
+	check-scripts:status check-layers:tally check-symbols:tally \
+	test-rust:cargo test-loom:cargo \
+	test-conformance-stock:tally test-conformance-gleaner:tally \
+	test-clients-default:tally test-clients-stress:tally test-stress:tally
+
+.PHONY: test
+test: packages-test
+	scripts/run-steps.sh $(TEST_STEPS)
+
+LONG_STEPS := test-conformance-long:tally test-clients-long:tally test-soak:tally
+
+.PHONY: test-long
+test-long: packages-test
+	scripts/run-steps.sh $(LONG_STEPS)
+
+# --- building ----------------------------------------------------------------
+
+.PHONY: build packages-build packages-demo packages-test
+packages-build packages-demo packages-test: packages-%:
+	scripts/install-packages.sh $*
+
+build: packages-build
+	$(CARGO) build $(CARGO_FLAGS) --release --workspace
+
+$(LIBGC) $(GLEANER):
+	$(MAKE) build
+
+.PHONY: install uninstall clean
+# What is built is installed, so that `sudo make install` compiles nothing.
+install: | $(LIBGC) $(GLEANER)
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/gleaner"
+	install -m 755 $(GLEANER) "$(DESTDIR)$(PREFIX)/bin/gleaner"
+	install -m 644 $(LIBGC) "$(DESTDIR)$(PREFIX)/lib/gleaner/libgc.so.1"
+
+uninstall:
+	rm -f "$(DESTDIR)$(PREFIX)/bin/gleaner" "$(DESTDIR)$(PREFIX)/lib/gleaner/libgc.so.1"
+	rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/lib/gleaner"
+
+clean:
+	$(CARGO) clean
+
+# --- checks: nothing runs but tools ------------------------------------------
+
+.PHONY: check check-format check-lints check-docs check-scripts check-layers check-symbols
+check: check-format check-lints check-docs check-scripts check-layers check-symbols
+
+check-format:
+	$(CARGO) fmt --all -- --check
+
+check-lints:
+	$(CARGO) clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+
+check-docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps
+
+check-scripts:
+	bash -n scripts/*.sh .ci/run
+	python3 scripts/tally.py --self-test
+	python3 scripts/symbols.py --self-test
+
+check-layers:
+	python3 scripts/check_layers.py
+
+check-symbols: build
+	python3 scripts/symbols.py check --lib $(LIBGC)
+
+# --- tests -------------------------------------------------------------------
+
+.PHONY: test-rust test-loom test-conformance test-conformance-stock test-conformance-gleaner
+test-rust: build
+	$(CARGO) test $(CARGO_FLAGS) --workspace
+
+# The models of the concurrent protocols. Only tests whose path contains
+# "loom" run: the others do not work inside loom's replacement of the atomics.
+test-loom:
+	RUSTFLAGS="--cfg loom" $(CARGO) test $(CARGO_FLAGS) --release --target-dir target/loom \
+		-p gleaner-base -p gleaner-work -p gleaner-plans loom
+
+test-conformance: test-conformance-stock test-conformance-gleaner
+
+test-conformance-stock: packages-build
+	$(CONFORMANCE)
+
+test-conformance-gleaner: build
+	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
+
+.PHONY: test-clients test-clients-default test-clients-stress test-stress
+test-clients: test-clients-default test-clients-stress
+
+test-clients-default: build
+	$(BENCH) clients --size ci
+
+test-clients-stress: build
+	$(BENCH) clients --size tiny --opt $(PRESSURE)
+
+test-stress: build
+	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt $(PRESSURE)
+
+.PHONY: test-conformance-long test-clients-long test-soak
+test-conformance-long: build
+	CONFORMANCE_LONG=1 GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
+
+test-clients-long: build
+	$(BENCH) clients --size full
+
+test-soak: build
+	$(BENCH) clients --size ci --opt $(PRESSURE)
+
+# --- measuring ---------------------------------------------------------------
+
+.PHONY: bench
+bench: packages-test build
+	$(BENCH) calibrate
+	$(BENCH) compare
+	$(BENCH) table1
+
+# --- help --------------------------------------------------------------------
+
+.PHONY: help
+help:
+	@sed -n 's/^#| \{0,1\}//p' Makefile
+
+#| Gleaner: a garbage collector; its libgc.so.1 replaces Boehm's under programs
+#| that are already built.
+#|
+#| Start here
+#|   make demo      install what is missing, build, and run one Scheme program
+#|                  under stock libgc and under Gleaner, side by side
+#|   make test      install what is missing, then every check and test; the last
+#|                  line is "N passed, N failed", logs lie in target/steps/
+#|
+#| Use it
+#|   make build     the library and the programs, into target/release/
+#|   make install   bin/gleaner and lib/gleaner/libgc.so.1 into PREFIX, which is
+#|                  /usr/local unless given: make install PREFIX=$HOME/.local
+#|   target/release/gleaner exec -- guile script.scm
+#|
+#| Work on it (HACKING.md tells which one finds what)
+#|   make check             all that runs only tools: check-format check-lints
+#|                          check-docs check-scripts check-layers check-symbols
+#|   make test-rust         unit and integration tests
+#|   make test-loom         every interleaving of the concurrent protocols
+#|   make test-conformance  the C suite on stock libgc, then on Gleaner
+#|   make test-clients      Guile, Nix, ECL, w3m, Crystal: output as under stock,
+#|                          with the default options, then under pressure
+#|   make test-stress       the C suite with a collection at every 100th
+#|                          allocation, verifier and poison on
+#|   make test-long         10,000 forks, all clients at full size, a soak run;
+#|                          takes hours
+#|
+#| Measure it (an idle machine, please)
+#|   make bench     the comparison tables of docs/

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Check that the layers stay layers.
+
+From `cargo metadata` and the sources of each crate:
+
+ 1. a crate depends only on crates of lower rank;
+ 2. only the crates named in LIBC_USERS depend on `libc` (a dev-dependency is
+    not counted: a test may ask the kernel what the code may not);
+ 3. above the port layer nothing is compiled conditionally, except on the
+    predicates in FREE_PREDICATES; a `compile_error!` that refuses a target is
+    no variant and may be conditional on anything;
+ 4. the inner crates are `no_std` outside tests and models;
+ 5. each crate takes its lints from the workspace.
+
+Run without arguments: the self-test (each rule must reject a bad fixture),
+then the workspace. The last line is "N passed, N failed".
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# A crate may depend on those of a strictly lower rank.
+RANKS = {
+    "gleaner-base": 0, "gleaner-os": 1, "gleaner-mem": 2, "gleaner-work": 3,
+    "gleaner-spaces": 4, "gleaner-plans": 5,
+    "gleaner-libgc": 6, "gleaner-bench": 6, "gleaner-cli": 6,
+}
+NO_STD = [name for name, rank in RANKS.items() if rank < 6]
+# The port layer, the door with a C interface, and the two programs.
+LIBC_USERS = {"gleaner-os", "gleaner-libgc", "gleaner-bench", "gleaner-cli"}
+PORT_LAYER = "gleaner-os"
+FREE_PREDICATES = {"test", "loom", "debug_assertions"}
+COMBINATORS = {"not", "any", "all"}
+NO_STD_LINE = "#![cfg_attr(not(any(test, loom)), no_std)]"
+
+
+def layer_problems(packages):
+    """Rule 1."""
+    problems = []
+    for package in packages:
+        name = package["name"]
+        if name not in RANKS:
+            problems.append(f"{name}: has no rank; give it one in scripts/check_layers.py")
+            continue
+        for dependency in package["dependencies"]:
+            target = dependency["name"]
+            if target.startswith("gleaner-") and RANKS.get(target, 99) >= RANKS[name]:
+                problems.append(f"{name}: depends on {target}, which is not below it")
+    return problems
+
+
+def libc_problems(packages):
+    """Rule 2."""
+    return [
+        f"{package['name']}: depends on libc"
+        for package in packages
+        for dependency in package["dependencies"]
+        if dependency["name"] == "libc" and dependency["kind"] != "dev"
+        and package["name"] not in LIBC_USERS
+    ]
+
+
+def strip_comments(text):
+    """The text without comments, line numbers kept. Strings stay as they are."""
+    text = re.sub(r"/\*.*?\*/", lambda found: "\n" * found.group().count("\n"), text, flags=re.S)
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def predicates(text):
+    """(line number, identifiers) of each conditional in a source text."""
+    text = strip_comments(text)
+    for found in re.finditer(r"\bcfg(_attr)?!?\s*\(", text):
+        depth, position = 1, found.end()
+        while position < len(text) and depth:
+            letter = text[position]
+            if letter == "," and depth == 1 and found.group(1):
+                break  # what follows in a cfg_attr is the attribute, not the condition
+            depth += {"(": 1, ")": -1}.get(letter, 0)
+            position += 1
+        condition = re.sub(r'"[^"]*"', "", text[found.end():position])
+        names = set(re.findall(r"[A-Za-z_]\w*", condition)) - COMBINATORS
+        if re.match(r"\s*\]\s*(::\s*)?((core|std)\s*::\s*)?compile_error!", text[position:]):
+            continue
+        yield text.count("\n", 0, found.start()) + 1, names
+
+
+def cfg_problems(sources):
+    """Rule 3; `sources` are (crate, path, text)."""
+    problems = []
+    for crate, path, text in sources:
+        if crate == PORT_LAYER:
+            continue
+        for line, names in predicates(text):
+            extra = names - FREE_PREDICATES
+            if extra:
+                problems.append(f"{path}:{line}: compiled conditionally on {', '.join(sorted(extra))}")
+    return problems
+
+
+def no_std_problems(sources):
+    """Rule 4."""
+    roots = {crate: text for crate, path, text in sources
+             if crate in NO_STD and path.endswith("src/lib.rs")}
+    return [f"{crate}: src/lib.rs does not say {NO_STD_LINE}"
+            for crate, text in sorted(roots.items()) if NO_STD_LINE not in text]
+
+
+def lint_problems(manifests):
+    """Rule 5; `manifests` are (crate, text)."""
+    return [f"{crate}: Cargo.toml does not say `[lints] workspace = true`"
+            for crate, text in manifests
+            if not re.search(r"^\[lints\]\s*\nworkspace\s*=\s*true", text, flags=re.M)]
+
+
+def report(checks):
+    """Print each check with its problems; return (passed, failed)."""
+    failed = 0
+    for name, problems in checks:
+        print(f"{'ok' if not problems else 'FAILED'}: {name}")
+        for problem in problems:
+            print(f"    {problem}")
+        failed += bool(problems)
+    return len(checks) - failed, failed
+
+
+def self_test():
+    """Each rule accepts a good fixture and rejects a bad one."""
+    def package(name, *dependencies):
+        return {"name": name, "dependencies": [
+            {"name": target, "kind": kind} for target, kind in dependencies]}
+
+    def source(text, crate="gleaner-mem"):
+        return [(crate, f"crates/{crate[8:]}/src/lib.rs", text)]
+
+    accepted = [
+        ("a lower crate", layer_problems([package("gleaner-os", ("gleaner-base", None))])),
+        ("libc in the port layer", libc_problems([package("gleaner-os", ("libc", None))])),
+        ("libc in the tests of a crate", libc_problems([package("gleaner-work", ("libc", "dev"))])),
+        ("cfg(test)", cfg_problems(source("#[cfg(all(test, not(loom)))] mod tests;"))),
+        ("cfg_attr whose attribute has words", cfg_problems(source(NO_STD_LINE))),
+        ("a target that is refused",
+         cfg_problems(source('#[cfg(not(target_os = "linux"))]\ncompile_error!("Linux only");'))),
+        ("a cfg in a comment", cfg_problems(source("// cfg(target_os) is for the port layer\n"))),
+        ("cfg(target_os) in the port layer",
+         cfg_problems(source('#[cfg(target_os = "linux")]', "gleaner-os"))),
+        ("a no_std crate", no_std_problems(source(NO_STD_LINE))),
+        ("lints of the workspace", lint_problems([("x", "[lints]\nworkspace = true\n")])),
+    ]
+    rejected = [
+        ("a higher crate", layer_problems([package("gleaner-mem", ("gleaner-plans", None))])),
+        ("a higher crate in tests", layer_problems([package("gleaner-mem", ("gleaner-work", "dev"))])),
+        ("a crate of the same rank", layer_problems([package("gleaner-cli", ("gleaner-bench", None))])),
+        ("a crate without a rank", layer_problems([package("gleaner-new")])),
+        ("libc outside the port layer", libc_problems([package("gleaner-work", ("libc", None))])),
+        ("libc in a build script", libc_problems([package("gleaner-mem", ("libc", "build"))])),
+        ("cfg(target_os)", cfg_problems(source('#[cfg(target_os = "linux")] mod linux;'))),
+        ("a nested cfg", cfg_problems(source('#[cfg(all(test, not(unix)))] mod other;'))),
+        ("cfg!(feature)", cfg_problems(source('if cfg!(feature = "x") { f() }'))),
+        ("cfg_attr on a target",
+         cfg_problems(source('#[cfg_attr(target_arch = "x86_64", inline)] fn f() {}'))),
+        ("a crate that uses std", no_std_problems(source("//! text\n"))),
+        ("lints of its own", lint_problems([("x", "[lints.rust]\nunused = 'allow'\n")])),
+    ]
+    checks = [(f"self-test: accepts {name}", problems) for name, problems in accepted]
+    checks += [(f"self-test: rejects {name}", [] if problems else ["was accepted"])
+               for name, problems in rejected]
+    return checks
+
+
+def read_workspace():
+    """(packages, sources, manifests) of the checkout."""
+    done = subprocess.run(
+        ["cargo", "metadata", "--format-version", "1", "--no-deps"],
+        cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    packages = json.loads(done.stdout)["packages"]
+    sources, manifests = [], []
+    for package in packages:
+        manifest = package["manifest_path"]
+        with open(manifest, encoding="utf-8") as file:
+            manifests.append((package["name"], file.read()))
+        for folder, _, files in os.walk(os.path.dirname(manifest)):
+            for name in sorted(files):
+                if name.endswith(".rs"):
+                    path = os.path.join(folder, name)
+                    with open(path, encoding="utf-8") as file:
+                        sources.append((package["name"], os.path.relpath(path, ROOT), file.read()))
+    return packages, sources, manifests
+
+
+def main():
+    packages, sources, manifests = read_workspace()
+    passed, failed = report(self_test() + [
+        (f"{len(packages)} crates depend only on lower ones", layer_problems(packages)),
+        ("only the port layer and the doors depend on libc", libc_problems(packages)),
+        (f"{len(sources)} files: nothing is conditional above the port layer", cfg_problems(sources)),
+        ("the inner crates are no_std", no_std_problems(sources)),
+        ("each crate takes its lints from the workspace", lint_problems(manifests)),
+    ])
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Install the Debian packages that a task needs and that are not there yet.
+#
+#   scripts/install-packages.sh build   compile Gleaner and its C programs
+#   scripts/install-packages.sh demo    ... and run the demo
+#   scripts/install-packages.sh test    ... and run every test
+#   scripts/install-packages.sh --dry-run TASK   only say what is missing
+#
+# Nothing is installed when nothing is missing. Only installing needs root;
+# without it sudo is used.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { echo "install-packages: $*" >&2; }
+die() { say "$@"; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+dry_run=false
+if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
+task=${1:-}
+case $task in
+build | demo | test) ;;
+*) die "usage: $0 [--dry-run] build|demo|test" ;;
+esac
+
+missing=()
+# need PACKAGE REASON CHECK...: the package is missing if the check fails.
+need() {
+    local package=$1 reason=$2
+    shift 2
+    if ! "$@" >/dev/null 2>&1; then
+        say "$package is missing ($reason)"
+        missing+=("$package")
+    fi
+}
+compiles() { echo "$2" | "$1" -x "$3" -fsyntax-only - ; }
+has_library() { compgen -G "/usr/lib/*/$1" || compgen -G "/usr/lib/$1"; }
+
+need gcc "the C compiler and linker" has gcc
+need libc6-dev "the headers of the C library" test -e /usr/include/stdlib.h
+need make "runs the targets" has make
+need binutils "nm lists symbols" has nm
+need libgc1 "stock libgc, to compare with" has_library libgc.so.1
+need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
+if [ "$task" != build ]; then
+    need guile-3.0 "runs the Scheme programs" has guile
+fi
+if [ "$task" = test ]; then
+    need python3 "checks layers and symbols, counts results" \
+        python3 -c 'import argparse, collections, json, subprocess'
+    need g++ "tests that throw through callbacks" compiles g++ 'int main() { throw 1; }' c++
+    need nix-bin "a client: nix-instantiate" has nix-instantiate
+    need ecl "a client: Embeddable Common Lisp" has ecl
+    need w3m "a client: the text browser" has w3m
+    need crystal "a client: the Crystal compiler and its programs" has crystal
+fi
+
+# The Rust toolchain is the user's choice, so it is named and not installed.
+minimum=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+advice="install a Rust toolchain, $minimum or newer (https://rustup.rs)"
+has cargo || die "cargo is missing: $advice"
+version=$(rustc --version | cut -d' ' -f2)
+if [ "$(printf '%s\n' "$minimum" "$version" | sort -V | head -n1)" != "$minimum" ]; then
+    die "rustc $version is too old: $advice"
+fi
+if [ "$task" = test ]; then
+    for component in fmt:rustfmt clippy:clippy; do
+        cargo "${component%%:*}" --version >/dev/null 2>&1 ||
+            die "cargo ${component%%:*} is missing: rustup component add ${component##*:}"
+    done
+fi
+
+if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
+has apt-get || die "no apt-get here: install these by hand: ${missing[*]}"
+if $dry_run; then exit 1; fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    has sudo || die "not root and no sudo: run as root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+fi
+install() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install --yes --no-install-recommends "${missing[@]}"
+}
+say "running apt-get install ${missing[*]}"
+# The package lists may be absent or old: refresh them only if they prove to be.
+install </dev/null >&2 || {
+    "${as_root[@]}" apt-get update </dev/null >&2
+    install </dev/null >&2
+}

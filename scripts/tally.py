@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Count what a test step reported.
+
+    tally.py KIND STATUS LOG      print "PASSED FAILED" for one step
+    tally.py --self-test          prove the counting
+
+STATUS is the step's exit status, LOG its captured output, and KIND says how
+the step reports:
+
+    status   it has no tally: it is one check, passed if it exits with 0
+    cargo    `cargo test`: the sum of its "test result:" lines
+    tally    its last "N passed, N failed" line
+
+A step that should report a tally and does not, or reports that nothing ran,
+or exits with an error without naming a failure, counts as one failure: silence
+is never success.
+"""
+
+import re
+import sys
+
+CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.M)
+TALLY = re.compile(r"^(\d+) passed, (\d+) failed\s*$", re.M)
+COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def count(kind, status, text):
+    """(passed, failed) of one step."""
+    text = COLOUR.sub("", text).replace("\r", "\n")
+    if kind == "status":
+        return (1, 0) if status == 0 else (0, 1)
+    if kind == "cargo":
+        pairs = CARGO.findall(text)
+    elif kind == "tally":
+        pairs = TALLY.findall(text)[-1:]
+    else:
+        raise SystemExit(f"tally.py: unknown kind {kind!r}")
+    passed = sum(int(pair[0]) for pair in pairs)
+    failed = sum(int(pair[1]) for pair in pairs)
+    if failed == 0 and (status != 0 or passed == 0):
+        failed = 1
+    return passed, failed
+
+
+def self_test():
+    """Each case is (what, got, wanted)."""
+    cargo = ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n"
+             "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n")
+    cases = [
+        ("a check that passes", count("status", 0, ""), (1, 0)),
+        ("a check that fails", count("status", 2, "9 passed, 0 failed\n"), (0, 1)),
+        ("the sum over test binaries", count("cargo", 101, cargo), (5, 1)),
+        ("tests that do not compile", count("cargo", 101, "error[E0308]\n"), (0, 1)),
+        ("a test binary that dies", count("cargo", 101, cargo.splitlines()[0]), (3, 1)),
+        ("no tests at all", count("cargo", 0, ""), (0, 1)),
+        ("the last tally only", count("tally", 0, "4 passed, 0 failed\n9 passed, 0 failed\n"), (9, 0)),
+        ("a failure behind exit status 0", count("tally", 0, "4 passed, 2 failed\n"), (4, 2)),
+        ("a tally in colour", count("tally", 0, "\x1b[32m4 passed, 0 failed\x1b[0m\n"), (4, 0)),
+        ("a runner that says nothing", count("tally", 0, "done\n"), (0, 1)),
+        ("a runner that dies after its tally", count("tally", 139, "4 passed, 0 failed\n"), (4, 1)),
+        ("an empty run", count("tally", 0, "0 passed, 0 failed\n"), (0, 1)),
+    ]
+    failed = 0
+    for what, got, wanted in cases:
+        good = got == wanted
+        failed += not good
+        print(f"ok: {what}" if good else f"FAILED: {what}: {got} instead of {wanted}")
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if len(sys.argv) != 4:
+        print(__doc__, file=sys.stderr)
+        return 2
+    kind, status, log = sys.argv[1:]
+    with open(log, encoding="utf-8", errors="replace") as file:
+        print(*count(kind, int(status), file.read()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
