@@ -1,0 +1,775 @@
+/* Finalizers: every order, chains and cycles, resurrection, on demand,
+ * notification, replacement. */
+#include "harness.h"
+#include <gc/javaxfc.h>
+
+enum { NONE = 0 };
+typedef void (*registrar)(void *, GC_finalization_proc, void *,
+                          GC_finalization_proc *, void **);
+
+struct node {
+    struct node *next;
+    uintptr_t tag;
+    struct node *other;
+};
+
+static int order[MANY * 2], orders;
+static int runs[MANY];
+
+static void record(void *obj, void *cd)
+{
+    struct node *n = obj;
+    CHECK_EQ(n->tag, 0x1234567);
+    int i = (int)(uintptr_t)cd;
+    order[orders++] = i;
+    runs[i]++;
+}
+
+static struct node *make_node(void)
+{
+    struct node *n = GC_malloc(sizeof *n);
+    n->tag = 0x1234567;
+    return n;
+}
+
+static int total_runs(int from, int to)
+{
+    int n = 0;
+    for (int i = from; i < to; i++) {
+        CHECK_LE(runs[i], 1);
+        n += runs[i];
+    }
+    return n;
+}
+
+static void settle(int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        collect();
+        GC_invoke_finalizers();
+    }
+}
+
+/* ---- single objects, each registration ---- */
+
+static registrar reg;
+
+static NOINLINE void make_singles(void)
+{
+    for (int i = 0; i < MANY; i++)
+        reg(make_node(), record, (void *)(uintptr_t)i, NULL, NULL);
+}
+
+static void singles(registrar r)
+{
+    reg = r;
+    GC_INIT();
+    deep(make_singles);
+    settle(2);
+    CHECK_GE(total_runs(0, MANY), MANY * 9 / 10);
+    int n = orders;
+    settle(2);
+    CHECK_LE(orders, MANY);
+    CHECK_GE(orders, n); /* each once only: total_runs checks */
+    total_runs(0, MANY);
+}
+
+static void ordered_single(void) { singles(GC_register_finalizer); }
+static void ignore_self_single(void)
+{
+    singles(GC_register_finalizer_ignore_self);
+}
+static void no_order_single(void) { singles(GC_register_finalizer_no_order); }
+static void unreachable_single(void)
+{
+    GC_set_java_finalization(1);
+    singles(GC_register_finalizer_unreachable);
+}
+
+/* Finalizers run by themselves, during a later allocation. */
+static void run_by_allocation(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    deep(make_singles);
+    for (int i = 0; i < 1000 && orders < MANY / 2; i++) {
+        churn(1 << 20, 100);
+        scrub();
+    }
+    CHECK_GE(orders, MANY / 2);
+}
+
+static struct node *volatile reachable[MANY];
+
+static NOINLINE void make_reachable(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        reachable[i] = make_node();
+        GC_register_finalizer(reachable[i], record, (void *)(uintptr_t)i, NULL,
+                              NULL);
+    }
+}
+
+static void reachable_is_not_finalized(void)
+{
+    GC_INIT();
+    deep(make_reachable);
+    settle(3);
+    CHECK_EQ(orders, 0);
+    for (int i = 0; i < MANY; i++)
+        reachable[i] = NULL;
+    settle(2);
+    CHECK_GE(orders, MANY * 9 / 10);
+}
+
+/* ---- chains ---- */
+
+enum { CHAINS = 50, LENGTH = 5 };
+
+static NOINLINE void make_chains(void)
+{
+    for (int c = 0; c < CHAINS; c++) {
+        struct node *next = NULL;
+        for (int i = LENGTH - 1; i >= 0; i--) {
+            struct node *n = make_node();
+            n->next = next;
+            reg(n, record, (void *)(uintptr_t)(c * LENGTH + i), NULL, NULL);
+            next = n;
+        }
+    }
+}
+
+/* Ordered: an object goes before what it points to, one link of the chain a
+ * collection. */
+static void ordered_chain(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    deep(make_chains);
+    int done = 0;
+    collect();
+    int first = GC_invoke_finalizers();
+    CHECK_LE(first, CHAINS);
+    CHECK_GE(first, CHAINS * 8 / 10);
+    done = first;
+    for (int i = 0; i < LENGTH; i++) {
+        collect();
+        done += GC_invoke_finalizers();
+    }
+    CHECK_EQ(done, orders);
+    CHECK_GE(done, CHAINS * LENGTH * 8 / 10);
+    int last[CHAINS];
+    memset(last, -1, sizeof last);
+    for (int i = 0; i < orders; i++) {
+        int c = order[i] / LENGTH, at = order[i] % LENGTH;
+        CHECK_EQ(at, last[c] + 1);
+        last[c] = at;
+    }
+}
+
+/* Without order the whole chain goes at once. */
+static void no_order_chain(void)
+{
+    reg = GC_register_finalizer_no_order;
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    deep(make_chains);
+    collect();
+    CHECK_GE(GC_invoke_finalizers(), CHAINS * LENGTH * 8 / 10);
+}
+
+static NOINLINE void make_cycles(void)
+{
+    for (int c = 0; c < CHAINS; c++) {
+        struct node *a = make_node(), *b = make_node();
+        a->next = b;
+        b->next = a;
+        reg(a, record, (void *)(uintptr_t)(2 * c), NULL, NULL);
+        reg(b, record, (void *)(uintptr_t)(2 * c + 1), NULL, NULL);
+    }
+}
+
+static void ordered_cycle_never_runs(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    deep(make_cycles);
+    settle(4);
+    CHECK_EQ(orders, 0);
+}
+
+static void no_order_cycle_runs(void)
+{
+    reg = GC_register_finalizer_no_order;
+    GC_INIT();
+    deep(make_cycles);
+    settle(2);
+    CHECK_GE(orders, CHAINS * 2 * 8 / 10);
+}
+
+static NOINLINE void make_selfish(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        struct node *n = make_node();
+        n->next = n;
+        reg(n, record, (void *)(uintptr_t)i, NULL, NULL);
+    }
+}
+
+static void self_pointer_blocks_ordered(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    deep(make_selfish);
+    settle(3);
+    CHECK_EQ(orders, 0);
+}
+
+static void ignore_self_runs(void)
+{
+    reg = GC_register_finalizer_ignore_self;
+    GC_INIT();
+    deep(make_selfish);
+    settle(3);
+    CHECK_GE(orders, MANY * 9 / 10);
+}
+
+/* ignore_self keeps the order between objects. */
+static void ignore_self_chain(void)
+{
+    reg = GC_register_finalizer_ignore_self;
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    deep(make_chains);
+    collect();
+    CHECK_LE(GC_invoke_finalizers(), CHAINS);
+    for (int i = 0; i < LENGTH; i++) {
+        collect();
+        GC_invoke_finalizers();
+    }
+    CHECK_GE(orders, CHAINS * LENGTH * 8 / 10);
+    int last[CHAINS];
+    memset(last, -1, sizeof last);
+    for (int i = 0; i < orders; i++) {
+        int c = order[i] / LENGTH, at = order[i] % LENGTH;
+        CHECK_EQ(at, last[c] + 1);
+        last[c] = at;
+    }
+}
+
+/* A cycle is broken by a disappearing link on one of its pointers. */
+static NOINLINE void make_broken_cycles(void)
+{
+    for (int c = 0; c < CHAINS; c++) {
+        struct node *a = make_node(), *b = make_node();
+        a->next = b;
+        b->next = a;
+        CHECK_EQ(GC_register_disappearing_link((void **)&b->next), GC_SUCCESS);
+        reg(a, record, (void *)(uintptr_t)(2 * c), NULL, NULL);
+        reg(b, record, (void *)(uintptr_t)(2 * c + 1), NULL, NULL);
+    }
+}
+
+static void link_breaks_cycle(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    deep(make_broken_cycles);
+    settle(4);
+    CHECK_GE(orders, CHAINS * 2 * 8 / 10);
+    int first_a = 0;
+    for (int i = 0; i < orders; i++)
+        first_a += order[i] % 2 == 0 && i < CHAINS;
+    CHECK_GE(first_a, CHAINS * 8 / 10);
+}
+
+/* ---- what is reachable from a finalizable object stays whole ---- */
+
+static int intact;
+static void check_below(void *obj, void *cd)
+{
+    struct node *n = obj;
+    (void)cd;
+    intact += n->next != NULL && n->next->tag == 0x1234567
+              && n->next->next->tag == 0x1234567;
+}
+
+static NOINLINE void make_below(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        struct node *n = make_node();
+        n->next = make_node();
+        n->next->next = make_node();
+        reg(n, check_below, NULL, NULL, NULL);
+    }
+}
+
+static void contents(registrar r)
+{
+    reg = r;
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    deep(make_below);
+    collect();
+    churn(8 << 20, sizeof(struct node));
+    collect();
+    churn(8 << 20, sizeof(struct node));
+    int n = GC_invoke_finalizers();
+    CHECK_GE(n, MANY * 9 / 10);
+    CHECK_EQ(intact, n);
+}
+
+static void ordered_contents(void) { contents(GC_register_finalizer); }
+static void no_order_contents(void)
+{
+    contents(GC_register_finalizer_no_order);
+}
+static void unreachable_contents(void)
+{
+    GC_set_java_finalization(1);
+    contents(GC_register_finalizer_unreachable);
+}
+
+/* Client data is a root until the finalizer has run. */
+static void check_data(void *obj, void *cd)
+{
+    (void)obj;
+    intact += ((struct node *)cd)->tag == 0x1234567;
+}
+
+static NOINLINE void make_with_data(void)
+{
+    for (int i = 0; i < MANY; i++)
+        GC_register_finalizer(make_node(), check_data, make_node(), NULL, NULL);
+}
+
+static void client_data_is_kept(void)
+{
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    deep(make_with_data);
+    for (int r = 0; r < 3; r++) {
+        collect();
+        churn(4 << 20, sizeof(struct node));
+    }
+    int n = GC_invoke_finalizers();
+    CHECK_GE(n, MANY * 9 / 10);
+    CHECK_EQ(intact, n);
+}
+
+/* ---- resurrection ---- */
+
+static struct node *volatile risen[MANY];
+static int rises;
+static void rise(void *obj, void *cd)
+{
+    (void)cd;
+    risen[rises++] = obj;
+}
+
+static NOINLINE void make_rising(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        struct node *n = make_node();
+        n->next = make_node();
+        GC_register_finalizer(n, rise, NULL, NULL, NULL);
+    }
+}
+
+static NOINLINE void register_again(void)
+{
+    for (int i = 0; i < rises; i++) {
+        GC_register_finalizer(risen[i], record, (void *)(uintptr_t)i, NULL,
+                              NULL);
+        risen[i] = NULL;
+    }
+}
+
+static void resurrection(void)
+{
+    GC_INIT();
+    deep(make_rising);
+    settle(2);
+    int n = rises;
+    CHECK_GE(n, MANY * 9 / 10);
+    settle(2);
+    churn(8 << 20, sizeof(struct node));
+    CHECK_EQ(rises, n); /* once only */
+    for (int i = 0; i < n; i++) {
+        CHECK_EQ(risen[i]->tag, 0x1234567);
+        CHECK_EQ(risen[i]->next->tag, 0x1234567);
+    }
+    /* A new registration on the risen. */
+    deep(register_again);
+    settle(2);
+    CHECK_GE(orders, MANY * 8 / 10);
+}
+
+/* ---- replacing and removing ---- */
+
+static void other(void *obj, void *cd)
+{
+    (void)obj;
+    (void)cd;
+    order[0] = -1;
+}
+
+static void replace_and_remove(void)
+{
+    GC_finalization_proc old = other;
+    void *old_cd = &old;
+    GC_INIT();
+    struct node *n = make_node();
+    GC_register_finalizer(n, record, (void *)7, &old, &old_cd);
+    CHECK(old == NULL && old_cd == NULL);
+    GC_register_finalizer(n, other, (void *)8, &old, &old_cd);
+    CHECK(old == record && old_cd == (void *)7);
+    GC_register_finalizer_no_order(n, record, (void *)9, &old, &old_cd);
+    CHECK(old == other && old_cd == (void *)8);
+    GC_register_finalizer(n, NULL, NULL, &old, &old_cd);
+    CHECK(old == record && old_cd == (void *)9);
+    old = other;
+    old_cd = &old;
+    GC_register_finalizer(n, NULL, NULL, &old, &old_cd);
+    CHECK(old == NULL && old_cd == NULL);
+}
+
+static NOINLINE void make_removed(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        struct node *n = make_node();
+        reg(n, record, (void *)(uintptr_t)i, NULL, NULL);
+        reg(n, NULL, NULL, NULL, NULL);
+    }
+}
+
+static void removed_never_runs(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    deep(make_removed);
+    settle(3);
+    CHECK_EQ(orders, 0);
+}
+
+static void outside_the_heap(void)
+{
+    GC_finalization_proc old = other;
+    void *old_cd = &old;
+    static int in_data;
+    GC_INIT();
+    GC_register_finalizer(&in_data, record, NULL, &old, &old_cd);
+    CHECK(old == NULL && old_cd == NULL);
+    settle(2);
+    CHECK_EQ(orders, 0);
+}
+
+/* ---- on demand, notification ---- */
+
+static int notified, awaited;
+static void notify(void) { notified++; }
+static void awaiting(void *obj)
+{
+    awaited += ((struct node *)obj)->tag == 0x1234567;
+}
+
+static void on_demand(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    CHECK_EQ(GC_get_finalize_on_demand(), 0);
+    GC_set_finalize_on_demand(1);
+    CHECK_EQ(GC_get_finalize_on_demand(), 1);
+    CHECK_EQ(GC_finalize_on_demand, 1);
+    GC_set_finalizer_notifier(notify);
+    CHECK(GC_get_finalizer_notifier() == notify);
+    CHECK(GC_finalizer_notifier == notify);
+    CHECK(GC_get_await_finalize_proc() == NULL);
+    GC_set_await_finalize_proc(awaiting);
+    CHECK(GC_get_await_finalize_proc() == awaiting);
+    CHECK_EQ(GC_should_invoke_finalizers(), 0);
+    deep(make_singles);
+    collect();
+    churn(4 << 20, 100);
+    CHECK_EQ(orders, 0);
+    CHECK_OP(notified, >, 0);
+    CHECK_GE(awaited, MANY * 9 / 10);
+    CHECK_NE(GC_should_invoke_finalizers(), 0);
+    int n = GC_invoke_finalizers();
+    CHECK_EQ(n, orders);
+    CHECK_GE(n, MANY * 9 / 10);
+    CHECK_EQ(GC_should_invoke_finalizers(), 0);
+    CHECK_EQ(GC_invoke_finalizers(), 0);
+}
+
+/* The variables are live. */
+static void on_demand_by_variable(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    GC_finalize_on_demand = 1;
+    GC_finalizer_notifier = notify;
+    deep(make_singles);
+    collect();
+    churn(1 << 20, 100);
+    CHECK_EQ(orders, 0);
+    CHECK_OP(notified, >, 0);
+    GC_finalize_on_demand = 0;
+    GC_finalizer_notifier = NULL;
+    collect();
+    churn(4 << 20, 100);
+    CHECK_GE(orders, MANY * 9 / 10);
+}
+
+/* The notifier may itself invoke the finalizers: Guile's does the like. */
+static void notify_invokes(void)
+{
+    notified++;
+    GC_invoke_finalizers();
+}
+
+static void invoke_from_notifier(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    GC_set_finalizer_notifier(notify_invokes);
+    deep(make_singles);
+    collect();
+    CHECK_OP(notified, >, 0);
+    CHECK_GE(orders, MANY * 9 / 10);
+}
+
+/* ---- java order ---- */
+
+static NOINLINE void make_unreachable_pairs(void)
+{
+    for (int c = 0; c < CHAINS; c++) {
+        struct node *a = make_node(), *b = make_node();
+        a->next = b;
+        GC_register_finalizer_no_order(a, record, (void *)(uintptr_t)(2 * c),
+                                       NULL, NULL);
+        GC_register_finalizer_unreachable(
+            b, record, (void *)(uintptr_t)(2 * c + 1), NULL, NULL);
+    }
+}
+
+/* b waits until no unordered finalizable object reaches it any more. */
+static void unreachable_waits(void)
+{
+    CHECK_EQ(GC_get_java_finalization(), 0);
+    GC_set_java_finalization(1);
+    CHECK_EQ(GC_get_java_finalization(), 1);
+    CHECK_EQ(GC_java_finalization, 1);
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    deep(make_unreachable_pairs);
+    collect();
+    GC_invoke_finalizers();
+    int a = 0, b = 0;
+    for (int i = 0; i < CHAINS * 2; i++)
+        *(i % 2 ? &b : &a) += runs[i];
+    CHECK_GE(a, CHAINS * 8 / 10);
+    CHECK_EQ(b, 0);
+    settle(3);
+    CHECK_GE(total_runs(0, CHAINS * 2), CHAINS * 2 * 8 / 10);
+}
+
+/* ---- finalizers that use the library ---- */
+
+static void allocating(void *obj, void *cd)
+{
+    (void)cd;
+    intact += ((struct node *)obj)->tag == 0x1234567;
+    for (int i = 0; i < 20; i++)
+        GC_malloc(1000);
+    if (intact % 100 == 0)
+        GC_gcollect();
+}
+
+static NOINLINE void make_allocating(void)
+{
+    for (int i = 0; i < MANY; i++)
+        GC_register_finalizer(make_node(), allocating, NULL, NULL, NULL);
+}
+
+static void finalizer_allocates_and_collects(void)
+{
+    GC_INIT();
+    deep(make_allocating);
+    settle(3);
+    CHECK_GE(intact, MANY * 9 / 10);
+    check_alive();
+}
+
+static void registering(void *obj, void *cd)
+{
+    uintptr_t depth = (uintptr_t)cd;
+    (void)obj;
+    intact++;
+    if (depth > 0)
+        GC_register_finalizer(make_node(), registering, (void *)(depth - 1),
+                              NULL, NULL);
+}
+
+static NOINLINE void make_registering(void)
+{
+    for (int i = 0; i < 100; i++)
+        GC_register_finalizer(make_node(), registering, (void *)3, NULL, NULL);
+}
+
+static void finalizer_registers(void)
+{
+    GC_INIT();
+    deep(make_registering);
+    settle(12);
+    CHECK_GE(intact, 350);
+}
+
+static void freeing(void *obj, void *cd)
+{
+    (void)cd;
+    GC_free(obj);
+    intact++;
+}
+
+static NOINLINE void make_freeing(void)
+{
+    for (int i = 0; i < MANY; i++)
+        GC_register_finalizer(make_node(), freeing, NULL, NULL, NULL);
+}
+
+static void finalizer_frees_its_object(void)
+{
+    GC_INIT();
+    deep(make_freeing);
+    settle(3);
+    CHECK_GE(intact, MANY * 9 / 10);
+    check_alive();
+}
+
+/* ---- all at once ---- */
+
+static void finalize_all(void)
+{
+    GC_INIT();
+    GC_set_finalize_on_demand(0);
+    deep(make_reachable);
+    GC_finalize_all();
+    CHECK_EQ(orders, MANY);
+    total_runs(0, MANY);
+}
+
+static void dump_finalization(void)
+{
+    GC_INIT();
+    deep(make_reachable);
+    GC_dump_finalization();
+    check_alive();
+}
+
+/* Many: the tables grow; each still runs once. */
+static int many_runs;
+static void count_run(void *obj, void *cd)
+{
+    (void)obj;
+    (void)cd;
+    many_runs++;
+}
+
+static NOINLINE void make_lots(void)
+{
+    for (int i = 0; i < 100000; i++)
+        GC_register_finalizer_no_order(GC_malloc_atomic(16), count_run, NULL,
+                                       NULL, NULL);
+}
+
+static void lots(void)
+{
+    GC_INIT();
+    deep(make_lots);
+    settle(3);
+    CHECK_LE(many_runs, 100000);
+    CHECK_GE(many_runs, 90000);
+}
+
+static void large_objects(void)
+{
+    GC_INIT();
+    for (int i = 0; i < 200; i++)
+        GC_register_finalizer(GC_malloc(50000), count_run, NULL, NULL, NULL);
+    settle(3);
+    CHECK_GE(many_runs, 180);
+}
+
+/* Finalizers of objects made by several threads, run while they go on. */
+static volatile int threads_count;
+static void count_atomically(void *obj, void *cd)
+{
+    (void)cd;
+    if (((struct node *)obj)->tag == 0x1234567)
+        __atomic_fetch_add(&threads_count, 1, __ATOMIC_RELAXED);
+}
+
+static void *finalizing_thread(void *arg)
+{
+    for (int i = 0; i < 5000; i++)
+        GC_register_finalizer(make_node(), count_atomically, NULL, NULL, NULL);
+    return arg;
+}
+
+static void finalizers_in_threads(void)
+{
+    pthread_t t[8];
+    GC_INIT();
+    for (int i = 0; i < 8; i++)
+        REQUIRE(pthread_create(&t[i], NULL, finalizing_thread, NULL) == 0);
+    for (int i = 0; i < 20; i++) {
+        GC_gcollect();
+        GC_invoke_finalizers();
+    }
+    for (int i = 0; i < 8; i++)
+        pthread_join(t[i], NULL);
+    settle(3);
+    CHECK_LE(threads_count, 40000);
+    CHECK_GE(threads_count, 36000);
+}
+
+MAIN_BEGIN
+    RUN(ordered_single);
+    RUN(ignore_self_single);
+    RUN(no_order_single);
+    RUN(unreachable_single);
+    RUN(run_by_allocation);
+    RUN(reachable_is_not_finalized);
+    RUN(ordered_chain);
+    RUN(no_order_chain);
+    RUN(ordered_cycle_never_runs);
+    RUN(no_order_cycle_runs);
+    RUN(self_pointer_blocks_ordered);
+    RUN(ignore_self_runs);
+    RUN(ignore_self_chain);
+    RUN(link_breaks_cycle);
+    RUN(ordered_contents);
+    RUN(no_order_contents);
+    RUN(unreachable_contents);
+    RUN(client_data_is_kept);
+    RUN(resurrection);
+    RUN(replace_and_remove);
+    RUN(removed_never_runs);
+    RUN(outside_the_heap);
+    RUN(on_demand);
+    RUN(on_demand_by_variable);
+    RUN(invoke_from_notifier);
+    RUN(unreachable_waits);
+    RUN(finalizer_allocates_and_collects);
+    RUN(finalizer_registers);
+    RUN(finalizer_frees_its_object);
+    RUN(finalize_all);
+    RUN(dump_finalization);
+    RUN(lots);
+    RUN(large_objects);
+    RUN(finalizers_in_threads);
+MAIN_END
