@@ -31,7 +31,7 @@ demo: packages-demo build
 # Each step by the way it reports (see scripts/tally.py).
 TEST_STEPS := \
 	check-format:status check-lints:status check-docs:status \
-	check-scripts:status check-layers:tally check-symbols:tally \
+	check-scripts:status check-layers:tally check-rooms:tally check-symbols:tally \
 	test-rust:cargo test-loom:cargo \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally
@@ -74,8 +74,9 @@ clean:
 
 # --- checks: nothing runs but tools ------------------------------------------
 
-.PHONY: check check-format check-lints check-docs check-scripts check-layers check-symbols
-check: check-format check-lints check-docs check-scripts check-layers check-symbols
+.PHONY: check check-format check-lints check-docs check-scripts check-layers check-rooms
+.PHONY: check-symbols generate
+check: check-format check-lints check-docs check-scripts check-layers check-rooms check-symbols
 
 check-format:
 	$(CARGO) fmt --all -- --check
@@ -90,12 +91,21 @@ check-scripts:
 	bash -n scripts/*.sh .ci/run
 	python3 scripts/tally.py --self-test
 	python3 scripts/symbols.py --self-test
+	python3 scripts/rooms.py --self-test
 
 check-layers:
 	python3 scripts/check_layers.py
 
+check-rooms:
+	python3 scripts/rooms.py check
+
 check-symbols: build
 	python3 scripts/symbols.py check --lib $(LIBGC)
+
+# The pages of docs/ that are written from something else.
+generate:
+	python3 scripts/symbols.py generate
+	python3 scripts/rooms.py generate
 
 # --- tests -------------------------------------------------------------------
 
@@ -174,7 +184,9 @@ help:
 #|
 #| Work on it (HACKING.md tells which one finds what)
 #|   make check             all that runs only tools: check-format check-lints
-#|                          check-docs check-scripts check-layers check-symbols
+#|                          check-docs check-scripts check-layers check-rooms
+#|                          check-symbols
+#|   make generate          writes docs/libgc-symbols.md and docs/rooms.md anew
 #|   make test-rust         unit and integration tests
 #|   make test-loom         every interleaving of the concurrent protocols
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""The list of source files, each with what it says of itself.
+
+    rooms.py generate    write docs/rooms.md
+    rooms.py check       the page is fresh, each file opens with `//!`, and none
+                         is longer than MOST_LINES
+    rooms.py --self-test prove that each rule can fail
+
+The text of a file is the first sentence of its `//!` comment. Files of tests
+are not listed. The last line is "N passed, N failed".
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PAGE = os.path.join(ROOT, "docs", "rooms.md")
+CRATES = ["base", "os", "mem", "work", "spaces", "plans", "libgc", "bench", "cli"]
+MOST_LINES = 800
+
+
+def is_test(path):
+    """A file whose whole content is compiled for tests only."""
+    parts = path.split("/")
+    return parts[-1] == "tests.rs" or "tests" in parts or "benches" in parts
+
+
+def opening(text):
+    """The first sentence of the `//!` comment that opens the text, or nothing."""
+    words = []
+    for line in text.splitlines():
+        if not line.startswith("//!"):
+            break
+        if not line[3:].strip():
+            break
+        words.append(line[3:].strip())
+    paragraph = " ".join(words)
+    found = re.match(r"(.+?[.:])(?= [A-Z`\[]|$)", paragraph)
+    return (found.group(1) if found else paragraph).rstrip(":")
+
+
+def read_sources():
+    """(path, text) of each Rust file under crates/ that git knows or would add."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "crates/*.rs"],
+        cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\n")
+    for path in sorted(filter(None, set(listed))):
+        full = os.path.join(ROOT, path)
+        if os.path.exists(full):
+            with open(full, encoding="utf-8") as file:
+                yield path, file.read()
+
+
+def render(sources):
+    """The docs page."""
+    lines = [
+        "# The rooms",
+        "",
+        "<!-- Written by scripts/rooms.py from the files' own first sentences; edit those. -->",
+        "",
+        "Every source file that is not a test, in the order of the layers, lowest first, in its own",
+        "words. ARCHITECTURE.md tells how they work together.",
+    ]
+    for crate in CRATES:
+        files = [(path, text) for path, text in sources
+                 if path.startswith(f"crates/{crate}/") and not is_test(path)]
+        if not files:
+            continue
+        lines += ["", f"## {crate}", "", "| file | what it is |", "| --- | --- |"]
+        for path, text in files:
+            name = path.split("/", 2)[2]
+            sentence = re.sub(r"\[(`[^`]*`|[^\]]*)\](\([^)]*\))?", r"\1", opening(text))
+            sentence = sentence.replace("|", "\\|")
+            lines.append(f"| [`{name}`](../{path}) | {sentence} |")
+    return "\n".join(lines) + "\n"
+
+
+def opening_problems(sources):
+    return [f"{path}: does not open with a `//!` that says what it is"
+            for path, text in sources if not is_test(path) and not opening(text)]
+
+
+def length_problems(sources):
+    return [f"{path}: {text.count(chr(10))} lines, more than {MOST_LINES}: two ideas"
+            for path, text in sources if text.count("\n") > MOST_LINES]
+
+
+def report(checks):
+    failed = 0
+    for name, problems in checks:
+        print(f"{'ok' if not problems else 'FAILED'}: {name}")
+        for problem in problems:
+            print(f"    {problem}")
+        failed += bool(problems)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def self_test():
+    def wrong(condition):
+        return [] if condition else ["the rule does not hold"]
+
+    return report([
+        ("a sentence over two lines is one",
+         wrong(opening("//! What it\n//! is. More.\n") == "What it is.")),
+        ("a paragraph without a full stop is taken whole",
+         wrong(opening("//! What it is\n//!\n//! More.\n") == "What it is")),
+        ("a number with a point does not end a sentence",
+         wrong(opening("//! Debian's 8.2 library. More.\n") == "Debian's 8.2 library.")),
+        ("rejects a file without an opening",
+         wrong(opening_problems([("crates/os/src/a.rs", "use x;\n")]))),
+        ("accepts a file of tests without an opening",
+         opening_problems([("crates/os/src/a/tests.rs", "use x;\n")])),
+        ("rejects a long file", wrong(length_problems([("a.rs", "//! a\n" + "\n" * MOST_LINES)]))),
+        ("accepts a short file", length_problems([("a.rs", "//! a\n")])),
+    ])
+
+
+def main():
+    command = sys.argv[1] if len(sys.argv) == 2 else ""
+    if command == "--self-test":
+        return self_test()
+    sources = list(read_sources())
+    if command == "generate":
+        with open(PAGE, "w", encoding="utf-8") as file:
+            file.write(render(sources))
+        return 0
+    if command == "check":
+        page = ""
+        if os.path.exists(PAGE):
+            with open(PAGE, encoding="utf-8") as file:
+                page = file.read()
+        return report([
+            (f"{len(sources)} files say what they are", opening_problems(sources)),
+            (f"no file is longer than {MOST_LINES} lines", length_problems(sources)),
+            ("docs/rooms.md is generated from the files",
+             [] if page == render(sources) else ["run: make generate"]),
+        ])
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
