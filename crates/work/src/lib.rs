@@ -1,2 +1,22 @@
-//! Gleaner: work.
+//! The parallel phase: how the collecting thread and its helpers share the work of a stopped world.
+//!
+//! - [`deque`]: a worker's own end and the thieves' end of a bounded queue of small words.
+//! - [`termination`]: who is in a phase, and the moment at which it is finished.
+//! - [`parking`]: where a thread sleeps until it is called to a phase.
+//! - [`crew`]: helpers, the leader, and a run of one phase.
+//! - [`worker`]: what the code of a phase sees: its index, offering, announcing.
+//!
+//! The phases are counted. Every word that outlives a phase carries the phase number, so a worker
+//! of phase k that is late by any amount cannot touch phase k+1.
+//! Nothing here allocates, takes a lock, or uses std or thread-locals.
 #![cfg_attr(not(any(test, loom)), no_std)]
+
+pub mod crew;
+pub mod deque;
+pub mod parking;
+pub mod termination;
+pub mod worker;
+
+pub use crew::{Crew, HelperEntry, MAX_WORKERS, Phase};
+pub use deque::{Deque, Steal};
+pub use worker::{Verdict, Worker};

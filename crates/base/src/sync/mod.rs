@@ -23,7 +23,8 @@ mod imp;
 
 pub use imp::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell,
-    fence, futex_wait, futex_wait_timeout, futex_wake, spin_hint, spin_rounds, yield_now,
+    fence, futex_wait, futex_wait_timeout, futex_wake, model_size, spin_hint, spin_rounds,
+    yield_now,
 };
 pub use raw_lock::RawLock;
 

@@ -60,6 +60,13 @@ pub const fn spin_rounds(rounds: u32) -> u32 {
     rounds
 }
 
+/// A table size: `full` in ordinary builds, `small` under loom, where every atomic costs.
+#[inline]
+pub const fn model_size(full: usize, small: usize) -> usize {
+    let _ = small;
+    full
+}
+
 /// Lets other threads of this processor run first (`sched_yield`).
 #[inline]
 pub fn yield_now() {

@@ -1,0 +1,270 @@
+//! The crew: the collecting thread as leader, helpers made when first wanted, and a run of one
+//! phase after the other.
+//!
+//! The idea: helpers wait on their seats for the whole life of the process. A run publishes a
+//! phase, calls as many helpers as are wanted and works at once; a helper that gets a processor in
+//! time joins, a helper that does not finds the phase closed and waits for the next. The run
+//! returns when the phase is finished and everybody who had joined is out again.
+//!
+//! # Invariants
+//! - The phase object is touched only by workers inside the phase: the leader between `begin` and
+//!   `end`, a helper between a successful `join` and its `leave`. `run` returns after the last.
+//! - Only one thread leads at a time (the caller holds the collector's lock), and no phase is
+//!   running while a process forks (the fork hook holds the same lock).
+//! - The idle mask is changed only by workers inside the phase, and by the leader before it opens
+//!   one. It is a hint; the seats decide.
+//!
+//! `run` and `ensure_helpers` run on mutator threads, `serve` on the helpers. Helpers never call
+//! malloc, std or libc.
+
+use core::ffi::c_void;
+use core::fmt;
+
+use gleaner_base::sync::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, fence, model_size,
+};
+
+use crate::parking::{Call, Seat};
+use crate::termination::{PhaseNumber, Termination};
+use crate::worker::Worker;
+
+/// The most workers of a phase, the leader included: the idle mask is one 64-bit word.
+pub const MAX_WORKERS: usize = model_size(64, 4);
+
+/// The leader's index.
+pub(crate) const LEADER: usize = 0;
+
+/// The function that a helper thread runs, with the argument that goes with it.
+pub type HelperEntry = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// The work of one parallel phase.
+pub trait Phase: Sync {
+    /// Does a worker's share. It returns when nothing is left to do: on a verdict of
+    /// [`Worker::offer`] other than `WorkAgain`, or, in a phase whose work is only divided up and
+    /// never published anew, as soon as its share is done.
+    ///
+    /// Called once on the leader. On a helper called never (it came too late), once, or again each
+    /// time that work is announced after it stood by. Must not leave by `longjmp` or
+    /// `pthread_exit`.
+    fn work(&self, worker: &Worker<'_>);
+}
+
+/// The threads that work together. One lives in a static of each door, or inside a heap.
+pub struct Crew {
+    pub(crate) termination: Termination,
+    /// One bit for each worker of the current phase that waits for work.
+    pub(crate) idle: AtomicU64,
+    /// Where the workers wait, by index.
+    pub(crate) seats: [Seat; MAX_WORKERS],
+    /// The object of the current phase. Written by the leader before `begin`, read by helpers
+    /// inside the phase.
+    phase: UnsafeCell<Option<*const dyn Phase>>,
+    /// Number of the current or last phase. Only the leader touches it.
+    number: AtomicU32,
+    /// How many helpers may be called. Written under `growing`; Release there partners Acquire in
+    /// `helpers`.
+    helpers: AtomicUsize,
+    /// How many helpers have arrived: each takes the next index for itself.
+    arrived: AtomicUsize,
+    /// Whether some thread is making helpers, or the crew was dismissed.
+    growing: AtomicBool,
+}
+
+// SAFETY: the phase pointer is the only part that is not `Sync` by itself. It is written by the
+// leader while nobody is inside a phase and read by helpers inside one (see the invariants), and it
+// points to a `Sync` object.
+unsafe impl Sync for Crew {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Crew {}
+
+impl fmt::Debug for Crew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crew")
+            .field("termination", &self.termination)
+            .field("helpers", &self.helpers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Crew {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Crew {
+    gleaner_base::sync_const_fn! {
+        /// A crew without helpers: its leader works alone.
+        pub fn new() -> Self {
+            Self {
+                termination: Termination::new(),
+                idle: AtomicU64::new(0),
+                seats: gleaner_base::sync_array![Seat::new(); MAX_WORKERS],
+                phase: UnsafeCell::new(None),
+                number: AtomicU32::new(0),
+                helpers: AtomicUsize::new(0),
+                arrived: AtomicUsize::new(0),
+                growing: AtomicBool::new(false),
+            }
+        }
+    }
+
+    /// How many helpers there are.
+    pub fn helpers(&self) -> usize {
+        self.helpers.load(Ordering::Acquire)
+    }
+
+    /// Makes helpers until there are `wanted`, and says how many there are. `spawn` starts a thread
+    /// that runs the entry with the argument, and says whether it did; after a failure no more are
+    /// tried. Called outside of stopped worlds and without locks. If another thread is making
+    /// helpers at this moment, nothing is done.
+    pub fn ensure_helpers(
+        &'static self,
+        wanted: usize,
+        spawn: &mut dyn FnMut(HelperEntry, *mut c_void) -> bool,
+    ) -> usize {
+        let wanted = wanted.min(MAX_WORKERS - 1);
+        // Acquire partners the Release below: the next to grow the crew sees the count.
+        if self.helpers() < wanted && !self.growing.swap(true, Ordering::Acquire) {
+            let argument = (self as *const Self).cast_mut().cast();
+            while self.helpers() < wanted && spawn(helper_entry, argument) {
+                self.helpers.fetch_add(1, Ordering::Release);
+            }
+            self.growing.store(false, Ordering::Release);
+        }
+        self.helpers()
+    }
+
+    /// Sends all helpers home: they return from their entry, now or when they are next scheduled.
+    /// The crew has no helpers from now on, and must outlive their threads. No phase is running
+    /// and no thread is making helpers.
+    pub fn dismiss(&self) {
+        let growing = self.growing.swap(true, Ordering::Acquire); // and stays so: no more helpers
+        debug_assert!(!growing && self.termination.is_quiet());
+        for seat in &self.seats[1..=self.helpers.swap(0, Ordering::AcqRel)] {
+            seat.dismiss();
+        }
+    }
+
+    /// In a forked child: the helpers exist in the parent only. Nothing is needed in the parent.
+    pub fn forget_helpers_after_fork(&self) {
+        self.termination.reset();
+        self.idle.store(0, Ordering::Relaxed);
+        self.seats.iter().for_each(Seat::reset);
+        self.helpers.store(0, Ordering::Relaxed);
+        self.arrived.store(0, Ordering::Relaxed);
+        self.growing.store(false, Ordering::Relaxed);
+    }
+
+    /// Runs `phase` on the calling thread and on up to `workers - 1` helpers, and returns when it
+    /// is finished. The caller is the only leader. Helpers that the system does not schedule in
+    /// time take no part.
+    pub fn run(&self, workers: usize, phase: &dyn Phase) {
+        let number = self.begin(phase);
+        let callable = workers.min(self.helpers() + 1).max(1);
+        for seat in &self.seats[1..callable] {
+            seat.call(number);
+        }
+        let leading = Leading {
+            worker: Worker::new(self, LEADER, number),
+        };
+        phase.work(&leading.worker);
+    }
+
+    fn begin(&self, phase: &dyn Phase) -> PhaseNumber {
+        assert!(self.termination.is_quiet(), "a phase within a phase");
+        let number = PhaseNumber::new(self.number.load(Ordering::Relaxed)).next();
+        self.number.store(number.get(), Ordering::Relaxed);
+        // SAFETY: this only forgets the lifetime: the pointer is followed by workers inside the
+        // phase, and `run` does not return before they are out.
+        let phase: *const (dyn Phase + 'static) = unsafe { core::mem::transmute(phase) };
+        self.phase.with_mut(|slot| {
+            // SAFETY: no phase is open and nobody is inside one, so nobody reads the slot.
+            unsafe { *slot = Some(phase) }
+        });
+        self.idle.store(0, Ordering::Relaxed); // ordered by the Release in `begin`
+        self.seats[LEADER].occupy(number);
+        self.termination.begin(number);
+        number
+    }
+
+    /// Leader: stops being active, waits until the phase is finished and everybody is out.
+    fn finish(&self, leader: &Worker<'_>) {
+        let number = leader.phase();
+        if leader.is_active() {
+            self.termination.step_down(number);
+        }
+        loop {
+            self.seats[LEADER].rest(number);
+            // Partners the fence in `tell_leader`: either the helper that leaves sees the leader
+            // at rest, or the leader sees that it left.
+            fence(Ordering::SeqCst);
+            if self.termination.is_drained(number) {
+                break;
+            }
+            self.seats[LEADER].wait();
+        }
+        self.termination.end(number);
+    }
+
+    /// A worker that finished the phase, or was the last helper to leave it, wakes the leader. The
+    /// leader may be in a later phase by now: then this does nothing.
+    pub(crate) fn tell_leader(&self, from: usize, phase: PhaseNumber) {
+        if from != LEADER {
+            fence(Ordering::SeqCst); // partners the fence in `finish`
+            self.seats[LEADER].recall(phase);
+        }
+    }
+
+    /// The life of a helper.
+    fn serve(&self) {
+        // Relaxed: the number is all that is taken over.
+        let index = self.arrived.fetch_add(1, Ordering::Relaxed) + 1;
+        let seat = &self.seats[index];
+        while let Call::To(number) = seat.wait() {
+            if self.termination.join(number) {
+                self.take_part(index, number);
+            }
+            seat.rest(number);
+        }
+    }
+
+    /// A helper that has joined does its share and leaves.
+    fn take_part(&self, index: usize, number: PhaseNumber) {
+        let worker = Worker::new(self, index, number);
+        self.phase.with(|slot| {
+            // SAFETY: this worker is inside the phase, so the slot is set and not written, and the
+            // leader keeps the object alive until this worker leaves.
+            if let Some(phase) = unsafe { *slot } {
+                // SAFETY: as above.
+                unsafe { &*phase }.work(&worker);
+            }
+        });
+        if self
+            .termination
+            .leave(number, worker.is_active())
+            .leader_may_wait
+        {
+            self.tell_leader(index, number);
+        }
+    }
+}
+
+/// The leader's stay in a phase. It ends in `drop`, so that also a panic in the leader's share
+/// waits for the helpers that still use the phase object.
+struct Leading<'a> {
+    worker: Worker<'a>,
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        self.worker.crew().finish(&self.worker);
+    }
+}
+
+/// What a helper thread runs.
+extern "C" fn helper_entry(crew: *mut c_void) -> *mut c_void {
+    // SAFETY: `ensure_helpers` passed a crew of static lifetime.
+    unsafe { &*crew.cast::<Crew>() }.serve();
+    core::ptr::null_mut()
+}

@@ -1,0 +1,174 @@
+//! A seat: the futex word on which one thread waits to be called to a phase.
+//!
+//! The idea (ASPLOS 2013, 3.1.2, where one timestamp serves all): the word carries the number of
+//! the phase beside the state of the thread, and the futex sleeps only if the word is still what
+//! the sleeper saw. So a thread that was preempted on its way to sleep, however long, finds
+//! either an untouched word or a call. Each thread has a seat of its own: a call wakes the
+//! thread that is wanted and no other.
+//!
+//! # Invariants
+//! - `AWAKE`, `IDLE`, `ASLEEP` are entered by the seat's owner, `CALLED` by others. A call is
+//!   never overwritten except by a call to a later phase or by the owner that takes it.
+//! - `ASLEEP` is written before every futex wait; whoever replaces it makes the wake call. So a
+//!   call to a thread that still spins costs no system call, and no call is lost.
+//! - A recall names its phase and succeeds only on a word of that phase.
+//!
+//! The owner is a helper for its whole life, or, for the leader's seat, whichever thread leads.
+
+use gleaner_base::sync::{AtomicU32, Ordering, futex_wait, futex_wake, spin_hint, spin_rounds};
+
+use crate::termination::PhaseNumber;
+
+/// The owner has taken its last call and is busy.
+const AWAKE: u32 = 0;
+/// The owner has nothing to do; it spins or is about to sleep.
+const IDLE: u32 = 1;
+/// The owner sleeps on the futex, or is about to.
+const ASLEEP: u32 = 2;
+/// Somebody called the owner to the phase in the word.
+const CALLED: u32 = 3;
+/// The owner is to leave its thread function.
+const DISMISSED: u32 = 4;
+
+const STATE_BITS: u32 = 3;
+const STATE_MASK: u32 = (1 << STATE_BITS) - 1;
+
+/// Rounds of spinning before a thread sleeps: some ten microseconds, the price of being woken.
+const SPIN: u32 = 200;
+
+const fn word(phase: PhaseNumber, state: u32) -> u32 {
+    phase.get() << STATE_BITS | state
+}
+
+/// What a waiting thread was called to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// To join this phase, if it is still open.
+    To(PhaseNumber),
+    /// To leave for good.
+    Dismissed,
+}
+
+/// One thread's place to wait.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Seat {
+    /// Phase number and state. All changes are read-modify-writes with AcqRel (or stores where
+    /// nobody else can interfere): a call releases what the caller wrote to the owner, and the
+    /// owner's `rest` is released to callers.
+    word: AtomicU32,
+}
+
+impl Default for Seat {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Seat {
+    gleaner_base::sync_const_fn! {
+        /// A seat whose owner has not arrived yet: a call to it is kept for the owner.
+        pub fn new() -> Self {
+            Self { word: AtomicU32::new(IDLE) }
+        }
+    }
+
+    /// Back to the new state. Only in a forked child, before it has helpers.
+    pub fn reset(&self) {
+        self.word.store(IDLE, Ordering::Relaxed);
+    }
+
+    /// The leader sits down for a phase that is not published yet. Only recalls to earlier phases
+    /// can be under way, and they fail on either value of the word.
+    pub fn occupy(&self, phase: PhaseNumber) {
+        self.word.store(word(phase, AWAKE), Ordering::Release);
+    }
+
+    /// The leader calls the owner to a phase that has begun.
+    pub fn call(&self, phase: PhaseNumber) {
+        self.replace(word(phase, CALLED));
+    }
+
+    /// Tells the owner to leave for good. No phase is running.
+    pub fn dismiss(&self) {
+        self.replace(DISMISSED);
+    }
+
+    fn replace(&self, new: u32) {
+        if self.word.swap(new, Ordering::AcqRel) & STATE_MASK == ASLEEP {
+            futex_wake(&self.word, 1);
+        }
+    }
+
+    /// Calls the owner once more to `phase`, if it rests in that phase; whether it did.
+    pub fn recall(&self, phase: PhaseNumber) -> bool {
+        let mut seen = self.word.load(Ordering::Acquire);
+        while seen == word(phase, IDLE) || seen == word(phase, ASLEEP) {
+            match self.exchange(seen, word(phase, CALLED)) {
+                Ok(()) => {
+                    if seen & STATE_MASK == ASLEEP {
+                        futex_wake(&self.word, 1);
+                    }
+                    return true;
+                }
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Owner: has nothing to do in `phase`. No effect if a call is waiting.
+    pub fn rest(&self, phase: PhaseNumber) {
+        let _ = self.exchange(word(phase, AWAKE), word(phase, IDLE));
+    }
+
+    /// Owner, a member of `phase`: is busy again, and takes the call if there is one.
+    pub fn rise(&self, phase: PhaseNumber) {
+        // A member's word can change only from IDLE to CALLED: the leader waits for members before
+        // it calls anybody to the next phase.
+        if self
+            .exchange(word(phase, IDLE), word(phase, AWAKE))
+            .is_err()
+        {
+            let _ = self.exchange(word(phase, CALLED), word(phase, AWAKE));
+        }
+    }
+
+    /// Owner: whether a call waits.
+    pub fn is_called(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & STATE_MASK >= CALLED
+    }
+
+    /// Owner, at rest: spins, then sleeps, until it is called, and takes the call.
+    pub fn wait(&self) -> Call {
+        for _ in 0..spin_rounds(SPIN) {
+            if self.is_called() {
+                break;
+            }
+            spin_hint();
+        }
+        loop {
+            // Acquire partners the release half of the caller's exchange.
+            let seen = self.word.load(Ordering::Acquire);
+            match seen & STATE_MASK {
+                DISMISSED => return Call::Dismissed,
+                CALLED => {
+                    let phase = PhaseNumber::new(seen >> STATE_BITS);
+                    if self.exchange(seen, word(phase, AWAKE)).is_ok() {
+                        return Call::To(phase);
+                    }
+                }
+                ASLEEP => futex_wait(&self.word, seen),
+                _ => {
+                    let _ = self.exchange(seen, seen & !STATE_MASK | ASLEEP);
+                }
+            }
+        }
+    }
+
+    fn exchange(&self, old: u32, new: u32) -> Result<(), u32> {
+        self.word
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .map(|_| ())
+    }
+}

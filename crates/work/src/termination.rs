@@ -1,0 +1,222 @@
+//! Who is in a phase, and the moment at which it is finished: one word counted in epochs.
+//!
+//! The idea: a worker is *inside* a phase while it may touch the phase's data, and *active* while
+//! it may hold or publish work. The word holds the phase number, whether the phase is closed, and
+//! both counts, so that entering, offering and finishing are single atomic steps on one value.
+//! The phase is closed by the very step that takes `active` to zero.
+//! Compare ASPLOS 2013, 2.3.3 and 3.1.2, whose workers also leave when all queues *look* empty
+//! (kept as a model that must fail, in `tests/models.rs`).
+//!
+//! # The contract of a worker
+//! **Before it stops being active** (offers, or returns from the phase) a worker has looked, after
+//! its last publication, into every place where it published, and found it empty; and it holds no
+//! work privately. The leader counts as the publisher of everything that lay there when the phase
+//! began.
+//!
+//! # Why a closed phase has no work left
+//! Suppose item x exists when `active` becomes zero. It is not held privately: only active workers
+//! hold work. So it lies in some shared place p, where worker w put it while active. Later w
+//! stopped being active, and before that w found p empty after putting x there. Then x had been
+//! taken, by an active worker, and an item is taken once: it does not lie in p. Contradiction.
+//! The argument never asks what an idle worker sees in the queues of others: `active` alone
+//! decides, and looking is a hint to come back.
+//!
+//! # Why nobody acts after the end
+//! Becoming active again and joining are compare-and-swaps on the same word that fail once the
+//! phase is closed or another phase's number is in it. So "finished" is final, a worker that
+//! arrives late by any number of phases changes nothing, and the leader waits only for those who
+//! are inside (`drained`), never for a helper that the system has not scheduled yet.
+//!
+//! # Orderings
+//! Every change is an AcqRel read-modify-write, so all changes of a phase form one release
+//! sequence from `begin` on: whoever reads a later value with Acquire sees everything that the
+//! workers who changed the word before did before. The leader that reads "drained" sees the
+//! whole phase; a helper that joins sees what the leader prepared.
+
+use gleaner_base::sync::{AtomicU64, Ordering};
+
+/// The number of a phase: 29 bits, never 0, counted up and wrapping. A word is mistaken for
+/// another phase's only if its reader slept through exactly 2^29 - 1 phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseNumber(u32);
+
+impl PhaseNumber {
+    /// Before the first phase.
+    pub const NONE: Self = Self(0);
+    const MASK: u32 = (1 << 29) - 1;
+
+    /// The phase with this number.
+    pub const fn new(number: u32) -> Self {
+        Self(number & Self::MASK)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The phase after this one.
+    pub const fn next(self) -> Self {
+        let next = self.0.wrapping_add(1) & Self::MASK;
+        Self(if next == 0 { 1 } else { next })
+    }
+}
+
+const ACTIVE_ONE: u64 = 1;
+const ACTIVE_MASK: u64 = 0xff;
+const INSIDE_ONE: u64 = 1 << 8;
+const INSIDE_MASK: u64 = 0xff << 8;
+const CLOSED: u64 = 1 << 31;
+const PHASE_SHIFT: u32 = 32;
+
+/// What a worker brought about by leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The leader may be waiting for this: the phase was closed by this step, or is closed and the
+    /// leader is alone inside.
+    pub leader_may_wait: bool,
+}
+
+/// The state of the current phase, or of the last one.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Termination {
+    /// Phase number (high half), closed, inside, active. Changed by the leader between phases and
+    /// by the workers that are inside or want to be; see "Orderings" above.
+    state: AtomicU64,
+}
+
+impl Default for Termination {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Termination {
+    gleaner_base::sync_const_fn! {
+        /// No phase is open.
+        pub fn new() -> Self {
+            Self { state: AtomicU64::new(CLOSED) }
+        }
+    }
+
+    /// Back to "no phase is open". Only in a forked child, before it has helpers.
+    pub fn reset(&self) {
+        self.state.store(CLOSED, Ordering::Relaxed);
+    }
+
+    /// Whether no phase is open and nobody is inside one.
+    pub fn is_quiet(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        state & CLOSED != 0 && state & INSIDE_MASK == 0
+    }
+
+    /// Leader: opens `phase` with itself inside and active.
+    pub fn begin(&self, phase: PhaseNumber) {
+        debug_assert!(self.is_quiet());
+        // A plain store: with the phase before closed and drained nobody can change the word.
+        // Release partners the Acquire half of `join`.
+        let state = (phase.get() as u64) << PHASE_SHIFT | INSIDE_ONE | ACTIVE_ONE;
+        self.state.store(state, Ordering::Release);
+    }
+
+    /// Helper: goes inside and becomes active, unless `phase` is closed or gone.
+    pub fn join(&self, phase: PhaseNumber) -> bool {
+        self.change(phase, |state| {
+            (state & CLOSED == 0).then_some(state + INSIDE_ONE + ACTIVE_ONE)
+        })
+        .is_some()
+    }
+
+    /// A worker inside stops being active, under the contract above; whether this finished the
+    /// phase.
+    pub fn step_down(&self, phase: PhaseNumber) -> bool {
+        let new = self.change(phase, |state| Some(close_if_last(state - ACTIVE_ONE)));
+        debug_assert!(new.is_some(), "a worker inside a phase keeps it current");
+        new.is_some_and(|state| state & CLOSED != 0)
+    }
+
+    /// A worker inside becomes active again, unless the phase is closed.
+    pub fn step_up(&self, phase: PhaseNumber) -> bool {
+        self.change(phase, |state| {
+            (state & CLOSED == 0).then_some(state + ACTIVE_ONE)
+        })
+        .is_some()
+    }
+
+    /// A helper goes out, and stops being active if it still is, under the contract above.
+    pub fn leave(&self, phase: PhaseNumber, active: bool) -> Left {
+        let mut was_open = false;
+        let new = self.change(phase, |state| {
+            was_open = state & CLOSED == 0;
+            let state = state - INSIDE_ONE;
+            Some(if active {
+                close_if_last(state - ACTIVE_ONE)
+            } else {
+                state
+            })
+        });
+        debug_assert!(new.is_some(), "a worker inside a phase keeps it current");
+        let new = new.unwrap_or(0);
+        let closed = new & CLOSED != 0;
+        Left {
+            leader_may_wait: closed && (was_open || new & INSIDE_MASK == INSIDE_ONE),
+        }
+    }
+
+    /// Whether `phase` is closed, asked from inside.
+    pub fn is_finished(&self, phase: PhaseNumber) -> bool {
+        self.is_current(phase)
+            .is_none_or(|state| state & CLOSED != 0)
+    }
+
+    /// Leader: whether the phase is closed and nobody else is inside.
+    pub fn is_drained(&self, phase: PhaseNumber) -> bool {
+        self.is_current(phase)
+            .is_some_and(|state| state & CLOSED != 0 && state & INSIDE_MASK == INSIDE_ONE)
+    }
+
+    /// Leader: goes out of a drained phase.
+    pub fn end(&self, phase: PhaseNumber) {
+        debug_assert!(self.is_drained(phase));
+        let state = (phase.get() as u64) << PHASE_SHIFT | CLOSED;
+        self.state.store(state, Ordering::Release); // nobody changes a closed, drained word
+    }
+
+    /// How many workers are inside.
+    pub fn inside(&self) -> usize {
+        ((self.state.load(Ordering::Relaxed) & INSIDE_MASK) >> 8) as usize
+    }
+
+    fn is_current(&self, phase: PhaseNumber) -> Option<u64> {
+        // Acquire partners the release half of every change.
+        let state = self.state.load(Ordering::Acquire);
+        ((state >> PHASE_SHIFT) as u32 == phase.get()).then_some(state)
+    }
+
+    /// Replaces the word by `new(word)` if it belongs to `phase` and `new` agrees.
+    fn change(&self, phase: PhaseNumber, mut new: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        let mut state = self.state.load(Ordering::Acquire);
+        loop {
+            if (state >> PHASE_SHIFT) as u32 != phase.get() {
+                return None;
+            }
+            let next = new(state)?;
+            match self
+                .state
+                .compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return Some(next),
+                Err(now) => state = now,
+            }
+        }
+    }
+}
+
+const fn close_if_last(state: u64) -> u64 {
+    if state & ACTIVE_MASK == 0 {
+        state | CLOSED
+    } else {
+        state
+    }
+}

@@ -1,0 +1,177 @@
+//! What the code of a phase sees: the worker that it runs on.
+//!
+//! The idea: a worker that has run out of work *offers*. It looks around for a short while; if
+//! nothing turns up, the leader sleeps inside the phase, but a helper goes out of it (`StandBy`)
+//! and is called back when work is announced. So a sleeping helper never holds up the end of a
+//! phase, and the leader never waits for one to be woken and scheduled.
+//!
+//! # Invariants
+//! - A worker that offers makes itself visible (seat, then idle mask, then a SeqCst fence) before
+//!   it looks a last time; a worker that announces publishes first, then fences, then reads the
+//!   mask. So either the one sees the work or the other sees the sleeper.
+//! - Missing an announcement costs parallelism and never work: see [`crate::termination`].
+//!
+//! Workers run it, each on its own `Worker`.
+
+use core::cell::Cell;
+
+use gleaner_base::sync::{Ordering, fence, spin_hint, spin_rounds};
+
+use crate::crew::{Crew, LEADER};
+use crate::termination::PhaseNumber;
+
+/// Rounds of looking around in `offer`. The pauses between grow to `LONGEST_PAUSE`, some fifty
+/// microseconds in all: what it costs to be woken.
+const OFFER_ROUNDS: u32 = 32;
+const LONGEST_PAUSE: u32 = 64;
+
+/// What a worker that offered has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The phase is finished: no worker holds work and none exists. Return from `work`.
+    Finished,
+    /// There may be work: look for it.
+    WorkAgain,
+    /// (Helpers only.) Nothing to do at the moment: return from `work`; the phase goes on and
+    /// `work` is called again if work is announced.
+    StandBy,
+}
+
+/// A worker inside a phase; its index is 0 on the collecting thread.
+#[derive(Debug)]
+pub struct Worker<'a> {
+    crew: &'a Crew,
+    index: usize,
+    phase: PhaseNumber,
+    /// Whether this worker counts as active. Touched by its own thread only.
+    active: Cell<bool>,
+}
+
+impl<'a> Worker<'a> {
+    /// The worker `index` inside `phase`, just joined.
+    pub(crate) fn new(crew: &'a Crew, index: usize, phase: PhaseNumber) -> Self {
+        Self {
+            crew,
+            index,
+            phase,
+            active: Cell::new(true),
+        }
+    }
+
+    /// 0 on the collecting thread, else the helper's number; below the `workers` of the run.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Whether this is the collecting thread (client callbacks run only there).
+    #[inline]
+    pub fn is_leader(&self) -> bool {
+        self.index == LEADER
+    }
+
+    /// The number of the phase.
+    #[inline]
+    pub fn phase(&self) -> PhaseNumber {
+        self.phase
+    }
+
+    /// Whether some worker of this phase seems to wait for work. A relaxed read: cheap enough for
+    /// a hot loop, and it may miss a worker that has just begun to wait.
+    #[inline]
+    pub fn anyone_waiting(&self) -> bool {
+        self.crew.idle.load(Ordering::Relaxed) != 0
+    }
+
+    /// Calls one waiting worker back, after this worker published work. One publication, one
+    /// announcement: a worker called back that finds more than it needs announces in turn.
+    #[inline]
+    pub fn announce(&self) {
+        debug_assert!(self.active.get(), "only an active worker publishes work");
+        // Partners the fence in `offer`: of a publisher and a worker about to wait, at least one
+        // sees the other.
+        fence(Ordering::SeqCst);
+        if self.anyone_waiting() {
+            self.call_one_back();
+        }
+    }
+
+    #[cold]
+    fn call_one_back(&self) {
+        let mut idle = self.crew.idle.load(Ordering::Relaxed);
+        while idle != 0 {
+            let index = idle.trailing_zeros() as usize;
+            let bit = 1 << index;
+            // AcqRel partners the `fetch_or` in `offer`: the seat read next is at least as new.
+            let was_idle = self.crew.idle.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
+            if was_idle && self.crew.seats[index].recall(self.phase) {
+                return;
+            }
+            idle &= !bit;
+        }
+    }
+
+    /// A worker that found nothing to do asks what next. It must hold no work, and must have
+    /// looked, after its last publication, into every place where it published (see
+    /// [`crate::termination`]); the leader also where work lay when the phase began.
+    ///
+    /// `work_seems_available` is a hint and may be wrong in both directions; it is called while
+    /// this worker is not active, so it may look and not take.
+    pub fn offer(&self, mut work_seems_available: impl FnMut() -> bool) -> Verdict {
+        debug_assert!(self.active.get(), "an offer while standing by");
+        let seat = &self.crew.seats[self.index];
+        seat.rest(self.phase);
+        self.crew.idle.fetch_or(self.bit(), Ordering::AcqRel);
+        self.active.set(false);
+        if self.crew.termination.step_down(self.phase) {
+            self.crew.tell_leader(self.index, self.phase);
+            return Verdict::Finished;
+        }
+        fence(Ordering::SeqCst); // partners the fence in `announce`
+        let mut pause = 1;
+        for round in 0.. {
+            if self.crew.termination.is_finished(self.phase) {
+                return Verdict::Finished;
+            }
+            if seat.is_called() || work_seems_available() {
+                return self.step_up();
+            }
+            if round >= spin_rounds(OFFER_ROUNDS) {
+                break;
+            }
+            (0..pause).for_each(|_| spin_hint());
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        if !self.is_leader() {
+            return Verdict::StandBy;
+        }
+        // Called by an announcement, or by the worker that finishes the phase.
+        seat.wait();
+        self.step_up()
+    }
+
+    /// Becomes active again, unless the phase is finished.
+    fn step_up(&self) -> Verdict {
+        self.crew.idle.fetch_and(!self.bit(), Ordering::AcqRel);
+        self.crew.seats[self.index].rise(self.phase);
+        self.active.set(self.crew.termination.step_up(self.phase));
+        if self.active.get() {
+            Verdict::WorkAgain
+        } else {
+            Verdict::Finished
+        }
+    }
+
+    pub(crate) fn crew(&self) -> &'a Crew {
+        self.crew
+    }
+
+    /// Whether this worker returned from `work` without a last offer.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.get()
+    }
+
+    fn bit(&self) -> u64 {
+        1 << self.index
+    }
+}
