@@ -1,2 +1,29 @@
-//! Gleaner: os.
+//! The port layer: the only crate that calls `libc` or knows Linux.
+//!
+//! Everything above asks this crate for memory, threads, signals, the list of loaded libraries and
+//! time, in terms that another system could serve too. The code runs inside somebody else's
+//! process and partly inside a stopped world, so each function says whether it may allocate with
+//! the process's `malloc`, whether it may take a lock of the C library, and whether a signal handler
+//! may call it. Where nothing is said: no allocation, no lock, safe in a handler, `errno` untouched.
+//!
+//! To keep `errno` untouched, system calls are made directly (`syscall`), except where the C library keeps
+//! state of its own about the matter: signal handlers, threads, keys, fork hooks, the loader.
 #![cfg_attr(not(any(test, loom)), no_std)]
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
+compile_error!("the port layer knows x86-64 Linux with glibc only");
+
+mod procfs;
+mod syscall;
+mod thread_word;
+
+pub mod cgroup;
+pub mod clock;
+pub mod environment;
+pub mod fork;
+pub mod hugepages;
+pub mod memory;
+pub mod output;
+pub mod signals;
+pub mod threads;
+pub mod topology;

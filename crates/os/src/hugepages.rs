@@ -1,0 +1,86 @@
+//! Transparent huge pages: asking the kernel for them, range by range.
+//!
+//! Advice only: the kernel backs aligned 2 MB pieces when it can. Any thread, any state of the world.
+
+use crate::{memory, procfs};
+use core::ptr::NonNull;
+
+/// What the kernel does about huge pages for ordinary memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// Wherever it can.
+    Always,
+    /// Where a program asks, see [`advise`].
+    Madvise,
+    /// Nowhere.
+    Never,
+    /// The kernel does not say, or was built without.
+    Unknown,
+}
+
+/// Reads the kernel's setting.
+pub fn mode() -> HugePages {
+    let mut buffer = [0u8; 64];
+    let file = c"/sys/kernel/mm/transparent_hugepage/enabled";
+    procfs::read(file, &mut buffer).map_or(HugePages::Unknown, parse)
+}
+
+/// The chosen word stands in brackets.
+fn parse(text: &[u8]) -> HugePages {
+    let chosen = |word: &[u8]| text.windows(word.len()).any(|w| w == word);
+    if chosen(b"[always]") {
+        HugePages::Always
+    } else if chosen(b"[madvise]") {
+        HugePages::Madvise
+    } else if chosen(b"[never]") {
+        HugePages::Never
+    } else {
+        HugePages::Unknown
+    }
+}
+
+/// Asks for huge pages in a range. False when the kernel cannot.
+///
+/// # Safety
+/// The range is whole pages of the caller's.
+pub unsafe fn advise(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range; the advice changes no contents.
+    unsafe { memory::advise(start, bytes, libc::MADV_HUGEPAGE).is_ok() }
+}
+
+/// Asks for small pages in a range. False when the kernel cannot.
+///
+/// # Safety
+/// The range is whole pages of the caller's.
+pub unsafe fn unadvise(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range; the advice changes no contents.
+    unsafe { memory::advise(start, bytes, libc::MADV_NOHUGEPAGE).is_ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bracketed_word_counts() {
+        assert_eq!(parse(b"[always] madvise never\n"), HugePages::Always);
+        assert_eq!(parse(b"always [madvise] never\n"), HugePages::Madvise);
+        assert_eq!(parse(b"always madvise [never]\n"), HugePages::Never);
+        assert_eq!(parse(b""), HugePages::Unknown);
+    }
+
+    #[test]
+    fn advice_is_taken_where_the_kernel_knows_huge_pages() {
+        let start = memory::map(4 << 20).unwrap();
+        let known = mode() != HugePages::Unknown;
+        // SAFETY: the mapping is this test's.
+        unsafe {
+            assert_eq!(advise(start, 4 << 20), known);
+            start.write(1);
+            assert_eq!(unadvise(start, 4 << 20), known);
+            assert_eq!(start.read(), 1);
+            assert!(memory::unmap(start, 4 << 20));
+            assert!(!advise(start, 4 << 20), "no memory there any more");
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Virtual memory: reserve, commit, release.
+//!
+//! A range is *reserved* (addresses without storage), then *committed* piece by piece (readable and
+//! writable, zero), then *released* (storage given back, contents zero again, addresses kept).
+//! Unmapping is for whole reservations, because each hole in a reservation costs the kernel a mapping of
+//! its own and their number is limited.
+//!
+//! Any thread, any state of the world.
+
+use crate::syscall::{Errno, call};
+use core::ptr::NonNull;
+use gleaner_base::faults::{self, FaultPoint};
+
+/// What the layers above need from virtual memory; `Kernel` is the real one, `fake::Memory` the other.
+///
+/// # Safety
+/// A range that `reserve` or `map` returns belongs to the caller alone, and one that `commit` or `release`
+/// accepted reads as zero until it is written.
+pub unsafe trait VirtualMemory {
+    /// See [`reserve`].
+    fn reserve(&self, bytes: usize, align: usize) -> Option<NonNull<u8>>;
+    /// See [`commit`].
+    ///
+    /// # Safety
+    /// As for [`commit`].
+    unsafe fn commit(&self, start: NonNull<u8>, bytes: usize) -> bool;
+    /// See [`map`].
+    fn map(&self, bytes: usize) -> Option<NonNull<u8>>;
+    /// See [`release`].
+    ///
+    /// # Safety
+    /// As for [`release`].
+    unsafe fn release(&self, start: NonNull<u8>, bytes: usize) -> bool;
+    /// See [`unmap`].
+    ///
+    /// # Safety
+    /// As for [`unmap`].
+    unsafe fn unmap(&self, start: NonNull<u8>, bytes: usize) -> bool;
+}
+
+/// The kernel's virtual memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kernel;
+
+// SAFETY: each method is the function of the same name, which keeps the contract.
+unsafe impl VirtualMemory for Kernel {
+    fn reserve(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        reserve(bytes, align)
+    }
+    unsafe fn commit(&self, start: NonNull<u8>, bytes: usize) -> bool {
+        // SAFETY: the caller's promise is the same.
+        unsafe { commit(start, bytes) }
+    }
+    fn map(&self, bytes: usize) -> Option<NonNull<u8>> {
+        map(bytes)
+    }
+    unsafe fn release(&self, start: NonNull<u8>, bytes: usize) -> bool {
+        // SAFETY: the caller's promise is the same.
+        unsafe { release(start, bytes) }
+    }
+    unsafe fn unmap(&self, start: NonNull<u8>, bytes: usize) -> bool {
+        // SAFETY: the caller's promise is the same.
+        unsafe { unmap(start, bytes) }
+    }
+}
+
+/// Bytes in a page: fixed on this architecture, so it can shape constants.
+pub const fn page_size() -> usize {
+    4096
+}
+
+/// `bytes` rounded up to whole pages; `None` when that overflows.
+pub const fn whole_pages(bytes: usize) -> Option<usize> {
+    bytes.checked_next_multiple_of(page_size())
+}
+
+/// Reserves `bytes` of addresses at a multiple of `align`, without storage and without access.
+///
+/// `align` is a power of two; `bytes` is rounded up to whole pages. None when the kernel refuses
+/// (address limit, number of mappings), when a size overflows, or when `bytes` is zero.
+pub fn reserve(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    if !align.is_power_of_two() || bytes == 0 {
+        return None;
+    }
+    let bytes = whole_pages(bytes)?;
+    if align <= page_size() {
+        return anonymous(bytes, libc::PROT_NONE);
+    }
+    // The kernel aligns to pages only: take too much and give both ends back.
+    let taken = bytes.checked_add(align - page_size())?;
+    let start = anonymous(taken, libc::PROT_NONE)?;
+    let low = start.as_ptr() as usize;
+    let aligned = low.next_multiple_of(align);
+    let (front, back) = (aligned - low, low + taken - (aligned + bytes));
+    // SAFETY: both trimmed ends are parts of the fresh mapping that nobody has seen.
+    unsafe {
+        if front > 0 {
+            unmap(start, front);
+        }
+        if back > 0 {
+            unmap(start.add(front + bytes), back);
+        }
+        Some(start.add(front))
+    }
+}
+
+/// Maps `bytes` of zero memory, readable and writable at once.
+pub fn map(bytes: usize) -> Option<NonNull<u8>> {
+    if bytes == 0 {
+        return None;
+    }
+    anonymous(whole_pages(bytes)?, libc::PROT_READ | libc::PROT_WRITE)
+}
+
+fn anonymous(bytes: usize, access: i32) -> Option<NonNull<u8>> {
+    if faults::armed(FaultPoint::ReserveMemory) {
+        return None;
+    }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new anonymous mapping where the kernel likes disturbs no existing one.
+    let start = unsafe {
+        call(
+            libc::SYS_mmap,
+            [0, bytes, access as usize, flags as usize, usize::MAX, 0],
+        )
+    };
+    NonNull::new(start.ok()? as *mut u8)
+}
+
+/// Makes a reserved range readable and writable; it reads as zero. False when the kernel refuses.
+///
+/// # Safety
+/// The range is whole pages inside a reservation of the caller.
+pub unsafe fn commit(start: NonNull<u8>, bytes: usize) -> bool {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the caller's promise.
+    !faults::armed(FaultPoint::CommitMemory) && unsafe { protect(start, bytes, access) }
+}
+
+/// Like [`commit`], and the range may hold instructions too (`GC_set_pages_executable`).
+///
+/// # Safety
+/// As for [`commit`].
+pub unsafe fn commit_executable(start: NonNull<u8>, bytes: usize) -> bool {
+    let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    // SAFETY: the caller's promise.
+    !faults::armed(FaultPoint::CommitMemory) && unsafe { protect(start, bytes, access) }
+}
+
+/// Makes a range readable only; a write faults from now on.
+///
+/// # Safety
+/// The range is whole pages of the caller's, and nobody writes there any more.
+pub unsafe fn make_read_only(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { protect(start, bytes, libc::PROT_READ) }
+}
+
+/// Sets the access rights of a range.
+///
+/// # Safety
+/// The range is whole pages of the caller's, and nobody uses a right that is taken away.
+unsafe fn protect(start: NonNull<u8>, bytes: usize, access: i32) -> bool {
+    let arguments = [start.as_ptr() as usize, bytes, access as usize, 0, 0, 0];
+    // SAFETY: the caller owns the range.
+    unsafe { call(libc::SYS_mprotect, arguments).is_ok() }
+}
+
+/// Gives the storage of a range back; the addresses stay, with their rights, and read as zero.
+///
+/// False when the kernel refuses, as it does for memory locked by `mlockall`: then the contents are
+/// *unchanged*, and whoever needs zeros has to write them.
+///
+/// # Safety
+/// The range is whole pages of the caller's, and nobody needs its contents.
+pub unsafe fn release(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range and gives up its contents.
+    unsafe { advise(start, bytes, libc::MADV_DONTNEED).is_ok() }
+}
+
+/// Tells the kernel something about a range.
+///
+/// # Safety
+/// The range is whole pages of the caller's and may suffer what the advice does.
+pub(crate) unsafe fn advise(start: NonNull<u8>, bytes: usize, advice: i32) -> Result<(), Errno> {
+    let arguments = [start.as_ptr() as usize, bytes, advice as usize, 0, 0, 0];
+    // SAFETY: the caller's promise.
+    unsafe { call(libc::SYS_madvise, arguments).map(|_| ()) }
+}
+
+/// Gives addresses and storage back. False when the kernel refuses: the range then stays as it was.
+///
+/// # Safety
+/// The range is whole pages of the caller's, and no pointer into it is used again.
+pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
+    let arguments = [start.as_ptr() as usize, bytes, 0, 0, 0, 0];
+    // SAFETY: the caller's promise.
+    unsafe { call(libc::SYS_munmap, arguments).is_ok() }
+}
+
+/// Bytes of memory that this process may hope for: the machine's, or its cgroup's limit when that is smaller.
+pub fn physical_memory() -> u64 {
+    let mut bytes = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();
+    // SAFETY: the kernel fills the struct, which is valid when zero, too.
+    let (answer, info) = unsafe {
+        let answer = call(
+            libc::SYS_sysinfo,
+            [bytes.as_mut_ptr() as usize, 0, 0, 0, 0, 0],
+        );
+        (answer, bytes.assume_init())
+    };
+    let machine = match answer {
+        Ok(_) => info.totalram.saturating_mul(u64::from(info.mem_unit)),
+        Err(_) => u64::MAX,
+    };
+    machine.min(crate::cgroup::memory_limit().unwrap_or(u64::MAX))
+}
+
+/// The limit on this process's address space (`ulimit -v`), if there is one.
+pub fn address_limit() -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    let place = &raw mut limit as usize;
+    // SAFETY: the kernel fills the struct; a null new limit changes nothing.
+    unsafe {
+        call(
+            libc::SYS_prlimit64,
+            [0, libc::RLIMIT_AS as usize, 0, place, 0, 0],
+        )
+        .ok()?;
+    }
+    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_size_is_the_kernels() {
+        // SAFETY: sysconf only answers.
+        assert_eq!(page_size() as i64, unsafe {
+            libc::sysconf(libc::_SC_PAGESIZE)
+        });
+        assert_eq!(whole_pages(1), Some(4096));
+        assert_eq!(whole_pages(4096), Some(4096));
+        assert_eq!(whole_pages(usize::MAX), None);
+    }
+
+    #[test]
+    fn reservations_are_aligned_and_trimmed() {
+        for align in [1, 4096, 1 << 16, 1 << 22, 1 << 30] {
+            let start = reserve(3 * 4096 + 1, align).unwrap();
+            assert_eq!(start.as_ptr() as usize % align.max(4096), 0);
+            // SAFETY: the reservation is this test's, four pages long.
+            unsafe {
+                assert!(commit(start, 4 * 4096));
+                start.add(4 * 4096 - 1).write(1);
+                assert!(unmap(start, 4 * 4096));
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        assert_eq!(reserve(0, 4096), None);
+        assert_eq!(reserve(4096, 3), None);
+        assert_eq!(reserve(usize::MAX, 4096), None);
+        assert_eq!(reserve(1 << 62, 1 << 22), None);
+        assert_eq!(reserve(usize::MAX - (1 << 20), 1 << 22), None);
+        assert_eq!(map(0), None);
+        assert_eq!(map(1 << 62), None);
+    }
+
+    #[test]
+    fn a_released_page_reads_as_zero_and_can_be_written_again() {
+        let start = reserve(1 << 20, 1 << 20).unwrap();
+        // SAFETY: the reservation is this test's.
+        unsafe {
+            assert!(commit(start, 8192));
+            assert_eq!(start.read(), 0);
+            start.write(9);
+            start.add(4096).write(8);
+            assert!(release(start, 4096));
+            assert_eq!((start.read(), start.add(4096).read()), (0, 8));
+            start.write(7);
+            assert_eq!(start.read(), 7);
+            assert!(unmap(start, 1 << 20));
+            assert!(!commit(start, 4096), "unmapped memory cannot be committed");
+        }
+    }
+
+    #[test]
+    fn locked_memory_is_not_released() {
+        let start = map(4096).unwrap();
+        // SAFETY: the mapping is this test's.
+        unsafe {
+            start.write(5);
+            let page = start.as_ptr() as usize;
+            call(libc::SYS_mlock, [page, 4096, 0, 0, 0, 0]).unwrap();
+            assert!(!release(start, 4096));
+            assert_eq!(start.read(), 5);
+            assert!(unmap(start, 4096));
+        }
+    }
+
+    #[test]
+    fn committed_executable_memory_runs() {
+        let start = reserve(4096, 4096).unwrap();
+        // SAFETY: the page is this test's; the bytes are `mov eax, 42; ret`.
+        unsafe {
+            assert!(commit_executable(start, 4096));
+            let code = [0xb8u8, 42, 0, 0, 0, 0xc3];
+            start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), 6);
+            let run: extern "C" fn() -> i32 = core::mem::transmute(start.as_ptr());
+            assert_eq!(run(), 42);
+            assert!(unmap(start, 4096));
+        }
+    }
+
+    #[test]
+    fn the_limits_agree_with_the_c_library() {
+        // SAFETY: sysconf only answers; getrlimit fills the struct.
+        let (pages, limit) = unsafe {
+            let mut limit: libc::rlimit = core::mem::zeroed();
+            libc::getrlimit(libc::RLIMIT_AS, &mut limit);
+            (libc::sysconf(libc::_SC_PHYS_PAGES), limit.rlim_cur)
+        };
+        assert!(physical_memory() <= pages as u64 * 4096);
+        assert!(physical_memory() > 1 << 20);
+        assert_eq!(address_limit().unwrap_or(libc::RLIM_INFINITY), limit);
+    }
+}

@@ -1,0 +1,159 @@
+//! Files and the standard error stream, by system calls alone.
+//!
+//! A message from inside a stopped world must not wait for the lock of a stream that a stopped
+//! thread holds, so nothing here is buffered. Interrupted calls are repeated and short writes are
+//! finished; a descriptor that does not block is waited for.
+
+use crate::syscall::{Errno, call};
+use core::ffi::CStr;
+
+/// An open file descriptor. A copy is the same descriptor; closing is the owner's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fd(pub i32);
+
+/// The standard error stream.
+pub const STDERR: Fd = Fd(2);
+
+/// Opens a file for appending, creating it; a child program does not inherit it.
+pub fn open_append(path: &CStr) -> Option<Fd> {
+    open(
+        path,
+        libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC,
+    )
+}
+
+/// Opens a file for reading.
+pub(crate) fn open_read(path: &CStr) -> Option<Fd> {
+    open(path, libc::O_RDONLY | libc::O_CLOEXEC)
+}
+
+/// Opens a file for writing over what it holds.
+pub(crate) fn open_write(path: &CStr) -> Option<Fd> {
+    open(path, libc::O_WRONLY | libc::O_CLOEXEC)
+}
+
+fn open(path: &CStr, flags: i32) -> Option<Fd> {
+    let here = libc::AT_FDCWD as usize;
+    let arguments = [here, path.as_ptr() as usize, flags as usize, 0o666, 0, 0];
+    // SAFETY: the path is a string that outlives the call.
+    let fd = until_uninterrupted(|| unsafe { call(libc::SYS_openat, arguments) });
+    Some(Fd(fd.ok()? as i32))
+}
+
+fn until_uninterrupted(mut attempt: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    loop {
+        match attempt() {
+            Err(Errno(libc::EINTR)) => {}
+            done => return done,
+        }
+    }
+}
+
+/// Writes all of `bytes`; false when the descriptor cannot take them.
+pub fn write_all(fd: Fd, bytes: &[u8]) -> bool {
+    fd.write_all(bytes)
+}
+
+impl Fd {
+    /// Writes all of `bytes`; false when the descriptor cannot take them.
+    pub fn write_all(self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let arguments = [
+                self.0 as usize,
+                bytes.as_ptr() as usize,
+                bytes.len(),
+                0,
+                0,
+                0,
+            ];
+            // SAFETY: the slice is readable for the length given.
+            match unsafe { call(libc::SYS_write, arguments) } {
+                Ok(0) => return false,
+                Ok(written) => bytes = &bytes[written..],
+                Err(Errno(libc::EINTR)) => {}
+                Err(Errno(libc::EAGAIN)) => self.wait_until_writable(),
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn wait_until_writable(self) {
+        let mut poll = libc::pollfd {
+            fd: self.0,
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        let forever = -1isize as usize;
+        // SAFETY: one poll record, which outlives the call. A failure only means another attempt to write.
+        let _ = unsafe {
+            call(
+                libc::SYS_poll,
+                [&raw mut poll as usize, 1, forever, 0, 0, 0],
+            )
+        };
+    }
+
+    /// Reads some bytes, 0 at the end.
+    pub(crate) fn read(self, into: &mut [u8]) -> Option<usize> {
+        let arguments = [
+            self.0 as usize,
+            into.as_mut_ptr() as usize,
+            into.len(),
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: the slice is writable for the length given.
+        until_uninterrupted(|| unsafe { call(libc::SYS_read, arguments) }).ok()
+    }
+
+    /// Closes the descriptor. Not repeated when interrupted: it is closed all the same.
+    pub fn close(self) {
+        // SAFETY: the owner of the descriptor calls this once.
+        let _ = unsafe { call(libc::SYS_close, [self.0 as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::{AsRawFd, FromRawFd};
+
+    #[test]
+    fn appends_to_a_file_and_creates_it() {
+        let path = std::env::temp_dir().join(format!("gleaner-output-{}", std::process::id()));
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        for text in [&b"one\n"[..], b"two\n"] {
+            let file = open_append(&name).unwrap();
+            assert!(write_all(file, text));
+            file.close();
+            assert!(!write_all(file, text), "the descriptor is closed");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"one\ntwo\n");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(open_append(c"/nowhere/at/all"), None);
+    }
+
+    #[test]
+    fn a_full_pipe_that_does_not_block_is_waited_for() {
+        let mut ends = [0; 2];
+        // SAFETY: pipe2 fills the two numbers, each owned once below.
+        let (mut from, to) = unsafe {
+            assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK), 0);
+            libc::fcntl(ends[0], libc::F_SETFL, 0);
+            (
+                std::fs::File::from_raw_fd(ends[0]),
+                std::fs::File::from_raw_fd(ends[1]),
+            )
+        };
+        let data: Vec<u8> = (0..1_000_000u32).map(|i| i as u8).collect();
+        let expected = data.clone();
+        let writer = std::thread::spawn(move || Fd(to.as_raw_fd()).write_all(&data));
+        let mut got = Vec::new();
+        from.read_to_end(&mut got).unwrap();
+        assert!(writer.join().unwrap());
+        assert!(got == expected);
+    }
+}

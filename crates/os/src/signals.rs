@@ -1,0 +1,263 @@
+//! Signals: the suspend handler, sending to one thread, masks.
+//!
+//! This file gives the pieces; the protocol that stops the world is in the layer that owns it.
+//! A signal is sent to a thread, not to the process, and the answer tells a thread that has ended
+//! from a failure that may pass.
+
+use crate::syscall::{Errno, call};
+use crate::threads::ThreadId;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use libc::siginfo_t;
+
+/// The signal that stops a thread unless the program chooses another.
+pub const DEFAULT_SUSPEND: c_int = libc::SIGPWR;
+/// The signal that lets it go on, for programs that ask which; resuming may need none.
+pub const DEFAULT_RESTART: c_int = libc::SIGXCPU;
+
+/// A signal handler: number, what the kernel knows about the signal, and the interrupted registers (`ucontext_t`).
+pub type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// Signal numbers run from 1 to 64.
+const NUMBERS: usize = 65;
+
+/// The handler installed here per signal, 0 for none. Written before the kernel learns of the handler;
+/// relaxed, because it is only compared with what the kernel says.
+static OURS: [AtomicUsize; NUMBERS] = [const { AtomicUsize::new(0) }; NUMBERS];
+
+/// Installs `handler` for a signal; false for a number that cannot be caught.
+///
+/// While it runs every signal is blocked, so that nothing of the program runs on a stopped thread. Interrupted
+/// system calls are repeated. The handler runs on the thread's ordinary stack: the stack pointer it sees is
+/// the one from which the stack is scanned. Takes no lock, allocates nothing; not for handlers.
+pub fn install_suspend_handler(signal: c_int, handler: Handler) -> bool {
+    let Some(ours) = slot(signal) else {
+        return false;
+    };
+    ours.store(handler as usize, Ordering::Relaxed);
+    // SAFETY: the action is fully set, with a handler of the three-argument form that SA_SIGINFO calls for.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        libc::sigfillset(&mut action.sa_mask);
+        libc::sigaction(signal, &action, core::ptr::null_mut()) == 0
+    }
+}
+
+fn slot(signal: c_int) -> Option<&'static AtomicUsize> {
+    usize::try_from(signal)
+        .ok()
+        .filter(|&number| number > 0)
+        .and_then(|number| OURS.get(number))
+}
+
+/// Whether the handler that the process has now is the one installed here: programs replace handlers.
+pub fn is_handler_ours(signal: c_int) -> bool {
+    let Some(ours) = slot(signal) else {
+        return false;
+    };
+    // SAFETY: asks only, into a struct that is valid when zero.
+    let now = unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        if libc::sigaction(signal, core::ptr::null(), &mut action) != 0 {
+            return false;
+        }
+        action.sa_sigaction
+    };
+    now != 0 && now == ours.load(Ordering::Relaxed)
+}
+
+/// What became of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The kernel took it.
+    Sent,
+    /// No such thread in this process: it has ended.
+    Gone,
+    /// The error number; EAGAIN means that the queue of a real-time signal is full, and passes.
+    Failed(i32),
+}
+
+/// Sends a signal to one thread of this process. Safe in a handler.
+pub fn send(thread: ThreadId, signal: c_int) -> Delivery {
+    let process = crate::threads::current_process();
+    let arguments = [
+        process as usize,
+        thread.0 as usize,
+        signal as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: tgkill takes numbers only, and reaches no other process.
+    match unsafe { call(libc::SYS_tgkill, arguments) } {
+        Ok(_) => Delivery::Sent,
+        Err(Errno(libc::ESRCH)) => Delivery::Gone,
+        Err(Errno(error)) => Delivery::Failed(error),
+    }
+}
+
+/// The set of signals that a thread blocks; bit n - 1 stands for signal n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mask(pub u64);
+
+impl Mask {
+    /// Everything but the two signals that the C library keeps for itself (cancellation, and changes of user
+    /// id, which wait for every thread).
+    pub const ALL: Mask = Mask(!(1 << (32 - 1) | 1 << (33 - 1)));
+
+    /// Whether the set holds `signal`.
+    pub fn contains(self, signal: c_int) -> bool {
+        self.0 & bit(signal) != 0
+    }
+}
+
+fn bit(signal: c_int) -> u64 {
+    match signal {
+        1..=64 => 1 << (signal - 1),
+        _ => 0,
+    }
+}
+
+/// Blocks all signals for the calling thread; gives what was blocked before, for [`restore`]. Safe in a handler.
+pub fn block_all() -> Mask {
+    change(libc::SIG_SETMASK, Mask::ALL)
+}
+
+/// Sets the calling thread's mask. Safe in a handler, whose own mask changes at its end anyway.
+pub fn restore(mask: Mask) {
+    change(libc::SIG_SETMASK, mask);
+}
+
+/// Makes sure that the calling thread gets `signal`. Safe in a handler.
+pub fn unblock(signal: c_int) {
+    change(libc::SIG_UNBLOCK, Mask(bit(signal)));
+}
+
+/// What the calling thread blocks now.
+pub fn blocked() -> Mask {
+    change(libc::SIG_BLOCK, Mask(0))
+}
+
+fn change(how: c_int, mask: Mask) -> Mask {
+    let mut before = Mask(0);
+    let (new, old) = (&raw const mask.0 as usize, &raw mut before.0 as usize);
+    // SAFETY: both masks are eight bytes, as the kernel is told. Nothing here can fail.
+    let _ = unsafe { call(libc::SYS_rt_sigprocmask, [how as usize, new, old, 8, 0, 0]) };
+    before
+}
+
+/// The thread's `errno`, to be put back when a handler that called the C library returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedErrno(c_int);
+
+impl SavedErrno {
+    /// Reads it.
+    #[inline]
+    pub fn save() -> SavedErrno {
+        // SAFETY: the location is a thread-local of the C library, always there.
+        SavedErrno(unsafe { libc::__errno_location().read() })
+    }
+
+    /// Puts it back.
+    #[inline]
+    pub fn restore(self) {
+        // SAFETY: as above.
+        unsafe { libc::__errno_location().write(self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::current_tid;
+    use std::sync::atomic::AtomicI32;
+    use std::sync::mpsc;
+
+    static SEEN_BY: AtomicI32 = AtomicI32::new(0);
+    static SEEN_MASK: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn note(_: c_int, info: *mut siginfo_t, context: *mut c_void) {
+        let errno = SavedErrno::save();
+        // SAFETY: a refused call, made to spoil errno.
+        unsafe { libc::close(-1) };
+        assert!(!info.is_null() && !context.is_null());
+        SEEN_MASK.store(blocked().0 as usize, Ordering::Relaxed);
+        SEEN_BY.store(current_tid().0, Ordering::Release);
+        errno.restore();
+    }
+
+    extern "C" fn other(_: c_int, _: *mut siginfo_t, _: *mut c_void) {}
+
+    #[test]
+    fn a_signal_reaches_the_thread_it_was_sent_to() {
+        let signal = libc::SIGRTMIN() + 3;
+        assert!(install_suspend_handler(signal, note));
+        let (say, hear) = mpsc::channel();
+        let (end, wait) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: this thread's errno.
+            unsafe { *libc::__errno_location() = 55 };
+            say.send(current_tid()).unwrap();
+            wait.recv().unwrap();
+            // SAFETY: as above.
+            unsafe { *libc::__errno_location() }
+        });
+        let tid = hear.recv().unwrap();
+        assert_eq!(send(tid, signal), Delivery::Sent);
+        while SEEN_BY.load(Ordering::Acquire) != tid.0 {
+            std::thread::yield_now();
+        }
+        let mask = Mask(SEEN_MASK.load(Ordering::Relaxed) as u64);
+        assert!(
+            mask.contains(libc::SIGINT) && mask.contains(signal) && mask.contains(libc::SIGSEGV)
+        );
+        end.send(()).unwrap();
+        assert_eq!(thread.join().unwrap(), 55, "the handler restored errno");
+        while send(tid, signal) != Delivery::Gone {
+            std::thread::yield_now();
+        }
+        assert_eq!(send(current_tid(), 1000), Delivery::Failed(libc::EINVAL));
+    }
+
+    #[test]
+    fn a_replaced_handler_is_noticed() {
+        let signal = libc::SIGRTMIN() + 4;
+        assert!(!is_handler_ours(signal));
+        assert!(install_suspend_handler(signal, other));
+        assert!(is_handler_ours(signal));
+        // SAFETY: a signal that only this test uses.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+        assert!(!is_handler_ours(signal));
+        assert!(install_suspend_handler(signal, other));
+        assert!(is_handler_ours(signal));
+    }
+
+    #[test]
+    fn signals_that_cannot_be_caught_are_refused() {
+        for signal in [-1, 0, libc::SIGKILL, libc::SIGSTOP, 32, 33, 65, 1000] {
+            assert!(!install_suspend_handler(signal, other), "{signal}");
+            assert!(!is_handler_ours(signal), "{signal}");
+        }
+    }
+
+    #[test]
+    fn masks_nest_and_leave_the_c_librarys_signals_alone() {
+        std::thread::spawn(|| {
+            let before = blocked();
+            assert_eq!(block_all(), before);
+            let all = blocked();
+            assert!(all.contains(libc::SIGINT) && all.contains(DEFAULT_SUSPEND));
+            assert!(!all.contains(32) && !all.contains(33));
+            assert!(!all.contains(libc::SIGKILL), "the kernel never blocks it");
+            unblock(DEFAULT_SUSPEND);
+            assert!(!blocked().contains(DEFAULT_SUSPEND) && blocked().contains(libc::SIGINT));
+            restore(before);
+            assert_eq!(blocked(), before);
+            assert!(!before.contains(0) && !before.contains(-3) && !before.contains(65));
+        })
+        .join()
+        .unwrap();
+    }
+}
