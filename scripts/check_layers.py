@@ -10,7 +10,9 @@ From `cargo metadata` and the sources of each crate:
     predicates in FREE_PREDICATES; a `compile_error!` that refuses a target is
     no variant and may be conditional on anything;
  4. the inner crates are `no_std` outside tests and models;
- 5. each crate takes its lints from the workspace.
+ 5. each crate takes its lints from the workspace;
+ 6. each outside dependency has a row with its reason in ARCHITECTURE.md, and
+    each row is about one.
 
 Run without arguments: the self-test (each rule must reject a bad fixture),
 then the workspace. The last line is "N passed, N failed".
@@ -117,6 +119,17 @@ def lint_problems(manifests):
             if not re.search(r"^\[lints\]\s*\nworkspace\s*=\s*true", text, flags=re.M)]
 
 
+def dependency_problems(packages, page):
+    """Rule 6; `page` is the text of ARCHITECTURE.md."""
+    section = page.partition("\n## Dependencies\n")[2].partition("\n## ")[0]
+    rows = set(re.findall(r"^\| `([^`]+)` \|[^|]*\| [^|]*\w[^|]* \|$", section, flags=re.M))
+    used = {dependency["name"] for package in packages
+            for dependency in package["dependencies"]
+            if not dependency["name"].startswith("gleaner-")}
+    return ([f"{name}: has no row under Dependencies" for name in sorted(used - rows)]
+            + [f"{name}: has a row under Dependencies, but nothing uses it" for name in sorted(rows - used)])
+
+
 def report(checks):
     """Print each check with its problems; return (passed, failed)."""
     failed = 0
@@ -137,6 +150,7 @@ def self_test():
     def source(text, crate="gleaner-mem"):
         return [(crate, f"crates/{crate[8:]}/src/lib.rs", text)]
 
+    page = "\n## Dependencies\n\n| `libc` | `os` | system calls |\n"
     accepted = [
         ("a lower crate", layer_problems([package("gleaner-os", ("gleaner-base", None))])),
         ("libc in the port layer", libc_problems([package("gleaner-os", ("libc", None))])),
@@ -149,6 +163,8 @@ def self_test():
         ("cfg(target_os) in the port layer",
          cfg_problems(source('#[cfg(target_os = "linux")]', "gleaner-os"))),
         ("a no_std crate", no_std_problems(source(NO_STD_LINE))),
+        ("a dependency with a reason",
+         dependency_problems([package("gleaner-os", ("libc", None))], page)),
         ("lints of the workspace", lint_problems([("x", "[lints]\nworkspace = true\n")])),
     ]
     rejected = [
@@ -164,6 +180,11 @@ def self_test():
         ("cfg_attr on a target",
          cfg_problems(source('#[cfg_attr(target_arch = "x86_64", inline)] fn f() {}'))),
         ("a crate that uses std", no_std_problems(source("//! text\n"))),
+        ("a dependency without a row",
+         dependency_problems([package("gleaner-os", ("libc", None), ("rand", "dev"))], page)),
+        ("a dependency without a reason", dependency_problems(
+            [package("gleaner-os", ("libc", None))], page.replace("system calls", ""))),
+        ("a row without a dependency", dependency_problems([package("gleaner-os")], page)),
         ("lints of its own", lint_problems([("x", "[lints.rust]\nunused = 'allow'\n")])),
     ]
     checks = [(f"self-test: accepts {name}", problems) for name, problems in accepted]
@@ -173,7 +194,7 @@ def self_test():
 
 
 def read_workspace():
-    """(packages, sources, manifests) of the checkout."""
+    """(packages, sources, manifests, page) of the checkout."""
     done = subprocess.run(
         ["cargo", "metadata", "--format-version", "1", "--no-deps"],
         cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
@@ -189,17 +210,19 @@ def read_workspace():
                     path = os.path.join(folder, name)
                     with open(path, encoding="utf-8") as file:
                         sources.append((package["name"], os.path.relpath(path, ROOT), file.read()))
-    return packages, sources, manifests
+    with open(os.path.join(ROOT, "ARCHITECTURE.md"), encoding="utf-8") as file:
+        return packages, sources, manifests, file.read()
 
 
 def main():
-    packages, sources, manifests = read_workspace()
+    packages, sources, manifests, page = read_workspace()
     passed, failed = report(self_test() + [
         (f"{len(packages)} crates depend only on lower ones", layer_problems(packages)),
         ("only the port layer and the doors depend on libc", libc_problems(packages)),
         (f"{len(sources)} files: nothing is conditional above the port layer", cfg_problems(sources)),
         ("the inner crates are no_std", no_std_problems(sources)),
         ("each crate takes its lints from the workspace", lint_problems(manifests)),
+        ("ARCHITECTURE.md gives each dependency its reason", dependency_problems(packages, page)),
     ])
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
