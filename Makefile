@@ -103,7 +103,8 @@ check-symbols: build
 	python3 scripts/symbols.py check --lib $(LIBGC)
 
 # The pages of docs/ that are written from something else.
-generate:
+generate: build
+	$(GLEANER) options --markdown > docs/options.md
 	python3 scripts/symbols.py generate
 	python3 scripts/rooms.py generate
 
@@ -186,7 +187,7 @@ help:
 #|   make check             all that runs only tools: check-format check-lints
 #|                          check-docs check-scripts check-layers check-rooms
 #|                          check-symbols
-#|   make generate          writes docs/libgc-symbols.md and docs/rooms.md anew
+#|   make generate          writes the pages of docs/ that come from tables and code
 #|   make test-rust         unit and integration tests
 #|   make test-loom         every interleaving of the concurrent protocols
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
