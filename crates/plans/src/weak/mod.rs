@@ -1,0 +1,144 @@
+//! Weak processing: what a collector owes to objects that the trace did not reach.
+//!
+//! The idea: a program may ask to be told of an object's death (finalizers), to have a word cleared by it
+//! (disappearing links, short and long), or to hold a reference whose strength it changes from collection to
+//! collection (toggle references). These structures hold such requests as plain addresses in memory that no trace
+//! scans, so they keep nothing alive by themselves; [`Weak::process`] settles them after the main trace.
+//!
+//! Nothing here touches the heap or calls the client: the marker does the first through [`Tracer`], and the door does
+//! the second once the state is whole again, one request at a time, so that a callback may leave by any route.
+//!
+//! # Invariants
+//! 1. [`Weak::process`] allocates nothing: registration has reserved, for every registered finalizer, its place in the
+//!    queue of ready ones, and an entry put back finds the place that it left.
+//! 2. An object has at most one registered finalizer, and a link address at most one object per table.
+//! 3. After `process`, every object named by any entry is marked, and no link lies in an unmarked heap object
+//!    ([`Weak::verify`] checks it).
+//!
+//! Threads: `process` is run by the collecting thread in the stopped world, everything else by whoever holds the
+//! allocator lock. The contract is that of libgc 8.2.2's public header; there is no paper section.
+
+extern crate alloc;
+
+mod finalizers;
+mod links;
+mod table;
+mod toggle_refs;
+mod tracer;
+
+pub use finalizers::{Finalizer, Finalizers, Order, Ready};
+pub use links::{Links, Move, Registration};
+pub use toggle_refs::{ToggleRefs, Turn, Verdict};
+pub use tracer::Tracer;
+
+use core::fmt;
+use gleaner_mem::address::Address;
+
+/// A registration failed because memory for its entry cannot be had. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
+impl From<alloc::collections::TryReserveError> for NoMemory {
+    fn from(_: alloc::collections::TryReserveError) -> NoMemory {
+        NoMemory
+    }
+}
+
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no memory for a finalizer, link or toggle reference")
+    }
+}
+
+/// What the client may change about weak processing between two collections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Finalize in the manner of Java: an object that unordered finalizable objects still reach may wait for them
+    /// ([`Order::Unreachable`]). Without it, `Unreachable` means `Ordered`.
+    pub java_finalization: bool,
+}
+
+/// What one run of [`Weak::process`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Finalizers that became ready; [`Finalizers::newly_ready`] names their objects.
+    pub newly_ready: usize,
+    /// Link words set to null, short and long, because their objects died.
+    pub links_cleared: usize,
+    /// Links forgotten, their words untouched, because the objects that contained them died.
+    pub links_dropped: usize,
+    /// Toggle references forgotten because their objects died.
+    pub toggle_refs_dropped: usize,
+    /// Finalizable objects seen to reach themselves: they are neither finalized nor reclaimed. At least one is counted
+    /// for every cycle that no other finalizable object leads to; the rest depends on the order of visits.
+    pub cycles: usize,
+    /// One of those objects, for the warning.
+    pub cycle_example: Option<Address>,
+}
+
+/// A broken promise found by [`Weak::verify`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What should have been true.
+    pub rule: &'static str,
+    /// The object or link of which it is not.
+    pub address: Address,
+}
+
+/// All weak requests of one heap.
+#[derive(Default)]
+pub struct Weak {
+    /// Finalizers, registered and ready.
+    pub finalizers: Finalizers,
+    /// Links cleared as soon as their object is unreachable, before finalization is decided.
+    pub short_links: Links,
+    /// Links cleared when no finalizer can bring their object back any more.
+    pub long_links: Links,
+    /// References that the client turns strong or weak before each collection.
+    pub toggle_refs: ToggleRefs,
+}
+
+impl Weak {
+    /// No requests; allocates nothing.
+    pub const fn new() -> Weak {
+        Weak {
+            finalizers: Finalizers::new(),
+            short_links: Links::new(),
+            long_links: Links::new(),
+            toggle_refs: ToggleRefs::new(),
+        }
+    }
+
+    /// Visits every word that the main trace must treat as a root: the closure data of all finalizers, the objects of
+    /// the ready ones, and the objects of strong toggle references. Data words are the client's: any bit pattern.
+    pub fn for_each_root(&self, visit: &mut dyn FnMut(Address)) {
+        self.finalizers.for_each_root(visit);
+        self.toggle_refs.for_each_root(visit);
+    }
+
+    /// Settles all requests once the main trace is finished and drained.
+    ///
+    /// Short links go first, so that a pointer which the client declared weak has no say in the order of
+    /// finalization; long links and toggle references go last, when everything that finalizers can reach is marked.
+    pub fn process(&mut self, tracer: &mut dyn Tracer, settings: Settings) -> Outcome {
+        let mut outcome = Outcome {
+            links_cleared: self.short_links.clear_dead(tracer),
+            ..Outcome::default()
+        };
+        self.finalizers.trace_order(tracer, &mut outcome);
+        outcome.newly_ready = self.finalizers.enqueue_unreached(tracer, settings);
+        outcome.links_dropped = self.short_links.drop_dangling(tracer);
+        outcome.toggle_refs_dropped = self.toggle_refs.drop_dead(tracer);
+        outcome.links_cleared += self.long_links.clear_dead(tracer);
+        outcome.links_dropped += self.long_links.drop_dangling(tracer);
+        outcome
+    }
+
+    /// Checks invariant 3 in the stopped world, after [`Weak::process`] and before the sweep.
+    pub fn verify(&self, tracer: &dyn Tracer) -> Result<(), Fault> {
+        self.finalizers.verify(tracer)?;
+        self.short_links.verify(tracer)?;
+        self.long_links.verify(tracer)?;
+        self.toggle_refs.verify(tracer)
+    }
+}
