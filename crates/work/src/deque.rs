@@ -215,7 +215,7 @@ impl<'a, C: Cell> Deque<'a, C> {
     /// choosing a victim.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.looks_empty()
+        self.len() == 0
     }
 
     /// How many items the ring holds.

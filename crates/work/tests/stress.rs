@@ -1,0 +1,437 @@
+//! The phase engine under real threads, more of them than processors.
+#![cfg(not(loom))]
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+use gleaner_work::{Crew, Deque, HelperEntry, MAX_WORKERS, Phase, Steal, Verdict, Worker};
+
+/// A crew whose helper threads are joined at the end of the test.
+struct Team {
+    crew: &'static Crew,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Argument(*mut c_void);
+// SAFETY: the argument is a crew of static lifetime, which is Sync.
+unsafe impl Send for Argument {}
+
+impl Team {
+    fn of(workers: usize) -> Self {
+        let mut team = Self {
+            crew: Box::leak(Box::default()),
+            threads: Vec::new(),
+        };
+        assert_eq!(team.grow(workers - 1), workers - 1);
+        team
+    }
+
+    fn grow(&mut self, wanted: usize) -> usize {
+        let threads = &mut self.threads;
+        self.crew
+            .ensure_helpers(wanted, &mut |entry: HelperEntry, argument| {
+                let argument = Argument(argument);
+                threads.push(thread::spawn(move || {
+                    let Argument(crew) = { argument };
+                    entry(crew);
+                }));
+                true
+            })
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.crew.dismiss();
+        for thread in self.threads.drain(..) {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Divides `total` units by a cursor; nobody offers.
+struct Count {
+    next: AtomicUsize,
+    total: usize,
+    done: AtomicUsize,
+}
+
+impl Count {
+    fn new(total: usize) -> Self {
+        Self {
+            next: AtomicUsize::new(0),
+            total,
+            done: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Phase for Count {
+    fn work(&self, _worker: &Worker<'_>) {
+        while self.next.fetch_add(1, Ordering::Relaxed) < self.total {
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_crew_without_helpers_works_alone() {
+    let crew = Crew::new();
+    for _ in 0..100 {
+        let count = Count::new(10);
+        crew.run(MAX_WORKERS, &count);
+        assert_eq!(count.done.load(Ordering::Relaxed), 10);
+    }
+}
+
+#[test]
+fn thousands_of_short_phases_on_sixteen_workers() {
+    let team = Team::of(16);
+    for phase in 0..3_000 {
+        let count = Count::new(50);
+        team.crew.run(1 + phase % 17, &count);
+        assert_eq!(count.done.load(Ordering::Relaxed), 50);
+    }
+}
+
+#[test]
+fn the_largest_crew_runs_and_a_larger_one_is_cut() {
+    let mut team = Team::of(MAX_WORKERS);
+    assert_eq!(team.grow(1_000), MAX_WORKERS - 1);
+    for _ in 0..50 {
+        let count = Count::new(500);
+        team.crew.run(1_000, &count);
+        assert_eq!(count.done.load(Ordering::Relaxed), 500);
+    }
+}
+
+#[test]
+fn a_failed_spawn_leaves_fewer_helpers() {
+    let mut team = Team::of(3);
+    assert_eq!(team.crew.ensure_helpers(8, &mut |_, _| false), 2);
+    assert_eq!(team.grow(3), 3);
+    let count = Count::new(50);
+    team.crew.run(8, &count);
+    assert_eq!(count.done.load(Ordering::Relaxed), 50);
+}
+
+/// Runs phases with helpers that never get a processor: they must not be waited for.
+#[test]
+fn helpers_that_never_arrive_are_not_waited_for() {
+    let crew: &'static Crew = Box::leak(Box::default());
+    let mut kept = None;
+    crew.ensure_helpers(1, &mut |entry, argument| {
+        kept = Some((entry, Argument(argument)));
+        true
+    });
+    for _ in 0..100 {
+        let count = Count::new(10);
+        crew.run(2, &count);
+        assert_eq!(count.done.load(Ordering::Relaxed), 10);
+    }
+    // The thread comes to life long after: it finds a closed phase, then its dismissal.
+    let (entry, argument) = kept.unwrap();
+    let late = thread::spawn(move || {
+        let Argument(crew) = { argument };
+        entry(crew);
+    });
+    crew.dismiss();
+    late.join().unwrap();
+}
+
+/// A worker that came into the phase waits there until all have come.
+struct Assembly {
+    wanted: usize,
+    present: AtomicUsize,
+}
+
+impl Phase for Assembly {
+    fn work(&self, _worker: &Worker<'_>) {
+        self.present.fetch_add(1, Ordering::AcqRel);
+        while self.present.load(Ordering::Acquire) < self.wanted {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn every_wanted_helper_is_called_and_joins_an_open_phase() {
+    let team = Team::of(8);
+    for phase in 0..300 {
+        let wanted = 1 + phase % 8;
+        let assembly = Assembly {
+            wanted,
+            present: AtomicUsize::new(0),
+        };
+        team.crew.run(wanted, &assembly);
+        assert_eq!(assembly.present.load(Ordering::Relaxed), wanted);
+    }
+}
+
+#[test]
+fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones() {
+    // What the child does, played in a process whose old helpers are gone.
+    let crew: &'static Crew = Box::leak(Box::default());
+    crew.ensure_helpers(3, &mut |_, _| true);
+    crew.run(4, &Count::new(10));
+    crew.forget_helpers_after_fork();
+    assert_eq!(crew.helpers(), 0);
+    crew.run(4, &Count::new(10));
+    let mut team = Team {
+        crew,
+        threads: Vec::new(),
+    };
+    assert_eq!(team.grow(3), 3);
+    let assembly = Assembly {
+        wanted: 4,
+        present: AtomicUsize::new(0),
+    };
+    crew.run(4, &assembly);
+    assert_eq!(assembly.present.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn a_panic_in_the_leaders_share_waits_for_the_helpers() {
+    struct Fails(AtomicUsize);
+    impl Phase for Fails {
+        fn work(&self, worker: &Worker<'_>) {
+            if worker.is_leader() {
+                while self.0.load(Ordering::Acquire) == 0 {
+                    thread::yield_now();
+                }
+                panic!("meant to happen");
+            }
+            self.0.store(1, Ordering::Release);
+            for _ in 0..100 {
+                thread::yield_now();
+            }
+            self.0.store(2, Ordering::Release);
+        }
+    }
+    let team = Team::of(2);
+    let fails = Fails(AtomicUsize::new(0));
+    let run = std::panic::AssertUnwindSafe(|| team.crew.run(2, &fails));
+    assert!(std::panic::catch_unwind(run).is_err());
+    assert_eq!(fails.0.load(Ordering::Acquire), 2);
+    let count = Count::new(10);
+    team.crew.run(2, &count);
+    assert_eq!(count.done.load(Ordering::Relaxed), 10);
+}
+
+/// Marks a graph: node i has the successors `edges[i]`; every reachable node must be visited.
+struct Mark<'a> {
+    edges: &'a [[u32; 3]],
+    visited: Vec<AtomicBool>,
+    scans: AtomicUsize,
+    deques: Vec<Deque<'a, AtomicU32>>,
+    /// Set when the run has returned: a worker that sees it came too late.
+    over: AtomicBool,
+}
+
+impl Mark<'_> {
+    fn scan(&self, worker: &Worker<'_>, stack: &mut Vec<u32>, node: u32) {
+        self.scans.fetch_add(1, Ordering::Relaxed);
+        for &next in &self.edges[node as usize] {
+            if !self.visited[next as usize].swap(true, Ordering::Relaxed) {
+                match self.deques[worker.index()].push(next) {
+                    Ok(()) => worker.announce(),
+                    Err(next) => stack.push(next),
+                }
+            }
+        }
+    }
+
+    fn take(&self, worker: &Worker<'_>, stack: &mut Vec<u32>) -> Option<u32> {
+        if let Some(node) = stack.pop().or_else(|| self.deques[worker.index()].pop()) {
+            return Some(node);
+        }
+        let count = self.deques.len();
+        for step in 0..count {
+            let victim = &self.deques[(worker.index() + step) % count];
+            loop {
+                match victim.steal() {
+                    Steal::Taken(node) => return Some(node),
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Phase for Mark<'_> {
+    fn work(&self, worker: &Worker<'_>) {
+        let mut stack = Vec::new();
+        loop {
+            while let Some(node) = self.take(worker, &mut stack) {
+                self.scan(worker, &mut stack, node);
+            }
+            let verdict = worker.offer(|| self.deques.iter().any(|deque| !deque.is_empty()));
+            assert!(
+                !self.over.load(Ordering::Relaxed),
+                "a worker outlived its phase"
+            );
+            match verdict {
+                Verdict::WorkAgain => {}
+                Verdict::Finished => {
+                    assert!(
+                        self.deques.iter().all(Deque::is_empty),
+                        "finished with work left"
+                    );
+                    return;
+                }
+                Verdict::StandBy => return,
+            }
+        }
+    }
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+fn mark_graphs(workers: usize, nodes: usize, runs: usize, ring: usize) {
+    let team = Team::of(workers);
+    let mut seed = 0x9e37_79b9_7f4a_7c15;
+    for _ in 0..runs {
+        // A tree, so that all is reachable, with one random edge a node; sometimes a thin chain,
+        // on which idle workers starve, stand by, and are called back where it branches.
+        let chain = random(&mut seed) % 3 == 0;
+        let edges: Vec<[u32; 3]> = (0..nodes)
+            .map(|i| {
+                let left = if chain && i % 64 != 0 {
+                    i + 1
+                } else {
+                    2 * i + 1
+                };
+                let right = if chain && i % 64 != 0 { i } else { 2 * i + 2 };
+                let any = random(&mut seed) as usize % nodes;
+                [left, right, any].map(|n| if n < nodes { n as u32 } else { i as u32 })
+            })
+            .collect();
+        let rings: Vec<Vec<AtomicU32>> = (0..workers)
+            .map(|_| (0..ring).map(|_| AtomicU32::new(0)).collect())
+            .collect();
+        let mark = Mark {
+            edges: &edges,
+            visited: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
+            scans: AtomicUsize::new(0),
+            deques: rings.iter().map(|ring| Deque::new(ring)).collect(),
+            over: AtomicBool::new(false),
+        };
+        mark.visited[0].store(true, Ordering::Relaxed);
+        mark.deques[0].push(0).unwrap();
+        team.crew.run(workers, &mark);
+        mark.over.store(true, Ordering::Relaxed);
+        let reachable = reachable(&edges);
+        assert_eq!(
+            mark.scans.load(Ordering::Relaxed),
+            reachable,
+            "each node is scanned once"
+        );
+        assert!(mark.deques.iter().all(Deque::is_empty));
+    }
+}
+
+fn reachable(edges: &[[u32; 3]]) -> usize {
+    let mut seen = vec![false; edges.len()];
+    let mut stack = vec![0];
+    seen[0] = true;
+    let mut count = 0;
+    while let Some(node) = stack.pop() {
+        count += 1;
+        for &next in &edges[node as usize] {
+            if !std::mem::replace(&mut seen[next as usize], true) {
+                stack.push(next);
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn sixteen_workers_mark_every_node_of_many_small_graphs() {
+    mark_graphs(16, 200, 1_500, 8);
+}
+
+#[test]
+fn three_workers_mark_every_node_of_larger_graphs() {
+    mark_graphs(3, 20_000, 40, 1 << 10);
+}
+
+#[test]
+fn thirty_two_workers_mark_with_tiny_deques() {
+    mark_graphs(32, 3_000, 100, 2);
+}
+
+#[test]
+fn thieves_and_owner_share_every_item_once() {
+    const ITEMS: usize = 200_000;
+    let ring: Vec<AtomicU32> = (0..16).map(|_| AtomicU32::new(0)).collect();
+    let deque = Deque::new(&ring);
+    let seen: Vec<AtomicU32> = (0..ITEMS).map(|_| AtomicU32::new(0)).collect();
+    let over = AtomicBool::new(false);
+    let take = |item: u32| seen[item as usize].fetch_add(1, Ordering::Relaxed);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    match deque.steal() {
+                        Steal::Taken(item) => drop(take(item)),
+                        Steal::Empty => thread::yield_now(),
+                        Steal::Retry => {}
+                    }
+                }
+            });
+        }
+        for item in 0..ITEMS as u32 {
+            let mut item = item;
+            while let Err(back) = deque.push(item) {
+                item = back;
+                deque.pop().map(take);
+            }
+            if item % 3 == 0 {
+                deque.pop().map(take);
+            }
+        }
+        while let Some(item) = deque.pop() {
+            take(item);
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+}
+
+#[test]
+fn a_deque_is_last_in_first_out_for_its_owner_and_first_in_first_out_for_thieves() {
+    let ring: Vec<AtomicU32> = (0..4).map(|_| AtomicU32::new(0)).collect();
+    let deque = Deque::new(&ring);
+    for item in 1..=4 {
+        deque.push(item).unwrap();
+    }
+    assert_eq!(deque.push(5), Err(5));
+    assert_eq!(deque.steal(), Steal::Taken(1));
+    assert_eq!(deque.pop(), Some(4));
+    deque.push(6).unwrap();
+    deque.push(7).unwrap();
+    assert_eq!((deque.len(), deque.capacity()), (4, 4));
+    assert_eq!(deque.steal(), Steal::Taken(2));
+    assert_eq!(deque.pop(), Some(7));
+    assert_eq!(deque.pop(), Some(6));
+    assert_eq!(deque.pop(), Some(3));
+    assert_eq!(deque.pop(), None);
+    assert_eq!(deque.steal(), Steal::Empty);
+}
+
+#[test]
+fn a_deque_without_a_ring_is_full_and_empty() {
+    let deque: Deque<'_, AtomicU32> = Deque::new(&[]);
+    assert_eq!(deque.push(1), Err(1));
+    assert_eq!(deque.pop(), None);
+    assert_eq!(deque.steal(), Steal::Empty);
+}
