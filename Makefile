@@ -14,6 +14,9 @@ CARGO_FLAGS ?= --locked
 PREFIX ?= /usr/local
 DESTDIR ?=
 
+# One place, whatever the environment says: the tests look for programs there.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+
 LIBGC := target/release/libgc.so
 GLEANER := target/release/gleaner
 BENCH := target/release/gleaner-bench
