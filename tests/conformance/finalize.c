@@ -66,7 +66,7 @@ static void singles(registrar r)
     GC_INIT();
     deep(make_singles);
     settle(2);
-    CHECK_GE(total_runs(0, MANY), MANY * 9 / 10);
+    CHECK_GE(total_runs(0, MANY), MOST(MANY));
     int n = orders;
     settle(2);
     CHECK_LE(orders, MANY);
@@ -119,7 +119,7 @@ static void reachable_is_not_finalized(void)
     for (int i = 0; i < MANY; i++)
         reachable[i] = NULL;
     settle(2);
-    CHECK_GE(orders, MANY * 9 / 10);
+    CHECK_GE(orders, MOST(MANY));
 }
 
 /* ---- chains ---- */
@@ -151,14 +151,14 @@ static void ordered_chain(void)
     collect();
     int first = GC_invoke_finalizers();
     CHECK_LE(first, CHAINS);
-    CHECK_GE(first, CHAINS * 8 / 10);
+    CHECK_GE(first, MOST(CHAINS));
     done = first;
     for (int i = 0; i < LENGTH; i++) {
         collect();
         done += GC_invoke_finalizers();
     }
     CHECK_EQ(done, orders);
-    CHECK_GE(done, CHAINS * LENGTH * 8 / 10);
+    CHECK_GE(done, MOST(CHAINS * LENGTH));
     int last[CHAINS];
     memset(last, -1, sizeof last);
     for (int i = 0; i < orders; i++) {
@@ -176,7 +176,7 @@ static void no_order_chain(void)
     GC_set_finalize_on_demand(1);
     deep(make_chains);
     collect();
-    CHECK_GE(GC_invoke_finalizers(), CHAINS * LENGTH * 8 / 10);
+    CHECK_GE(GC_invoke_finalizers(), MOST(CHAINS * LENGTH));
 }
 
 static NOINLINE void make_cycles(void)
@@ -205,7 +205,7 @@ static void no_order_cycle_runs(void)
     GC_INIT();
     deep(make_cycles);
     settle(2);
-    CHECK_GE(orders, CHAINS * 2 * 8 / 10);
+    CHECK_GE(orders, MOST(CHAINS * 2));
 }
 
 static NOINLINE void make_selfish(void)
@@ -232,7 +232,7 @@ static void ignore_self_runs(void)
     GC_INIT();
     deep(make_selfish);
     settle(3);
-    CHECK_GE(orders, MANY * 9 / 10);
+    CHECK_GE(orders, MOST(MANY));
 }
 
 /* ignore_self keeps the order between objects. */
@@ -248,7 +248,7 @@ static void ignore_self_chain(void)
         collect();
         GC_invoke_finalizers();
     }
-    CHECK_GE(orders, CHAINS * LENGTH * 8 / 10);
+    CHECK_GE(orders, MOST(CHAINS * LENGTH));
     int last[CHAINS];
     memset(last, -1, sizeof last);
     for (int i = 0; i < orders; i++) {
@@ -278,11 +278,11 @@ static void link_breaks_cycle(void)
     GC_set_finalize_on_demand(1);
     deep(make_broken_cycles);
     settle(4);
-    CHECK_GE(orders, CHAINS * 2 * 8 / 10);
+    CHECK_GE(orders, MOST(CHAINS * 2));
     int first_a = 0;
     for (int i = 0; i < orders; i++)
         first_a += order[i] % 2 == 0 && i < CHAINS;
-    CHECK_GE(first_a, CHAINS * 8 / 10);
+    CHECK_GE(first_a, MOST(CHAINS));
 }
 
 /* ---- what is reachable from a finalizable object stays whole ---- */
@@ -317,7 +317,7 @@ static void contents(registrar r)
     collect();
     churn(8 << 20, sizeof(struct node));
     int n = GC_invoke_finalizers();
-    CHECK_GE(n, MANY * 9 / 10);
+    CHECK_GE(n, MOST(MANY));
     CHECK_EQ(intact, n);
 }
 
@@ -355,7 +355,7 @@ static void client_data_is_kept(void)
         churn(4 << 20, sizeof(struct node));
     }
     int n = GC_invoke_finalizers();
-    CHECK_GE(n, MANY * 9 / 10);
+    CHECK_GE(n, MOST(MANY));
     CHECK_EQ(intact, n);
 }
 
@@ -393,7 +393,7 @@ static void resurrection(void)
     deep(make_rising);
     settle(2);
     int n = rises;
-    CHECK_GE(n, MANY * 9 / 10);
+    CHECK_GE(n, MOST(MANY));
     settle(2);
     churn(8 << 20, sizeof(struct node));
     CHECK_EQ(rises, n); /* once only */
@@ -404,7 +404,7 @@ static void resurrection(void)
     /* A new registration on the risen. */
     deep(register_again);
     settle(2);
-    CHECK_GE(orders, MANY * 8 / 10);
+    CHECK_GE(orders, MOST(MANY));
 }
 
 /* ---- replacing and removing ---- */
@@ -495,11 +495,11 @@ static void on_demand(void)
     churn(4 << 20, 100);
     CHECK_EQ(orders, 0);
     CHECK_OP(notified, >, 0);
-    CHECK_GE(awaited, MANY * 9 / 10);
+    CHECK_GE(awaited, MOST(MANY));
     CHECK_NE(GC_should_invoke_finalizers(), 0);
     int n = GC_invoke_finalizers();
     CHECK_EQ(n, orders);
-    CHECK_GE(n, MANY * 9 / 10);
+    CHECK_GE(n, MOST(MANY));
     CHECK_EQ(GC_should_invoke_finalizers(), 0);
     CHECK_EQ(GC_invoke_finalizers(), 0);
 }
@@ -520,7 +520,7 @@ static void on_demand_by_variable(void)
     GC_finalizer_notifier = NULL;
     collect();
     churn(4 << 20, 100);
-    CHECK_GE(orders, MANY * 9 / 10);
+    CHECK_GE(orders, MOST(MANY));
 }
 
 /* The notifier may itself invoke the finalizers: Guile's does the like. */
@@ -539,7 +539,7 @@ static void invoke_from_notifier(void)
     deep(make_singles);
     collect();
     CHECK_OP(notified, >, 0);
-    CHECK_GE(orders, MANY * 9 / 10);
+    CHECK_GE(orders, MOST(MANY));
 }
 
 /* ---- java order ---- */
@@ -556,10 +556,12 @@ static NOINLINE void make_unreachable_pairs(void)
     }
 }
 
-/* b waits until no unordered finalizable object reaches it any more. */
+/* b waits until no unordered finalizable object reaches it any more. (Debian
+ * builds stock with the java order on from the start.) */
 static void unreachable_waits(void)
 {
-    CHECK_EQ(GC_get_java_finalization(), 0);
+    GC_set_java_finalization(0);
+    CHECK_EQ(GC_java_finalization, 0);
     GC_set_java_finalization(1);
     CHECK_EQ(GC_get_java_finalization(), 1);
     CHECK_EQ(GC_java_finalization, 1);
@@ -571,10 +573,10 @@ static void unreachable_waits(void)
     int a = 0, b = 0;
     for (int i = 0; i < CHAINS * 2; i++)
         *(i % 2 ? &b : &a) += runs[i];
-    CHECK_GE(a, CHAINS * 8 / 10);
+    CHECK_GE(a, MOST(CHAINS));
     CHECK_EQ(b, 0);
     settle(3);
-    CHECK_GE(total_runs(0, CHAINS * 2), CHAINS * 2 * 8 / 10);
+    CHECK_GE(total_runs(0, CHAINS * 2), MOST(CHAINS * 2));
 }
 
 /* ---- finalizers that use the library ---- */
@@ -600,7 +602,7 @@ static void finalizer_allocates_and_collects(void)
     GC_INIT();
     deep(make_allocating);
     settle(3);
-    CHECK_GE(intact, MANY * 9 / 10);
+    CHECK_GE(intact, MOST(MANY));
     check_alive();
 }
 
@@ -625,7 +627,7 @@ static void finalizer_registers(void)
     GC_INIT();
     deep(make_registering);
     settle(12);
-    CHECK_GE(intact, 350);
+    CHECK_GE(intact, MOST(400));
 }
 
 static void freeing(void *obj, void *cd)
@@ -646,7 +648,7 @@ static void finalizer_frees_its_object(void)
     GC_INIT();
     deep(make_freeing);
     settle(3);
-    CHECK_GE(intact, MANY * 9 / 10);
+    CHECK_GE(intact, MOST(MANY));
     check_alive();
 }
 
@@ -692,7 +694,7 @@ static void lots(void)
     deep(make_lots);
     settle(3);
     CHECK_LE(many_runs, 100000);
-    CHECK_GE(many_runs, 90000);
+    CHECK_GE(many_runs, MOST(100000));
 }
 
 static void large_objects(void)
@@ -701,7 +703,7 @@ static void large_objects(void)
     for (int i = 0; i < 200; i++)
         GC_register_finalizer(GC_malloc(50000), count_run, NULL, NULL, NULL);
     settle(3);
-    CHECK_GE(many_runs, 180);
+    CHECK_GE(many_runs, MOST(200));
 }
 
 /* Finalizers of objects made by several threads, run while they go on. */
@@ -734,7 +736,7 @@ static void finalizers_in_threads(void)
         pthread_join(t[i], NULL);
     settle(3);
     CHECK_LE(threads_count, 40000);
-    CHECK_GE(threads_count, 36000);
+    CHECK_GE(threads_count, MOST(40000));
 }
 
 MAIN_BEGIN

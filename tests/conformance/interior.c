@@ -33,7 +33,7 @@ static int collected(size_t size, size_t at)
 }
 
 #define KEPT(size, at) CHECK_EQ(collected(size, at), 0)
-#define LOST(size, at) CHECK_GE(collected(size, at), MANY * 9 / 10)
+#define LOST(size, at) CHECK_GE(collected(size, at), MOST(MANY))
 
 static void interior_on(void)
 {
@@ -166,7 +166,7 @@ static void data_interior_off(void)
     GC_INIT();
     deep(fill_data);
     collect();
-    CHECK_GE(gone(200), 180);
+    CHECK_GE(gone(200), MOST(200));
 }
 
 static void data_interior_on(void)

@@ -162,7 +162,7 @@ static void exclude_part(void)
     for (int i = 0; i < MANY; i++)
         *(i >= 250 && i < 750 ? &inside : &outside) += h_watched[i] == 0;
     CHECK_EQ(outside, 0);
-    CHECK_GE(inside, 450);
+    CHECK_GE(inside, MOST(500));
     __asm__ volatile("" : : "r"(excluded) : "memory");
 }
 
@@ -437,7 +437,7 @@ static void push_finalizer_structures(void)
     collect();
     GC_invoke_finalizers();
     CHECK_OP(pushes, >, 0);
-    CHECK_GE(finalized, 90);
+    CHECK_GE(finalized, MOST(100));
 }
 
 MAIN_BEGIN

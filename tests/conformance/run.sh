@@ -64,7 +64,7 @@ for name in "$@"; do
         echo "== $name: $ok passed, $bad failed"
         grep -v '^ok ' "$build/$name.out"
     fi
-    [ "$bad" -eq 0 ] || tail -n 20 "$build/$name.err" | sed 's/^/#   stderr: /'
+    [ "$bad" -eq 0 ] || tail -n 8 "$build/$name.err" | sed 's/^/#   stderr: /'
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
