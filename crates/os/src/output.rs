@@ -27,11 +27,6 @@ pub(crate) fn open_read(path: &CStr) -> Option<Fd> {
     open(path, libc::O_RDONLY | libc::O_CLOEXEC)
 }
 
-/// Opens a file for writing over what it holds.
-pub(crate) fn open_write(path: &CStr) -> Option<Fd> {
-    open(path, libc::O_WRONLY | libc::O_CLOEXEC)
-}
-
 fn open(path: &CStr, flags: i32) -> Option<Fd> {
     let here = libc::AT_FDCWD as usize;
     let arguments = [here, path.as_ptr() as usize, flags as usize, 0o666, 0, 0];

@@ -1,0 +1,167 @@
+//! How much memory is resident, and, for tests, which ranges were touched.
+//!
+//! Read from /proc into a small buffer on the stack: no allocation, no lock.
+//!
+//! **Touched ranges.** The processor sets a bit in the page table when it reads or writes a page. The kernel reports the sum
+//! of those bits per mapping ("Referenced" in /proc/self/smaps). [`forget_touches`] clears them, [`touched_bytes`] adds
+//! them up. The kernel merges neighbouring mappings, so [`isolate`] first makes a range a mapping of its own. A count
+//! is a multiple of the page size, or of 2 MB where huge pages are in use.
+
+use crate::{memory, procfs};
+use core::ptr::NonNull;
+
+/// Bytes of the process in memory now, 0 when the kernel does not say.
+pub fn resident_bytes() -> u64 {
+    let mut buffer = [0u8; 128];
+    let text = procfs::read(c"/proc/self/statm", &mut buffer);
+    text.and_then(|text| {
+        let space = text.iter().position(|&b| b == b' ')?;
+        procfs::number(&text[space..])
+    })
+    .map_or(0, |pages| pages * memory::page_size() as u64)
+}
+
+/// The most bytes that the process has had in memory, 0 when the kernel does not say.
+pub fn peak_resident_bytes() -> u64 {
+    let mut peak = None;
+    procfs::lines(c"/proc/self/status", |line| {
+        peak = procfs::labelled(line, b"VmHWM:");
+        peak.is_none()
+    });
+    peak.map_or(0, |kilobytes| kilobytes * 1024)
+}
+
+/// Makes a range a mapping of its own, so that [`touched_bytes`] counts it alone. (The range is left out of core
+/// dumps, which is what keeps the kernel from merging it with its neighbours.)
+///
+/// # Safety
+/// The range is whole pages of the caller's.
+pub unsafe fn isolate(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range; the advice changes no contents.
+    unsafe { memory::advise(start, bytes, libc::MADV_DONTDUMP).is_ok() }
+}
+
+/// Undoes [`isolate`].
+///
+/// # Safety
+/// The range is whole pages of the caller's.
+pub unsafe fn rejoin(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range; the advice changes no contents.
+    unsafe { memory::advise(start, bytes, libc::MADV_DODUMP).is_ok() }
+}
+
+/// Forgets which pages of a range were touched. False when the kernel cannot.
+///
+/// The kernel's advice "cold" does this: it clears the bits of this range alone and makes all processors forget their copies.
+/// (Writing 1 to /proc/self/clear_refs clears the bits of the whole process but leaves the processors' copies, through which a page
+/// can be touched unseen.)
+///
+/// # Safety
+/// The range is whole pages of the caller's.
+pub unsafe fn forget_touches(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range; the advice changes no contents.
+    unsafe { memory::advise(start, bytes, libc::MADV_COLD).is_ok() }
+}
+
+/// Bytes of the range that were touched since [`forget_touches`]; None when the kernel does not say, or when the range does not
+/// begin and end with a mapping: [`isolate`] it first.
+pub fn touched_bytes(start: NonNull<u8>, bytes: usize) -> Option<usize> {
+    let (low, high) = (start.as_ptr() as usize, start.as_ptr() as usize + bytes);
+    let (mut covered, mut touched) = (0, Some(0));
+    let mut inside = false;
+    let readable = procfs::lines(c"/proc/self/smaps", |line| {
+        if let Some((from, to)) = crate::threads::mapping_bounds(line) {
+            inside = low <= from && to <= high;
+            covered += if inside { to - from } else { 0 };
+        } else if inside && line.starts_with(b"Referenced:") {
+            let kilobytes = procfs::labelled(line, b"Referenced:");
+            touched = touched
+                .zip(kilobytes)
+                .map(|(sum, more)| sum + more as usize * 1024);
+        }
+        true
+    });
+    touched.filter(|_| readable && covered == bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = memory::page_size();
+
+    #[test]
+    fn resident_bytes_follow_what_is_used() {
+        assert!(resident_bytes() > 0);
+        assert!(peak_resident_bytes() >= 64 * PAGE as u64);
+        let text = std::fs::read_to_string("/proc/self/status").unwrap();
+        assert!(text.contains("VmHWM:"));
+    }
+
+    #[test]
+    fn touches_are_counted_page_by_page() {
+        let all = memory::map(64 * PAGE).unwrap();
+        // SAFETY: the mapping is this test's, and all offsets are inside.
+        unsafe {
+            all.write_bytes(1, 64 * PAGE);
+            let (start, bytes) = (all.add(8 * PAGE), 32 * PAGE);
+            assert_eq!(
+                touched_bytes(start, bytes),
+                None,
+                "not a mapping of its own"
+            );
+            assert!(isolate(start, bytes));
+            assert_eq!(touched_bytes(start, bytes), Some(bytes));
+            for round in 0..3 {
+                assert!(forget_touches(start, bytes));
+                assert_eq!(touched_bytes(start, bytes), Some(0));
+                all.write_volatile(1);
+                all.add(63 * PAGE).read_volatile();
+                assert_eq!(
+                    touched_bytes(start, bytes),
+                    Some(0),
+                    "the neighbours do not count"
+                );
+                start.add(5 * PAGE).read_volatile();
+                start.add(9 * PAGE + round).write_volatile(2);
+                assert_eq!(touched_bytes(start, bytes), Some(2 * PAGE));
+            }
+            assert_eq!(start.read(), 1, "the contents stay");
+            assert!(rejoin(start, bytes));
+            assert_eq!(touched_bytes(start, bytes), None);
+            assert!(memory::unmap(all, 64 * PAGE));
+        }
+    }
+
+    #[test]
+    fn a_touch_by_another_processor_is_counted() {
+        let start = memory::map(16 * PAGE).unwrap();
+        let address = start.as_ptr() as usize;
+        // SAFETY: the mapping is this test's; the other thread only reads it and is joined.
+        unsafe {
+            start.write_bytes(1, 16 * PAGE);
+            assert!(isolate(start, 16 * PAGE));
+            std::thread::scope(|scope| {
+                let (go, wait) = std::sync::mpsc::channel::<usize>();
+                let (say, hear) = std::sync::mpsc::channel::<u8>();
+                scope.spawn(move || {
+                    for page in wait {
+                        let page = (address + page * PAGE) as *const u8;
+                        say.send(page.read_volatile()).unwrap();
+                    }
+                });
+                for _ in 0..3 {
+                    go.send(3).unwrap();
+                    hear.recv().unwrap();
+                    assert!(forget_touches(start, 16 * PAGE));
+                    assert_eq!(touched_bytes(start, 16 * PAGE), Some(0));
+                    go.send(3).unwrap();
+                    hear.recv().unwrap();
+                    assert_eq!(touched_bytes(start, 16 * PAGE), Some(PAGE));
+                }
+                drop(go);
+            });
+            assert!(memory::unmap(start, 16 * PAGE));
+        }
+    }
+}
