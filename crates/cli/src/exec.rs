@@ -1,0 +1,191 @@
+//! `gleaner exec`: checks the options, the program and the library, in this order, then becomes the program.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::ExecArgs;
+use crate::failure::Failure;
+use crate::inspect::{self, Program};
+use crate::library::{self, Library, SONAME};
+use crate::loader::Loader;
+use crate::options;
+
+/// The loader's list of libraries to load first.
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Runs `gleaner exec`; returns only if the program could not be started, or was not to be.
+pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
+    let options = options::effective(&all_options(&args)?)?;
+    check_log(options.options.log.as_str())?;
+    let name = &args.program[0];
+    let path = inspect::find(name)?;
+    let program = inspect::inspect(&path)?;
+    let library = library::find()?;
+    check_machine(&program, &library)?;
+    if !args.any {
+        check_uses_libgc(&path, program)?;
+    }
+    let mut command = Command::new(&path);
+    command
+        .arg0(name)
+        .args(&args.program[1..])
+        .env(PRELOAD, preload(&library.path, std::env::var_os(PRELOAD)));
+    if !options.list.is_empty() {
+        command.env(options::VARIABLE, options.list);
+    }
+    if args.dry_run {
+        print_command(&command);
+        return Ok(());
+    }
+    let error = command.exec();
+    Err(Failure::not_executable(format_args!(
+        "{} cannot be executed: {error}",
+        path.display()
+    )))
+}
+
+/// The options of the command line, as `name=value`.
+fn all_options(args: &ExecArgs) -> Result<Vec<String>, Failure> {
+    let mut items = args.options.clone();
+    if args.stats {
+        items.push("stats=on".into());
+    }
+    if let Some(log) = &args.log {
+        let path = std::path::absolute(log)
+            .map_err(|error| Failure::usage(format_args!("--log {}: {error}", log.display())))?;
+        let text = path.to_str().ok_or_else(|| {
+            Failure::usage(format_args!(
+                "--log {}: the path is not UTF-8",
+                log.display()
+            ))
+        })?;
+        if text.contains(',') {
+            return Err(Failure::usage(format_args!(
+                "--log {text}: the path has a comma, which separates options"
+            )));
+        }
+        items.push(format!("log={text}"));
+    }
+    Ok(items)
+}
+
+/// Refuses a log that cannot be written, rather than losing it.
+fn check_log(log: Option<&str>) -> Result<(), Failure> {
+    let Some(path) = log else { return Ok(()) };
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map(drop)
+        .map_err(|error| Failure::usage(format_args!("the log {path} cannot be written: {error}")))
+}
+
+/// Refuses a library for another processor.
+fn check_machine(program: &Program, library: &Library) -> Result<(), Failure> {
+    if program.elf.machine == library.machine {
+        return Ok(());
+    }
+    Err(Failure::refused(format_args!(
+        "{} is for another processor (ELF machine {}) than {} (ELF machine {})",
+        program.file.display(),
+        program.elf.machine,
+        library.path.display(),
+        library.machine
+    )))
+}
+
+/// Refuses a program that would not notice the library.
+fn check_uses_libgc(path: &Path, program: Program) -> Result<(), Failure> {
+    let Program { file, data, elf } = program;
+    let walk = Loader::new().walk(&file, elf, SONAME);
+    if walk.found || opens_libgc(&data) {
+        return Ok(());
+    }
+    let file_text = file.display();
+    let mut message = if file == path {
+        format!("{file_text} does not use libgc")
+    } else {
+        let script = path.display();
+        format!("{script} does not use libgc: it is a script for {file_text}, which does not")
+    };
+    message += &format!(
+        " ({SONAME} is not among the {} libraries it loads)",
+        walk.libraries
+    );
+    if !walk.missing.is_empty() {
+        message += &format!("; not found: {}", walk.missing.join(", "));
+    }
+    message += ". If it starts or loads something that does, add --any";
+    Err(Failure::refused(message))
+}
+
+/// True for a program that has the library's name in it: it opens the library when it runs.
+fn opens_libgc(data: &[u8]) -> bool {
+    const NAME: &[u8] = b"libgc.so";
+    data.windows(NAME.len()).any(|window| window == NAME)
+}
+
+/// The list of preloads with `library` first and once.
+fn preload(library: &Path, before: Option<OsString>) -> OsString {
+    let library = library.as_os_str();
+    let mut list = library.to_os_string();
+    let before = before.unwrap_or_default();
+    for item in before.as_bytes().split(|byte| b": ".contains(byte)) {
+        if !item.is_empty() && item != library.as_bytes() {
+            list.push(":");
+            list.push(OsStr::from_bytes(item));
+        }
+    }
+    list
+}
+
+/// Prints what would be run, in the form of a shell command.
+fn print_command(command: &Command) {
+    let mut words = vec!["env".to_string()];
+    for (name, value) in command.get_envs() {
+        let value = value.unwrap_or_default().to_string_lossy();
+        words.push(quoted(&format!("{}={value}", name.to_string_lossy())));
+    }
+    let program = PathBuf::from(command.get_program());
+    let arguments = command.get_args().map(OsStr::to_string_lossy);
+    words.push(quoted(&program.to_string_lossy()));
+    words.extend(arguments.map(|argument| quoted(&argument)));
+    println!("{}", words.join(" "));
+}
+
+/// `word` so that a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_alphanumeric() || "/._-=:,+@%".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preloads_are_kept_after_ours_and_ours_comes_once() {
+        let list = |before: Option<&str>| {
+            let list = preload(Path::new("/g/libgc.so.1"), before.map(OsString::from));
+            list.into_string().unwrap()
+        };
+        assert_eq!(list(None), "/g/libgc.so.1");
+        assert_eq!(list(Some("")), "/g/libgc.so.1");
+        assert_eq!(list(Some("/a.so /b.so")), "/g/libgc.so.1:/a.so:/b.so");
+        assert_eq!(list(Some("/a.so:/g/libgc.so.1")), "/g/libgc.so.1:/a.so");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("a/b-c=1"), "a/b-c=1");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,51 @@
+//! How the command fails: a message for the user and the exit status that shells expect.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Why the command gives up.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(status: u8, message: impl Display) -> Failure {
+        Failure {
+            status,
+            message: message.to_string(),
+        }
+    }
+
+    /// A wrong option.
+    pub(crate) fn usage(message: impl Display) -> Failure {
+        Failure::new(2, message)
+    }
+
+    /// Gleaner cannot be used with this program, or not at all.
+    pub(crate) fn refused(message: impl Display) -> Failure {
+        Failure::new(125, message)
+    }
+
+    /// The program is there but cannot be executed.
+    pub(crate) fn not_executable(message: impl Display) -> Failure {
+        Failure::new(126, message)
+    }
+
+    /// There is no such program.
+    pub(crate) fn not_found(message: impl Display) -> Failure {
+        Failure::new(127, message)
+    }
+
+    /// The same failure, said to be about `what`.
+    pub(crate) fn context(self, what: impl Display) -> Failure {
+        Failure::new(self.status, format_args!("{what}: {}", self.message))
+    }
+
+    /// Prints the message; returns the exit status.
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("gleaner: {}", self.message);
+        ExitCode::from(self.status)
+    }
+}

@@ -1,0 +1,121 @@
+//! `gleaner options`, and how the effective options come about: defaults, then `GLEANER_OPTIONS`, then `--opt`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use gleaner_base::options::{Options, TABLE, Tier};
+
+use crate::OptionsArgs;
+use crate::failure::Failure;
+
+/// The environment variable that the library reads.
+pub(crate) const VARIABLE: &str = "GLEANER_OPTIONS";
+
+/// Options with the text that says them.
+pub(crate) struct Effective {
+    /// The values.
+    pub(crate) options: Options,
+    /// The list that gives these values, for `GLEANER_OPTIONS`.
+    pub(crate) list: String,
+}
+
+/// The options of the environment, then `items` in their order, each `name=value` or a list of these.
+pub(crate) fn effective(items: &[String]) -> Result<Effective, Failure> {
+    let list = from_environment()?;
+    let mut lists = vec![list.as_str()];
+    lists.extend(items.iter().map(String::as_str));
+    lists.retain(|list| !list.trim().is_empty());
+    let list = lists.join(",");
+    let mut options = Options::DEFAULT;
+    options.parse_list(&list).map_err(Failure::usage)?;
+    Ok(Effective { options, list })
+}
+
+/// The text of `GLEANER_OPTIONS`, checked by itself so that the message can name it.
+fn from_environment() -> Result<String, Failure> {
+    let Some(list) = std::env::var_os(VARIABLE) else {
+        return Ok(String::new());
+    };
+    let list = list
+        .into_string()
+        .map_err(|_| Failure::usage(format_args!("{VARIABLE} is not UTF-8")))?;
+    Options::default()
+        .parse_list(&list)
+        .map_err(|error| Failure::usage(format_args!("in {VARIABLE}: {error}")))?;
+    Ok(list)
+}
+
+/// Runs `gleaner options`.
+pub(crate) fn run(args: OptionsArgs) -> Result<(), Failure> {
+    let effective = effective(&args.options)?;
+    let text = if args.markdown {
+        markdown()
+    } else {
+        table(&effective.options)
+    };
+    // Whoever closes the pipe early (head, a pager) has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
+
+/// The options by tier, each with its effective value.
+fn table(options: &Options) -> String {
+    let mut text = String::from("Set with --opt NAME=VALUE or GLEANER_OPTIONS=NAME=VALUE,...\n");
+    for tier in Tier::ALL {
+        let _ = writeln!(text, "\n{} options", tier.as_str());
+        for info in TABLE.iter().filter(|info| info.tier == tier) {
+            let value = (info.value)(options);
+            let default = info.default();
+            let changed = if value == default {
+                String::new()
+            } else {
+                format!(" (default {default})")
+            };
+            let _ = writeln!(text, "  {}={value}{changed}", info.name);
+            let paper = info.paper.map(|paper| format!(" [{paper}]"));
+            let _ = writeln!(text, "      {}{}", info.doc, paper.unwrap_or_default());
+            let _ = writeln!(text, "      accepted: {}", info.accepted);
+        }
+    }
+    text
+}
+
+/// The page docs/options.md.
+fn markdown() -> String {
+    let mut text = String::from(
+        "# Options\n\n\
+         This page is printed by `gleaner options --markdown`; a test keeps it current.\n\n\
+         Set options with `gleaner exec --opt NAME=VALUE`, or for a program started in any way with the environment \
+         variable `GLEANER_OPTIONS=NAME=VALUE,...`. Later settings win. An unknown name or value is an error that names \
+         the nearest valid one. `gleaner options` prints the effective values. Sizes are bytes and take the suffixes \
+         k, m, g and t for powers of 1024.\n",
+    );
+    for tier in Tier::ALL {
+        let _ = write!(
+            text,
+            "\n## {}\n\n| option | accepted | default | what it does | paper |\n| --- | --- | --- | --- | --- |\n",
+            heading(tier)
+        );
+        for info in TABLE.iter().filter(|info| info.tier == tier) {
+            let _ = writeln!(
+                text,
+                "| `{}` | {} | `{}` | {} | {} |",
+                info.name,
+                info.accepted.to_string().replace('|', "\\|"),
+                info.default(),
+                info.doc,
+                info.paper.unwrap_or("")
+            );
+        }
+    }
+    text
+}
+
+/// The heading of a tier's table.
+fn heading(tier: Tier) -> &'static str {
+    match tier {
+        Tier::User => "For whoever runs a program",
+        Tier::Tuning => "For whoever measures",
+        Tier::Testing => "For whoever looks for a bug",
+    }
+}

@@ -1,0 +1,293 @@
+//! `gleaner exec` when it runs the program: what the program sees, and what comes back. Real programs run here with
+//! the system's own libgc preloaded, which proves the command and nothing about a heap.
+
+#[allow(dead_code)]
+mod support;
+
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output, Stdio};
+
+use support::*;
+
+/// The libgc of the system.
+const STOCK: &str = "/usr/lib/x86_64-linux-gnu/libgc.so.1";
+
+/// `gleaner exec` with the test library of `directory`.
+fn exec(directory: &Directory, options: &[&str]) -> Command {
+    let mut command = gleaner();
+    command
+        .env("GLEANER_LIBGC", directory.path("ours/libgc.so.1"))
+        .current_dir(directory.path(""))
+        .arg("exec")
+        .args(options)
+        .arg("--");
+    command
+}
+
+/// Runs a shell with these words, on the test library.
+fn shell(directory: &Directory, options: &[&str], script: &str) -> Output {
+    let options = [&["--any"], options].concat();
+    exec(directory, &options)
+        .args(["sh", "-c", script])
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_library_takes_the_place_of_the_one_that_rpath_finds() {
+    let directory = replaceable();
+    let plain = clean(Command::new(directory.path("which")))
+        .output()
+        .unwrap();
+    assert_eq!(assert_succeeds(&plain), "2\n");
+    let output = exec(&directory, &[]).arg("./which").output().unwrap();
+    assert_eq!(assert_succeeds(&output), "1\n");
+}
+
+#[test]
+fn the_library_takes_the_place_of_the_one_that_is_opened() {
+    let directory = replaceable();
+    let source = "
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void) {
+    void *library = dlopen(\"libgc.so.1\", RTLD_NOW);
+    int (*which)(void) = (int (*)(void))dlsym(library, \"GC_which\");
+    printf(\"%d\\n\", which());
+    return 0;
+}";
+    directory.compile("opener", source, &["-Wl,-rpath,$ORIGIN/stock"]);
+    let output = exec(&directory, &[]).arg("./opener").output().unwrap();
+    assert_eq!(assert_succeeds(&output), "1\n");
+}
+
+#[test]
+fn exit_status_and_signals_pass_through() {
+    let directory = replaceable();
+    let output = shell(&directory, &[], "exit 37");
+    assert_eq!(output.status.code(), Some(37));
+    let output = shell(&directory, &[], "kill -USR1 $$");
+    assert_eq!(output.status.signal(), Some(10));
+    let output = shell(&directory, &[], "kill -KILL $$");
+    assert_eq!(output.status.signal(), Some(9));
+}
+
+#[test]
+fn the_process_is_the_program_itself() {
+    let directory = replaceable();
+    let child = exec(&directory, &["--any"])
+        .args(["sh", "-c", "echo $$"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(assert_succeeds(&output), format!("{pid}\n"));
+}
+
+#[test]
+fn a_signal_sent_from_outside_reaches_the_program() {
+    let directory = replaceable();
+    let mut child = exec(&directory, &["--any"])
+        .args([
+            "sh",
+            "-c",
+            "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.05; done",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -TERM {}", child.id())])
+        .status();
+    assert!(kill.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn arguments_and_input_pass_through() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = replaceable();
+    let strange = std::ffi::OsStr::from_bytes(b"\xff --opt");
+    let output = exec(&directory, &["--any"])
+        .args(["printf", "%s|", "--stats", "", "--"])
+        .arg(strange)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"--stats||--|\xff --opt|");
+    let mut child = exec(&directory, &["--any"])
+        .arg("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"in and out")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(assert_succeeds(&output), "in and out");
+}
+
+#[test]
+fn the_program_keeps_the_name_it_was_called_by() {
+    let directory = replaceable();
+    let source = "#include <stdio.h>\nint main(int n, char **v) { puts(v[0]); return 0; }";
+    directory.compile("named", source, &[]);
+    let output = exec(&directory, &["--any"])
+        .arg("named")
+        .env("PATH", directory.path(""))
+        .output()
+        .unwrap();
+    assert_eq!(assert_succeeds(&output), "named\n");
+}
+
+#[test]
+fn options_are_merged_for_the_library() {
+    let directory = replaceable();
+    let output = exec(
+        &directory,
+        &[
+            "--any",
+            "--opt",
+            "sweep=eager",
+            "--opt",
+            "markers=2",
+            "--stats",
+        ],
+    )
+    .env("GLEANER_OPTIONS", "markers=7")
+    .args(["sh", "-c", "echo $GLEANER_OPTIONS"])
+    .output()
+    .unwrap();
+    let text = assert_succeeds(&output);
+    assert_eq!(text, "markers=7,sweep=eager,markers=2,stats=on\n");
+    let output = shell(&directory, &[], "echo ${GLEANER_OPTIONS-unset}");
+    assert_eq!(assert_succeeds(&output), "unset\n");
+}
+
+#[test]
+fn preloads_of_others_are_kept() {
+    let directory = replaceable();
+    let other = directory.compile("libother.so", "", &["-shared", "-fPIC"]);
+    let output = exec(&directory, &["--any"])
+        .env("LD_PRELOAD", &other)
+        .args(["sh", "-c", "echo $LD_PRELOAD"])
+        .output()
+        .unwrap();
+    let ours = directory.path("ours/libgc.so.1");
+    let expected = format!("{}:{}\n", ours.display(), other.display());
+    assert_eq!(assert_succeeds(&output), expected);
+}
+
+#[test]
+fn children_run_undisturbed_and_use_the_library_if_they_use_libgc() {
+    let directory = replaceable();
+    let output = shell(
+        &directory,
+        &[],
+        "echo a | cat | tr a b; ./which; (exit 3); echo $?",
+    );
+    assert_eq!(assert_succeeds(&output), "b\n1\n3\n");
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn a_log_is_absolute_and_checked() {
+    let directory = replaceable();
+    let output = shell(
+        &directory,
+        &["--log", "events.jsonl"],
+        "cd /; echo $GLEANER_OPTIONS",
+    );
+    let log = directory.path("events.jsonl");
+    assert_eq!(assert_succeeds(&output), format!("log={}\n", log.display()));
+    assert!(log.is_file());
+    let output = shell(&directory, &["--log", "no/such/directory"], "echo ran");
+    assert_fails(
+        &output,
+        2,
+        "no/such/directory cannot be written: No such file",
+    );
+    let output = shell(&directory, &["--log", "."], "echo ran");
+    assert_fails(&output, 2, "cannot be written: Is a directory");
+    let output = shell(&directory, &["--log", "a,b"], "echo ran");
+    assert_fails(&output, 2, "the path has a comma");
+    let long = "d/".repeat(200);
+    let output = shell(&directory, &["--log", &long], "echo ran");
+    assert_fails(&output, 2, "accepted: none|PATH of at most 255 bytes");
+}
+
+#[test]
+fn a_log_is_appended_to() {
+    let directory = replaceable();
+    let log = directory.file("events.jsonl", "before\n", 0o644);
+    assert_succeeds(&shell(&directory, &["--log", "events.jsonl"], "true"));
+    assert_eq!(std::fs::read_to_string(log).unwrap(), "before\n");
+}
+
+#[test]
+fn a_dry_run_prints_a_command_that_runs() {
+    let directory = replaceable();
+    let output = exec(&directory, &["--dry-run", "--opt", "markers=2"])
+        .args(["./which", "it's"])
+        .output()
+        .unwrap();
+    let line = assert_succeeds(&output);
+    assert!(line.contains("GLEANER_OPTIONS=markers=2"), "{line}");
+    assert!(line.ends_with(" ./which 'it'\\''s'\n"), "{line}");
+    let mut command = clean(Command::new("sh"));
+    let output = command
+        .args(["-c", &line])
+        .current_dir(directory.path(""))
+        .output();
+    assert_eq!(assert_succeeds(&output.unwrap()), "1\n");
+}
+
+#[test]
+fn real_programs_run() {
+    for (program, arguments, expected) in [
+        ("guile", &["-c", "(display (* 6 7)) (exit 3)"][..], "42"),
+        ("w3m", &["-version"], "w3m version"),
+        (
+            "ecl",
+            &["--norc", "--eval", "(progn (princ (* 6 7)) (ext:quit 3))"],
+            "42",
+        ),
+        ("nix-instantiate", &["--version"], "nix-instantiate (Nix)"),
+        ("crystal", &["--version"], "Crystal "),
+    ] {
+        let output = gleaner()
+            .env("GLEANER_LIBGC", STOCK)
+            .args(["exec", "--", program])
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(stdout(&output).contains(expected), "{program}: {output:?}");
+        let status = if expected == "42" { 3 } else { 0 };
+        assert_eq!(output.status.code(), Some(status), "{program}: {output:?}");
+    }
+}
+
+#[test]
+fn a_real_script_runs() {
+    let directory = replaceable();
+    let script = "#!/usr/bin/env -S guile -s\n!#\n(display (getenv \"LD_PRELOAD\"))\n";
+    let script = directory.file("script", script, 0o755);
+    let output = gleaner()
+        .env("GLEANER_LIBGC", STOCK)
+        .args(["exec", "--"])
+        .arg(script)
+        .env("GUILE_AUTO_COMPILE", "0")
+        .output()
+        .unwrap();
+    assert!(assert_succeeds(&output).contains("libgc.so.1"));
+}

@@ -1,0 +1,127 @@
+//! `gleaner options`, and options wherever the command takes them.
+
+#[allow(dead_code)]
+mod support;
+
+use support::*;
+
+#[test]
+fn the_docs_page_is_current() {
+    let page = assert_succeeds(&run(&["options", "--markdown"]));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+    let committed = std::fs::read_to_string(file).expect("docs/options.md");
+    assert!(
+        committed == page,
+        "docs/options.md is not what `gleaner options --markdown` prints; write it anew"
+    );
+}
+
+#[test]
+fn the_docs_page_shows_defaults_whatever_is_set() {
+    let plain = assert_succeeds(&run(&["options", "--markdown"]));
+    let set = run(&["options", "--markdown", "--opt", "sweep=eager"]);
+    assert_eq!(assert_succeeds(&set), plain);
+}
+
+#[test]
+fn effective_values_come_from_the_environment_then_the_command_line() {
+    let output = gleaner()
+        .env("GLEANER_OPTIONS", "markers=2,sweep=eager")
+        .args(["options", "--opt", "markers=3", "--opt", "heap-limit=64m"])
+        .output()
+        .unwrap();
+    let text = assert_succeeds(&output);
+    for line in [
+        "  markers=3 (default 0)\n",
+        "  sweep=eager (default lazy)\n",
+        "  heap-limit=64m (default 0)\n",
+        "  prefetch=on-grey\n",
+    ] {
+        assert!(text.contains(line), "no {line:?} in {text}");
+    }
+}
+
+#[test]
+fn a_wrong_option_names_the_nearest() {
+    let output = run(&["options", "--opt", "sweap=lazy"]);
+    assert_fails(
+        &output,
+        2,
+        "gleaner: unknown option 'sweap'; the nearest is 'sweep'",
+    );
+    let output = run(&["options", "--opt", "heap-limit=10"]);
+    assert_fails(
+        &output,
+        2,
+        "10 bytes is out of range; the nearest is 1m (1048576 bytes)",
+    );
+    let output = run(&["exec", "--opt", "stats", "--", "no-such-program"]);
+    assert_fails(&output, 2, "option stats needs a value");
+    let output = run(&[
+        "options",
+        "--opt",
+        "initial-heap=2m",
+        "--opt",
+        "heap-limit=1m",
+    ]);
+    assert_fails(&output, 2, "exceeds heap-limit=1m (1048576 bytes)");
+}
+
+#[test]
+fn a_wrong_environment_is_named() {
+    let mut command = gleaner();
+    command
+        .env("GLEANER_OPTIONS", "stress=often")
+        .arg("options");
+    let output = command.output().unwrap();
+    assert_fails(
+        &output,
+        2,
+        "in GLEANER_OPTIONS: option stress: 'often' is not",
+    );
+    use std::os::unix::ffi::OsStrExt;
+    command.env("GLEANER_OPTIONS", std::ffi::OsStr::from_bytes(b"log=\xff"));
+    assert_fails(
+        &command.output().unwrap(),
+        2,
+        "GLEANER_OPTIONS is not UTF-8",
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut child = gleaner()
+        .arg("options")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn help_teaches() {
+    let help = assert_succeeds(&run(&["--help"]));
+    assert!(help.contains("gleaner exec -- guile script.scm"));
+    let help = assert_succeeds(&run(&["exec", "--help"]));
+    for text in [
+        "Examples:",
+        "GLEANER_OPTIONS",
+        "Exit status:",
+        "--any",
+        "--dry-run",
+    ] {
+        assert!(help.contains(text), "{text}");
+    }
+    let version = assert_succeeds(&run(&["--version"]));
+    assert_eq!(version, format!("gleaner {}\n", env!("CARGO_PKG_VERSION")));
+    assert_fails(
+        &run(&["exec"]),
+        2,
+        "Usage: gleaner exec [OPTIONS] -- PROGRAM [ARGS]...",
+    );
+    assert_fails(&run(&["exce"]), 2, "'exec'");
+}
