@@ -20,6 +20,8 @@ mod thread_word;
 pub mod cgroup;
 pub mod clock;
 pub mod environment;
+pub mod facts;
+pub mod fake;
 pub mod fork;
 pub mod hugepages;
 pub mod libraries;

@@ -77,7 +77,7 @@ impl Fingerprint {
     ///
     /// # Safety
     /// The name is null or a string.
-    unsafe fn add(&mut self, base: usize, dynamic: usize, name: *const c_char) {
+    pub(crate) unsafe fn add(&mut self, base: usize, dynamic: usize, name: *const c_char) {
         self.objects += 1;
         for word in [base, dynamic, name as usize] {
             self.mix(word as u64);

@@ -103,6 +103,7 @@ mod tests {
         let all = memory::map(64 * PAGE).unwrap();
         // SAFETY: the mapping is this test's, and all offsets are inside.
         unsafe {
+            crate::hugepages::unadvise(all, 64 * PAGE);
             all.write_bytes(1, 64 * PAGE);
             let (start, bytes) = (all.add(8 * PAGE), 32 * PAGE);
             assert_eq!(
@@ -139,6 +140,7 @@ mod tests {
         let address = start.as_ptr() as usize;
         // SAFETY: the mapping is this test's; the other thread only reads it and is joined.
         unsafe {
+            crate::hugepages::unadvise(start, 16 * PAGE);
             start.write_bytes(1, 16 * PAGE);
             assert!(isolate(start, 16 * PAGE));
             std::thread::scope(|scope| {

@@ -233,6 +233,9 @@ pub fn stack_top() -> usize {
     }
 }
 
+/// What runs when a thread ends; it gets the value that the thread armed.
+pub type ExitHook = extern "C" fn(usize);
+
 /// The key of the exit hook plus one, 0 before there is one. Release by the creator, acquire by users, so that
 /// the function below is seen.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
@@ -251,7 +254,7 @@ const ROUND_BITS: usize = 7;
 /// The key's destructor arms itself again until the last round, so the function runs after the
 /// destructors of the program's own keys: they may still use the collector. It does not run for the process's first thread
 /// when that returns from `main`.
-pub fn set_thread_exit_key(hook: extern "C" fn(*mut c_void)) -> bool {
+pub fn set_thread_exit_key(hook: ExitHook) -> bool {
     if EXIT_CLAIMED.swap(1, Ordering::AcqRel) != 0 {
         return false;
     }
@@ -266,25 +269,25 @@ pub fn set_thread_exit_key(hook: extern "C" fn(*mut c_void)) -> bool {
     true
 }
 
-/// Arms the hook for the calling thread, which will get `value` (a multiple of 8, or null to disarm).
+/// Arms the hook for the calling thread, which will get `value` (a multiple of 8; 0 disarms).
 ///
-/// False before the hook is chosen, for an odd value, and when the C library refuses. May allocate with `malloc` when
+/// False before the hook is chosen, for another value, and when the C library refuses. May allocate with `malloc` when
 /// the program has more than 32 keys.
-pub fn arm_thread_exit(value: *mut c_void) -> bool {
+pub fn arm_thread_exit(value: usize) -> bool {
     let key = EXIT_KEY.load(Ordering::Acquire);
-    if key == 0 || value as usize & ROUND_BITS != 0 {
+    if key == 0 || value & ROUND_BITS != 0 {
         return false;
     }
     // SAFETY: the key exists and is never deleted.
-    unsafe { libc::pthread_setspecific(key - 1, value) == 0 }
+    unsafe { libc::pthread_setspecific(key - 1, value as *const c_void) == 0 }
 }
 
 unsafe extern "C" fn at_exit(armed: *mut c_void) {
     let round = (armed as usize & ROUND_BITS) + 1;
-    let value = armed.map_addr(|a| a & !ROUND_BITS);
+    let value = armed as usize & !ROUND_BITS;
     let key = EXIT_KEY.load(Ordering::Acquire);
     if round < DESTRUCTOR_ROUNDS {
-        let again = value.map_addr(|a| a | round);
+        let again = (value | round) as *const c_void;
         // SAFETY: the key exists; its value is this thread's. When the C library refuses, end now.
         if unsafe { libc::pthread_setspecific(key - 1, again) } == 0 {
             return;
@@ -292,7 +295,7 @@ unsafe extern "C" fn at_exit(armed: *mut c_void) {
     }
     let hook = EXIT_HOOK.load(Ordering::Relaxed);
     // SAFETY: stored from a function of this type before the key was published.
-    let hook: extern "C" fn(*mut c_void) = unsafe { core::mem::transmute(hook) };
+    let hook: ExitHook = unsafe { core::mem::transmute(hook) };
     hook(value);
 }
 
@@ -424,8 +427,8 @@ mod tests {
     static LOG: Mutex<Vec<(&str, usize)>> = Mutex::new(Vec::new());
     static CLIENT_KEY: AtomicU32 = AtomicU32::new(0);
 
-    extern "C" fn hook(value: *mut c_void) {
-        LOG.lock().unwrap().push(("hook", value as usize));
+    extern "C" fn hook(value: usize) {
+        LOG.lock().unwrap().push(("hook", value));
     }
 
     unsafe extern "C" fn client(value: *mut c_void) {
@@ -439,7 +442,7 @@ mod tests {
 
     #[test]
     fn the_exit_hook_runs_after_the_programs_destructors() {
-        assert!(!arm_thread_exit(8 as *mut c_void), "nothing to arm yet");
+        assert!(!arm_thread_exit(8), "nothing to arm yet");
         assert!(set_thread_exit_key(hook));
         assert!(!set_thread_exit_key(hook), "once only");
         std::thread::spawn(|| {
@@ -450,15 +453,15 @@ mod tests {
                 CLIENT_KEY.store(key, Ordering::Relaxed);
                 assert_eq!(libc::pthread_setspecific(key, 3 as *mut c_void), 0);
             }
-            assert!(!arm_thread_exit(9 as *mut c_void), "not a multiple of 8");
-            assert!(arm_thread_exit(64 as *mut c_void));
-            assert!(arm_thread_exit(128 as *mut c_void));
+            assert!(!arm_thread_exit(9), "not a multiple of 8");
+            assert!(arm_thread_exit(64));
+            assert!(arm_thread_exit(128));
         })
         .join()
         .unwrap();
         std::thread::spawn(|| {
-            assert!(arm_thread_exit(256 as *mut c_void));
-            assert!(arm_thread_exit(ptr::null_mut()), "disarmed");
+            assert!(arm_thread_exit(256));
+            assert!(arm_thread_exit(0), "disarmed");
         })
         .join()
         .unwrap();

@@ -1,0 +1,44 @@
+//! The fault points of the port layer, in a process of their own: a fault point is one for the whole process.
+
+use gleaner_base::faults::{FaultPoint, arm};
+use gleaner_os::libraries::{self, Loader, Segment};
+use gleaner_os::{memory, threads};
+use std::ffi::c_void;
+use std::ptr;
+
+extern "C" fn nothing(_: *mut c_void) -> *mut c_void {
+    ptr::null_mut()
+}
+
+#[test]
+fn every_point_fails_once_at_the_chosen_visit() {
+    arm(FaultPoint::ReserveMemory, 2);
+    let start = memory::reserve(8192, 1 << 20).unwrap();
+    assert_eq!(memory::reserve(8192, 1 << 20), None);
+    assert!(memory::reserve(8192, 1 << 20).is_some());
+    arm(FaultPoint::ReserveMemory, 1);
+    assert_eq!(memory::map(4096), None);
+
+    arm(FaultPoint::CommitMemory, 1);
+    // SAFETY: the reservation is this test's.
+    unsafe {
+        assert!(!memory::commit(start, 8192));
+        assert!(memory::commit(start, 8192));
+        arm(FaultPoint::CommitMemory, 1);
+        assert!(!memory::commit_executable(start, 8192));
+        assert_eq!(start.read(), 0);
+    }
+
+    arm(FaultPoint::StartWorker, 1);
+    assert!(!threads::spawn_helper(nothing, ptr::null_mut(), c"helper"));
+    assert!(threads::spawn_helper(nothing, ptr::null_mut(), c"helper"));
+
+    arm(FaultPoint::LibraryListChanged, 1);
+    let mut buffer = [Segment::EMPTY; 256];
+    let mut stops = 0;
+    // SAFETY: no other thread of this test loads or closes a library.
+    let stopped =
+        unsafe { libraries::stop_with_list(&Loader, &mut buffer, 100, || stops += 1, || ()) };
+    assert!(stopped.unwrap().confirmed);
+    assert_eq!(stops, 2);
+}
