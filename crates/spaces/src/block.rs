@@ -1,0 +1,249 @@
+//! Blocks and their descriptors: the table that answers "which object does this word point to".
+//!
+//! The heap is one reserved span, cut into blocks of 16 KiB. The lower part holds blocks of small objects of one
+//! size and kind each (ISMM 2000, section 3), the upper part runs of blocks that hold one large object each. A flat
+//! table has one 32-byte descriptor a block, so that resolving a word costs one range check, one load of the
+//! descriptor and, for interior pointers, a multiplication by the reciprocal of the cell size: no division. Marks
+//! stand beside the heap, one byte an object, never in it (ISMM 2000, section 3).
+//!
+//! # Invariants
+//! - A descriptor in state `Small` has `objects * bytes <= BLOCK_BYTES`, and `inverse` is the reciprocal of `bytes`.
+//! - A descriptor in state `LargeRest` leads to its head, `inverse` blocks further down; inside free runs it may be
+//!   stale, then what it leads to is no head or does not reach so far.
+//! - Descriptors of blocks that were never used read as zero, which is `Unused`.
+//!
+//! Descriptors change under the allocator lock only; markers read them while the world is stopped.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use gleaner_mem::Address;
+
+/// log2 of [`BLOCK_BYTES`].
+pub const BLOCK_SHIFT: usize = 14;
+/// Bytes of one block.
+pub const BLOCK_BYTES: usize = 1 << BLOCK_SHIFT;
+/// The most objects that a block of small objects can hold, and the stride of the mark table.
+pub const MARKS_PER_BLOCK: usize = BLOCK_BYTES / crate::size_classes::GRANULE;
+
+const INVERSE_SHIFT: u32 = 22;
+const GRANULE_SHIFT: usize = 4;
+
+/// Number of a block, counted from the start of the heap.
+pub type BlockIndex = u32;
+
+/// The end of a queue of blocks.
+pub const NO_BLOCK: BlockIndex = BlockIndex::MAX;
+
+/// What a block holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum State {
+    /// Never used, or beyond the frontier.
+    Unused = 0,
+    /// In the free pool (small part) or inside a free run (large part).
+    Free = 1,
+    /// Cells of one size and kind.
+    Small = 2,
+    /// The first block of a large object.
+    LargeHead = 3,
+    /// Another block of a large object.
+    LargeRest = 4,
+}
+
+/// The block belongs to a thread that allocates from it: not swept, its free cells count as allocated (I8).
+pub const OWNED: u8 = 1;
+/// Grey objects of this block were dropped when a mark stack was full: it must be scanned again.
+pub const RESCAN: u8 = 2;
+/// Pointers past the first page of this large object are ignored.
+pub const IGNORE_OFF_PAGE: u8 = 4;
+/// The block waits in a sweep queue.
+pub const QUEUED: u8 = 8;
+/// The block was swept in the pause; its free list is complete.
+pub const SWEPT: u8 = 16;
+
+/// Bytes at the start of an `IGNORE_OFF_PAGE` object in which pointers count.
+pub const FIRST_PAGE: usize = 4096;
+
+/// The descriptor of one block.
+#[repr(C, align(32))]
+pub struct Block {
+    /// Mark descriptor of each object in libgc's format; 0 means that objects hold no pointers.
+    pub descriptor: usize,
+    /// Bytes of each object.
+    pub bytes: usize,
+    /// Small: reciprocal of the cell size in granules. LargeRest: distance to the head in blocks.
+    pub inverse: u32,
+    /// Next block in the queue this block is in; for runs of the large part their length in blocks.
+    pub next: BlockIndex,
+    /// Number of cells; 1 for a large object.
+    pub objects: u16,
+    /// What the block holds.
+    pub state: State,
+    /// Kind of its objects.
+    pub kind: u8,
+    /// `OWNED`, `RESCAN`, `IGNORE_OFF_PAGE`, `QUEUED`.
+    pub flags: AtomicU8,
+    /// Mark byte of a large object.
+    pub large_mark: AtomicU8,
+    /// Size class of a small block.
+    pub class: u8,
+    /// Collections since a free block was last used, saturating.
+    pub age: u8,
+}
+
+const _: () = assert!(size_of::<Block>() == 32);
+
+impl Block {
+    /// Sets flags; several markers may do so at once.
+    #[inline]
+    pub fn set_flag(&self, flag: u8) {
+        // Relaxed: read again only after the phase has ended, and its end orders everything.
+        self.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+
+    /// Clears flags.
+    #[inline]
+    pub fn clear_flag(&self, flag: u8) {
+        self.flags.fetch_and(!flag, Ordering::Relaxed);
+    }
+
+    /// True if any of `flag` is set.
+    #[inline]
+    pub fn has_flag(&self, flag: u8) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+}
+
+/// The reciprocal with which `(granules * inverse) >> INVERSE_SHIFT` divides by `bytes`.
+pub const fn inverse_of(bytes: usize) -> u32 {
+    let granules = (bytes >> GRANULE_SHIFT) as u32;
+    (1u32 << INVERSE_SHIFT).div_ceil(granules)
+}
+
+/// Where a word points: an object, and how far into it.
+#[derive(Clone, Copy)]
+pub struct Resolved {
+    /// First byte of the object.
+    pub base: Address,
+    /// Bytes from the base to the word that was resolved.
+    pub displacement: usize,
+    /// Its block (the head of a large object).
+    pub block: *mut Block,
+    /// The object's mark byte.
+    pub mark: *const AtomicU8,
+}
+
+/// The three parallel tables of the heap: blocks, descriptors, marks.
+#[derive(Clone, Copy)]
+pub struct BlockTable {
+    /// First byte of the heap.
+    pub heap: Address,
+    /// Bytes of the heap's span.
+    pub span: usize,
+    /// Descriptor of the block at `heap`.
+    pub blocks: *mut Block,
+    /// Mark bytes: `MARKS_PER_BLOCK` for each block of the small part.
+    pub marks: *mut AtomicU8,
+    /// First block of the large part.
+    pub large_start: BlockIndex,
+}
+
+impl BlockTable {
+    /// True if `word` lies in the span of the heap.
+    #[inline(always)]
+    pub fn contains(&self, word: usize) -> bool {
+        word.wrapping_sub(self.heap.word()) < self.span
+    }
+
+    /// The descriptor of a block inside the span.
+    #[inline(always)]
+    pub fn block(&self, index: BlockIndex) -> *mut Block {
+        // SAFETY: callers pass indices inside the span, and the table covers the span.
+        unsafe { self.blocks.add(index as usize) }
+    }
+
+    /// The first byte of a block.
+    #[inline(always)]
+    pub fn start(&self, index: BlockIndex) -> Address {
+        self.heap.add((index as usize) << BLOCK_SHIFT)
+    }
+
+    /// The block that holds an address inside the span.
+    #[inline(always)]
+    pub fn index_of(&self, address: Address) -> BlockIndex {
+        (address.offset_from(self.heap) >> BLOCK_SHIFT) as BlockIndex
+    }
+
+    /// The first mark byte of a block of small objects.
+    #[inline(always)]
+    pub fn marks_of(&self, index: BlockIndex) -> *mut AtomicU8 {
+        // SAFETY: only blocks of the small part have marks here, and the mark table covers that part.
+        unsafe { self.marks.add(index as usize * MARKS_PER_BLOCK) }
+    }
+
+    /// The object that `word`, which lies in the span, points into. No displacement rule is applied here.
+    #[inline(always)]
+    pub fn resolve(&self, word: usize) -> Option<Resolved> {
+        let offset = word.wrapping_sub(self.heap.word());
+        let index = (offset >> BLOCK_SHIFT) as BlockIndex;
+        let block = self.block(index);
+        // SAFETY: the descriptor table covers the span; unused entries read as zero. Only the lock holder or, in a
+        // stopped world, nobody changes descriptors.
+        let descriptor = unsafe { &*block };
+        if descriptor.state != State::Small {
+            return self.resolve_large(word, index);
+        }
+        let inside = offset & (BLOCK_BYTES - 1);
+        let object = ((inside >> GRANULE_SHIFT) * descriptor.inverse as usize) >> INVERSE_SHIFT;
+        if object >= usize::from(descriptor.objects) {
+            return None;
+        }
+        let start = object * descriptor.bytes;
+        Some(Resolved {
+            base: Address::new(word - inside + start),
+            displacement: inside - start,
+            block,
+            // SAFETY: `object` is below the number of cells, at most MARKS_PER_BLOCK.
+            mark: unsafe { self.marks_of(index).add(object) },
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resolve_large(&self, word: usize, index: BlockIndex) -> Option<Resolved> {
+        // SAFETY: as in `resolve`.
+        let found = unsafe { &*self.block(index) };
+        let head = match found.state {
+            State::LargeHead => index,
+            State::LargeRest => index - found.inverse,
+            _ => return None,
+        };
+        let block = self.block(head);
+        // SAFETY: the head of a large object is inside the span.
+        let object = unsafe { &*block };
+        let base = self.start(head);
+        if object.state != State::LargeHead {
+            return None;
+        }
+        let displacement = word - base.word();
+        let reach = if object.has_flag(IGNORE_OFF_PAGE) { FIRST_PAGE.min(object.bytes) } else { object.bytes };
+        (displacement < reach).then_some(Resolved { base, displacement, block, mark: &object.large_mark })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::size_classes::{CELL_BYTES, GRANULE};
+
+    #[test]
+    fn the_reciprocal_divides_exactly_for_every_class_and_offset() {
+        for bytes in CELL_BYTES {
+            let inverse = inverse_of(usize::from(bytes));
+            for inside in (0..BLOCK_BYTES).step_by(GRANULE) {
+                let quotient = ((inside >> GRANULE_SHIFT) * inverse as usize) >> INVERSE_SHIFT;
+                assert_eq!(quotient, inside / usize::from(bytes), "{inside} / {bytes}");
+            }
+        }
+    }
+}

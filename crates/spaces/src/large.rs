@@ -1,0 +1,223 @@
+//! Large objects: runs of blocks in a range of their own.
+//!
+//! Each run, used or free, has its length in its first descriptor; a free run also has it in its last one, so that a
+//! freed run joins its neighbours at once. Free runs hang in bins by length. A run is *clean* while all its pages
+//! read as zero, *dirty* otherwise.
+//!
+//! # Invariants
+//! - Runs tile the large part from its start to the frontier; no two neighbours are both free.
+//! - A bin's bit is set exactly if the bin is not empty.
+//!
+//! All methods run under the allocator lock.
+
+use crate::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, State};
+use crate::layout::Layout;
+
+const EXACT_BINS: u32 = 32;
+const BINS: usize = 128;
+
+/// The free runs and the frontier of the large part.
+pub struct LargeSpace {
+    bins: [BlockIndex; BINS],
+    occupied: u128,
+    frontier: BlockIndex,
+    dirty_blocks: usize,
+}
+
+/// A run taken from the space.
+#[derive(Clone, Copy)]
+pub struct Run {
+    /// Its first block.
+    pub first: BlockIndex,
+    /// Whether its pages already read as zero.
+    pub clean: bool,
+}
+
+fn bin_of(blocks: BlockIndex) -> usize {
+    if blocks < EXACT_BINS {
+        return blocks as usize;
+    }
+    let log = blocks.ilog2();
+    let quarter = (blocks >> (log - 2)) & 3;
+    (EXACT_BINS + (log - 5) * 4 + quarter) as usize
+}
+
+impl LargeSpace {
+    /// An empty space; `layout` gives the first block of the large part.
+    pub fn new(layout: &Layout) -> LargeSpace {
+        LargeSpace { bins: [NO_BLOCK; BINS], occupied: 0, frontier: layout.table.large_start, dirty_blocks: 0 }
+    }
+
+    /// The first block that was never used.
+    pub fn frontier(&self) -> BlockIndex {
+        self.frontier
+    }
+
+    /// Blocks in dirty free runs.
+    pub fn dirty_blocks(&self) -> usize {
+        self.dirty_blocks
+    }
+
+    /// Takes a free run of at least `blocks` blocks out of the bins, cut to size.
+    pub fn take_free(&mut self, layout: &Layout, blocks: BlockIndex) -> Option<Run> {
+        let first = self.find(layout, blocks)?;
+        let (length, clean) = self.unlink(layout, first);
+        if length > blocks {
+            self.link(layout, first + blocks, length - blocks, clean);
+        }
+        Some(Run { first, clean })
+    }
+
+    /// Takes a run that was never used, if the range and the system allow.
+    pub fn take_fresh(&mut self, layout: &mut Layout, blocks: BlockIndex) -> Option<Run> {
+        let first = self.frontier;
+        let end = first.checked_add(blocks)?;
+        if end > layout.end() || !layout.commit_large(end) {
+            return None;
+        }
+        self.frontier = end;
+        Some(Run { first, clean: true })
+    }
+
+    /// Gives a run back; it joins free neighbours.
+    pub fn give(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex, clean: bool) {
+        let (mut first, mut blocks, mut clean) = (first, blocks, clean);
+        let after = first + blocks;
+        if after < self.frontier && descriptor(layout, after).state == State::Free {
+            let (more, also_clean) = self.unlink(layout, after);
+            blocks += more;
+            clean &= also_clean;
+        }
+        if first > layout.table.large_start && descriptor(layout, first - 1).state == State::Free {
+            let before = first - 1 - descriptor(layout, first - 1).inverse;
+            let (more, also_clean) = self.unlink(layout, before);
+            first = before;
+            blocks += more;
+            clean &= also_clean;
+        }
+        self.link(layout, first, blocks, clean);
+    }
+
+    /// Calls `visit` with the first block of each run, free or used, in address order.
+    pub fn for_each_run(&self, layout: &Layout, mut visit: impl FnMut(BlockIndex)) {
+        let mut run = layout.table.large_start;
+        while run < self.frontier {
+            let length = descriptor(layout, run).next;
+            visit(run);
+            run += length;
+        }
+    }
+
+    /// Releases dirty free runs for which `due` says so, until `enough` blocks were released; returns how many were.
+    pub fn release(&mut self, layout: &Layout, enough: usize, mut due: impl FnMut(&Block) -> bool) -> usize {
+        let mut released = 0;
+        let mut run = layout.table.large_start;
+        while run < self.frontier && released < enough {
+            let block = descriptor(layout, run);
+            let length = block.next;
+            if block.state == State::Free && !is_clean(block) && due(block) {
+                layout.release(run, length);
+                block.class = 1;
+                self.dirty_blocks -= length as usize;
+                released += length as usize;
+            }
+            run += length;
+        }
+        released
+    }
+
+    fn find(&self, layout: &Layout, blocks: BlockIndex) -> Option<BlockIndex> {
+        let mut bin = bin_of(blocks);
+        let mut run = self.bins[bin];
+        while run != NO_BLOCK {
+            let block = descriptor(layout, run);
+            if block.next >= blocks {
+                return Some(run);
+            }
+            run = block.next_link();
+        }
+        bin += 1;
+        let larger = if bin < BINS { self.occupied >> bin << bin } else { 0 };
+        (larger != 0).then(|| self.bins[larger.trailing_zeros() as usize])
+    }
+
+    fn link(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex, clean: bool) {
+        let bin = bin_of(blocks);
+        let successor = self.bins[bin];
+        let last = descriptor(layout, first + blocks - 1);
+        last.state = State::Free;
+        last.inverse = blocks - 1;
+        let head = descriptor(layout, first);
+        head.state = State::Free;
+        head.next = blocks;
+        head.class = u8::from(clean);
+        head.age = 0;
+        head.set_links(NO_BLOCK, successor);
+        if successor != NO_BLOCK {
+            let next = descriptor(layout, successor).next_link();
+            descriptor(layout, successor).set_links(first, next);
+        }
+        self.bins[bin] = first;
+        self.occupied |= 1 << bin;
+        if !clean {
+            self.dirty_blocks += blocks as usize;
+        }
+    }
+
+    /// Takes a free run out of its bin; returns its length and whether it is clean.
+    fn unlink(&mut self, layout: &Layout, first: BlockIndex) -> (BlockIndex, bool) {
+        let head = descriptor(layout, first);
+        let (blocks, clean) = (head.next, is_clean(head));
+        let bin = bin_of(blocks);
+        let (previous, successor) = (head.previous_link(), head.next_link());
+        if previous == NO_BLOCK {
+            self.bins[bin] = successor;
+            if successor == NO_BLOCK {
+                self.occupied &= !(1 << bin);
+            }
+        } else {
+            let before = descriptor(layout, previous).previous_link();
+            descriptor(layout, previous).set_links(before, successor);
+        }
+        if successor != NO_BLOCK {
+            let next = descriptor(layout, successor).next_link();
+            descriptor(layout, successor).set_links(previous, next);
+        }
+        if !clean {
+            self.dirty_blocks -= blocks as usize;
+        }
+        (blocks, clean)
+    }
+}
+
+impl Block {
+    /// The links of a free run share the words that describe objects in a used one.
+    fn set_links(&mut self, previous: BlockIndex, next: BlockIndex) {
+        self.descriptor = previous as usize;
+        self.bytes = next as usize;
+    }
+
+    fn previous_link(&self) -> BlockIndex {
+        self.descriptor as BlockIndex
+    }
+
+    fn next_link(&self) -> BlockIndex {
+        self.bytes as BlockIndex
+    }
+}
+
+fn is_clean(block: &Block) -> bool {
+    block.class != 0
+}
+
+#[allow(clippy::mut_from_ref, reason = "descriptors are guarded by the allocator lock, not by the layout")]
+fn descriptor(layout: &Layout, index: BlockIndex) -> &mut Block {
+    // SAFETY: indices come from runs inside the committed large part; the lock is held, and no two references made
+    // here are used at once.
+    unsafe { &mut *layout.table.block(index) }
+}
+
+/// Blocks needed for `bytes` bytes.
+pub fn blocks_for(bytes: usize) -> Option<BlockIndex> {
+    BlockIndex::try_from(bytes.div_ceil(BLOCK_BYTES)).ok()
+}

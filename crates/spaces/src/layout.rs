@@ -1,0 +1,180 @@
+//! The reserved address range of a heap and how it is committed.
+//!
+//! One reservation holds, in this order: the small part, the large part, the descriptor table, the mark table of the
+//! small part. Nothing is accessible until it is committed, in steps that keep all tables page-aligned; what was
+//! committed stays so, and memory goes back to the system by release, never by unmapping.
+//!
+//! All methods run under the allocator lock or during start-up.
+
+use core::sync::atomic::AtomicU8;
+
+use gleaner_mem::Address;
+use gleaner_os::{hugepages, memory};
+
+use crate::block::{BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK};
+
+/// Blocks committed at a time: 4 MiB of heap, 8 KiB of descriptors, 256 KiB of marks.
+pub const COMMIT_STEP: BlockIndex = 256;
+
+const SMALLEST_SPAN: usize = 32 << 20;
+const LARGEST_SPAN: usize = 4 << 40;
+const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
+
+/// Why a heap could not be reserved.
+#[derive(Clone, Copy, Debug)]
+pub struct ReserveError {
+    /// Bytes of address space that were asked for last, and refused.
+    pub asked: usize,
+}
+
+/// A reserved heap.
+pub struct Layout {
+    /// The three tables.
+    pub table: BlockTable,
+    small_committed: BlockIndex,
+    large_committed: BlockIndex,
+    end: BlockIndex,
+    executable: bool,
+    huge_pages: bool,
+}
+
+// SAFETY: the raw pointers lead to memory that belongs to the heap, not to a thread.
+unsafe impl Send for Layout {}
+
+impl Layout {
+    /// Reserves a heap. `span` is its size in bytes; 0 chooses eight times the physical memory, and less where the
+    /// address limit of the process (`RLIMIT_AS`) or the system demands it.
+    pub fn reserve(span: usize, executable: bool) -> Result<Layout, ReserveError> {
+        let mut span = if span == 0 { automatic_span() } else { span.clamp(SMALLEST_SPAN, LARGEST_SPAN) };
+        loop {
+            span = span & !(2 * STEP_BYTES - 1);
+            if let Some(layout) = Layout::try_reserve(span, executable) {
+                return Ok(layout);
+            }
+            if span <= SMALLEST_SPAN {
+                return Err(ReserveError { asked: span });
+            }
+            span /= 2;
+        }
+    }
+
+    fn try_reserve(span: usize, executable: bool) -> Option<Layout> {
+        let blocks = span >> BLOCK_SHIFT;
+        let large_start = blocks / 2;
+        let descriptors = blocks * size_of::<Block>();
+        let base = memory::reserve(span + descriptors + large_start * MARKS_PER_BLOCK, STEP_BYTES)?;
+        let heap = Address::of(base.as_ptr());
+        Some(Layout {
+            table: BlockTable {
+                heap,
+                span,
+                blocks: heap.add(span).ptr(),
+                marks: heap.add(span + descriptors).ptr::<AtomicU8>(),
+                large_start: large_start as BlockIndex,
+            },
+            small_committed: 0,
+            large_committed: large_start as BlockIndex,
+            end: blocks as BlockIndex,
+            executable,
+            huge_pages: false,
+        })
+    }
+
+    /// The first block behind the large part.
+    pub fn end(&self) -> BlockIndex {
+        self.end
+    }
+
+    /// Makes blocks of the small part below `end` usable; false if the system refuses.
+    pub fn commit_small(&mut self, end: BlockIndex) -> bool {
+        while self.small_committed < end {
+            let first = self.small_committed;
+            let marks = Address::of(self.table.marks_of(first));
+            if first >= self.table.large_start
+                || !self.commit_blocks(first)
+                || !commit(marks, COMMIT_STEP as usize * MARKS_PER_BLOCK, false)
+            {
+                return false;
+            }
+            self.small_committed += COMMIT_STEP;
+        }
+        true
+    }
+
+    /// Makes blocks of the large part below `end` usable; false if the system refuses.
+    pub fn commit_large(&mut self, end: BlockIndex) -> bool {
+        while self.large_committed < end {
+            if self.large_committed >= self.end || !self.commit_blocks(self.large_committed) {
+                return false;
+            }
+            self.large_committed += COMMIT_STEP;
+        }
+        true
+    }
+
+    fn commit_blocks(&self, first: BlockIndex) -> bool {
+        let start = self.table.start(first);
+        if !commit(start, STEP_BYTES, self.executable)
+            || !commit(Address::of(self.table.block(first)), COMMIT_STEP as usize * size_of::<Block>(), false)
+        {
+            return false;
+        }
+        if self.huge_pages {
+            advise(start, STEP_BYTES, true);
+        }
+        true
+    }
+
+    /// Asks for huge pages (or stops asking) for what is committed and for what will be.
+    pub fn set_huge_pages(&mut self, on: bool) {
+        if self.huge_pages == on {
+            return;
+        }
+        self.huge_pages = on;
+        let large_start = self.table.large_start;
+        for (first, end) in [(0, self.small_committed), (large_start, self.large_committed)] {
+            if end > first {
+                advise(self.table.start(first), (end - first) as usize * BLOCK_BYTES, on);
+            }
+        }
+    }
+
+    /// Returns whether huge pages are asked for.
+    pub fn huge_pages(&self) -> bool {
+        self.huge_pages
+    }
+
+    /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.
+    pub fn release(&self, first: BlockIndex, blocks: BlockIndex) {
+        if let Some(start) = core::ptr::NonNull::new(self.table.start(first).ptr::<u8>()) {
+            // SAFETY: the blocks are free, so nobody relies on their contents.
+            unsafe { memory::release(start, blocks as usize * BLOCK_BYTES) };
+        }
+    }
+}
+
+fn automatic_span() -> usize {
+    let physical = memory::physical_memory() as usize;
+    let wanted = physical.saturating_mul(8).clamp(64 << 30, LARGEST_SPAN);
+    match memory::address_limit() {
+        Some(limit) => wanted.min((limit as usize / 2).max(SMALLEST_SPAN)),
+        None => wanted,
+    }
+}
+
+fn commit(start: Address, bytes: usize, executable: bool) -> bool {
+    let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>()) else { return false };
+    // SAFETY: the range lies in our own reservation.
+    unsafe { if executable { memory::commit_executable(start, bytes) } else { memory::commit(start, bytes) } }
+}
+
+fn advise(start: Address, bytes: usize, on: bool) {
+    let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>()) else { return };
+    if on {
+        // SAFETY: the range is committed memory of our own.
+        unsafe { hugepages::advise(start, bytes) };
+    } else {
+        // SAFETY: as above.
+        unsafe { hugepages::unadvise(start, bytes) };
+    }
+}

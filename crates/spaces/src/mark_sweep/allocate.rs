@@ -1,0 +1,308 @@
+//! Allocation: where cells and large objects come from when a free list is empty.
+//!
+//! The order is: explicitly freed cells, a block waiting to be swept (lazy sweeping), a free block, and only then a
+//! request to whoever decides between collecting and growing. A block is taken only if it fits under `capacity`;
+//! free memory that the system still backs is used first, and released when a large object needs its place.
+//!
+//! All methods run under the allocator lock.
+
+use core::sync::atomic::Ordering;
+
+use gleaner_mem::{Address, zero};
+
+use super::cache::{Cache, CellList};
+use super::pool::Taken;
+use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
+use crate::block::{
+    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State, inverse_of,
+};
+use crate::large::{Run, blocks_for};
+use crate::size_classes::CELL_BYTES;
+
+/// Why memory could not be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shortage {
+    /// `bytes` more would exceed the capacity: collect or grow.
+    Capacity(usize),
+    /// The reserved range or the system has no more.
+    System,
+}
+
+const PAGE: usize = 4096;
+
+fn page_bytes(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE)
+}
+
+impl MarkSweep {
+    /// Free cells of one kind and class: a swept block's, or a fresh one's.
+    pub fn take_cells(&mut self, kind: usize, class: usize) -> Result<CellList, Shortage> {
+        while let Some(index) = self.dequeue(kind, class) {
+            let list = if self.block(index).has_flag(SWEPT) { self.swept_list(index) } else { self.sweep_block(index) };
+            if list.cells > 0 {
+                self.allocated_bytes += list.bytes;
+                return Ok(list);
+            }
+        }
+        let taken = self.take_block()?;
+        self.describe_small(taken.index, kind, class);
+        let list = self.format_cells(taken.index, taken.clean);
+        self.allocated_bytes += list.bytes;
+        Ok(list)
+    }
+
+    /// Refills the empty list of a cache. The block that it owned before is exhausted and goes its own way.
+    ///
+    /// # Safety
+    /// The cache must belong to the calling thread, or be the shared one.
+    pub unsafe fn refill(&mut self, cache: *mut Cache, kind: usize, class: usize) -> Result<(), Shortage> {
+        // SAFETY: the caller vouches for the cache; the shared one is a field of `self`, but this method touches
+        // that field only through `cache` or through `take_shared`, never both at once.
+        let owned = unsafe { (*cache).owned[kind][class] };
+        if owned != NO_BLOCK {
+            self.block(owned).clear_flag(OWNED);
+            // SAFETY: as above.
+            unsafe { (*cache).owned[kind][class] = NO_BLOCK };
+        }
+        if !core::ptr::eq(cache, &raw const self.shared) && !self.shared.heads[kind][class].is_null() {
+            let (head, cells) = self.take_shared(kind, class);
+            // SAFETY: as above.
+            unsafe {
+                (*cache).foreign[kind][class] = cells;
+                (*cache).heads[kind][class] = head;
+            }
+            return Ok(());
+        }
+        let list = self.take_cells(kind, class)?;
+        self.block(list.block).set_flag(OWNED);
+        // SAFETY: as above.
+        unsafe {
+            (*cache).foreign[kind][class] = 0;
+            (*cache).owned[kind][class] = list.block;
+            (*cache).heads[kind][class] = list.head;
+        }
+        Ok(())
+    }
+
+    /// Takes the whole shared list of one kind and class; its block is owned no longer, so all cells are foreign.
+    fn take_shared(&mut self, kind: usize, class: usize) -> (Address, u32) {
+        let head = self.shared.heads[kind][class];
+        let owned = self.shared.owned[kind][class];
+        self.shared.heads[kind][class] = Address::NULL;
+        self.shared.owned[kind][class] = NO_BLOCK;
+        self.shared.foreign[kind][class] = 0;
+        if owned != NO_BLOCK {
+            self.block(owned).clear_flag(OWNED);
+        }
+        // The exact number does not matter: not zero means that the list must be walked in a pause.
+        (head, 1)
+    }
+
+    /// Allocates one small object from the shared cache.
+    pub fn allocate_small(&mut self, kind: usize, class: usize) -> Result<Address, Shortage> {
+        if self.shared.heads[kind][class].is_null() {
+            let shared = &raw mut self.shared;
+            // SAFETY: the shared cache is guarded by the lock that the caller holds.
+            unsafe { self.refill(shared, kind, class)? };
+        }
+        let cell = self.shared.heads[kind][class];
+        // SAFETY: a cell on the shared list is free and its first word links to the next.
+        self.shared.heads[kind][class] = unsafe { Address::new(cell.load()) };
+        let bytes = usize::from(CELL_BYTES[class]);
+        self.check_poison(cell, bytes);
+        let described = *self.kinds.get(kind).expect("callers pass defined kinds");
+        if self.poison && described.clear {
+            // SAFETY: the cell is ours now.
+            unsafe { zero::zero(cell, bytes) };
+        } else {
+            // SAFETY: cells have at least two words. The second may hold the cookie of an explicit free.
+            unsafe {
+                cell.store(0);
+                cell.add(8).store(0);
+            }
+        }
+        if described.uncollectable || described.disclaim.is_some() {
+            let mark = if described.uncollectable { MARKED } else { WHITE };
+            self.set_mark(cell, mark);
+        }
+        if described.uncollectable {
+            self.uncollectable_bytes += bytes;
+        }
+        Ok(cell)
+    }
+
+    /// Allocates a large object of `bytes` bytes (more than the largest size class holds); `alignment` is a power of
+    /// two. New memory reads as zero if the kind wants that.
+    pub fn allocate_large(
+        &mut self,
+        kind: usize,
+        bytes: usize,
+        alignment: usize,
+        ignore_off_page: bool,
+    ) -> Result<Address, Shortage> {
+        let described = *self.kinds.get(kind).expect("callers pass defined kinds");
+        let extra = if alignment > BLOCK_BYTES { alignment / BLOCK_BYTES - 1 } else { 0 };
+        let blocks = blocks_for(bytes).ok_or(Shortage::System)?;
+        let searched = blocks.checked_add(extra as BlockIndex).ok_or(Shortage::System)?;
+        let run = self.take_run(searched, page_bytes(bytes))?;
+        let run = self.align_run(run, blocks, extra as BlockIndex, alignment);
+        self.describe_large(run.first, blocks, kind, bytes, ignore_off_page);
+        let base = self.start(run.first);
+        if described.clear && !run.clean {
+            // SAFETY: the run was just taken from the free runs.
+            unsafe { zero::zero(base, bytes) };
+        }
+        if described.uncollectable {
+            self.set_mark(base, MARKED);
+            self.uncollectable_bytes += bytes;
+        }
+        self.used_large_bytes += page_bytes(bytes);
+        self.allocated_bytes += bytes;
+        Ok(base)
+    }
+
+    /// Cuts a run that is `extra` blocks too long so that it starts aligned.
+    fn align_run(&mut self, run: Run, blocks: BlockIndex, extra: BlockIndex, alignment: usize) -> Run {
+        if extra == 0 {
+            return run;
+        }
+        let start = self.start(run.first);
+        let before = (start.align_up(alignment).offset_from(start) >> BLOCK_SHIFT) as BlockIndex;
+        // Both remainders become runs of their own before they are given back, so that the part in between is used.
+        let first = run.first + before;
+        self.describe_large(first, blocks, 0, 1, false);
+        let after = extra - before;
+        if before > 0 {
+            self.large.give(&self.layout, run.first, before, run.clean);
+        }
+        if after > 0 {
+            self.large.give(&self.layout, first + blocks, after, run.clean);
+        }
+        Run { first, clean: run.clean }
+    }
+
+    fn take_run(&mut self, blocks: BlockIndex, bytes: usize) -> Result<Run, Shortage> {
+        if self.used_bytes().saturating_add(bytes) > self.capacity {
+            return Err(Shortage::Capacity(bytes));
+        }
+        if let Some(run) = self.large.take_free(&self.layout, blocks) {
+            return Ok(run);
+        }
+        self.make_room(bytes);
+        self.large.take_fresh(&mut self.layout, blocks).ok_or(Shortage::System)
+    }
+
+    fn take_block(&mut self) -> Result<Taken, Shortage> {
+        if self.used_bytes() + BLOCK_BYTES > self.capacity {
+            return Err(Shortage::Capacity(BLOCK_BYTES));
+        }
+        let taken = match self.pool.take_dirty(&self.layout) {
+            Some(taken) => taken,
+            None => {
+                self.make_room(BLOCK_BYTES);
+                self.pool.take_clean(&mut self.layout).ok_or(Shortage::System)?
+            }
+        };
+        self.used_small_blocks += 1;
+        Ok(taken)
+    }
+
+    /// Releases dirty free memory so that `bytes` fresh bytes do not push what the system backs over the capacity.
+    fn make_room(&mut self, bytes: usize) {
+        let backed = self.used_bytes() + self.dirty_bytes() + bytes;
+        if backed > self.capacity {
+            self.release_dirty((backed - self.capacity).div_ceil(BLOCK_BYTES));
+        }
+    }
+
+    /// Gives up to `blocks` dirty free blocks back to the system; returns how many.
+    pub fn release_dirty(&mut self, blocks: usize) -> usize {
+        let released = self.large.release(&self.layout, blocks, |_| true);
+        released + self.pool.release(&self.layout, blocks.saturating_sub(released))
+    }
+
+    fn describe_small(&mut self, index: BlockIndex, kind: usize, class: usize) {
+        let bytes = usize::from(CELL_BYTES[class]);
+        let objects = BLOCK_BYTES / bytes;
+        let descriptor = self.kinds.get(kind).map_or(0, |kind| kind.descriptor_for(bytes));
+        let block = self.block(index);
+        block.descriptor = descriptor;
+        block.bytes = bytes;
+        block.inverse = inverse_of(bytes);
+        block.next = NO_BLOCK;
+        block.objects = objects as u16;
+        block.kind = kind as u8;
+        block.class = class as u8;
+        block.age = 0;
+        block.flags.store(0, Ordering::Relaxed);
+        block.state = State::Small;
+        self.fill_marks(index, objects, WHITE);
+    }
+
+    fn describe_large(&mut self, first: BlockIndex, blocks: BlockIndex, kind: usize, bytes: usize, off_page: bool) {
+        let descriptor = self.kinds.get(kind).map_or(0, |kind| kind.descriptor_for(bytes));
+        for distance in 1..blocks {
+            let rest = self.block(first + distance);
+            rest.state = State::LargeRest;
+            rest.inverse = distance;
+        }
+        let head = self.block(first);
+        head.descriptor = descriptor;
+        head.bytes = bytes;
+        head.inverse = 0;
+        head.next = blocks;
+        head.objects = 1;
+        head.kind = kind as u8;
+        head.class = 0;
+        head.age = 0;
+        head.flags.store(if off_page { IGNORE_OFF_PAGE } else { 0 }, Ordering::Relaxed);
+        head.large_mark.store(WHITE, Ordering::Relaxed);
+        head.state = State::LargeHead;
+    }
+
+    /// Sets the mark of the object at `base`.
+    pub(crate) fn set_mark(&self, base: Address, mark: u8) {
+        if let Some(found) = self.object_base(base.word()) {
+            // SAFETY: the mark of a resolved object.
+            unsafe { (*found.mark).store(mark, Ordering::Relaxed) };
+        }
+    }
+
+    /// Under `poison=on`: panics if somebody wrote to a free cell.
+    pub(crate) fn check_poison(&self, cell: Address, bytes: usize) {
+        if !self.poison {
+            return;
+        }
+        for offset in (8..bytes).step_by(8) {
+            // SAFETY: the cell is free memory of this space.
+            let found = unsafe { cell.add(offset).load() };
+            assert!(
+                found == POISON || (offset == 8 && found == cookie(cell)),
+                "free memory was written: cell {cell:?} of {bytes} bytes, word at offset {offset} is {found:#x}"
+            );
+        }
+    }
+
+    fn dequeue(&mut self, kind: usize, class: usize) -> Option<BlockIndex> {
+        let index = self.queues[kind][class].first;
+        if index == NO_BLOCK {
+            return None;
+        }
+        let next = self.block(index).next;
+        let queue = &mut self.queues[kind][class];
+        queue.first = next;
+        if next == NO_BLOCK {
+            queue.last = NO_BLOCK;
+        }
+        Some(index)
+    }
+}
+
+/// What an explicit free leaves in the second word of a cell, so that freeing it again is noticed.
+#[inline(always)]
+pub fn cookie(cell: Address) -> usize {
+    cell.word() ^ 0x6c65_616e_6672_6565
+}
+
+/// The mark of a cell that is known to be free.
+pub const KNOWN_FREE: u8 = FREE;

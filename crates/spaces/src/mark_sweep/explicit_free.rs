@@ -1,0 +1,112 @@
+//! Explicit freeing (`GC_free`): cells go to a free list at once, large objects to the free runs.
+//!
+//! A freed cell carries a cookie in its second word until it is allocated again, so that freeing it twice is
+//! noticed as long as it was not reused. Runs under the allocator lock unless said otherwise.
+
+use core::sync::atomic::Ordering;
+
+use gleaner_mem::{Address, zero};
+
+use super::allocate::cookie;
+use super::cache::Cache;
+use super::{FREE, MarkSweep, POISON};
+use crate::block::State;
+use crate::size_classes::CELL_BYTES;
+
+/// Why an object cannot be freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreeError {
+    /// The address is not in the heap, or no object is there.
+    NotAnObject,
+    /// The address points into an object, `displacement` bytes from its base.
+    Interior {
+        /// Bytes from the base.
+        displacement: usize,
+    },
+    /// The object was freed before.
+    Twice,
+}
+
+/// Puts a cell on a list of a cache; the list then holds cells of more than one block.
+///
+/// # Safety
+/// The cell must be an allocated cell of this kind and class that nobody uses any more, and `cache` must belong to
+/// the calling thread (no lock is needed then) or be the shared one (under the lock).
+#[inline]
+pub unsafe fn push_cell(cache: *mut Cache, kind: usize, class: usize, cell: Address, clear: bool, poison: bool) {
+    let bytes = usize::from(CELL_BYTES[class]);
+    // SAFETY: the caller vouches for both.
+    unsafe {
+        if poison {
+            zero::fill(cell, bytes, POISON);
+        } else if clear {
+            zero::zero(cell.add(16), bytes - 16);
+        }
+        cell.add(8).store(cookie(cell));
+        // The order matters: a pause between the two must find the list marked as foreign (I8).
+        let foreign = &raw mut (*cache).foreign[kind][class];
+        foreign.write_volatile(foreign.read_volatile() + 1);
+        let head = &raw mut (*cache).heads[kind][class];
+        cell.store((*head).word());
+        core::sync::atomic::compiler_fence(Ordering::Release);
+        head.write_volatile(cell);
+        (*cache).freed_bytes += bytes;
+    }
+}
+
+impl MarkSweep {
+    /// Frees the object at `base`; returns its size in bytes.
+    pub fn free(&mut self, base: Address) -> Result<usize, FreeError> {
+        let found = self.object_at(base.word()).ok_or(FreeError::NotAnObject)?;
+        if found.displacement != 0 {
+            return Err(FreeError::Interior { displacement: found.displacement });
+        }
+        // SAFETY: a resolved object's block, under the lock.
+        let (state, kind, class, bytes) = unsafe {
+            let block = &*found.block;
+            (block.state, usize::from(block.kind), usize::from(block.class), block.bytes)
+        };
+        let described = *self.kinds.get(kind).expect("blocks hold defined kinds");
+        if state == State::LargeHead {
+            self.free_large(base, bytes, described.uncollectable);
+            self.freed_bytes += bytes;
+            return Ok(bytes);
+        }
+        // SAFETY: a cell has at least two words.
+        if self.is_free_cell(base, unsafe { (*found.mark).load(Ordering::Relaxed) }) {
+            return Err(FreeError::Twice);
+        }
+        if described.uncollectable || described.disclaim.is_some() {
+            // SAFETY: the mark of a resolved object.
+            unsafe { (*found.mark).store(FREE, Ordering::Relaxed) };
+        }
+        if described.uncollectable {
+            self.uncollectable_bytes -= bytes;
+        }
+        let shared = &raw mut self.shared;
+        // SAFETY: the object is the caller's to give up; the shared cache is guarded by the lock.
+        unsafe { push_cell(shared, kind, class, base, described.clear, self.poison) };
+        self.shared.freed_bytes = 0;
+        self.freed_bytes += bytes;
+        Ok(bytes)
+    }
+
+    fn is_free_cell(&self, cell: Address, mark: u8) -> bool {
+        // SAFETY: a cell has at least two words.
+        mark == FREE || unsafe { cell.add(8).load() } == cookie(cell)
+    }
+
+    pub(crate) fn free_large(&mut self, base: Address, bytes: usize, uncollectable: bool) {
+        let first = self.layout.table.index_of(base);
+        let blocks = self.block(first).next;
+        if self.poison {
+            // SAFETY: the object is given up by its owner.
+            unsafe { zero::fill(base, bytes & !7, POISON) };
+        }
+        self.large.give(&self.layout, first, blocks, false);
+        self.used_large_bytes -= bytes.next_multiple_of(4096);
+        if uncollectable {
+            self.uncollectable_bytes -= bytes;
+        }
+    }
+}

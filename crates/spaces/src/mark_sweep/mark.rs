@@ -1,0 +1,554 @@
+//! Marking in parallel: one private mark stack a worker, batches of entries shared through deques.
+//!
+//! A worker pops and scans from its own contiguous stack. While others wait it moves the oldest half of a deep stack
+//! into a batch buffer of its own and publishes the buffer's number on its deque; a thief copies the entries out and
+//! frees the buffer. Mark procedures that may only run on the collecting thread go to an inbox of the leader. When a
+//! stack is full the object's block is flagged instead, and after the phase the marked objects of flagged blocks are
+//! scanned again, by all workers: marking stays parallel.
+//!
+//! # Invariants
+//! - A worker offers to finish only with empty stack, queue, deque and inbox batch (I3).
+//! - A buffer is written by its owner while it is free, read by one thief, then free again.
+//! - Every dropped grey object is marked and its block flagged, so a re-scan finds it.
+//!
+//! Runs in the stopped world on the collecting thread and the helpers of the crew; nothing here allocates (I1).
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use gleaner_mem::Address;
+use gleaner_os::memory;
+use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Steal, Verdict, Worker};
+
+use super::prefetch::{Policy, Prefetch, PrefetchSettings};
+use super::scan::{Entry, MarkContext, Scanned, Scanner};
+use super::{MARKED, MarkSweep};
+use crate::block::{BLOCK_BYTES, Block, BlockIndex, RESCAN, State};
+use crate::with_policy;
+
+const BATCH_ENTRIES: usize = 256;
+const BATCHES: usize = 64;
+const SHARE_ABOVE: usize = 16;
+const ENTRIES_BETWEEN_LOOKS: u32 = 32;
+const MAX_FIFO: usize = 64;
+const NO_BATCH: u32 = u32::MAX;
+const KEPT_STACK_BYTES: usize = 256 << 10;
+
+/// A buffer that carries entries from one worker to another.
+struct Batch {
+    /// Set by the owner when it fills the buffer, cleared by the thief when it has copied the entries (Release,
+    /// partner of the owner's Acquire).
+    in_use: AtomicBool,
+    /// Next batch in the leader's inbox.
+    next: AtomicU32,
+    length: UnsafeCell<usize>,
+    entries: UnsafeCell<[Entry; BATCH_ENTRIES]>,
+}
+
+/// One worker's part of the marking engine, in mapped memory.
+struct Marker {
+    scanner: Scanner,
+    fifo: [Entry; MAX_FIFO],
+    fifo_first: usize,
+    fifo_length: usize,
+    deque: Deque<'static, AtomicU32>,
+    batches: *mut Batch,
+    /// Entries for the leader, collected until there is a batch of them.
+    for_leader: u32,
+}
+
+/// The marking engine of a heap.
+pub struct MarkEngine {
+    markers: [*mut Marker; MAX_WORKERS],
+    ready: usize,
+    stack_bytes: usize,
+    settings: PrefetchSettings,
+    /// Batches for the leader: a stack linked through `Batch::next`. Helpers push, the leader takes all.
+    inbox: AtomicU32,
+    /// First block that no worker has looked at in the current re-scan.
+    rescan_cursor: AtomicUsize,
+}
+
+// SAFETY: each marker is used by the worker with its index; what is shared is atomic.
+unsafe impl Sync for MarkEngine {}
+// SAFETY: as above.
+unsafe impl Send for MarkEngine {}
+
+/// What a collection's marking did.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct MarkOutcome {
+    /// Entries scanned.
+    pub scanned: usize,
+    /// Bytes scanned.
+    pub scanned_bytes: usize,
+    /// Entries dropped because a stack was full.
+    pub dropped: usize,
+    /// Times that flagged blocks had to be scanned again.
+    pub rescans: usize,
+    /// Workers that could take part.
+    pub workers: usize,
+}
+
+impl MarkEngine {
+    /// An engine without workers; `stack_bytes` is the mark stack of each worker.
+    pub fn new(settings: PrefetchSettings, stack_bytes: usize) -> MarkEngine {
+        MarkEngine {
+            markers: [core::ptr::null_mut(); MAX_WORKERS],
+            ready: 0,
+            stack_bytes: stack_bytes.max(memory::page_size()),
+            settings,
+            inbox: AtomicU32::new(NO_BATCH),
+            rescan_cursor: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// Makes sure that `workers` workers have their stacks and buffers; returns how many have. Called outside of
+    /// the stopped world, under the allocator lock.
+    pub fn equip(&mut self, workers: usize, context: *const MarkContext) -> usize {
+        while self.ready < workers.min(MAX_WORKERS) {
+            let Some(marker) = Marker::create(self.stack_bytes, context, self.settings.look_ahead) else { break };
+            self.markers[self.ready] = marker;
+            self.ready += 1;
+        }
+        self.ready
+    }
+
+    /// The collecting thread's scanner, to push roots on. At least one worker must be equipped.
+    #[allow(clippy::mut_from_ref, reason = "only the collecting thread asks, and between phases")]
+    pub fn leader(&self) -> &mut Scanner {
+        // SAFETY: marker 0 was equipped, and no phase is running while the collecting thread pushes roots.
+        unsafe { &mut (*self.markers[0]).scanner }
+    }
+
+    /// Calls `scan` on the leader's scanner with the heap's prefetch policy: `low..high` under the lax rule.
+    ///
+    /// # Safety
+    /// The range must be readable; the world must be stopped.
+    pub unsafe fn scan_stack(&self, low: Address, high: Address) {
+        // SAFETY: the caller vouches for the range.
+        with_policy!(self.settings, P => unsafe { self.leader().scan_stack_range::<P>(low, high) });
+    }
+
+    /// Pushes a root range under the rule of the heap.
+    ///
+    /// # Safety
+    /// As for [`MarkEngine::scan_stack`].
+    pub unsafe fn push_range(&self, low: Address, high: Address) {
+        // SAFETY: the caller vouches for the range.
+        with_policy!(self.settings, P => unsafe { self.leader().push_range::<P>(low, high) });
+    }
+
+    /// Marks everything reachable from what lies on the leader's stack, with up to `workers` workers.
+    pub fn drain(&self, crew: &Crew, workers: usize, space: &MarkSweep, context: &MarkContext) -> usize {
+        let workers = workers.clamp(1, self.ready);
+        let mut rescans = 0;
+        self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
+        loop {
+            self.run(crew, workers, space);
+            if self.take_inbox() {
+                continue;
+            }
+            // Relaxed: `run` has ended, which orders the workers' stores.
+            if !context.overflowed.swap(false, Ordering::Relaxed) {
+                return rescans;
+            }
+            rescans += 1;
+            self.rescan_cursor.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn run(&self, crew: &Crew, workers: usize, space: &MarkSweep) {
+        with_policy!(self.settings, P => {
+            let phase = MarkPhase::<P> { engine: self, space, policy: core::marker::PhantomData };
+            crew.run(workers, &phase);
+        });
+    }
+
+    /// Moves what helpers left for the leader to its stack; true if there was any.
+    fn take_inbox(&self) -> bool {
+        // Acquire: partner of the Release in `post`.
+        let mut number = self.inbox.swap(NO_BATCH, Ordering::Acquire);
+        let any = number != NO_BATCH;
+        while number != NO_BATCH {
+            let batch = self.batch(number);
+            let next = batch.next.load(Ordering::Relaxed);
+            self.unpack(0, batch);
+            number = next;
+        }
+        any
+    }
+
+    fn post(&self, number: u32) {
+        let batch = self.batch(number);
+        let mut first = self.inbox.load(Ordering::Relaxed);
+        loop {
+            batch.next.store(first, Ordering::Relaxed);
+            // Release: partner of the Acquire in `take_inbox`. Only the leader takes, and it takes all, so no ABA.
+            match self.inbox.compare_exchange_weak(first, number, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    fn batch(&self, number: u32) -> &Batch {
+        let owner = self.markers[number as usize / BATCHES];
+        // SAFETY: numbers are made from equipped markers and slots below BATCHES.
+        unsafe { &*(*owner).batches.add(number as usize % BATCHES) }
+    }
+
+    /// Copies a batch to the stack of worker `index` and frees the buffer. Entries that do not fit are dropped.
+    fn unpack(&self, index: usize, batch: &Batch) {
+        // SAFETY: the caller is worker `index` and took the batch's number, so it alone reads it.
+        unsafe {
+            let scanner = &mut (*self.markers[index]).scanner;
+            let entries = &*batch.entries.get();
+            for entry in &entries[..*batch.length.get()] {
+                if !scanner.push(*entry) {
+                    scanner.drop_entry(*entry);
+                }
+            }
+        }
+        // Release: partner of the owner's Acquire in `free_slot`.
+        batch.in_use.store(false, Ordering::Release);
+    }
+
+    /// Sums up and resets the counters of all workers.
+    pub fn finish(&self, context: &MarkContext) -> MarkOutcome {
+        let mut outcome = MarkOutcome { workers: self.ready, ..MarkOutcome::default() };
+        for marker in &self.markers[..self.ready] {
+            // SAFETY: no phase is running.
+            let scanner = unsafe { &mut (**marker).scanner };
+            outcome.scanned += core::mem::take(&mut scanner.scanned);
+            outcome.scanned_bytes += core::mem::take(&mut scanner.scanned_bytes);
+        }
+        outcome.dropped = context.dropped.swap(0, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Gives the memory of stacks that grew deep back to the system.
+    pub fn release_stacks(&self) {
+        for marker in &self.markers[..self.ready] {
+            // SAFETY: no phase is running; the stacks are empty.
+            unsafe {
+                let scanner = &(**marker).scanner;
+                let bytes = scanner.limit as usize - scanner.base as usize;
+                let kept = scanner.base.cast::<u8>().wrapping_add(KEPT_STACK_BYTES.min(bytes));
+                if let Some(rest) = core::ptr::NonNull::new(kept)
+                    && bytes > KEPT_STACK_BYTES
+                {
+                    memory::release(rest, bytes - KEPT_STACK_BYTES);
+                }
+            }
+        }
+    }
+}
+
+impl Marker {
+    fn create(stack_bytes: usize, context: *const MarkContext, look_ahead: usize) -> Option<*mut Marker> {
+        let page = memory::page_size();
+        let batches = (BATCHES * size_of::<Batch>()).next_multiple_of(page);
+        let ring = (BATCHES * size_of::<AtomicU32>()).next_multiple_of(page);
+        let own = size_of::<Marker>().next_multiple_of(page);
+        let stack_bytes = stack_bytes.next_multiple_of(page);
+        let memory = memory::map(own + ring + batches + stack_bytes)?.as_ptr();
+        // SAFETY: all parts lie in the mapping, are page-aligned and read as zero, which is a valid value of
+        // batches and ring cells.
+        unsafe {
+            let marker = memory.cast::<Marker>();
+            let stack = memory.add(own + ring + batches).cast::<Entry>();
+            marker.write(Marker {
+                scanner: Scanner {
+                    context,
+                    bottom: stack,
+                    top: stack,
+                    base: stack,
+                    limit: stack.add(stack_bytes / size_of::<Entry>()),
+                    look_ahead,
+                    scanned: 0,
+                    scanned_bytes: 0,
+                },
+                fifo: [Entry { start: 0, descriptor: 0 }; MAX_FIFO],
+                fifo_first: 0,
+                fifo_length: 0,
+                deque: Deque::from_raw(memory.add(own).cast::<AtomicU32>(), BATCHES),
+                batches: memory.add(own + ring).cast::<Batch>(),
+                for_leader: NO_BATCH,
+            });
+            Some(marker)
+        }
+    }
+
+    /// A free buffer's slot, now in use.
+    fn free_slot(&self) -> Option<usize> {
+        (0..BATCHES).find(|slot| {
+            // SAFETY: the slot is below BATCHES.
+            let batch = unsafe { &*self.batches.add(*slot) };
+            // Acquire: partner of the thief's Release.
+            let free = !batch.in_use.load(Ordering::Acquire);
+            if free {
+                batch.in_use.store(true, Ordering::Relaxed);
+            }
+            free
+        })
+    }
+}
+
+impl Scanner {
+    /// Forgets an entry for want of room; the objects in its range were or will be found through their blocks.
+    #[cold]
+    fn drop_entry(&self, entry: Entry) {
+        // SAFETY: the context outlives the collection.
+        let context = unsafe { &*self.context };
+        match context.table.contains(entry.start).then(|| context.table.resolve(entry.start)).flatten() {
+            Some(found) => context.drop_grey(&found),
+            None => panic!("a root range was dropped: {:#x} for {:#x} bytes", entry.start, entry.descriptor),
+        }
+    }
+}
+
+/// One phase of marking under a policy.
+struct MarkPhase<'a, P> {
+    engine: &'a MarkEngine,
+    space: &'a MarkSweep,
+    policy: core::marker::PhantomData<fn() -> P>,
+}
+
+// SAFETY: workers only share the engine's atomics and read the space.
+unsafe impl<P> Sync for MarkPhase<'_, P> {}
+
+impl<P: Policy> Phase for MarkPhase<'_, P> {
+    fn work(&self, worker: &Worker) {
+        // SAFETY: each worker uses the marker with its own index.
+        let marker = unsafe { &mut *self.engine.markers[worker.index()] };
+        loop {
+            self.drain(marker, worker);
+            if self.find_work(marker, worker) {
+                continue;
+            }
+            match worker.offer(|| self.work_seems_available(worker)) {
+                Verdict::WorkAgain => {}
+                Verdict::Finished | Verdict::StandBy => return,
+            }
+        }
+    }
+}
+
+impl<P: Policy> MarkPhase<'_, P> {
+    /// Scans until the stack and the queue are empty.
+    fn drain(&self, marker: &mut Marker, worker: &Worker) {
+        let mut until_look = ENTRIES_BETWEEN_LOOKS;
+        while let Some(entry) = self.next(marker) {
+            // SAFETY: entries describe objects of the heap or root ranges; the world is stopped.
+            let scanned = unsafe { marker.scanner.scan_entry::<P>(entry, worker.is_leader()) };
+            if scanned == Scanned::NeedsLeader {
+                self.keep_for_leader(marker, entry);
+            }
+            until_look -= 1;
+            if until_look == 0 {
+                until_look = ENTRIES_BETWEEN_LOOKS;
+                if worker.anyone_waiting() && marker.scanner.depth() > SHARE_ABOVE {
+                    self.share(marker, worker);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn next(&self, marker: &mut Marker) -> Option<Entry> {
+        if P::PREFETCH != Prefetch::Fifo {
+            return marker.scanner.pop();
+        }
+        let length = self.engine.settings.fifo_length;
+        while marker.fifo_length < length {
+            let Some(entry) = marker.scanner.pop() else { break };
+            P::touch(entry.start);
+            marker.fifo[(marker.fifo_first + marker.fifo_length) & (MAX_FIFO - 1)] = entry;
+            marker.fifo_length += 1;
+        }
+        if marker.fifo_length == 0 {
+            return None;
+        }
+        let entry = marker.fifo[marker.fifo_first & (MAX_FIFO - 1)];
+        marker.fifo_first = marker.fifo_first.wrapping_add(1);
+        marker.fifo_length -= 1;
+        Some(entry)
+    }
+
+    /// Publishes the oldest half of the stack, up to a batch.
+    #[cold]
+    fn share(&self, marker: &mut Marker, worker: &Worker) {
+        let Some(slot) = marker.free_slot() else { return };
+        let length = (marker.scanner.depth() / 2).min(BATCH_ENTRIES);
+        // SAFETY: the slot is ours until its number is published; `length` entries lie above `bottom`.
+        unsafe {
+            let batch = &*marker.batches.add(slot);
+            let oldest = core::slice::from_raw_parts(marker.scanner.bottom, length);
+            (&mut *batch.entries.get())[..length].copy_from_slice(oldest);
+            *batch.length.get() = length;
+            marker.scanner.bottom = marker.scanner.bottom.add(length);
+        }
+        // The deque has room for every buffer there is.
+        let _ = marker.deque.push((worker.index() * BATCHES + slot) as u32);
+        worker.announce();
+    }
+
+    /// Looks for entries: own deque, the leader's inbox, other deques, blocks to scan again.
+    fn find_work(&self, marker: &mut Marker, worker: &Worker) -> bool {
+        if let Some(number) = marker.deque.pop() {
+            self.engine.unpack(worker.index(), self.engine.batch(number));
+            return true;
+        }
+        self.post_for_leader(marker, worker);
+        if worker.is_leader() && self.engine.take_inbox() {
+            return true;
+        }
+        self.steal(worker) || self.rescan_some(marker, worker)
+    }
+
+    fn steal(&self, worker: &Worker) -> bool {
+        let ready = self.engine.ready;
+        for distance in 1..ready {
+            let victim = (worker.index() + distance) % ready;
+            // SAFETY: the victim's marker is equipped; only its deque is touched, which is made for thieves.
+            let deque = unsafe { &(*self.engine.markers[victim]).deque };
+            loop {
+                match deque.steal() {
+                    Steal::Taken(number) => {
+                        self.engine.unpack(worker.index(), self.engine.batch(number));
+                        return true;
+                    }
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+        }
+        false
+    }
+
+    fn work_seems_available(&self, worker: &Worker) -> bool {
+        // Relaxed hints: missing one costs parallelism, never work.
+        let inbox = worker.is_leader() && self.engine.inbox.load(Ordering::Relaxed) != NO_BATCH;
+        inbox
+            || (0..self.engine.ready).any(|index| {
+                // SAFETY: as in `steal`.
+                index != worker.index() && unsafe { !(*self.engine.markers[index]).deque.is_empty() }
+            })
+    }
+
+    /// Puts an entry aside whose mark procedure only the collecting thread may call.
+    #[cold]
+    fn keep_for_leader(&self, marker: &mut Marker, entry: Entry) {
+        if marker.for_leader == NO_BATCH {
+            let Some(slot) = marker.free_slot() else {
+                marker.scanner.drop_entry(entry);
+                return;
+            };
+            // SAFETY: the slot is ours until it is posted.
+            unsafe { *(*marker.batches.add(slot)).length.get() = 0 };
+            marker.for_leader = slot as u32;
+        }
+        // SAFETY: as above.
+        unsafe {
+            let batch = &*marker.batches.add(marker.for_leader as usize);
+            let length = &mut *batch.length.get();
+            (*batch.entries.get())[*length] = entry;
+            *length += 1;
+            if *length < BATCH_ENTRIES {
+                return;
+            }
+        }
+        self.post_slot(marker);
+    }
+
+    fn post_for_leader(&self, marker: &mut Marker, worker: &Worker) {
+        if marker.for_leader != NO_BATCH {
+            self.post_slot(marker);
+            worker.announce();
+        }
+    }
+
+    fn post_slot(&self, marker: &mut Marker) {
+        let slot = core::mem::replace(&mut marker.for_leader, NO_BATCH) as usize;
+        // SAFETY: buffers lie in an array that starts at the owner's `batches`.
+        let owner = (0..self.engine.ready)
+            .find(|index| core::ptr::eq(self.engine.markers[*index], marker))
+            .expect("the marker is one of the engine's");
+        self.engine.post((owner * BATCHES + slot) as u32);
+    }
+
+    /// Takes some blocks of the re-scan and pushes the marked objects of those that are flagged.
+    fn rescan_some(&self, marker: &mut Marker, worker: &Worker) -> bool {
+        const BLOCKS: usize = 64;
+        let end = self.space.large_frontier() as usize;
+        loop {
+            if self.engine.rescan_cursor.load(Ordering::Relaxed) >= end {
+                return false;
+            }
+            // Relaxed: the cursor only divides the blocks among workers.
+            let first = self.engine.rescan_cursor.fetch_add(BLOCKS, Ordering::Relaxed);
+            if first >= end {
+                return false;
+            }
+            let first = self.skip_unused(first);
+            for index in first..(first + BLOCKS).min(end) {
+                self.rescan_block(marker, worker, index as BlockIndex);
+            }
+        }
+    }
+
+    /// Jumps from the end of the small part to the start of the large one.
+    fn skip_unused(&self, first: usize) -> usize {
+        let small_end = (self.space.small_frontier() as usize).next_multiple_of(64);
+        let large_start = self.space.layout.table.large_start as usize;
+        if first < small_end || first >= large_start {
+            return first;
+        }
+        self.engine.rescan_cursor.fetch_max(large_start, Ordering::Relaxed);
+        large_start.max(first)
+    }
+
+    fn rescan_block(&self, marker: &mut Marker, worker: &Worker, index: BlockIndex) {
+        // SAFETY: the table covers the span; in the stopped world only flags and marks change.
+        let block: &Block = unsafe { &*self.space.layout.table.block(index) };
+        if !block.has_flag(RESCAN) {
+            return;
+        }
+        block.clear_flag(RESCAN);
+        match block.state {
+            State::LargeHead => self.rescan_object(marker, worker, self.space.start(index), block.descriptor),
+            State::Small => {
+                for object in 0..usize::from(block.objects) {
+                    // SAFETY: `object` is below the number of cells.
+                    let mark = unsafe { (*self.space.layout.table.marks_of(index).add(object)).load(Ordering::Relaxed) };
+                    if mark == MARKED {
+                        let base = self.space.start(index).add(object * block.bytes);
+                        self.rescan_object(marker, worker, base, block.descriptor);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rescan_object(&self, marker: &mut Marker, worker: &Worker, base: Address, descriptor: usize) {
+        if descriptor != 0 {
+            marker.scanner.push(Entry { start: base.word(), descriptor });
+            self.drain(marker, worker);
+        }
+    }
+}
+
+impl MarkSweep {
+    /// The first block of the small part that was never used.
+    pub fn small_frontier(&self) -> BlockIndex {
+        self.pool.frontier()
+    }
+
+    /// The first block of the large part that was never used.
+    pub fn large_frontier(&self) -> BlockIndex {
+        self.large.frontier()
+    }
+}
+
+const _: () = assert!(size_of::<Entry>() == 16 && BLOCK_BYTES.is_multiple_of(16));

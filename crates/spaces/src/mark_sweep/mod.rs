@@ -1,0 +1,187 @@
+//! The mark-sweep space of conservatively scanned, non-moving objects (ISMM 2000).
+//!
+//! Small objects live in blocks of one size and kind, large ones in runs of blocks. What is dead is found by side
+//! marks; its memory is reused by sweeping blocks when an allocator needs cells (lazy) or right after marking (eager).
+//!
+//! # Invariants
+//! - A block is in at most one of: the free pool, one sweep queue, one cache's ownership.
+//! - Nothing is allocated from a block that waits in a sweep queue (I5).
+//! - `used_bytes` counts whole small blocks in use and the pages of large objects; together with the dirty free
+//!   memory it never exceeds `capacity` unless the program itself forces growth (I7).
+//! - Cells of collectable kinds on a free list are unmarked, or their block is owned (I8).
+//! - Every cell of an uncollectable kind, or of a kind with a disclaim procedure, has the mark `FREE` exactly while
+//!   it is not allocated.
+//!
+//! All methods that take `&mut self` run under the allocator lock.
+
+pub mod allocate;
+pub mod cache;
+pub mod explicit_free;
+pub mod mark;
+pub mod pool;
+pub mod prefetch;
+pub mod reclaim;
+pub mod roots;
+pub mod scan;
+pub mod sweep;
+pub mod verify;
+
+use gleaner_mem::Address;
+
+use crate::block::{Block, BlockIndex, NO_BLOCK, Resolved, State};
+use crate::kinds::{Kinds, MAX_KINDS};
+use crate::large::LargeSpace;
+use crate::layout::Layout;
+use crate::size_classes::CLASSES;
+use cache::Cache;
+use pool::FreePool;
+
+/// Mark of an object that was not reached, or of a cell whose state is not known.
+pub const WHITE: u8 = 0;
+/// Mark of an object that was reached (grey or black), or that is uncollectable and allocated.
+pub const MARKED: u8 = 1;
+/// Mark of a cell that is known to be free, in kinds that need to know.
+pub const FREE: u8 = 2;
+
+/// What freed memory is overwritten with under `poison=on`; an odd low byte makes it no plausible address.
+pub const POISON: usize = 0xfbfb_fbfb_fbfb_fbfb;
+
+/// When blocks are swept (option `sweep`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SweepMode {
+    /// All blocks in the pause, right after they are queued (the paper's comparison).
+    Eager,
+    /// By the allocator when its free list is empty (ISMM 2000, section 5).
+    Lazy,
+}
+
+/// What the space counted at its last collection, and since then.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Census {
+    /// Bytes of live objects that are scanned.
+    pub composite_bytes: usize,
+    /// Bytes of live objects without pointers.
+    pub atomic_bytes: usize,
+    /// Live objects.
+    pub objects: usize,
+    /// Bytes of cells found dead.
+    pub dead_bytes: usize,
+}
+
+/// A queue of blocks waiting to be swept.
+#[derive(Clone, Copy)]
+pub(crate) struct SweepQueue {
+    pub first: BlockIndex,
+    pub last: BlockIndex,
+}
+
+impl SweepQueue {
+    const EMPTY: SweepQueue = SweepQueue { first: NO_BLOCK, last: NO_BLOCK };
+}
+
+/// The space.
+pub struct MarkSweep {
+    /// The reserved range.
+    pub layout: Layout,
+    /// The object kinds.
+    pub kinds: Kinds,
+    pub(crate) pool: FreePool,
+    pub(crate) large: LargeSpace,
+    pub(crate) queues: [[SweepQueue; CLASSES]; MAX_KINDS],
+    /// Free cells that belong to no thread; also serves threads without a cache and the kinds that need the lock.
+    pub shared: Cache,
+    /// When blocks are swept.
+    pub sweep_mode: SweepMode,
+    /// Whether freed memory is overwritten and checked.
+    pub poison: bool,
+    /// Bytes that the heap may hold before it must collect or grow.
+    pub capacity: usize,
+    pub(crate) used_small_blocks: usize,
+    pub(crate) used_large_bytes: usize,
+    /// Bytes handed to allocators since the last collection.
+    pub allocated_bytes: usize,
+    /// Bytes freed explicitly since the last collection.
+    pub freed_bytes: usize,
+    /// Bytes of uncollectable objects.
+    pub uncollectable_bytes: usize,
+    /// What the last collection found.
+    pub census: Census,
+    /// Nanoseconds spent in sweeping since the last collection, filled by whoever keeps time.
+    pub swept_blocks: usize,
+}
+
+impl MarkSweep {
+    /// An empty space over a reserved range.
+    pub fn new(layout: Layout, sweep_mode: SweepMode, poison: bool) -> MarkSweep {
+        MarkSweep {
+            pool: FreePool::new(),
+            large: LargeSpace::new(&layout),
+            layout,
+            kinds: Kinds::new(),
+            queues: [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS],
+            shared: Cache::new(),
+            sweep_mode,
+            poison,
+            capacity: 0,
+            used_small_blocks: 0,
+            used_large_bytes: 0,
+            allocated_bytes: 0,
+            freed_bytes: 0,
+            uncollectable_bytes: 0,
+            census: Census::default(),
+            swept_blocks: 0,
+        }
+    }
+
+    /// Bytes in use: whole small blocks and the pages of large objects.
+    pub fn used_bytes(&self) -> usize {
+        (self.used_small_blocks << crate::block::BLOCK_SHIFT) + self.used_large_bytes
+    }
+
+    /// Bytes of free memory that the system still backs.
+    pub fn dirty_bytes(&self) -> usize {
+        (self.pool.dirty() + self.large.dirty_blocks()) << crate::block::BLOCK_SHIFT
+    }
+
+    /// The object that `word` points into, if any; no displacement rule is applied.
+    pub fn object_at(&self, word: usize) -> Option<Resolved> {
+        if self.layout.table.contains(word) { self.layout.table.resolve(word) } else { None }
+    }
+
+    /// The object that starts exactly at `word`.
+    pub fn object_base(&self, word: usize) -> Option<Resolved> {
+        self.object_at(word).filter(|found| found.displacement == 0)
+    }
+
+    /// The descriptor of a block of this space.
+    #[allow(clippy::mut_from_ref, reason = "descriptors are guarded by the allocator lock")]
+    pub(crate) fn block(&self, index: BlockIndex) -> &mut Block {
+        // SAFETY: callers pass blocks inside the committed range, hold the lock, and use one reference at a time.
+        unsafe { &mut *self.layout.table.block(index) }
+    }
+
+    /// Calls `visit` with each small block in use, in address order.
+    pub fn for_each_small_block(&self, mut visit: impl FnMut(BlockIndex, &Block)) {
+        for index in 0..self.pool.frontier() {
+            let block = self.block(index);
+            if block.state == State::Small {
+                visit(index, block);
+            }
+        }
+    }
+
+    /// Calls `visit` with each large object's head block, in address order.
+    pub fn for_each_large(&self, mut visit: impl FnMut(BlockIndex, &Block)) {
+        self.large.for_each_run(&self.layout, |index| {
+            let block = self.block(index);
+            if block.state == State::LargeHead {
+                visit(index, block);
+            }
+        });
+    }
+
+    /// The first address of a block.
+    pub fn start(&self, index: BlockIndex) -> Address {
+        self.layout.table.start(index)
+    }
+}

@@ -1,0 +1,136 @@
+//! The pool of free blocks of the small part.
+//!
+//! Free blocks hang in two lists, dirty (backed by memory, contents unknown) and clean (read as zero); both are
+//! rebuilt in address order at each collection, so that the heap stays dense at its low end. Beyond the frontier all
+//! is clean and was never used.
+//!
+//! All methods run under the allocator lock.
+
+use crate::block::{BlockIndex, NO_BLOCK, State};
+use crate::layout::Layout;
+
+/// A block taken from the pool.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    /// Which block.
+    pub index: BlockIndex,
+    /// Whether it reads as zero.
+    pub clean: bool,
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    first: BlockIndex,
+    last: BlockIndex,
+    blocks: usize,
+}
+
+impl List {
+    const EMPTY: List = List { first: NO_BLOCK, last: NO_BLOCK, blocks: 0 };
+}
+
+/// Free blocks and the frontier of the small part.
+pub struct FreePool {
+    dirty: List,
+    clean: List,
+    frontier: BlockIndex,
+}
+
+impl FreePool {
+    /// A pool with nothing in it.
+    pub const fn new() -> FreePool {
+        FreePool { dirty: List::EMPTY, clean: List::EMPTY, frontier: 0 }
+    }
+
+    /// The first block that was never used.
+    pub fn frontier(&self) -> BlockIndex {
+        self.frontier
+    }
+
+    /// Number of dirty free blocks.
+    pub fn dirty(&self) -> usize {
+        self.dirty.blocks
+    }
+
+    /// Number of clean free blocks below the frontier.
+    pub fn clean(&self) -> usize {
+        self.clean.blocks
+    }
+
+    /// Takes a dirty block.
+    pub fn take_dirty(&mut self, layout: &Layout) -> Option<Taken> {
+        pop(&mut self.dirty, layout).map(|index| Taken { index, clean: false })
+    }
+
+    /// Takes a clean block, extending the frontier if need be and if the system allows.
+    pub fn take_clean(&mut self, layout: &mut Layout) -> Option<Taken> {
+        let index = match pop(&mut self.clean, layout) {
+            Some(index) => index,
+            None => {
+                if !layout.commit_small(self.frontier + 1) {
+                    return None;
+                }
+                self.frontier += 1;
+                self.frontier - 1
+            }
+        };
+        Some(Taken { index, clean: true })
+    }
+
+    /// Forgets both lists; [`FreePool::put`] then rebuilds them in address order.
+    pub fn clear(&mut self) {
+        self.dirty = List::EMPTY;
+        self.clean = List::EMPTY;
+    }
+
+    /// Appends a free block.
+    pub fn put(&mut self, layout: &Layout, index: BlockIndex, clean: bool) {
+        // SAFETY: the block lies below the frontier and the lock is held.
+        let block = unsafe { &mut *layout.table.block(index) };
+        block.state = State::Free;
+        block.next = NO_BLOCK;
+        block.class = u8::from(clean);
+        let list = if clean { &mut self.clean } else { &mut self.dirty };
+        if list.last == NO_BLOCK {
+            list.first = index;
+        } else {
+            // SAFETY: as above, another block.
+            unsafe { (*layout.table.block(list.last)).next = index };
+        }
+        list.last = index;
+        list.blocks += 1;
+    }
+
+    /// Releases up to `enough` dirty blocks, oldest addresses last, and returns how many.
+    pub fn release(&mut self, layout: &Layout, enough: usize) -> usize {
+        let mut released = 0;
+        while released < enough
+            && let Some(taken) = self.take_dirty(layout)
+        {
+            layout.release(taken.index, 1);
+            self.put(layout, taken.index, true);
+            released += 1;
+        }
+        released
+    }
+}
+
+impl Default for FreePool {
+    fn default() -> Self {
+        FreePool::new()
+    }
+}
+
+fn pop(list: &mut List, layout: &Layout) -> Option<BlockIndex> {
+    let index = list.first;
+    if index == NO_BLOCK {
+        return None;
+    }
+    // SAFETY: listed blocks lie below the frontier and the lock is held.
+    list.first = unsafe { (*layout.table.block(index)).next };
+    if list.first == NO_BLOCK {
+        list.last = NO_BLOCK;
+    }
+    list.blocks -= 1;
+    Some(index)
+}

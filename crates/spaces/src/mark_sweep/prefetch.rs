@@ -1,0 +1,91 @@
+//! Prefetch policies of the marker (ISMM 2000, section 4), as type parameters of the mark loop.
+//!
+//! `on-grey` prefetches a candidate as soon as it looks like a pointer, before it is checked. `fifo` sends what is
+//! popped from the mark stack through a short queue and prefetches at its entry, so that every object has the length
+//! of the queue to arrive. The permuted push order prefetches first what will be pushed last, so that what was just
+//! greyed is seldom scanned at once.
+
+use core::arch::x86_64::{_MM_HINT_NTA, _MM_HINT_T0, _mm_prefetch};
+
+/// When the marker prefetches (option `prefetch`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prefetch {
+    /// Never.
+    None,
+    /// When a candidate is found, before it is checked (the paper).
+    OnGrey,
+    /// Between popping and scanning, through a short queue.
+    Fifo,
+}
+
+/// Bytes that one prefetch brings.
+pub const CACHE_LINE: usize = 64;
+
+/// A prefetch policy known at compile time.
+pub trait Policy {
+    /// When to prefetch.
+    const PREFETCH: Prefetch;
+    /// Whether the last pointer of an object is prefetched first and pushed last.
+    const PERMUTED: bool;
+    /// Prefetches one cache line with the policy's hint.
+    fn touch(address: usize);
+}
+
+/// The policies: `MODE` is 0 none, 1 on-grey, 2 fifo.
+pub struct Choice<const MODE: u8, const NTA: bool, const PERMUTED: bool>;
+
+impl<const MODE: u8, const NTA: bool, const PERMUTED: bool> Policy for Choice<MODE, NTA, PERMUTED> {
+    const PREFETCH: Prefetch = match MODE {
+        0 => Prefetch::None,
+        1 => Prefetch::OnGrey,
+        _ => Prefetch::Fifo,
+    };
+    const PERMUTED: bool = PERMUTED;
+
+    #[inline(always)]
+    fn touch(address: usize) {
+        let line = address as *const i8;
+        if NTA {
+            // SAFETY: a prefetch never faults.
+            unsafe { _mm_prefetch::<_MM_HINT_NTA>(line) };
+        } else {
+            // SAFETY: as above.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
+        }
+    }
+}
+
+/// The prefetch settings of a heap.
+#[derive(Clone, Copy, Debug)]
+pub struct PrefetchSettings {
+    /// When to prefetch.
+    pub prefetch: Prefetch,
+    /// Hint `nta` instead of `t0`.
+    pub non_temporal: bool,
+    /// Permuted push order.
+    pub permuted: bool,
+    /// Cache lines to look ahead within an object that is being scanned; 0 for none.
+    pub look_ahead: usize,
+    /// Length of the queue of `fifo`, a power of two up to 64.
+    pub fifo_length: usize,
+}
+
+/// Calls `$call` with the type parameter that the settings choose.
+#[macro_export]
+macro_rules! with_policy {
+    ($settings:expr, $policy:ident => $call:expr) => {{
+        use $crate::mark_sweep::prefetch::{Choice, Prefetch};
+        match ($settings.prefetch, $settings.non_temporal, $settings.permuted) {
+            (Prefetch::None, _, false) => { type $policy = Choice<0, false, false>; $call }
+            (Prefetch::None, _, true) => { type $policy = Choice<0, false, true>; $call }
+            (Prefetch::OnGrey, false, false) => { type $policy = Choice<1, false, false>; $call }
+            (Prefetch::OnGrey, false, true) => { type $policy = Choice<1, false, true>; $call }
+            (Prefetch::OnGrey, true, false) => { type $policy = Choice<1, true, false>; $call }
+            (Prefetch::OnGrey, true, true) => { type $policy = Choice<1, true, true>; $call }
+            (Prefetch::Fifo, false, false) => { type $policy = Choice<2, false, false>; $call }
+            (Prefetch::Fifo, false, true) => { type $policy = Choice<2, false, true>; $call }
+            (Prefetch::Fifo, true, false) => { type $policy = Choice<2, true, false>; $call }
+            (Prefetch::Fifo, true, true) => { type $policy = Choice<2, true, true>; $call }
+        }
+    }};
+}

@@ -1,0 +1,338 @@
+//! Before and after marking: clearing marks, then deciding block by block what becomes of it (ISMM 2000, section 5).
+//!
+//! After marking, a block without a mark returns to the pool and is not touched; a block with some marks joins the
+//! sweep queue of its kind and class; a nearly full one (seven eighths marked) is left alone, since sweeping it would
+//! cost more than it yields. Only marks and descriptors are read here, so pointer-free and empty blocks stay out of
+//! the cache and may stay out of memory.
+//!
+//! Runs on the collecting thread under the allocator lock, in the stopped world.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use gleaner_mem::Address;
+
+use super::cache::{Cache, CellList};
+use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
+use crate::block::{BlockIndex, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State};
+use crate::kinds::{ATOMIC_UNCOLLECTABLE, MAX_KINDS, PTRFREE};
+use crate::size_classes::CLASSES;
+
+/// What a collection gave back.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Reclaimed {
+    /// Blocks that were returned to the pool untouched.
+    pub empty_blocks: usize,
+    /// Blocks queued for sweeping.
+    pub queued_blocks: usize,
+    /// Blocks left alone because they are nearly full.
+    pub full_blocks: usize,
+    /// Bytes of large objects that were freed.
+    pub large_bytes: usize,
+    /// Blocks given back to the system.
+    pub released_blocks: usize,
+}
+
+/// How many of a block's marks are what.
+#[derive(Clone, Copy)]
+struct Marks {
+    marked: usize,
+    white: usize,
+}
+
+impl MarkSweep {
+    /// Takes back the shared cache's lists and clears the marks of everything collectable.
+    pub fn clear_marks(&mut self) {
+        self.drop_shared_lists();
+        for index in 0..self.pool.frontier() {
+            let (state, kind, objects) = {
+                let block = self.block(index);
+                (block.state, usize::from(block.kind), usize::from(block.objects))
+            };
+            if state != State::Small {
+                continue;
+            }
+            self.block(index).clear_flag(QUEUED | SWEPT | RESCAN);
+            let Some(kind) = self.kinds.get(kind) else { continue };
+            if kind.disclaim.is_some() && !kind.uncollectable {
+                self.clear_all_but_free(index, objects);
+            } else if !kind.uncollectable {
+                self.fill_marks(index, objects, WHITE);
+            }
+        }
+        self.large.for_each_run(&self.layout, |index| {
+            let block = self.block(index);
+            let kept = self.kinds.get(usize::from(block.kind)).is_some_and(|kind| kind.uncollectable);
+            if block.state == State::LargeHead {
+                block.clear_flag(RESCAN);
+                if !kept {
+                    block.large_mark.store(WHITE, Ordering::Relaxed);
+                }
+            }
+        });
+        self.queues = [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS];
+    }
+
+    fn clear_all_but_free(&self, index: BlockIndex, objects: usize) {
+        let marks = self.layout.table.marks_of(index);
+        for object in 0..objects {
+            // SAFETY: `object` is below the number of cells.
+            let mark = unsafe { &*marks.add(object) };
+            if mark.load(Ordering::Relaxed) != FREE {
+                mark.store(WHITE, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The shared lists are nobody's in particular, so the collector may take their cells back.
+    fn drop_shared_lists(&mut self) {
+        for kind in 0..MAX_KINDS {
+            for class in 0..CLASSES {
+                let owned = self.shared.owned[kind][class];
+                if owned != NO_BLOCK {
+                    self.block(owned).clear_flag(OWNED);
+                }
+            }
+        }
+        self.shared = Cache::new();
+    }
+
+    /// Marks the cells on those lists of a stopped thread that may hold cells of blocks it does not own (I8).
+    ///
+    /// # Safety
+    /// The cache's thread must be stopped, or be the calling one.
+    pub unsafe fn keep_listed_cells(&self, cache: *const Cache) {
+        for kind in 0..self.kinds.count() {
+            for class in 0..CLASSES {
+                // SAFETY: the caller vouches for the cache.
+                let (mut cell, foreign) = unsafe { ((*cache).heads[kind][class], (*cache).foreign[kind][class]) };
+                if foreign == 0 {
+                    continue;
+                }
+                while !cell.is_null() {
+                    self.set_mark(cell, MARKED);
+                    // SAFETY: a listed cell links to the next in its first word.
+                    cell = unsafe { Address::new(cell.load()) };
+                }
+            }
+        }
+    }
+
+    /// Decides what becomes of every block, by its marks. `release_after` is the number of collections after which
+    /// a free block goes back to the system; 0 means never.
+    pub fn reclaim(&mut self, release_after: u8) -> Reclaimed {
+        let mut reclaimed = Reclaimed::default();
+        let mut census = Census::default();
+        self.pool.clear();
+        let mut due = DueRun::default();
+        for index in 0..self.pool.frontier() {
+            match self.block(index).state {
+                State::Small => self.reclaim_small(index, &mut census, &mut reclaimed),
+                State::Free => self.reclaim_free(index, release_after, &mut due, &mut reclaimed),
+                _ => {}
+            }
+        }
+        due.flush(self, &mut reclaimed);
+        self.reclaim_large(&mut census, &mut reclaimed);
+        self.release_old_runs(release_after, &mut reclaimed);
+        self.census = census;
+        self.allocated_bytes = 0;
+        self.freed_bytes = 0;
+        self.swept_blocks = 0;
+        reclaimed
+    }
+
+    fn reclaim_small(&mut self, index: BlockIndex, census: &mut Census, reclaimed: &mut Reclaimed) {
+        let (objects, bytes, kind, class, owned, composite) = {
+            let block = self.block(index);
+            let owned = block.has_flag(OWNED);
+            (usize::from(block.objects), block.bytes, block.kind, block.class, owned, block.descriptor != 0)
+        };
+        let marks = count_marks(self.layout.table.marks_of(index), objects);
+        let live = marks.marked * bytes;
+        *(if composite { &mut census.composite_bytes } else { &mut census.atomic_bytes }) += live;
+        census.objects += marks.marked;
+        if owned {
+            return;
+        }
+        let (disclaimed, uncollectable) = self
+            .kinds
+            .get(usize::from(kind))
+            .map_or((false, false), |kind| (kind.disclaim.is_some(), kind.uncollectable));
+        if marks.marked == 0 && !(disclaimed && marks.white > 0) {
+            self.used_small_blocks -= 1;
+            self.pool.put(&self.layout, index, false);
+            reclaimed.empty_blocks += 1;
+            census.dead_bytes += objects * bytes;
+            return;
+        }
+        let free = objects - marks.marked;
+        census.dead_bytes += free * bytes;
+        let worth_sweeping = free > objects / 8 || disclaimed && marks.white > 0 || uncollectable && free > 0;
+        if free > 0 && worth_sweeping {
+            self.enqueue(index, usize::from(kind), usize::from(class));
+            reclaimed.queued_blocks += 1;
+        } else {
+            reclaimed.full_blocks += 1;
+        }
+    }
+
+    fn enqueue(&mut self, index: BlockIndex, kind: usize, class: usize) {
+        let block = self.block(index);
+        block.next = NO_BLOCK;
+        block.set_flag(QUEUED);
+        let last = self.queues[kind][class].last;
+        if last == NO_BLOCK {
+            self.queues[kind][class].first = index;
+        } else {
+            self.block(last).next = index;
+        }
+        self.queues[kind][class].last = index;
+    }
+
+    fn reclaim_free(&mut self, index: BlockIndex, release_after: u8, due: &mut DueRun, reclaimed: &mut Reclaimed) {
+        let block = self.block(index);
+        let clean = block.class != 0;
+        block.age = block.age.saturating_add(1);
+        if !clean && release_after != 0 && block.age >= release_after {
+            due.extend(self, index, reclaimed);
+        } else {
+            self.pool.put(&self.layout, index, clean);
+        }
+    }
+
+    fn reclaim_large(&mut self, census: &mut Census, reclaimed: &mut Reclaimed) {
+        let mut run = self.layout.table.large_start;
+        while run < self.large.frontier() {
+            let (state, length, bytes, marked, composite, kind) = {
+                let block = self.block(run);
+                let marked = block.large_mark.load(Ordering::Relaxed) == MARKED;
+                (block.state, block.next, block.bytes, marked, block.descriptor != 0, usize::from(block.kind))
+            };
+            if state == State::LargeHead {
+                if marked || self.disclaim_large(run, kind) {
+                    *(if composite { &mut census.composite_bytes } else { &mut census.atomic_bytes }) += bytes;
+                    census.objects += 1;
+                } else {
+                    self.free_large(self.start(run), bytes, false);
+                    reclaimed.large_bytes += bytes;
+                    census.dead_bytes += bytes;
+                }
+            }
+            run += length;
+        }
+    }
+
+    /// Asks the kind's disclaim procedure whether a dead large object must stay.
+    fn disclaim_large(&mut self, run: BlockIndex, kind: usize) -> bool {
+        let Some(disclaim) = self.kinds.get(kind).and_then(|kind| kind.disclaim) else { return false };
+        // SAFETY: the client registered this procedure for objects of this kind; this frame holds no guard.
+        unsafe { disclaim(self.start(run).ptr()) != 0 }
+    }
+
+    fn release_old_runs(&mut self, release_after: u8, reclaimed: &mut Reclaimed) {
+        let MarkSweep { large, layout, .. } = self;
+        large.for_each_run(layout, |index| {
+            // SAFETY: a run's head lies in the committed range and the lock is held.
+            let block = unsafe { &mut *layout.table.block(index) };
+            if block.state == State::Free {
+                block.age = block.age.saturating_add(1);
+            }
+        });
+        if release_after != 0 {
+            reclaimed.released_blocks += large.release(layout, usize::MAX, |block| block.age > release_after);
+        }
+    }
+
+    /// Sweeps every queued block now (`sweep=eager`); the blocks stay queued, with their lists built.
+    pub fn sweep_all(&mut self) -> usize {
+        if self.sweep_mode == SweepMode::Lazy {
+            return 0;
+        }
+        let mut swept = 0;
+        for index in 0..self.pool.frontier() {
+            let block = self.block(index);
+            if block.state == State::Small && block.has_flag(QUEUED) {
+                self.sweep_block(index);
+                self.block(index).set_flag(QUEUED | SWEPT);
+                swept += 1;
+            }
+        }
+        swept
+    }
+
+    /// The list of a block that was swept eagerly: its dead cells are already linked in address order.
+    pub(crate) fn swept_list(&self, index: BlockIndex) -> CellList {
+        let block = self.block(index);
+        block.clear_flag(QUEUED | SWEPT);
+        let (bytes, objects) = (block.bytes, usize::from(block.objects));
+        let marks = self.layout.table.marks_of(index);
+        // SAFETY: `object` is below the number of cells.
+        let dead = |object: &usize| unsafe { (*marks.add(*object)).load(Ordering::Relaxed) } != MARKED;
+        let cells = (0..objects).filter(dead).count();
+        let head = (0..objects).find(dead).map_or(Address::NULL, |first| self.start(index).add(first * bytes));
+        CellList { head, cells, bytes: cells * bytes, block: index }
+    }
+
+    /// True for kinds whose objects hold no pointers by themselves.
+    pub fn is_pointer_free(kind: usize) -> bool {
+        kind == PTRFREE || kind == ATOMIC_UNCOLLECTABLE
+    }
+
+    /// Free bytes: the pool, free runs and what sweeping may yield is not counted.
+    pub fn free_bytes(&self) -> usize {
+        self.capacity.saturating_sub(self.used_bytes())
+    }
+}
+
+/// A run of neighbouring free blocks that are due for release, so that one call releases them all.
+#[derive(Default)]
+struct DueRun {
+    first: BlockIndex,
+    blocks: BlockIndex,
+}
+
+impl DueRun {
+    fn extend(&mut self, space: &mut MarkSweep, index: BlockIndex, reclaimed: &mut Reclaimed) {
+        if self.blocks > 0 && self.first + self.blocks != index {
+            self.flush(space, reclaimed);
+        }
+        if self.blocks == 0 {
+            self.first = index;
+        }
+        self.blocks += 1;
+    }
+
+    fn flush(&mut self, space: &mut MarkSweep, reclaimed: &mut Reclaimed) {
+        if self.blocks > 0 {
+            space.layout.release(self.first, self.blocks);
+            for index in self.first..self.first + self.blocks {
+                space.pool.put(&space.layout, index, true);
+            }
+            reclaimed.released_blocks += self.blocks as usize;
+            self.blocks = 0;
+        }
+    }
+}
+
+/// Counts the marks of a block, eight at a time. Mark bytes are 0, 1 or 2.
+fn count_marks(marks: *const AtomicU8, objects: usize) -> Marks {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let (mut marked, mut free, mut at) = (0, 0, 0);
+    while at + 8 <= objects {
+        // SAFETY: eight mark bytes of this block; the world is stopped and marking is over.
+        let eight = unsafe { marks.add(at).cast::<u64>().read() };
+        marked += (eight & ONES).count_ones() as usize;
+        free += (eight >> 1 & ONES).count_ones() as usize;
+        at += 8;
+    }
+    while at < objects {
+        // SAFETY: `at` is below the number of cells.
+        match unsafe { (*marks.add(at)).load(Ordering::Relaxed) } {
+            MARKED => marked += 1,
+            FREE => free += 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    Marks { marked, white: objects - marked - free }
+}

@@ -1,0 +1,402 @@
+//! Scanning: from a mark-stack entry to the objects it refers to.
+//!
+//! An entry is an address and a descriptor in libgc's format (`gc_mark.h`): a length to scan conservatively, a bitmap,
+//! a client's mark procedure, or a reference to the descriptor in the object. A word is a candidate if it lies in the
+//! heap's span; `BlockTable::resolve` finds the object, and an interior pointer counts if the rule for its source says
+//! so: always from stacks and registers, otherwise under `all_interior_pointers` or for registered displacements.
+//!
+//! Greying is a relaxed check and a plain store of the mark byte; two markers may both push an object, which costs
+//! time but is harmless (I4). Markers run in the stopped world.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use gleaner_mem::Address;
+
+use super::prefetch::{CACHE_LINE, Policy, Prefetch};
+use super::{MARKED, POISON, WHITE};
+use crate::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
+use crate::kinds::descriptor;
+
+/// One entry of the mark stack, laid out as libgc's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Entry {
+    /// First byte of the object or range.
+    pub start: usize,
+    /// How to scan it.
+    pub descriptor: usize,
+}
+
+/// A client's mark procedure (`GC_mark_proc`): object, top of the mark stack, its limit, environment.
+pub type MarkProc = unsafe extern "C-unwind" fn(*mut usize, *mut Entry, *mut Entry, usize) -> *mut Entry;
+
+/// The most mark procedures there can be.
+pub const MAX_PROCS: usize = 1 << descriptor::LOG_MAX_PROCS;
+
+/// Objects longer than this are scanned in pieces, so that other workers can take the rest. Bytes.
+const PIECE: usize = 4096;
+
+/// What every marker reads. Written under the allocator lock while no marker runs.
+pub struct MarkContext {
+    /// Where objects are.
+    pub table: BlockTable,
+    /// Whether any pointer into an object counts.
+    pub all_interior: bool,
+    /// `displacements[d]` says whether a pointer `d` bytes into an object counts.
+    pub displacements: [bool; BLOCK_BYTES / 2],
+    /// The clients' mark procedures.
+    pub procs: [Option<MarkProc>; MAX_PROCS],
+    /// Whether mark procedures may run on helper threads.
+    pub procs_on_helpers: bool,
+    /// Whether free cells hold poison that must not be taken for descriptors.
+    pub poison: bool,
+    /// Set when grey objects were dropped for want of mark stack; their blocks carry `RESCAN`.
+    pub overflowed: AtomicBool,
+    /// Entries dropped, over the whole collection.
+    pub dropped: AtomicUsize,
+}
+
+/// Whether the rule for heap-sourced pointers applies, or the lax one of stacks.
+pub const FROM_HEAP: bool = false;
+/// See [`FROM_HEAP`].
+pub const FROM_STACK: bool = true;
+
+impl MarkContext {
+    /// The unmarked object that `word` refers to, marked now; nothing if there is none.
+    #[inline(always)]
+    pub fn grey(&self, word: usize, lax: bool) -> Option<Resolved> {
+        let found = self.table.resolve(word)?;
+        if found.displacement != 0 && !lax && !self.all_interior && !self.is_registered(found.displacement) {
+            return None;
+        }
+        // SAFETY: the mark of a resolved object.
+        let mark = unsafe { &*found.mark };
+        // Relaxed: two markers may both find it white; both push it (I4).
+        if mark.load(Ordering::Relaxed) != WHITE {
+            return None;
+        }
+        mark.store(MARKED, Ordering::Relaxed);
+        Some(found)
+    }
+
+    #[inline]
+    fn is_registered(&self, displacement: usize) -> bool {
+        self.displacements.get(displacement).copied().unwrap_or(false)
+    }
+
+    /// Remembers that the grey object of this block could not be pushed.
+    #[cold]
+    #[inline(never)]
+    pub fn drop_grey(&self, found: &Resolved) {
+        // SAFETY: a resolved object's block.
+        unsafe { (*found.block).set_flag(RESCAN) };
+        // Relaxed: read after the phase has ended.
+        self.overflowed.store(true, Ordering::Relaxed);
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// libgc's `GC_mark_and_push`: greys the object at `object` and pushes it above `top`.
+    ///
+    /// # Safety
+    /// `top` and `limit` must be those that a mark procedure was given, or derived from them.
+    pub unsafe fn mark_and_push(&self, object: usize, top: *mut Entry, limit: *mut Entry) -> *mut Entry {
+        if !self.table.contains(object) {
+            return top;
+        }
+        let Some(found) = self.grey(object, FROM_HEAP) else { return top };
+        // SAFETY: a resolved object's block.
+        let descriptor = unsafe { (*found.block).descriptor };
+        if descriptor == 0 {
+            return top;
+        }
+        let next = top.wrapping_add(1);
+        if next >= limit {
+            self.drop_grey(&found);
+            return top;
+        }
+        // SAFETY: `next` lies below the limit of the stack.
+        unsafe { next.write(Entry { start: found.base.word(), descriptor }) };
+        next
+    }
+}
+
+/// The private mark stack of one worker and what it needs while scanning.
+pub struct Scanner {
+    /// Shared, read-only while markers run.
+    pub context: *const MarkContext,
+    /// Oldest entry.
+    pub bottom: *mut Entry,
+    /// Next free entry.
+    pub top: *mut Entry,
+    /// First entry of the stack's memory.
+    pub base: *mut Entry,
+    /// Behind the last entry.
+    pub limit: *mut Entry,
+    /// Cache lines to look ahead.
+    pub look_ahead: usize,
+    /// Objects scanned by this worker in this collection.
+    pub scanned: usize,
+    /// Bytes of them.
+    pub scanned_bytes: usize,
+}
+
+/// What [`Scanner::scan_entry`] did with an entry.
+#[derive(PartialEq, Eq)]
+pub enum Scanned {
+    /// It was scanned.
+    Done,
+    /// It needs a mark procedure that this worker may not run.
+    NeedsLeader,
+}
+
+impl Scanner {
+    #[inline(always)]
+    fn context(&self) -> &MarkContext {
+        // SAFETY: set up by the collector before any worker runs; the context outlives the collection.
+        unsafe { &*self.context }
+    }
+
+    /// Entries on the stack.
+    #[inline(always)]
+    pub fn depth(&self) -> usize {
+        (self.top as usize - self.bottom as usize) / size_of::<Entry>()
+    }
+
+    /// Takes the newest entry.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Entry> {
+        if self.top == self.bottom {
+            self.top = self.base;
+            self.bottom = self.base;
+            return None;
+        }
+        // SAFETY: the stack is not empty, so the entry below `top` is ours.
+        unsafe {
+            self.top = self.top.sub(1);
+            Some(self.top.read())
+        }
+    }
+
+    /// Pushes an entry; false if the stack is full.
+    #[inline(always)]
+    pub fn push(&mut self, entry: Entry) -> bool {
+        if self.top == self.limit {
+            return false;
+        }
+        // SAFETY: below the limit.
+        unsafe {
+            self.top.write(entry);
+            self.top = self.top.add(1);
+        }
+        true
+    }
+
+    /// Greys what `word` refers to and pushes it if it must be scanned.
+    #[inline(always)]
+    pub fn visit(&mut self, word: usize, lax: bool) {
+        let Some(found) = self.context().grey(word, lax) else { return };
+        // SAFETY: a resolved object's block.
+        let descriptor = unsafe { (*found.block).descriptor };
+        if descriptor != 0 && !self.push(Entry { start: found.base.word(), descriptor }) {
+            self.context().drop_grey(&found);
+        }
+    }
+
+    /// Visits the candidates among the words of `low..high`, both 8-aligned.
+    ///
+    /// # Safety
+    /// The range must be readable.
+    #[inline(always)]
+    pub unsafe fn scan_words<P: Policy>(&mut self, low: Address, high: Address, lax: bool) {
+        let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
+        let (mut low, mut high) = (low.word(), high.word());
+        let mut held_back = 0;
+        if P::PERMUTED {
+            while high > low {
+                high -= 8;
+                // SAFETY: the caller vouches for the range.
+                let word = unsafe { Address::new(high).load() };
+                if word.wrapping_sub(heap) < span {
+                    if P::PREFETCH == Prefetch::OnGrey {
+                        P::touch(word);
+                    }
+                    held_back = word;
+                    break;
+                }
+            }
+        }
+        while low < high {
+            // SAFETY: as above.
+            let word = unsafe { Address::new(low).load() };
+            low += 8;
+            if word.wrapping_sub(heap) < span {
+                if P::PREFETCH == Prefetch::OnGrey {
+                    P::touch(word);
+                }
+                self.visit(word, lax);
+            }
+        }
+        if P::PERMUTED && held_back != 0 {
+            self.visit(held_back, lax);
+        }
+    }
+
+    /// Scans what an entry describes.
+    ///
+    /// # Safety
+    /// The entry must describe readable memory of this heap or a root range; the world must be stopped.
+    #[inline(always)]
+    pub unsafe fn scan_entry<P: Policy>(&mut self, entry: Entry, leader: bool) -> Scanned {
+        let Entry { start, descriptor } = entry;
+        if descriptor & descriptor::TAGS != descriptor::LENGTH {
+            // SAFETY: the caller vouches for the entry.
+            return unsafe { self.scan_described::<P>(entry, leader) };
+        }
+        // SAFETY: as above.
+        unsafe { self.scan_range::<P>(start, descriptor) };
+        Scanned::Done
+    }
+
+    #[inline(always)]
+    unsafe fn scan_range<P: Policy>(&mut self, start: usize, bytes: usize) {
+        let mut bytes = bytes;
+        self.scanned += 1;
+        if bytes > PIECE {
+            // The popped entry left room for this one.
+            self.push(Entry { start: start + PIECE, descriptor: bytes - PIECE });
+            bytes = PIECE;
+        }
+        self.scanned_bytes += bytes;
+        if self.look_ahead != 0 && bytes > CACHE_LINE {
+            // SAFETY: the caller vouches for the range.
+            unsafe { self.scan_with_look_ahead::<P>(start, bytes) };
+            return;
+        }
+        // SAFETY: as above.
+        unsafe { self.scan_words::<P>(Address::new(start), Address::new(start + (bytes & !7)), FROM_HEAP) };
+    }
+
+    /// Scans line by line, prefetching `look_ahead` lines ahead (ISMM 2000, section 4, second refinement).
+    unsafe fn scan_with_look_ahead<P: Policy>(&mut self, start: usize, bytes: usize) {
+        let ahead = self.look_ahead * CACHE_LINE;
+        let end = start + (bytes & !7);
+        let mut low = start;
+        while low < end {
+            let high = (low & !(CACHE_LINE - 1)) + CACHE_LINE;
+            if P::PREFETCH != Prefetch::None {
+                P::touch(low + ahead);
+            }
+            // SAFETY: the caller vouches for the range.
+            unsafe { self.scan_words::<P>(Address::new(low), Address::new(high.min(end)), FROM_HEAP) };
+            low = high;
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn scan_described<P: Policy>(&mut self, entry: Entry, leader: bool) -> Scanned {
+        let Entry { start, mut descriptor } = entry;
+        if descriptor & descriptor::TAGS == descriptor::PER_OBJECT {
+            // SAFETY: the caller vouches for the entry.
+            let Some(found) = (unsafe { self.descriptor_in_object(start, descriptor) }) else { return Scanned::Done };
+            descriptor = found;
+        }
+        match descriptor & descriptor::TAGS {
+            descriptor::LENGTH => {
+                // SAFETY: as above.
+                unsafe { self.scan_range::<P>(start, descriptor) };
+                Scanned::Done
+            }
+            descriptor::BITMAP => {
+                // SAFETY: as above.
+                unsafe { self.scan_bitmap::<P>(start, descriptor & !descriptor::TAGS) };
+                Scanned::Done
+            }
+            descriptor::PROC if leader || self.context().procs_on_helpers => {
+                // SAFETY: as above.
+                unsafe { self.call_proc(start, descriptor) };
+                Scanned::Done
+            }
+            descriptor::PROC => Scanned::NeedsLeader,
+            // A per-object descriptor that leads to another one describes nothing.
+            _ => Scanned::Done,
+        }
+    }
+
+    unsafe fn descriptor_in_object(&self, start: usize, descriptor: usize) -> Option<usize> {
+        let object = Address::new(start);
+        let found = if descriptor as isize >= 0 {
+            // SAFETY: the client promised that the descriptor stands there.
+            unsafe { object.add(descriptor - descriptor::PER_OBJECT).load() }
+        } else {
+            // SAFETY: the first word of an object is readable.
+            let descriptive = unsafe { object.load() };
+            if descriptive == 0 || descriptive == POISON {
+                return None;
+            }
+            let back = descriptor.wrapping_add(descriptor::INDIRECT_BIAS - descriptor::PER_OBJECT);
+            // SAFETY: the client promised that the first word leads to a type descriptor; on a free cell it links to
+            // another free cell, whose words are zero or poison.
+            unsafe { Address::new(descriptive.wrapping_sub(back)).load() }
+        };
+        (found != 0 && found != POISON).then_some(found)
+    }
+
+    unsafe fn scan_bitmap<P: Policy>(&mut self, start: usize, bitmap: usize) {
+        let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
+        self.scanned += 1;
+        let mut bits = bitmap;
+        while bits != 0 {
+            let index = bits.leading_zeros() as usize;
+            bits &= !(1 << (63 - index));
+            // SAFETY: the client promised that the object has a word here.
+            let word = unsafe { Address::new(start).add(index * 8).load() };
+            if word.wrapping_sub(heap) < span {
+                if P::PREFETCH == Prefetch::OnGrey {
+                    P::touch(word);
+                }
+                self.visit(word, FROM_HEAP);
+            }
+        }
+    }
+
+    unsafe fn call_proc(&mut self, start: usize, descriptor: usize) {
+        let context = self.context();
+        let index = (descriptor >> 2) & (MAX_PROCS - 1);
+        let environment = descriptor >> (2 + descriptor::LOG_MAX_PROCS);
+        let Some(proc) = context.procs[index] else { return };
+        // SAFETY: the second word of a cell is readable.
+        if context.poison && unsafe { Address::new(start).add(8).load() } == POISON {
+            return;
+        }
+        self.scanned += 1;
+        // SAFETY: the client registered this procedure; `top - 1` is the newest entry in libgc's convention, and a
+        // popped entry left at least one free. This frame holds no guard.
+        let top = unsafe { proc(start as *mut usize, self.top.wrapping_sub(1), self.limit, environment) };
+        self.top = top.wrapping_add(1);
+    }
+
+    /// Visits every word of a range at once, with the lax rule of stacks.
+    ///
+    /// # Safety
+    /// The range must be readable.
+    pub unsafe fn scan_stack_range<P: Policy>(&mut self, low: Address, high: Address) {
+        // SAFETY: the caller vouches for the range; rounding shrinks it.
+        unsafe { self.scan_words::<P>(low.align_up(8), high.align_down(8), FROM_STACK) };
+    }
+
+    /// Pushes a root range to be scanned with the rule of the heap; scans it at once if the stack is full.
+    ///
+    /// # Safety
+    /// As for [`Scanner::scan_stack_range`].
+    pub unsafe fn push_range<P: Policy>(&mut self, low: Address, high: Address) {
+        let (low, high) = (low.align_up(8), high.align_down(8));
+        if high <= low {
+            return;
+        }
+        let entry = Entry { start: low.word(), descriptor: high.offset_from(low) };
+        if !self.push(entry) {
+            // SAFETY: the caller vouches for the range.
+            unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
+        }
+    }
+}

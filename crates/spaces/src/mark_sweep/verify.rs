@@ -1,0 +1,199 @@
+//! The verifier: checks the invariants of the space at the edges of phases (`verify=edges`).
+//!
+//! Runs on the collecting thread under the allocator lock, in the stopped world.
+
+use core::sync::atomic::Ordering;
+
+use gleaner_mem::Address;
+
+use super::cache::Cache;
+use super::scan::MarkContext;
+use super::{FREE, MARKED, MarkSweep, WHITE};
+use crate::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, OWNED, QUEUED, State, inverse_of};
+use crate::kinds::descriptor;
+use crate::size_classes::CLASSES;
+
+/// A broken invariant.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The rule that does not hold.
+    pub rule: &'static str,
+    /// Where.
+    pub address: Address,
+    /// A word that belongs to it.
+    pub word: usize,
+}
+
+fn fault(rule: &'static str, address: Address, word: usize) -> Result<(), Fault> {
+    Err(Fault { rule, address, word })
+}
+
+impl MarkSweep {
+    /// Checks descriptors, queues, free lists and counters.
+    pub fn verify_structure(&self) -> Result<(), Fault> {
+        let (mut small, mut free) = (0, 0);
+        for index in 0..self.pool.frontier() {
+            let block = self.block(index);
+            match block.state {
+                State::Small => {
+                    small += 1;
+                    self.verify_small(index, block)?;
+                }
+                State::Free => free += 1,
+                _ => return fault("a block of the small part is small or free", self.start(index), 0),
+            }
+        }
+        if small != self.used_small_blocks {
+            return fault("used blocks are counted", self.start(0), small);
+        }
+        if free != self.pool.dirty() + self.pool.clean() {
+            return fault("free blocks are in the pool", self.start(0), free);
+        }
+        self.verify_queues()?;
+        self.verify_large()
+    }
+
+    fn verify_small(&self, index: BlockIndex, block: &Block) -> Result<(), Fault> {
+        let start = self.start(index);
+        if usize::from(block.objects) * block.bytes > BLOCK_BYTES || block.inverse != inverse_of(block.bytes) {
+            return fault("cells fit their block", start, block.bytes);
+        }
+        if self.kinds.get(usize::from(block.kind)).is_none() {
+            return fault("a block has a defined kind", start, usize::from(block.kind));
+        }
+        if block.has_flag(OWNED) && block.has_flag(QUEUED) {
+            return fault("an owned block is not queued", start, 0);
+        }
+        Ok(())
+    }
+
+    fn verify_queues(&self) -> Result<(), Fault> {
+        for kind in 0..self.kinds.count() {
+            for class in 0..CLASSES {
+                let mut index = self.queues[kind][class].first;
+                while index != NO_BLOCK {
+                    let block = self.block(index);
+                    let fits = usize::from(block.kind) == kind && usize::from(block.class) == class;
+                    if block.state != State::Small || !block.has_flag(QUEUED) || !fits {
+                        return fault("a queued block is small and of its queue's kind", self.start(index), kind);
+                    }
+                    index = block.next;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_large(&self) -> Result<(), Fault> {
+        let (mut used, mut end, mut broken) = (0, self.layout.table.large_start, None);
+        let mut free_before = false;
+        self.large.for_each_run(&self.layout, |index| {
+            let block = self.block(index);
+            let free = block.state == State::Free;
+            if index != end || block.next == 0 || !(free || block.state == State::LargeHead) || (free && free_before) {
+                broken.get_or_insert(index);
+            }
+            if !free {
+                used += block.bytes.next_multiple_of(4096);
+            }
+            free_before = free;
+            end = index + block.next.max(1);
+        });
+        match broken {
+            Some(index) => fault("runs tile the large part", self.start(index), 0),
+            None if used != self.used_large_bytes => fault("large bytes are counted", self.start(end), used),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no marked object refers to an unmarked one (I3).
+    pub fn verify_marks(&self, context: &MarkContext) -> Result<(), Fault> {
+        let mut result = Ok(());
+        let mut check = |start: Address, descriptor: usize| {
+            if result.is_ok() {
+                result = self.verify_object(context, start, descriptor);
+            }
+        };
+        self.for_each_small_block(|index, block| {
+            let marks = self.layout.table.marks_of(index);
+            for object in 0..usize::from(block.objects) {
+                // SAFETY: `object` is below the number of cells.
+                let marked = unsafe { (*marks.add(object)).load(Ordering::Relaxed) } == MARKED;
+                // The cells of an owned block may be free and marked only to be kept; their links are not edges.
+                if marked && block.descriptor != 0 {
+                    check(self.start(index).add(object * block.bytes), block.descriptor);
+                }
+            }
+        });
+        self.for_each_large(|index, block| {
+            if block.large_mark.load(Ordering::Relaxed) == MARKED && block.descriptor != 0 {
+                check(self.start(index), block.descriptor);
+            }
+        });
+        result
+    }
+
+    fn verify_object(&self, context: &MarkContext, start: Address, described: usize) -> Result<(), Fault> {
+        if described & descriptor::TAGS != descriptor::LENGTH {
+            return Ok(()); // Only the client knows what its procedures and descriptors visit.
+        }
+        if self.is_kept_free_cell(start) {
+            return Ok(());
+        }
+        for offset in (0..described & !7).step_by(8) {
+            // SAFETY: inside a marked object.
+            let word = unsafe { start.add(offset).load() };
+            let Some(found) = self.object_at(word) else { continue };
+            let registered = context.displacements.get(found.displacement).copied().unwrap_or(false);
+            if found.displacement != 0 && !context.all_interior && !registered {
+                continue;
+            }
+            // SAFETY: the mark of a resolved object.
+            if unsafe { (*found.mark).load(Ordering::Relaxed) } == WHITE {
+                return fault("a marked object refers to marked objects", start.add(offset), word);
+            }
+        }
+        Ok(())
+    }
+
+    /// Freed explicitly and marked only because it is on a thread's list.
+    fn is_kept_free_cell(&self, cell: Address) -> bool {
+        // SAFETY: a cell has at least two words.
+        unsafe { cell.add(8).load() == super::allocate::cookie(cell) }
+    }
+
+    /// Checks the lists of a stopped thread: every cell is of the list's kind and class, and either its block is
+    /// owned or it is marked.
+    ///
+    /// # Safety
+    /// The cache's thread must be stopped, or be the calling one.
+    pub unsafe fn verify_cache(&self, cache: *const Cache) -> Result<(), Fault> {
+        for kind in 0..self.kinds.count() {
+            for class in 0..CLASSES {
+                // SAFETY: the caller vouches for the cache.
+                let mut cell = unsafe { (*cache).heads[kind][class] };
+                while !cell.is_null() {
+                    self.verify_listed(cell, kind, class)?;
+                    // SAFETY: a listed cell links to the next in its first word.
+                    cell = unsafe { Address::new(cell.load()) };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_listed(&self, cell: Address, kind: usize, class: usize) -> Result<(), Fault> {
+        let Some(found) = self.object_base(cell.word()) else {
+            return fault("a listed cell is a cell", cell, class);
+        };
+        // SAFETY: a resolved object's block and mark.
+        let (block, mark) = unsafe { (&*found.block, (*found.mark).load(Ordering::Relaxed)) };
+        if usize::from(block.kind) != kind || usize::from(block.class) != class {
+            return fault("a listed cell is of its list's kind and class", cell, class);
+        }
+        if !block.has_flag(OWNED) && mark != MARKED && mark != FREE {
+            return fault("a listed cell of a block that is not owned is marked", cell, usize::from(mark));
+        }
+        Ok(())
+    }
+}
