@@ -34,7 +34,7 @@ demo: packages-demo build
 # Each step by the way it reports (see scripts/tally.py).
 TEST_STEPS := \
 	check-format:status check-lints:status check-docs:status \
-	check-scripts:status check-layers:tally check-rooms:tally check-symbols:tally \
+	check-scripts:status check-layers:tally check-rooms:tally check-pages:tally check-symbols:tally \
 	test-rust:cargo test-loom:cargo \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally
@@ -78,8 +78,9 @@ clean:
 # --- checks: nothing runs but tools ------------------------------------------
 
 .PHONY: check check-format check-lints check-docs check-scripts check-layers check-rooms
-.PHONY: check-symbols generate
-check: check-format check-lints check-docs check-scripts check-layers check-rooms check-symbols
+.PHONY: check-pages check-symbols generate
+check: check-format check-lints check-docs check-scripts check-layers check-rooms check-pages \
+	check-symbols
 
 check-format:
 	$(CARGO) fmt --all -- --check
@@ -95,12 +96,16 @@ check-scripts:
 	python3 scripts/tally.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
+	python3 scripts/check_pages.py --self-test
 
 check-layers:
 	python3 scripts/check_layers.py
 
 check-rooms:
 	python3 scripts/rooms.py check
+
+check-pages:
+	python3 scripts/check_pages.py
 
 check-symbols: build
 	python3 scripts/symbols.py check --lib $(LIBGC)
@@ -189,7 +194,7 @@ help:
 #| Work on it (HACKING.md tells which one finds what)
 #|   make check             all that runs only tools: check-format check-lints
 #|                          check-docs check-scripts check-layers check-rooms
-#|                          check-symbols
+#|                          check-pages check-symbols
 #|   make generate          writes the pages of docs/ that come from tables and code
 #|   make test-rust         unit and integration tests
 #|   make test-loom         every interleaving of the concurrent protocols

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Check what the pages say of the tree.
+
+ 1. a relative link leads to a file;
+ 2. a path that begins with a directory of the tree and stands in code type or
+    in a shell example exists, unless it is under target/;
+ 3. `make TARGET` names a target of the Makefile;
+ 4. an option in an example (`--opt NAME=VALUE`, `NAME=VALUE` in code type) is in
+    the option table, as docs/options.md prints it;
+ 5. README.md names the oldest Rust that Cargo.toml allows.
+
+    check_pages.py               check the pages; last line "N passed, N failed"
+    check_pages.py --self-test   prove that each rule can fail
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# A page that a program or a table writes is checked where it is written.
+GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md"}
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+SPAN = re.compile(r"`([^`\n]+)`")
+BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
+MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
+OPTION = re.compile(r"(?:--opt |^|,)([a-z][a-z-]+)=")
+
+
+def code(text):
+    """The code spans and, line by line, the code blocks of a page."""
+    pieces = []
+    for block in BLOCK.findall(text):
+        pieces += block.splitlines()
+    return pieces + SPAN.findall(BLOCK.sub("", text))
+
+
+def link_problems(page, text, exists):
+    folder = os.path.dirname(page)
+    return [f"{page}: link to {target}, which does not exist"
+            for target in LINK.findall(BLOCK.sub("", text))
+            if "://" not in target and not exists(os.path.normpath(os.path.join(folder, target)))]
+
+
+def path_problems(page, text, exists, folders):
+    problems = []
+    for piece in code(text):
+        for word in re.findall(r"(?<![\w./$-])[\w.-]+(?:/[\w.-]+)+", piece):
+            if word.split("/")[0] in folders and not exists(word):
+                problems.append(f"{page}: {word} does not exist")
+    return problems
+
+
+def target_problems(page, text, targets):
+    return [f"{page}: `make {target}` is no target of the Makefile"
+            for piece in code(text) for target in MAKE.findall(piece.partition("#")[0])
+            if target not in targets]
+
+
+def option_problems(page, text, options):
+    """Only in pieces that speak of options: spans of one assignment, and --opt."""
+    problems = []
+    for piece in code(text):
+        quoted = re.search(r'GLEANER_OPTIONS="?([^"\s]+)', piece)
+        found = OPTION.findall(quoted.group(1)) if quoted else []
+        found += [name for words in re.findall(r"--opt (\S+)", piece) for name in OPTION.findall(words)]
+        if re.fullmatch(r"[a-z][a-z-]+=\S+", piece):
+            found += OPTION.findall(piece)
+        problems += [f"{page}: {name} is no option" for name in found if name not in options]
+    return problems
+
+
+def rust_problems(readme, manifest):
+    minimum = re.search(r'^rust-version = "(.*)"', manifest, re.M).group(1)
+    named = re.findall(r"Rust toolchain, (\d[\d.]*\d)", readme)
+    return [] if named == [minimum] else [f"README.md: names {named}, Cargo.toml says {minimum}"]
+
+
+def report(checks):
+    failed = 0
+    for name, problems in checks:
+        print(f"{'ok' if not problems else 'FAILED'}: {name}")
+        for problem in problems:
+            print(f"    {problem}")
+        failed += bool(problems)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def self_test():
+    here = {"a/b.md", "a"}.__contains__
+
+    def wrong(problems):
+        return [] if problems else ["was accepted"]
+
+    return report([
+        ("accepts a link to a file", link_problems("p.md", "[x](a/b.md#c) [y](https://x.y)", here)),
+        ("rejects a dead link", wrong(link_problems("p.md", "[x](a/c.md)", here))),
+        ("accepts a path that exists", path_problems("p.md", "`a/b.md` `other/x`", here, {"a"})),
+        ("rejects a path that does not", wrong(path_problems("p.md", "`a/c.rs`", here, {"a"}))),
+        ("rejects one in an example",
+         wrong(path_problems("p.md", "```\nrun a/c.sh\n```\n", here, {"a"}))),
+        ("accepts a target", target_problems("p.md", "`make test`, make sure", {"test"})),
+        ("rejects no target", wrong(target_problems("p.md", "```\nmake tests\n```\n", {"test"}))),
+        ("accepts an option", option_problems("p.md", "`--opt sweep=lazy` `CFLAGS=x`", {"sweep"})),
+        ("rejects no option after --opt", wrong(option_problems("p.md", "`--opt swap=1`", {"sweep"}))),
+        ("rejects no option in a span", wrong(option_problems("p.md", "`swap=1`", {"sweep"}))),
+        ("rejects one in a list", wrong(
+            option_problems("p.md", '`GLEANER_OPTIONS="sweep=lazy,swap=1" x`', {"sweep"}))),
+        ("accepts the minimum", rust_problems("a Rust toolchain, 1.9", 'rust-version = "1.9"')),
+        ("rejects another", wrong(rust_problems("a Rust toolchain, 1.8", 'rust-version = "1.9"'))),
+    ])
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    os.chdir(ROOT)
+    pages = {page: read(page) for page in sorted(glob.glob("*.md") + glob.glob("docs/*.md"))
+             if page not in GENERATED}
+    tracked = subprocess.run(["git", "ls-files"], check=True, stdout=subprocess.PIPE,
+                             text=True).stdout.split("\n")
+    folders = {path.split("/")[0] for path in tracked if "/" in path}
+    targets = set(re.findall(r"^([a-z][a-z-]*)(?=[^\n=]*:(?!=))", read("Makefile"), re.M))
+    for line in re.findall(r"^([a-z][a-z -]*):(?!=)", read("Makefile"), re.M):
+        targets |= set(line.split())
+    options = set()
+    if os.path.exists("docs/options.md"):
+        options = set(re.findall(r"^\| `([a-z-]+)` \|", read("docs/options.md"), re.M))
+
+    def over(rule, *arguments):
+        return [problem for page, text in pages.items() for problem in rule(page, text, *arguments)]
+
+    return report([
+        (f"the links of {len(pages)} pages", over(link_problems, os.path.exists)),
+        ("the paths they name", over(path_problems, os.path.exists, folders)),
+        ("the make targets they name", over(target_problems, targets)),
+        ("the options they name", over(option_problems, options)),
+        ("the oldest Rust", rust_problems(read("README.md"), read("Cargo.toml"))),
+    ])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
