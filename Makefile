@@ -92,7 +92,7 @@ check-docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps
 
 check-scripts:
-	bash -n scripts/*.sh .ci/run
+	for script in scripts/*.sh .ci/run; do bash -n "$$script"; done
 	python3 scripts/tally.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
@@ -112,7 +112,8 @@ check-symbols: build
 
 # The pages of docs/ that are written from something else.
 generate: build
-	$(GLEANER) options --markdown > docs/options.md
+	$(GLEANER) options --markdown > target/options.md
+	mv target/options.md docs/options.md
 	python3 scripts/symbols.py generate
 	python3 scripts/rooms.py generate
 
