@@ -14,7 +14,9 @@
 compile_error!("the port layer knows x86-64 Linux with glibc only");
 
 mod procfs;
+mod stacks;
 mod syscall;
+mod thread_exit;
 mod thread_word;
 
 pub mod cgroup;

@@ -5,7 +5,8 @@
 //! **Touched ranges.** The processor sets a bit in the page table when it reads or writes a page. The kernel reports the sum
 //! of those bits per mapping ("Referenced" in /proc/self/smaps). [`forget_touches`] clears them, [`touched_bytes`] adds
 //! them up. The kernel merges neighbouring mappings, so [`isolate`] first makes a range a mapping of its own. A count
-//! is a multiple of the page size, or of 2 MB where huge pages are in use.
+//! is a multiple of the page size, or of 2 MB where huge pages are in use. A page that was read but never written
+//! does not count, because the kernel's one page of zeros stands for it: write a range before watching it.
 
 use crate::{memory, procfs};
 use core::ptr::NonNull;
@@ -70,7 +71,7 @@ pub fn touched_bytes(start: NonNull<u8>, bytes: usize) -> Option<usize> {
     let (mut covered, mut touched) = (0, Some(0));
     let mut inside = false;
     let readable = procfs::lines(c"/proc/self/smaps", |line| {
-        if let Some((from, to)) = crate::threads::mapping_bounds(line) {
+        if let Some((from, to)) = crate::stacks::mapping_bounds(line) {
             inside = low <= from && to <= high;
             covered += if inside { to - from } else { 0 };
         } else if inside && line.starts_with(b"Referenced:") {

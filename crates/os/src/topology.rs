@@ -101,11 +101,13 @@ pub fn current_place() -> (usize, usize) {
     (processor as usize, node as usize)
 }
 
-/// How many memory nodes the machine has; at least 1.
+/// How many numbers memory nodes have, from 0; at least 1. A machine may leave some out, which then have no processors.
 pub fn nodes() -> usize {
     let mut buffer = [0u8; 256];
     let text = procfs::read(c"/sys/devices/system/node/online", &mut buffer);
-    text.map_or(1, |text| ProcessorSet::parse(text).count().max(1))
+    text.map_or(1, |text| {
+        ProcessorSet::parse(text).iter().last().unwrap_or(0) + 1
+    })
 }
 
 /// The processors of a memory node. A machine that does not tell has one node with all that are allowed.

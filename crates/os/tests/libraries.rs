@@ -115,10 +115,8 @@ fn opening_and_closing_show(library: &Path) {
     let segment = home(&segments, symbol(handle, "data")).unwrap();
     assert!(!segment.is_main);
     // SAFETY: the library is open.
-    assert_eq!(
-        unsafe { segment.path() }.to_str().unwrap(),
-        library.to_str().unwrap()
-    );
+    let path = unsafe { segment.path() };
+    assert_eq!(path.to_str().unwrap(), library.to_str().unwrap());
     assert!(home(&segments, symbol(handle, "zero") + 31_999 / 8 * 8).is_some());
     assert!(
         home(&segments, symbol(handle, "sealed")).is_none(),
