@@ -59,10 +59,10 @@ for name in "$@"; do
     { echo "== $name"; cat "$build/$name.out"; } >>"$log"
     if [ -z "$quiet" ]; then
         echo "== $name: $ok passed, $bad failed"
-        grep -v '^ok ' "$build/$name.out"
+        grep -v '^ok ' "$build/$name.out" | head -n 80
     elif [ "$bad" -gt 0 ]; then
         echo "== $name: $ok passed, $bad failed"
-        grep -v '^ok ' "$build/$name.out"
+        grep -v '^ok ' "$build/$name.out" | head -n 80
     fi
     [ "$bad" -eq 0 ] || tail -n 8 "$build/$name.err" | sed 's/^/#   stderr: /'
 done

@@ -1,0 +1,794 @@
+/* Threads that come and go by every route, and references that only a
+ * thread's stack, registers or thread-local data hold. */
+#include "harness.h"
+#include <gc/gc_mark.h>
+#include <sched.h>
+#include <semaphore.h>
+
+/* The macros of gc.h redirect pthread_create and the others; (pthread_create)
+ * with parentheses is not enough, so raw ones are taken from the loader. */
+typedef int (*creator)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                       void *);
+typedef int (*joiner)(pthread_t, void **);
+
+static creator raw_create(void)
+{
+    return (creator)dlsym(RTLD_DEFAULT, "pthread_create");
+}
+
+static joiner raw_join(void)
+{
+    return (joiner)dlsym(RTLD_DEFAULT, "pthread_join");
+}
+
+/* ---- work that checks itself ---- */
+
+static int list_of_own(uintptr_t tag, int length)
+{
+    void **list = NULL;
+    for (int i = 0; i < length; i++) {
+        void **cell = GC_malloc(24 + (size_t)(i % 5) * 40);
+        if (cell[0] != NULL || cell[1] != NULL || cell[2] != NULL)
+            return 0;
+        cell[0] = list;
+        cell[1] = (void *)(uintptr_t)(2 * i + 1);
+        cell[2] = (void *)(tag * 2 + 1);
+        list = cell;
+        if (i % 3 == 0)
+            memset(GC_malloc_atomic(30), 0xff, 30);
+    }
+    for (int i = length - 1; i >= 0; i--, list = list[0])
+        if (list == NULL || list[1] != (void *)(uintptr_t)(2 * i + 1)
+            || list[2] != (void *)(tag * 2 + 1))
+            return 0;
+    return list == NULL;
+}
+
+static void *worker(void *arg)
+{
+    for (int i = 0; i < 20; i++)
+        if (!list_of_own((uintptr_t)arg, 2000))
+            return NULL;
+    return (void *)((uintptr_t)arg + 100);
+}
+
+/* 32 threads at once, with collections that the allocation starts and some
+ * that are asked for. */
+static void thirty_two(void)
+{
+    enum { N = 32 };
+    pthread_t t[N];
+    GC_INIT();
+    for (uintptr_t i = 0; i < N; i++)
+        REQUIRE(pthread_create(&t[i], NULL, worker, (void *)i) == 0);
+    for (int i = 0; i < 10; i++) {
+        GC_gcollect();
+        CHECK(list_of_own(999, 1000));
+    }
+    for (uintptr_t i = 0; i < N; i++) {
+        void *r = NULL;
+        CHECK_EQ(pthread_join(t[i], &r), 0);
+        CHECK_PTR(r, (void *)(i + 100));
+    }
+}
+
+/* Waves of short threads. */
+static void *short_worker(void *arg)
+{
+    return list_of_own((uintptr_t)arg, 200) ? arg : NULL;
+}
+
+static void waves(void)
+{
+    GC_INIT();
+    for (int wave = 0; wave < 100; wave++) {
+        pthread_t t[10];
+        for (uintptr_t i = 0; i < 10; i++)
+            REQUIRE(pthread_create(&t[i], NULL, short_worker, (void *)(i + 1))
+                    == 0);
+        if (wave % 10 == 0)
+            GC_gcollect();
+        for (uintptr_t i = 0; i < 10; i++) {
+            void *r = NULL;
+            pthread_join(t[i], &r);
+            CHECK_PTR(r, (void *)(i + 1));
+        }
+    }
+}
+
+/* ---- every way to end ---- */
+
+static void *by_exit(void *arg)
+{
+    list_of_own(1, 1000);
+    pthread_exit(arg);
+}
+
+static NOINLINE int deep_exit(volatile int depth, void *arg)
+{
+    if (depth == 0)
+        pthread_exit(arg);
+    return depth > 0 ? deep_exit(depth - 1, arg) + 1 : 0;
+}
+
+static void *by_deep_exit(void *arg)
+{
+    GC_malloc(100);
+    deep_exit(50, arg);
+    return NULL;
+}
+
+static void exits(void)
+{
+    GC_INIT();
+    for (int i = 0; i < 50; i++) {
+        pthread_t t;
+        void *r = NULL;
+        int token;
+        REQUIRE(pthread_create(&t, NULL, i % 2 ? by_exit : by_deep_exit, &token)
+                == 0);
+        CHECK_EQ(pthread_join(t, &r), 0);
+        CHECK_PTR(r, &token);
+        if (i % 10 == 0)
+            GC_gcollect();
+    }
+    check_alive();
+}
+
+static void *until_cancelled(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        list_of_own(5, 100);
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+static void *asleep(void *arg)
+{
+    (void)arg;
+    for (;;)
+        sleep(1000);
+    return NULL;
+}
+
+static void cancels(void)
+{
+    GC_INIT();
+    for (int i = 0; i < 40; i++) {
+        pthread_t t;
+        void *r = NULL;
+        REQUIRE(pthread_create(&t, NULL, i % 2 ? until_cancelled : asleep, NULL)
+                == 0);
+        nap(1000);
+        CHECK_EQ(pthread_cancel(t), 0);
+        CHECK_EQ(pthread_join(t, &r), 0);
+        CHECK_PTR(r, PTHREAD_CANCELED);
+        GC_gcollect();
+    }
+    check_alive();
+}
+
+static sem_t ended;
+static void *detached_body(void *arg)
+{
+    list_of_own((uintptr_t)arg, 500);
+    sem_post(&ended);
+    return NULL;
+}
+
+static void detached(void)
+{
+    pthread_attr_t attr;
+    GC_INIT();
+    sem_init(&ended, 0, 0);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    for (uintptr_t i = 0; i < 100; i++) {
+        pthread_t t;
+        if (i % 2) {
+            REQUIRE(pthread_create(&t, &attr, detached_body, (void *)i) == 0);
+        } else {
+            REQUIRE(pthread_create(&t, NULL, detached_body, (void *)i) == 0);
+            CHECK_EQ(pthread_detach(t), 0);
+        }
+        if (i % 10 == 0)
+            GC_gcollect();
+    }
+    for (int i = 0; i < 100; i++)
+        while (sem_wait(&ended) != 0)
+            ;
+    check_alive();
+}
+
+/* What the thread returns is kept until it is joined. */
+static GC_word hidden_result;
+static void *returns_object(void *arg)
+{
+    (void)arg;
+    uintptr_t *p = GC_malloc(64);
+    p[1] = 4711;
+    hidden_result = GC_HIDE_POINTER(p);
+    return p;
+}
+
+static void result_is_kept(void)
+{
+    GC_INIT();
+    for (int i = 0; i < 50; i++) {
+        pthread_t t;
+        void *r = NULL;
+        REQUIRE(pthread_create(&t, NULL, returns_object, NULL) == 0);
+        nap(2000);
+        GC_gcollect();
+        churn(1 << 18, 64);
+        pthread_join(t, &r);
+        REQUIRE(r != NULL);
+        CHECK_PTR(r, GC_REVEAL_POINTER(hidden_result));
+        CHECK_EQ(((uintptr_t *)r)[1], 4711);
+    }
+}
+
+/* And what is passed to it, until it starts. */
+static void *takes_object(void *arg)
+{
+    return ((uintptr_t *)arg)[1] == 4712 ? (void *)1 : NULL;
+}
+
+static NOINLINE pthread_t start_with_object(void)
+{
+    pthread_t t;
+    uintptr_t *p = GC_malloc(64);
+    p[1] = 4712;
+    REQUIRE(pthread_create(&t, NULL, takes_object, p) == 0);
+    return t;
+}
+
+static void argument_is_kept(void)
+{
+    GC_INIT();
+    for (int i = 0; i < 100; i++) {
+        pthread_t t = start_with_object();
+        void *r = NULL;
+        scrub();
+        GC_gcollect();
+        churn(1 << 16, 64);
+        pthread_join(t, &r);
+        CHECK_PTR(r, (void *)1);
+    }
+}
+
+/* ---- threads made by somebody else ---- */
+
+static int registered_ok;
+
+static void *registers_itself(void *arg)
+{
+    struct GC_stack_base sb;
+    CHECK_EQ(GC_thread_is_registered(), 0);
+    CHECK_EQ(GC_get_stack_base(&sb), GC_SUCCESS);
+    CHECK_EQ(GC_register_my_thread(&sb), GC_SUCCESS);
+    CHECK_NE(GC_thread_is_registered(), 0);
+    CHECK_EQ(GC_register_my_thread(&sb), GC_DUPLICATE);
+    int good = list_of_own(7, 5000);
+    GC_gcollect();
+    good &= list_of_own(8, 5000);
+    CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
+    CHECK_EQ(GC_thread_is_registered(), 0);
+    /* And once more in the same thread. */
+    CHECK_EQ(GC_register_my_thread(&sb), GC_SUCCESS);
+    good &= list_of_own(9, 1000);
+    CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
+    if (good)
+        __atomic_fetch_add(&registered_ok, 1, __ATOMIC_RELAXED);
+    return arg;
+}
+
+static void registered_by_hand(void)
+{
+    enum { N = 16 };
+    pthread_t t[N];
+    GC_INIT();
+    GC_allow_register_threads();
+    CHECK_NE(GC_thread_is_registered(), 0);
+    for (int i = 0; i < N; i++)
+        REQUIRE(raw_create()(&t[i], NULL, registers_itself, NULL) == 0);
+    for (int i = 0; i < 10; i++)
+        GC_gcollect();
+    for (int i = 0; i < N; i++)
+        raw_join()(t[i], NULL);
+    CHECK_EQ(registered_ok, N);
+    check_alive();
+}
+
+static void *with_base(struct GC_stack_base *sb, void *arg)
+{
+    CHECK_EQ(GC_register_my_thread(sb), GC_SUCCESS);
+    int good = list_of_own(7, 5000);
+    GC_gcollect();
+    good &= list_of_own(8, 5000);
+    CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
+    if (good)
+        __atomic_fetch_add(&registered_ok, 1, __ATOMIC_RELAXED);
+    return arg;
+}
+
+static void *registers_with_base(void *arg)
+{
+    int token;
+    CHECK_PTR(GC_call_with_stack_base(with_base, &token), &token);
+    return arg;
+}
+
+static void registered_with_stack_base(void)
+{
+    enum { N = 16 };
+    pthread_t t[N];
+    GC_INIT();
+    GC_allow_register_threads();
+    for (int i = 0; i < N; i++)
+        REQUIRE(raw_create()(&t[i], NULL, registers_with_base, NULL) == 0);
+    for (int i = 0; i < 10; i++)
+        GC_gcollect();
+    for (int i = 0; i < N; i++)
+        raw_join()(t[i], NULL);
+    CHECK_EQ(registered_ok, N);
+}
+
+/* A registered thread that ends without a word. The header forbids it; stock
+ * then would try to signal a thread that is gone, so only Gleaner promises to
+ * go on. */
+static void *forgets_to_unregister(void *arg)
+{
+    struct GC_stack_base sb;
+    GC_get_stack_base(&sb);
+    GC_register_my_thread(&sb);
+    list_of_own(7, 100);
+    return arg;
+}
+
+static void forgotten_registration(void)
+{
+    GC_INIT();
+    GC_allow_register_threads();
+    for (int i = 0; i < 5; i++) {
+        pthread_t t;
+        REQUIRE(raw_create()(&t, NULL, forgets_to_unregister, NULL) == 0);
+        raw_join()(t, NULL);
+        GC_gcollect();
+    }
+    check_alive();
+}
+
+/* An unregistered thread is neither stopped nor scanned. */
+static volatile int outside_go;
+static volatile long outside_count;
+static void *outsider(void *arg)
+{
+    while (!outside_go)
+        outside_count++;
+    return arg;
+}
+
+static void unregistered_goes_on(void)
+{
+    pthread_t t;
+    GC_INIT();
+    GC_allow_register_threads();
+    REQUIRE(raw_create()(&t, NULL, outsider, NULL) == 0);
+    for (int i = 0; i < 20; i++)
+        GC_gcollect();
+    outside_go = 1;
+    raw_join()(t, NULL);
+    check_alive();
+}
+
+/* Created by gc, unregistered and registered again by hand. */
+static void *unregisters(void *arg)
+{
+    struct GC_stack_base sb;
+    list_of_own(3, 100);
+    GC_get_stack_base(&sb);
+    CHECK_EQ(GC_register_my_thread(&sb), GC_DUPLICATE);
+    return arg;
+}
+
+static void duplicate_registration(void)
+{
+    pthread_t t;
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, unregisters, NULL) == 0);
+    pthread_join(t, NULL);
+    check_alive();
+}
+
+/* ---- the only reference is on a thread's stack ---- */
+
+static sem_t ready, resume;
+static GC_word hidden_in_thread[MANY];
+
+static NOINLINE void fill_stack(void **local, int n)
+{
+    for (int i = 0; i < n; i++) {
+        local[i] = GC_malloc(48);
+        ((uintptr_t *)local[i])[1] = (uintptr_t)i * 2 + 1;
+        watch(i, local[i]);
+    }
+}
+
+static void *holds_on_stack(void *arg)
+{
+    void *local[MANY];
+    fill_stack(local, MANY);
+    __asm__ volatile("" : : "r"(local) : "memory");
+    sem_post(&ready);
+    while (sem_wait(&resume) != 0)
+        ;
+    for (int i = 0; i < MANY; i++)
+        if (((uintptr_t *)local[i])[1] != (uintptr_t)i * 2 + 1)
+            return NULL;
+    return arg;
+}
+
+static void only_in_a_stack(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    int token;
+    GC_INIT();
+    sem_init(&ready, 0, 0);
+    sem_init(&resume, 0, 0);
+    REQUIRE(pthread_create(&t, NULL, holds_on_stack, &token) == 0);
+    while (sem_wait(&ready) != 0)
+        ;
+    for (int i = 0; i < 5; i++) {
+        collect();
+        churn(4 << 20, 48);
+    }
+    CHECK_NONE_GONE(MANY);
+    sem_post(&resume);
+    pthread_join(t, &r);
+    CHECK_PTR(r, &token);
+    collect();
+    CHECK_MOST_GONE(MANY);
+}
+
+/* Only in a callee-saved register of a running thread. */
+static volatile int register_ready, register_stop;
+static void *holds_in_register(void *arg)
+{
+    (void)arg;
+    void *seen;
+    __asm__ volatile(
+        "movq %[size], %%rdi\n\t"
+        "call *%[alloc]\n\t"
+        "movq %%rax, %%r12\n\t"
+        "movq %%r12, %%rdi\n\t"
+        "notq %%rdi\n\t"
+        "movq %%rdi, %[hidden]\n\t"
+        "movl $1, %[ready]\n\t"
+        "xorl %%eax, %%eax\n\t"
+        "xorl %%edi, %%edi\n\t"
+        "xorl %%ecx, %%ecx\n\t"
+        "xorl %%edx, %%edx\n\t"
+        "xorl %%esi, %%esi\n\t"
+        "1: pause\n\t"
+        "cmpl $0, %[stop]\n\t"
+        "je 1b\n\t"
+        "movq %%r12, %[seen]\n\t"
+        : [seen] "=m"(seen), [ready] "+m"(register_ready),
+          [hidden] "=m"(hidden_in_thread[0])
+        : [size] "i"(48), [alloc] "b"(&GC_malloc), [stop] "m"(register_stop)
+        : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
+          "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",
+          "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
+          "xmm14", "xmm15");
+    return seen;
+}
+
+static NOINLINE void watch_hidden(void)
+{
+    watch(0, GC_REVEAL_POINTER(hidden_in_thread[0]));
+}
+
+static void only_in_a_register(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, holds_in_register, NULL) == 0);
+    while (!register_ready)
+        sched_yield();
+    deep(watch_hidden);
+    for (int i = 0; i < 5; i++) {
+        collect();
+        churn(1 << 20, 48);
+    }
+    CHECK_EQ(gone(1), 0);
+    register_stop = 1;
+    pthread_join(t, &r);
+    CHECK_PTR(r, GC_REVEAL_POINTER(hidden_in_thread[0]));
+}
+
+/* Nested deep in a small stack and in a large one. */
+static void *small_stack(void *arg)
+{
+    return list_of_own(4, 500) ? arg : NULL;
+}
+
+static void stack_sizes(void)
+{
+    static const size_t sizes[] = {65536, 262144, 64 << 20};
+    GC_INIT();
+    for (int i = 0; i < 3; i++) {
+        pthread_t t;
+        pthread_attr_t attr;
+        void *r = NULL;
+        pthread_attr_init(&attr);
+        pthread_attr_setstacksize(&attr, sizes[i]);
+        REQUIRE(pthread_create(&t, &attr, small_stack, &attr) == 0);
+        GC_gcollect();
+        pthread_join(t, &r);
+        CHECK_PTR(r, &attr);
+    }
+}
+
+/* The parent's stack is scanned while a child collects. */
+static void *collects(void *arg)
+{
+    for (int i = 0; i < 3; i++) {
+        GC_gcollect();
+        churn(4 << 20, 48);
+    }
+    return arg;
+}
+
+static NOINLINE void main_holds(void)
+{
+    void *local[MANY];
+    pthread_t t;
+    fill_stack(local, MANY);
+    __asm__ volatile("" : : "r"(local) : "memory");
+    REQUIRE(pthread_create(&t, NULL, collects, NULL) == 0);
+    pthread_join(t, NULL);
+    CHECK_NONE_GONE(MANY);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(((uintptr_t *)local[i])[1], i * 2 + 1);
+}
+
+static void main_stack_from_a_thread(void)
+{
+    GC_INIT();
+    main_holds();
+}
+
+/* ---- thread-local data ---- */
+
+static pthread_key_t key;
+static __thread void *tls_pointer;
+static GC_word hidden_tls;
+
+static void *uses_thread_data(void *arg)
+{
+    /* What Guile does: an uncollectable block, freed by the key's
+     * destructor. */
+    void **block = GC_malloc_uncollectable(64);
+    block[0] = GC_malloc(32);
+    ((uintptr_t *)block[0])[1] = 1234567;
+    pthread_setspecific(key, block);
+    block = NULL;
+    for (int i = 0; i < 50; i++) {
+        churn(100000, 32);
+        if (i % 10 == 0)
+            GC_gcollect();
+        void **b = pthread_getspecific(key);
+        if (((uintptr_t *)b[0])[1] != 1234567)
+            return NULL;
+    }
+    return arg;
+}
+
+static int destroyed;
+static void destroy_block(void *block)
+{
+    __atomic_fetch_add(&destroyed, 1, __ATOMIC_RELAXED);
+    GC_free(block);
+}
+
+static void thread_data_dies_with_it(void)
+{
+    GC_INIT();
+    pthread_key_create(&key, destroy_block);
+    for (int round = 0; round < 10; round++) {
+        pthread_t t[4];
+        for (int i = 0; i < 4; i++)
+            REQUIRE(pthread_create(&t[i], NULL, uses_thread_data, &key) == 0);
+        for (int i = 0; i < 4; i++) {
+            void *r = NULL;
+            pthread_join(t[i], &r);
+            CHECK_PTR(r, &key);
+        }
+    }
+    CHECK_EQ(destroyed, 40);
+    check_alive();
+}
+
+/* A key's destructor that allocates, run after the thread's end was seen by
+ * the collector. "Thread cleanup routines typically require manual thread
+ * registering": so it registers. */
+static void destructor_allocates(void *arg)
+{
+    struct GC_stack_base sb;
+    (void)arg;
+    GC_get_stack_base(&sb);
+    int r = GC_register_my_thread(&sb);
+    if (list_of_own(11, 500))
+        __atomic_fetch_add(&destroyed, 1, __ATOMIC_RELAXED);
+    if (r == GC_SUCCESS)
+        GC_unregister_my_thread();
+}
+
+static void *sets_key(void *arg)
+{
+    pthread_setspecific(key, arg);
+    list_of_own(12, 100);
+    return arg;
+}
+
+static void allocation_in_destructors(void)
+{
+    GC_INIT();
+    GC_allow_register_threads();
+    pthread_key_create(&key, destructor_allocates);
+    for (int round = 0; round < 20; round++) {
+        pthread_t t;
+        REQUIRE(pthread_create(&t, NULL, sets_key, &key) == 0);
+        GC_gcollect();
+        pthread_join(t, NULL);
+    }
+    CHECK_EQ(destroyed, 20);
+    check_alive();
+}
+
+/* A library's __thread variable in a thread's static TLS block lies within
+ * the thread's stack mapping above its base, where stock does scan it. */
+static void *holds_in_tls(void *arg)
+{
+    tls_pointer = GC_malloc(48);
+    hidden_tls = GC_HIDE_POINTER(tls_pointer);
+    watch(0, tls_pointer);
+    scrub();
+    for (int i = 0; i < 5; i++) {
+        GC_gcollect();
+        churn(1 << 20, 48);
+        scrub();
+    }
+    return tls_pointer == GC_REVEAL_POINTER(hidden_tls) ? arg : NULL;
+}
+
+static void thread_variables(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, holds_in_tls, &t) == 0);
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+    /* Whether the object survived is not promised. */
+}
+
+/* ---- signals' masks ---- */
+
+static void masks(void)
+{
+    sigset_t all, old, now;
+    GC_INIT();
+    sigfillset(&all);
+    CHECK_EQ(GC_pthread_sigmask(SIG_BLOCK, &all, &old), 0);
+    CHECK_EQ(GC_pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+    /* The collector's own signals stay open. */
+    CHECK_EQ(sigismember(&now, GC_get_suspend_signal()), 0);
+    CHECK_EQ(sigismember(&now, SIGUSR1), 1);
+    check_alive();
+    CHECK_EQ(GC_pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+}
+
+/* A thread started with everything blocked is still stopped. */
+static void *blocks_all(void *arg)
+{
+    return list_of_own(6, 20000) ? arg : NULL;
+}
+
+static void thread_with_blocked_signals(void)
+{
+    sigset_t all, old;
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    sigfillset(&all);
+    GC_pthread_sigmask(SIG_SETMASK, &all, &old);
+    REQUIRE(pthread_create(&t, NULL, blocks_all, &t) == 0);
+    GC_pthread_sigmask(SIG_SETMASK, &old, NULL);
+    for (int i = 0; i < 10; i++)
+        GC_gcollect();
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+}
+
+static void mark_threads(void)
+{
+    GC_INIT();
+    GC_start_mark_threads();
+    GC_start_mark_threads();
+    CHECK_GE(GC_get_parallel(), 0);
+    check_alive();
+}
+
+static void markers_count(void)
+{
+    GC_set_markers_count(3);
+    GC_INIT();
+    GC_start_mark_threads();
+    CHECK_EQ(GC_get_parallel(), 2);
+    for (int i = 0; i < 5; i++)
+        check_alive();
+}
+
+static void one_marker(void)
+{
+    GC_set_markers_count(1);
+    GC_INIT();
+    GC_start_mark_threads();
+    CHECK_EQ(GC_get_parallel(), 0);
+    check_alive();
+}
+
+/* The main thread may end; the others go on. */
+static void *after_main(void *arg)
+{
+    nap(20000);
+    for (int i = 0; i < 10; i++) {
+        GC_gcollect();
+        if (!list_of_own(20, 1000))
+            h_fail(__FILE__, __LINE__, "list");
+    }
+    (void)arg;
+    _exit(h_test_failed ? 1 : 0);
+}
+
+static void main_exits_first(void)
+{
+    pthread_t t;
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, after_main, NULL) == 0);
+    pthread_exit(NULL);
+}
+
+MAIN_BEGIN
+    RUN(thirty_two);
+    RUN(waves);
+    RUN(exits);
+    RUN(cancels);
+    RUN(detached);
+    RUN(result_is_kept);
+    RUN(argument_is_kept);
+    RUN(registered_by_hand);
+    RUN(registered_with_stack_base);
+    RUN_GLEANER(forgotten_registration);
+    RUN(unregistered_goes_on);
+    RUN(duplicate_registration);
+    RUN(only_in_a_stack);
+    RUN(only_in_a_register);
+    RUN(stack_sizes);
+    RUN(main_stack_from_a_thread);
+    RUN(thread_data_dies_with_it);
+    RUN(allocation_in_destructors);
+    RUN(thread_variables);
+    RUN(masks);
+    RUN(thread_with_blocked_signals);
+    RUN(mark_threads);
+    RUN(markers_count);
+    RUN(one_marker);
+    RUN(main_exits_first);
+MAIN_END
