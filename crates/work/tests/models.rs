@@ -1,0 +1,502 @@
+//! The phase engine under loom: the shipped code, through the sync facade, in every interleaving
+//! (up to a number of preemptions where stated). Run with
+//! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-work --release --test models`.
+#![cfg(loom)]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use gleaner_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
+use gleaner_work::parking::{Call, Seat};
+use gleaner_work::termination::{PhaseNumber, Termination};
+use gleaner_work::{Crew, Deque, HelperEntry, Phase, Steal, Verdict, Worker};
+use loom::thread::{self, JoinHandle};
+
+fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.check(model);
+}
+
+// Deque.
+
+fn ring(length: usize) -> &'static [AtomicU32] {
+    Box::leak((0..length).map(|_| AtomicU32::new(0)).collect())
+}
+
+fn shared_deque(length: usize) -> Arc<Deque<'static, AtomicU32>> {
+    Arc::new(Deque::new(ring(length)))
+}
+
+fn steal_all(deque: &Deque<'static, AtomicU32>, attempts: usize) -> Vec<u32> {
+    let mut taken = Vec::new();
+    for _ in 0..attempts {
+        if let Steal::Taken(item) = deque.steal() {
+            taken.push(item);
+        }
+    }
+    taken
+}
+
+/// Owner and two thieves at the last item: exactly one of them gets it.
+#[test]
+fn deque_last_item_has_one_taker() {
+    check(None, || {
+        let deque = shared_deque(2);
+        deque.push(7).unwrap();
+        let thieves: Vec<_> = (0..2)
+            .map(|_| {
+                let deque = deque.clone();
+                thread::spawn(move || steal_all(&deque, 1))
+            })
+            .collect();
+        let mut taken: Vec<u32> = deque.pop().into_iter().collect();
+        for thief in thieves {
+            taken.extend(thief.join().unwrap());
+        }
+        taken.extend(deque.pop());
+        assert_eq!(taken, [7]);
+    });
+}
+
+/// A full ring is drained at both ends while the owner writes over the cells that thieves read.
+#[test]
+fn deque_wraps_around_under_a_thief() {
+    check(Some(3), || {
+        let deque = shared_deque(2);
+        deque.push(1).unwrap();
+        deque.push(2).unwrap();
+        let thief = {
+            let deque = deque.clone();
+            thread::spawn(move || steal_all(&deque, 2))
+        };
+        let mut taken = Vec::new();
+        for item in [3, 4] {
+            if deque.push(item).is_err() {
+                taken.extend(deque.pop());
+                taken.push(item);
+            }
+        }
+        while let Some(item) = deque.pop() {
+            taken.push(item);
+        }
+        taken.extend(thief.join().unwrap());
+        taken.sort();
+        assert_eq!(taken, [1, 2, 3, 4]);
+    });
+}
+
+/// What a thief takes, it sees as the owner prepared it before the push.
+#[test]
+fn deque_hands_over_what_the_item_stands_for() {
+    struct Shared {
+        deque: Deque<'static, AtomicU32>,
+        batch: UnsafeCell<u32>,
+    }
+    // SAFETY: the batch is passed from the owner to the taker of its number; loom checks that.
+    unsafe impl Sync for Shared {}
+    check(None, || {
+        let shared = Arc::new(Shared {
+            deque: Deque::new(ring(2)),
+            batch: UnsafeCell::new(0),
+        });
+        let thief = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                if let Steal::Taken(1) = shared.deque.steal() {
+                    // SAFETY: item 1 stands for the batch, and this thread has taken it.
+                    shared.batch.with(|batch| assert_eq!(unsafe { *batch }, 5));
+                }
+            })
+        };
+        // SAFETY: the batch is not published yet.
+        shared.batch.with_mut(|batch| unsafe { *batch = 5 });
+        shared.deque.push(1).unwrap();
+        shared.deque.push(2).unwrap();
+        // Takes 2, and stores `bottom` without a release of its own.
+        shared.deque.pop();
+        thief.join().unwrap();
+    });
+}
+
+// Seats.
+
+/// A call that comes at any moment of going to sleep is taken, also through two phases, and a
+/// recall to the first never disturbs the second.
+#[test]
+fn seat_loses_no_call() {
+    check(None, || {
+        let first = PhaseNumber::NONE.next();
+        let second = first.next();
+        let seat = Arc::new(Seat::new());
+        let owner = {
+            let seat = seat.clone();
+            thread::spawn(move || {
+                let mut calls = Vec::new();
+                while let Call::To(phase) = seat.wait() {
+                    calls.push(phase);
+                    seat.rest(phase);
+                    if phase == second {
+                        break;
+                    }
+                }
+                calls
+            })
+        };
+        let recaller = {
+            let seat = seat.clone();
+            thread::spawn(move || {
+                seat.recall(first);
+            })
+        };
+        seat.call(first);
+        seat.call(second);
+        let calls = owner.join().unwrap();
+        assert_eq!(calls.last(), Some(&second));
+        recaller.join().unwrap();
+    });
+}
+
+// Termination by itself: dynamic join, two phases.
+
+/// A helper that joins two phases if it comes in time. The cell is the phase's data: loom fails the
+/// model if the helper touches it after the leader saw the phase drained.
+#[test]
+fn termination_keeps_late_joiners_out() {
+    struct Shared {
+        termination: Termination,
+        data: [UnsafeCell<u32>; 2],
+    }
+    // SAFETY: the data of a phase is accessed inside it, by turns; loom checks that.
+    unsafe impl Sync for Shared {}
+    check(Some(3), || {
+        let shared = Arc::new(Shared {
+            termination: Termination::new(),
+            data: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let first = PhaseNumber::NONE.next();
+        let phases = [first, first.next()];
+        shared.termination.begin(phases[0]);
+        let helper = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let mut worked = 0;
+                for (index, &phase) in phases.iter().enumerate() {
+                    if shared.termination.join(phase) {
+                        // SAFETY: inside the phase, where the leader does not touch the data.
+                        shared.data[index].with_mut(|data| unsafe { *data += 1 });
+                        worked += 1;
+                        shared.termination.leave(phase, true);
+                    }
+                }
+                worked
+            })
+        };
+        let mut seen = 0;
+        for (index, &phase) in phases.iter().enumerate() {
+            if index > 0 {
+                shared.termination.begin(phase);
+            }
+            shared.termination.step_down(phase);
+            while !shared.termination.is_drained(phase) {
+                thread::yield_now();
+            }
+            // SAFETY: the phase is drained.
+            shared.data[index].with_mut(|data| unsafe {
+                seen += *data;
+                *data += 1;
+            });
+            shared.termination.end(phase);
+        }
+        assert_eq!(helper.join().unwrap(), seen);
+    });
+}
+
+// The crew.
+
+struct Team {
+    crew: &'static Crew,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Argument(*mut c_void);
+// SAFETY: the argument is a crew of static lifetime, which is Sync.
+unsafe impl Send for Argument {}
+
+impl Team {
+    fn of(workers: usize) -> Self {
+        let crew: &'static Crew = Box::leak(Box::default());
+        let mut threads = Vec::new();
+        crew.ensure_helpers(workers - 1, &mut |entry: HelperEntry, argument| {
+            let argument = Argument(argument);
+            threads.push(thread::spawn(move || {
+                let Argument(crew) = { argument };
+                entry(crew);
+            }));
+            true
+        });
+        Self { crew, threads }
+    }
+
+    fn finish(self) {
+        self.crew.dismiss();
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Touches its data, without offering: if the helper comes late, the leader does all.
+struct Touch {
+    turn: AtomicUsize,
+    data: [UnsafeCell<u32>; 2],
+}
+
+// SAFETY: each element is accessed by the worker that drew its number, and by the leader after the
+// phase; loom checks that.
+unsafe impl Sync for Touch {}
+
+impl Touch {
+    fn new() -> Self {
+        Self {
+            turn: AtomicUsize::new(0),
+            data: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        }
+    }
+
+    fn total(&self) -> u32 {
+        // SAFETY: the phase is over.
+        self.data
+            .iter()
+            .map(|data| data.with_mut(|data| unsafe { *data }))
+            .sum()
+    }
+}
+
+impl Phase for Touch {
+    fn work(&self, _worker: &Worker<'_>) {
+        loop {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            let Some(data) = self.data.get(turn) else {
+                return;
+            };
+            // SAFETY: this worker alone drew this number.
+            data.with_mut(|data| unsafe { *data += 1 });
+        }
+    }
+}
+
+/// Two phases whose objects die after each run, with a helper that is late by any amount: into the
+/// first, between them, into the second, after both.
+#[test]
+fn crew_survives_a_late_helper_over_two_phases() {
+    check(Some(3), || {
+        let team = Team::of(2);
+        for _ in 0..2 {
+            let touch = Touch::new();
+            team.crew.run(2, &touch);
+            assert_eq!(touch.total(), 2);
+        }
+        team.finish();
+    });
+}
+
+/// A small trace with publication in mid-phase: item n stands for a node with the children
+/// n - 1 and n - 2 (none below 1). A node is scanned while "in use".
+struct Trace {
+    deques: [Deque<'static, AtomicU32>; 2],
+    in_use: AtomicUsize,
+    scanned: AtomicUsize,
+}
+
+impl Trace {
+    fn new(root: u32) -> Self {
+        let trace = Self {
+            deques: [Deque::new(ring(4)), Deque::new(ring(4))],
+            in_use: AtomicUsize::new(0),
+            scanned: AtomicUsize::new(0),
+        };
+        trace.deques[0].push(root).unwrap();
+        trace
+    }
+
+    fn scan(&self, worker: &Worker<'_>, node: u32) {
+        self.in_use.fetch_add(1, Ordering::Relaxed);
+        self.scanned.fetch_add(1, Ordering::Relaxed);
+        for child in [node.saturating_sub(1), node.saturating_sub(2)] {
+            if child > 0 {
+                self.deques[worker.index()].push(child).unwrap();
+                worker.announce();
+            }
+        }
+        self.in_use.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn take(&self, worker: &Worker<'_>) -> Option<u32> {
+        self.deques[worker.index()].pop().or_else(|| {
+            loop {
+                match self.deques[1 - worker.index()].steal() {
+                    Steal::Taken(node) => return Some(node),
+                    Steal::Empty => return None,
+                    Steal::Retry => thread::yield_now(),
+                }
+            }
+        })
+    }
+}
+
+impl Phase for Trace {
+    fn work(&self, worker: &Worker<'_>) {
+        loop {
+            while let Some(node) = self.take(worker) {
+                self.scan(worker, node);
+            }
+            let deques = &self.deques;
+            match worker.offer(|| deques.iter().any(|deque| !deque.is_empty())) {
+                Verdict::WorkAgain => {}
+                Verdict::StandBy => return,
+                Verdict::Finished => {
+                    assert_eq!(
+                        self.in_use.load(Ordering::Relaxed),
+                        0,
+                        "left a working phase"
+                    );
+                    assert!(
+                        deques.iter().all(Deque::is_empty),
+                        "finished with work left"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn trace_phases(preemptions: usize, phases: &'static [u32], scans: &'static [usize]) {
+    check(Some(preemptions), move || {
+        let team = Team::of(2);
+        for (&root, &scans) in phases.iter().zip(scans) {
+            let trace = Trace::new(root);
+            team.crew.run(2, &trace);
+            assert_eq!(trace.scanned.load(Ordering::Relaxed), scans);
+            assert_eq!(trace.in_use.load(Ordering::Relaxed), 0);
+        }
+        team.finish();
+    });
+}
+
+/// Termination, parking, dynamic join and announcements over two phases together.
+#[test]
+fn crew_traces_two_phases() {
+    trace_phases(2, &[1, 2], &[1, 2]);
+}
+
+/// One phase with more in it: standing by and being called back.
+#[test]
+fn crew_calls_back_who_stood_by() {
+    trace_phases(2, &[3], &[4]);
+}
+
+/// The helper holds the last work while the leader sleeps in its offer: the leader is woken, by the
+/// announcement or by the end.
+#[test]
+fn crew_wakes_a_sleeping_leader() {
+    struct Handover {
+        taken: AtomicBool,
+        deque: Deque<'static, AtomicU32>,
+        done: AtomicUsize,
+    }
+    impl Phase for Handover {
+        fn work(&self, worker: &Worker<'_>) {
+            // One worker draws the task, which publishes an item; whoever gets it finishes it.
+            if !self.taken.swap(true, Ordering::AcqRel) {
+                self.deque.push(9).unwrap();
+                worker.announce();
+                if self.deque.pop().is_some() {
+                    self.done.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            loop {
+                if let Steal::Taken(9) = self.deque.steal() {
+                    self.done.fetch_add(1, Ordering::Relaxed);
+                }
+                if worker.offer(|| !self.deque.is_empty()) != Verdict::WorkAgain {
+                    return;
+                }
+            }
+        }
+    }
+    check(Some(3), || {
+        let team = Team::of(2);
+        let handover = Handover {
+            taken: AtomicBool::new(false),
+            deque: Deque::new(ring(2)),
+            done: AtomicUsize::new(0),
+        };
+        team.crew.run(2, &handover);
+        assert_eq!(handover.done.load(Ordering::Relaxed), 1);
+        team.finish();
+    });
+}
+
+// The paper's protocol, which must fail.
+
+/// ASPLOS 2013, 2.3.3 with the barrier of the final task removed as in 3.1.2: a worker leaves when
+/// the counter has reached the number of workers, *or when all queues look empty*, and the first to
+/// leave takes the final task and lets the mutators run.
+struct AsPublished {
+    queue: Deque<'static, AtomicU32>,
+    terminating: AtomicUsize,
+    /// Workers in the middle of an object.
+    in_use: AtomicUsize,
+    final_task: AtomicBool,
+}
+
+const PAPER_WORKERS: usize = 2;
+
+impl AsPublished {
+    fn new() -> Self {
+        let queue = Deque::new(ring(2));
+        queue.push(1).unwrap();
+        Self {
+            queue,
+            terminating: AtomicUsize::new(0),
+            in_use: AtomicUsize::new(0),
+            final_task: AtomicBool::new(true),
+        }
+    }
+
+    /// Whether this worker, having left the protocol, found another one still in the heap when it
+    /// let the mutators run.
+    fn worker(&self) -> bool {
+        loop {
+            self.in_use.fetch_add(1, Ordering::AcqRel);
+            let found = self.queue.steal();
+            if found == Steal::Taken(1) {
+                thread::yield_now(); // here the object is copied and its fields are pushed
+            }
+            self.in_use.fetch_sub(1, Ordering::AcqRel);
+            self.terminating.fetch_add(1, Ordering::AcqRel);
+            if self.terminating.load(Ordering::Acquire) == PAPER_WORKERS || self.queue.is_empty() {
+                break;
+            }
+            self.terminating.fetch_sub(1, Ordering::AcqRel);
+            thread::yield_now();
+        }
+        self.final_task.swap(false, Ordering::AcqRel) && self.in_use.load(Ordering::Acquire) != 0
+    }
+}
+
+#[test]
+#[should_panic(expected = "the mutators run while a worker copies")]
+fn the_protocol_as_published_lets_mutators_run_too_early() {
+    check(Some(3), || {
+        let phase = Arc::new(AsPublished::new());
+        let other = {
+            let phase = phase.clone();
+            thread::spawn(move || phase.worker())
+        };
+        let early = phase.worker() | other.join().unwrap();
+        assert!(!early, "the mutators run while a worker copies");
+    });
+}
