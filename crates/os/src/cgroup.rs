@@ -1,7 +1,7 @@
 //! Limits that a control group (version 2) puts on the process: memory and processor time.
 //!
-//! The limits of a group hold for its children too, so the smallest on the way up to the root counts.
-//! Files that are missing or unreadable mean no limit. Version 1 hierarchies are not read.
+//! The limits of a group hold for its children too, so the smallest on the way up to the root counts. Files
+//! that are missing or unreadable mean no limit. Version 1 hierarchies are not read.
 
 use crate::procfs;
 use core::ffi::CStr;

@@ -1,7 +1,7 @@
 //! Environment variables.
 //!
-//! A program with more rights than its user (setuid) sees none of them: the variables can name a
-//! file to write to.
+//! A program with more rights than its user (setuid) sees none of them: the variables can name a file to
+//! write to.
 
 use core::ffi::{CStr, c_char};
 
@@ -11,9 +11,9 @@ unsafe extern "C" {
 
 /// The value of a variable, or None; always None in a program that runs with raised rights.
 ///
-/// The text lives in the environment block: it is to be read while the collector starts, before the
-/// program has had a chance to change that variable with `setenv` or `putenv`. Takes no lock; not for
-/// signal handlers.
+/// The text lives in the environment block: it is to be read while the collector starts, before the program
+/// has had a chance to change that variable with `setenv` or `putenv`. Takes no lock; not for signal
+/// handlers.
 pub fn variable(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: the name is a string; the answer is a string in the environment block, or null.
     unsafe {

@@ -1,8 +1,9 @@
 //! A system that misbehaves on demand, for the tests of the layers above.
 //!
-//! [`Memory`] is the kernel's memory with a budget: when it is used up, growth fails as it does at a real limit.
-//! [`Libraries`] is a list of libraries that changes at chosen moments. Both are values, so tests that run side by
-//! side do not disturb each other, unlike the fault points, of which the process has one set.
+//! [`Memory`] is the kernel's memory with a budget: when it is used up, growth fails as it does at a real
+//! limit. [`Libraries`] is a list of libraries that changes at chosen moments. Both are values, so tests
+//! that run side by side do not disturb each other, unlike the fault points, of which the process has one
+//! set.
 
 use crate::libraries::{Counters, Fingerprint, LibraryList, List, Overflow, Segment};
 use crate::memory::{self, VirtualMemory};
@@ -91,8 +92,8 @@ unsafe impl VirtualMemory for Memory {
 
 /// A list of libraries from a script.
 ///
-/// The list at time t is `moments[t]`, the last one for ever; None stands for a loader in the middle of a change (a
-/// reading then sees the moment before). Time advances by one with every look, locked or not.
+/// The list at time t is `moments[t]`, the last one for ever; None stands for a loader in the middle of a
+/// change (a reading then sees the moment before). Time advances by one with every look, locked or not.
 #[derive(Debug)]
 pub struct Libraries<'t> {
     moments: &'t [Option<&'t [Segment]>],
@@ -183,7 +184,9 @@ mod tests {
             assert_eq!(more.read(), 0);
             assert!(memory.unmap(more, 4096) && memory.unmap(start, 1 << 20));
             memory.add_storage(4096);
-            assert!(!memory.commit(start, 4096), "the kernel says no");
+            // Addresses of the kernel itself, which it never hands out.
+            let refused = NonNull::new(0xffff_8000_0000_0000_usize as *mut u8).unwrap();
+            assert!(!memory.commit(refused, 4096), "the kernel says no");
             assert_eq!(memory.storage_left(), 4096);
         }
     }

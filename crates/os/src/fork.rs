@@ -1,11 +1,11 @@
 //! Hooks around `fork`.
 //!
-//! `prepare` runs in the forking thread before the fork, then `parent` or `child` in the same thread
-//! on either side. The C library runs `prepare` hooks in the reverse of the order of registration and the
-//! other two in that order: hooks registered later (by the program, by libraries that load later)
-//! run inside ours, that is, before our `prepare` and after our `parent` and `child`. So a later hook may
-//! still allocate. Hooks registered earlier run outside ours and must not allocate while our locks are
-//! held: register early.
+//! `prepare` runs in the forking thread before the fork, then `parent` or `child` in the same thread on
+//! either side. The C library runs `prepare` hooks in the reverse of the order of registration and the
+//! other two in that order. So hooks registered later (by the program, by libraries that load later) run
+//! outside ours: before our `prepare` and after our `parent` and `child`, where they may still allocate.
+//! Hooks registered earlier run inside ours, while `prepare` may hold the collector's locks, and must not
+//! allocate: register early.
 //!
 //! In the child only the forking thread is left; it has a new [`ThreadId`](crate::threads::ThreadId).
 
@@ -20,20 +20,21 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Whether the hooks are registered. Acquire and release pair with each other: the second caller
-/// sees that the first has finished choosing, which is all there is to see.
+/// Whether somebody registered the hooks or is about to. Relaxed: the exchange decides between callers, and
+/// orders nothing else.
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
-/// Registers the three hooks, once for the life of the process; false the second time and when the C library
-/// refuses. May allocate with `malloc` and takes a lock of the C library: not in a stopped world.
+/// Registers the three hooks, once for the life of the process; false the second time and when the C
+/// library refuses. May allocate with `malloc` and takes a lock of the C library: not in a stopped world.
 pub fn register(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) -> bool {
-    if REGISTERED.swap(true, Ordering::AcqRel) {
+    if REGISTERED.swap(true, Ordering::Relaxed) {
         return false;
     }
-    // SAFETY: three functions that stay for as long as the library does; the C library forgets them when it goes.
+    // SAFETY: three functions that stay for as long as the library does; the C library forgets them when it
+    // goes.
     let done = unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) == 0 };
     if !done {
-        REGISTERED.store(false, Ordering::Release);
+        REGISTERED.store(false, Ordering::Relaxed);
     }
     done
 }

@@ -1,12 +1,12 @@
 //! The writable data segments of the program and its libraries: the static roots.
 //!
-//! Reading the list takes a lock of the loader, which a stopped thread may hold. So it is read before
-//! the stop, and after the stop a fingerprint of the loader's own list, taken without the lock, tells
-//! whether the list is still right. If not, the world runs again and the reading is repeated: see
+//! Reading the list takes a lock of the loader, which a stopped thread may hold. So it is read before the
+//! stop, and after the stop a fingerprint of the loader's own list, taken without the lock, tells whether
+//! the list is still right. If not, the world runs again and the reading is repeated: see
 //! [`stop_with_list`].
 //!
-//! What the loader made read-only after relocation (RELRO) is left out: nothing of the heap is stored there.
-//! Only the name space of the caller is seen (`dlmopen` makes others).
+//! What the loader made read-only after relocation (RELRO) is left out: nothing of the heap is stored
+//! there. Only the name space of the caller is seen (`dlmopen` makes others).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
@@ -23,7 +23,8 @@ pub struct Segment {
     pub high: usize,
     /// Whether the object is the program itself.
     pub is_main: bool,
-    /// The loader's string with the object's path, empty for the program; it lives as long as the object is loaded.
+    /// The loader's string with the object's path, empty for the program; it lives as long as the object is
+    /// loaded.
     pub name: *const c_char,
 }
 
@@ -57,9 +58,9 @@ impl Segment {
 
 /// Which objects are loaded, in which order, at which addresses and under which names, in short.
 ///
-/// Two readings with the same fingerprint saw the same list. The one thing that it cannot tell is an object that was
-/// closed, replaced on disk by another of the same name and opened again at the same address with its dynamic section in the same
-/// place: [`Counters`] tell that.
+/// Two readings with the same fingerprint saw the same list. The one thing that it cannot tell is an object
+/// that was closed, replaced on disk by another of the same name and opened again at the same address with
+/// its dynamic section in the same place: [`Counters`] tell that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     objects: u32,
@@ -96,7 +97,8 @@ impl Fingerprint {
     }
 }
 
-/// How many objects the loader has added and removed since the program started. Equal counters: nothing changed at all.
+/// How many objects the loader has added and removed since the program started. Equal counters: nothing
+/// changed at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Objects added.
@@ -151,8 +153,8 @@ impl LibraryList for Loader {
 /// Reads the writable segments of every loaded object into `buffer`, the program's first.
 ///
 /// Takes the loader's list lock, which other threads hold while they call back into the program
-/// (`dl_iterate_phdr`): not in a stopped world, not in a handler, and with no lock held that such a callback may want,
-/// the allocator's included. Does not allocate.
+/// (`dl_iterate_phdr`): not in a stopped world, not in a handler, and with no lock held that such a
+/// callback may want, the allocator's included. Does not allocate.
 pub fn read(buffer: &mut [Segment]) -> Result<List, Overflow> {
     let mut reader = Reader {
         buffer,
@@ -160,7 +162,8 @@ pub fn read(buffer: &mut [Segment]) -> Result<List, Overflow> {
         fingerprint: Fingerprint::EMPTY,
         counters: Counters::default(),
     };
-    // SAFETY: the callback gets the reader, which outlives the call and is not used by anyone else meanwhile.
+    // SAFETY: the callback gets the reader, which outlives the call and is not used by anyone else
+    // meanwhile.
     unsafe { libc::dl_iterate_phdr(Some(read_object), (&raw mut reader).cast()) };
     if reader.segments > reader.buffer.len() {
         return Err(Overflow {
@@ -208,7 +211,8 @@ unsafe extern "C" fn read_object(
     _: usize,
     reader: *mut c_void,
 ) -> c_int {
-    // SAFETY: the loader's record and its program headers are valid during the callback; the reader is `read`'s.
+    // SAFETY: the loader's record and its program headers are valid during the callback; the reader is
+    // `read`'s.
     unsafe {
         let (info, reader) = (&*info, &mut *reader.cast::<Reader>());
         let headers = match info.dlpi_phdr.is_null() {
@@ -356,12 +360,13 @@ pub struct Stopped {
     pub confirmed: bool,
 }
 
-/// Stops the world such that `buffer` holds the right list: reads, stops, compares; on a difference resumes and repeats.
+/// Stops the world such that `buffer` holds the right list: reads, stops, compares; on a difference resumes
+/// and repeats.
 ///
-/// Gives up after `attempts` with the world stopped and the last list unconfirmed. That happens when the calling thread
-/// itself is in the middle of loading (the loader calls the program's `malloc`), where the list is right because the
-/// loader lets no second thread in, or in a name space of `dlmopen`, which the unlocked list does not show.
-/// On overflow the world is running.
+/// Gives up after `attempts` with the world stopped and the last list unconfirmed. That happens when the
+/// calling thread itself is in the middle of loading (the loader calls the program's `malloc`), where the
+/// list is right because the loader lets no second thread in, or in a name space of `dlmopen`, which the
+/// unlocked list does not show. On overflow the world is running.
 ///
 /// # Safety
 /// `stop` stops every thread but the caller that may load or close libraries, and `resume` undoes it.

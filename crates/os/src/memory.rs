@@ -1,9 +1,9 @@
 //! Virtual memory: reserve, commit, release.
 //!
 //! A range is *reserved* (addresses without storage), then *committed* piece by piece (readable and
-//! writable, zero), then *released* (storage given back, contents zero again, addresses kept).
-//! Unmapping is for whole reservations, because each hole in a reservation costs the kernel a mapping of
-//! its own and their number is limited.
+//! writable, zero), then *released* (storage given back, contents zero again, addresses kept). Unmapping is
+//! for whole reservations, because each hole in a reservation costs the kernel a mapping of its own and
+//! their number is limited.
 //!
 //! Any thread, any state of the world.
 
@@ -76,8 +76,8 @@ pub const fn whole_pages(bytes: usize) -> Option<usize> {
 
 /// Reserves `bytes` of addresses at a multiple of `align`, without storage and without access.
 ///
-/// `align` is a power of two; `bytes` is rounded up to whole pages. None when the kernel refuses
-/// (address limit, number of mappings), when a size overflows, or when `bytes` is zero.
+/// `align` is a power of two; `bytes` is rounded up to whole pages. None when the kernel refuses (address
+/// limit, number of mappings), when a size overflows, or when `bytes` is zero.
 pub fn reserve(bytes: usize, align: usize) -> Option<NonNull<u8>> {
     if !align.is_power_of_two() || bytes == 0 {
         return None;
@@ -198,7 +198,8 @@ pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
     unsafe { call(libc::SYS_munmap, arguments).is_ok() }
 }
 
-/// Bytes of memory that this process may hope for: the machine's, or its cgroup's limit when that is smaller.
+/// Bytes of memory that this process may hope for: the machine's, or its cgroup's limit when that is
+/// smaller.
 pub fn physical_memory() -> u64 {
     let mut bytes = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();
     // SAFETY: the kernel fills the struct, which is valid when zero, too.
@@ -288,7 +289,9 @@ mod tests {
             start.write(7);
             assert_eq!(start.read(), 7);
             assert!(unmap(start, 1 << 20));
-            assert!(!commit(start, 4096), "unmapped memory cannot be committed");
+            // Addresses of the kernel itself, which it never hands out.
+            let refused = NonNull::new(0xffff_8000_0000_0000_usize as *mut u8).unwrap();
+            assert!(!commit(refused, 4096) && !release(refused, 4096) && !unmap(refused, 4096));
         }
     }
 

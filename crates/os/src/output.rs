@@ -1,8 +1,8 @@
 //! Files and the standard error stream, by system calls alone.
 //!
-//! A message from inside a stopped world must not wait for the lock of a stream that a stopped
-//! thread holds, so nothing here is buffered. Interrupted calls are repeated and short writes are
-//! finished; a descriptor that does not block is waited for.
+//! A message from inside a stopped world must not wait for the lock of a stream that a stopped thread
+//! holds, so nothing here is buffered. Interrupted calls are repeated and short writes are finished; a
+//! descriptor that does not block is waited for.
 
 use crate::syscall::{Errno, call};
 use core::ffi::CStr;
@@ -25,6 +25,11 @@ pub fn open_append(path: &CStr) -> Option<Fd> {
 /// Opens a file for reading.
 pub(crate) fn open_read(path: &CStr) -> Option<Fd> {
     open(path, libc::O_RDONLY | libc::O_CLOEXEC)
+}
+
+/// Opens a file for writing over what it holds.
+pub(crate) fn open_write(path: &CStr) -> Option<Fd> {
+    open(path, libc::O_WRONLY | libc::O_CLOEXEC)
 }
 
 fn open(path: &CStr, flags: i32) -> Option<Fd> {

@@ -1,7 +1,7 @@
 //! Reading the kernel's small text files without allocation.
 //!
-//! A file is read whole into a caller's buffer, or line by line through a small one. Any thread, any
-//! state of the world.
+//! A file is read whole into a caller's buffer, or line by line through a small one. Any thread, any state
+//! of the world.
 
 use crate::output::{Fd, open_read};
 use core::ffi::CStr;

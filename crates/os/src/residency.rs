@@ -2,12 +2,18 @@
 //!
 //! Read from /proc into a small buffer on the stack: no allocation, no lock.
 //!
-//! **Touched ranges.** The processor sets a bit in the page table when it reads or writes a page. The kernel reports the sum
-//! of those bits per mapping ("Referenced" in /proc/self/smaps). [`forget_touches`] clears them, [`touched_bytes`] adds
-//! them up. The kernel merges neighbouring mappings, so [`isolate`] first makes a range a mapping of its own. A count
-//! is a multiple of the page size, or of 2 MB where huge pages are in use. A page that was read but never written
-//! does not count, because the kernel's one page of zeros stands for it: write a range before watching it.
+//! **Touched ranges.** The processor sets a bit in the page table when it reads or writes a page, and the
+//! kernel reports the sum of those bits per mapping ("Referenced" in /proc/self/smaps).
+//! [`clear_referenced`] clears the bits of the whole process, [`referenced_bytes`] adds up those of a
+//! range. The kernel merges neighbouring mappings, so [`isolate`] first makes a range a mapping of its own.
+//! A count is a multiple of the page size, or of 2 MB where huge pages are in use. A page that was read but
+//! never written does not count, because the kernel's one page of zeros stands for it: write a range before
+//! watching it. A bit that is not set proves that nothing touched the page; one that is set may, rarely,
+//! come from a processor's guess. (The kernel's "soft-dirty" bits see writes only, and its advice "cold"
+//! clears the bits only of pages that no forked child shares and that have left the queues of other
+//! processors.)
 
+use crate::output::open_write;
 use crate::{memory, procfs};
 use core::ptr::NonNull;
 
@@ -32,8 +38,8 @@ pub fn peak_resident_bytes() -> u64 {
     peak.map_or(0, |kilobytes| kilobytes * 1024)
 }
 
-/// Makes a range a mapping of its own, so that [`touched_bytes`] counts it alone. (The range is left out of core
-/// dumps, which is what keeps the kernel from merging it with its neighbours.)
+/// Makes a range a mapping of its own, so that [`referenced_bytes`] counts it alone. (The range is left out
+/// of core dumps, which is what keeps the kernel from merging it with its neighbours.)
 ///
 /// # Safety
 /// The range is whole pages of the caller's.
@@ -51,22 +57,39 @@ pub unsafe fn rejoin(start: NonNull<u8>, bytes: usize) -> bool {
     unsafe { memory::advise(start, bytes, libc::MADV_DODUMP).is_ok() }
 }
 
-/// Forgets which pages of a range were touched. False when the kernel cannot.
+/// Forgets which pages of the process were touched. False when the kernel cannot.
 ///
-/// The kernel's advice "cold" does this: it clears the bits of this range alone and makes all processors forget their copies.
-/// (Writing 1 to /proc/self/clear_refs clears the bits of the whole process but leaves the processors' copies, through which a page
-/// can be touched unseen.)
-///
-/// # Safety
-/// The range is whole pages of the caller's.
-pub unsafe fn forget_touches(start: NonNull<u8>, bytes: usize) -> bool {
-    // SAFETY: the caller owns the range; the advice changes no contents.
-    unsafe { memory::advise(start, bytes, libc::MADV_COLD).is_ok() }
+/// The processors keep copies of page table entries, through which a page could be touched again without
+/// setting the bit, and the kernel leaves them alone here. Taking back a mapping of many pages makes every
+/// processor drop all copies that belong to the process.
+pub fn clear_referenced() -> bool {
+    let Some(file) = open_write(c"/proc/self/clear_refs") else {
+        return false;
+    };
+    let cleared = file.write_all(b"1");
+    file.close();
+    cleared && drop_translations()
 }
 
-/// Bytes of the range that were touched since [`forget_touches`]; None when the kernel does not say, or when the range does not
-/// begin and end with a mapping: [`isolate`] it first.
-pub fn touched_bytes(start: NonNull<u8>, bytes: usize) -> Option<usize> {
+/// More pages than the kernel invalidates one by one (33 unless told otherwise).
+const MANY_PAGES: usize = 1024;
+
+fn drop_translations() -> bool {
+    let bytes = MANY_PAGES * memory::page_size();
+    let Some(start) = memory::map(bytes) else {
+        return false;
+    };
+    for page in 0..MANY_PAGES {
+        // SAFETY: inside the mapping just made.
+        unsafe { start.add(page * memory::page_size()).write_volatile(1) };
+    }
+    // SAFETY: the mapping just made; nobody else knows it.
+    unsafe { memory::unmap(start, bytes) }
+}
+
+/// Bytes of the range that were touched since [`clear_referenced`]; None when the kernel does not say, or
+/// when the range does not begin and end with a mapping: [`isolate`] it first.
+pub fn referenced_bytes(start: NonNull<u8>, bytes: usize) -> Option<usize> {
     let (low, high) = (start.as_ptr() as usize, start.as_ptr() as usize + bytes);
     let (mut covered, mut touched) = (0, Some(0));
     let mut inside = false;
@@ -88,8 +111,11 @@ pub fn touched_bytes(start: NonNull<u8>, bytes: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
 
     const PAGE: usize = memory::page_size();
+    /// The bits are cleared for the whole process.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     #[test]
     fn resident_bytes_follow_what_is_used() {
@@ -101,6 +127,7 @@ mod tests {
 
     #[test]
     fn touches_are_counted_page_by_page() {
+        let _one = ONE_AT_A_TIME.lock();
         let all = memory::map(64 * PAGE).unwrap();
         // SAFETY: the mapping is this test's, and all offsets are inside.
         unsafe {
@@ -108,35 +135,36 @@ mod tests {
             all.write_bytes(1, 64 * PAGE);
             let (start, bytes) = (all.add(8 * PAGE), 32 * PAGE);
             assert_eq!(
-                touched_bytes(start, bytes),
+                referenced_bytes(start, bytes),
                 None,
                 "not a mapping of its own"
             );
             assert!(isolate(start, bytes));
-            assert_eq!(touched_bytes(start, bytes), Some(bytes));
+            assert_eq!(referenced_bytes(start, bytes), Some(bytes));
             for round in 0..3 {
-                assert!(forget_touches(start, bytes));
-                assert_eq!(touched_bytes(start, bytes), Some(0));
+                assert!(clear_referenced());
+                assert_eq!(referenced_bytes(start, bytes), Some(0));
                 all.write_volatile(1);
                 all.add(63 * PAGE).read_volatile();
                 assert_eq!(
-                    touched_bytes(start, bytes),
+                    referenced_bytes(start, bytes),
                     Some(0),
                     "the neighbours do not count"
                 );
                 start.add(5 * PAGE).read_volatile();
                 start.add(9 * PAGE + round).write_volatile(2);
-                assert_eq!(touched_bytes(start, bytes), Some(2 * PAGE));
+                assert_eq!(referenced_bytes(start, bytes), Some(2 * PAGE));
             }
             assert_eq!(start.read(), 1, "the contents stay");
             assert!(rejoin(start, bytes));
-            assert_eq!(touched_bytes(start, bytes), None);
+            assert_eq!(referenced_bytes(start, bytes), None);
             assert!(memory::unmap(all, 64 * PAGE));
         }
     }
 
     #[test]
     fn a_touch_by_another_processor_is_counted() {
+        let _one = ONE_AT_A_TIME.lock();
         let start = memory::map(16 * PAGE).unwrap();
         let address = start.as_ptr() as usize;
         // SAFETY: the mapping is this test's; the other thread only reads it and is joined.
@@ -156,11 +184,11 @@ mod tests {
                 for _ in 0..3 {
                     go.send(3).unwrap();
                     hear.recv().unwrap();
-                    assert!(forget_touches(start, 16 * PAGE));
-                    assert_eq!(touched_bytes(start, 16 * PAGE), Some(0));
+                    assert!(clear_referenced());
+                    assert_eq!(referenced_bytes(start, 16 * PAGE), Some(0));
                     go.send(3).unwrap();
                     hear.recv().unwrap();
-                    assert_eq!(touched_bytes(start, 16 * PAGE), Some(PAGE));
+                    assert_eq!(referenced_bytes(start, 16 * PAGE), Some(PAGE));
                 }
                 drop(go);
             });

@@ -1,13 +1,14 @@
 //! Signals: the suspend handler, sending to one thread, masks.
 //!
-//! This file gives the pieces; the protocol that stops the world is in the layer that owns it.
-//! A signal is sent to a thread, not to the process, and the answer tells a thread that has ended
-//! from a failure that may pass.
+//! This file gives the pieces; the protocol that stops the world is in the layer that owns it. A signal is
+//! sent to a thread, not to the process, and the answer tells a thread that has ended from a failure that
+//! may pass.
 
 use crate::syscall::{Errno, call};
 use crate::threads::ThreadId;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
+pub use libc::siginfo_t as Information;
 use libc::siginfo_t;
 
 /// The signal that stops a thread unless the program chooses another.
@@ -15,7 +16,8 @@ pub const DEFAULT_SUSPEND: c_int = libc::SIGPWR;
 /// The signal that lets it go on, for programs that ask which; resuming may need none.
 pub const DEFAULT_RESTART: c_int = libc::SIGXCPU;
 
-/// A signal handler: number, what the kernel knows about the signal, and the interrupted registers (`ucontext_t`).
+/// A signal handler: number, what the kernel knows about the signal, and the interrupted registers
+/// (`ucontext_t`).
 pub type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
 /// Signal numbers run from 1 to 64.
@@ -27,9 +29,10 @@ static OURS: [AtomicUsize; NUMBERS] = [const { AtomicUsize::new(0) }; NUMBERS];
 
 /// Installs `handler` for a signal; false for a number that cannot be caught.
 ///
-/// While it runs every signal is blocked, so that nothing of the program runs on a stopped thread. Interrupted
-/// system calls are repeated. The handler runs on the thread's ordinary stack: the stack pointer it sees is
-/// the one from which the stack is scanned. Takes no lock, allocates nothing; not for handlers.
+/// While it runs every signal is blocked, so that nothing of the program runs on a stopped thread.
+/// Interrupted system calls are repeated. The handler runs on the thread's ordinary stack: the stack
+/// pointer it sees is the one from which the stack is scanned. Takes no lock, allocates nothing; not for
+/// handlers.
 pub fn install_suspend_handler(signal: c_int, handler: Handler) -> bool {
     let Some(ours) = slot(signal) else {
         return false;
@@ -103,8 +106,8 @@ pub fn send(thread: ThreadId, signal: c_int) -> Delivery {
 pub struct Mask(pub u64);
 
 impl Mask {
-    /// Everything but the two signals that the C library keeps for itself (cancellation, and changes of user
-    /// id, which wait for every thread).
+    /// Everything but the two signals that the C library keeps for itself (cancellation, and changes of
+    /// user id, which wait for every thread).
     pub const ALL: Mask = Mask(!(1 << (32 - 1) | 1 << (33 - 1)));
 
     /// Whether the set holds `signal`.
@@ -120,7 +123,8 @@ fn bit(signal: c_int) -> u64 {
     }
 }
 
-/// Blocks all signals for the calling thread; gives what was blocked before, for [`restore`]. Safe in a handler.
+/// Blocks all signals for the calling thread; gives what was blocked before, for [`restore`]. Safe in a
+/// handler.
 pub fn block_all() -> Mask {
     change(libc::SIG_SETMASK, Mask::ALL)
 }
@@ -171,9 +175,8 @@ impl SavedErrno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::current_tid;
-    use std::sync::atomic::AtomicI32;
-    use std::sync::mpsc;
+    use crate::threads::{current_tid, yield_now};
+    use std::sync::atomic::{AtomicBool, AtomicI32};
 
     static SEEN_BY: AtomicI32 = AtomicI32::new(0);
     static SEEN_MASK: AtomicUsize = AtomicUsize::new(0);
@@ -194,29 +197,38 @@ mod tests {
     fn a_signal_reaches_the_thread_it_was_sent_to() {
         let signal = libc::SIGRTMIN() + 3;
         assert!(install_suspend_handler(signal, note));
-        let (say, hear) = mpsc::channel();
-        let (end, wait) = mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            // SAFETY: this thread's errno.
-            unsafe { *libc::__errno_location() = 55 };
-            say.send(current_tid()).unwrap();
-            wait.recv().unwrap();
-            // SAFETY: as above.
-            unsafe { *libc::__errno_location() }
+        let (number, over) = (AtomicI32::new(0), AtomicBool::new(false));
+        let errno = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                // SAFETY: this thread's errno. Until it is read again, nothing here but the handler calls
+                // the C library.
+                unsafe { *libc::__errno_location() = 55 };
+                number.store(current_tid().0, Ordering::Release);
+                while !over.load(Ordering::Acquire) {
+                    yield_now();
+                }
+                // SAFETY: as above.
+                unsafe { *libc::__errno_location() }
+            });
+            while number.load(Ordering::Acquire) == 0 {
+                yield_now();
+            }
+            let tid = ThreadId(number.load(Ordering::Acquire));
+            assert_eq!(send(tid, signal), Delivery::Sent);
+            while SEEN_BY.load(Ordering::Acquire) != tid.0 {
+                yield_now();
+            }
+            over.store(true, Ordering::Release);
+            thread.join().unwrap()
         });
-        let tid = hear.recv().unwrap();
-        assert_eq!(send(tid, signal), Delivery::Sent);
-        while SEEN_BY.load(Ordering::Acquire) != tid.0 {
-            std::thread::yield_now();
-        }
+        let tid = ThreadId(number.load(Ordering::Relaxed));
+        assert_eq!(errno, 55, "the handler restored errno");
         let mask = Mask(SEEN_MASK.load(Ordering::Relaxed) as u64);
         assert!(
             mask.contains(libc::SIGINT) && mask.contains(signal) && mask.contains(libc::SIGSEGV)
         );
-        end.send(()).unwrap();
-        assert_eq!(thread.join().unwrap(), 55, "the handler restored errno");
         while send(tid, signal) != Delivery::Gone {
-            std::thread::yield_now();
+            yield_now();
         }
         assert_eq!(send(current_tid(), 1000), Delivery::Failed(libc::EINVAL));
     }

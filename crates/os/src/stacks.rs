@@ -1,9 +1,9 @@
 //! Where the calling thread's stack is, without asking more than needed.
 //!
-//! A collector scans a stack from the stack pointer to its high end. For the process's first thread the loader noted that
-//! end; the stack of any other thread has the thread's control block at its top, so the thread pointer
-//! tells. Everything here concerns the calling thread, which runs on its own stack, not on one that the program
-//! switched to (a coroutine, an alternate signal stack).
+//! A collector scans a stack from the stack pointer to its high end. For the process's first thread the
+//! loader noted that end; the stack of any other thread has the thread's control block at its top, so the
+//! thread pointer tells. Everything here concerns the calling thread, which runs on its own stack, not on
+//! one that the program switched to (a coroutine, an alternate signal stack).
 
 use crate::procfs;
 use crate::syscall::call;
@@ -25,8 +25,8 @@ pub fn main_thread_stack_end() -> usize {
 
 /// Whether the calling thread runs on the stack that the kernel made for the process.
 ///
-/// After a fork from another thread that thread has the process's number but its own stack, so the number alone
-/// does not tell: the control block of a thread lies at the top of its stack, in the same mapping.
+/// After a fork from another thread that thread has the process's number but its own stack, so the number
+/// alone does not tell: the control block of a thread lies at the top of its stack, in the same mapping.
 fn on_process_stack(here: usize) -> bool {
     if current_tid().0 != current_process() {
         return false;
@@ -58,8 +58,9 @@ pub(crate) fn mapping_bounds(line: &[u8]) -> Option<(usize, usize)> {
 /// The bounds of the calling thread's stack, low and high address; the high one is where scanning ends.
 ///
 /// For the process's first thread: the start that the loader noted, and as low as the stack limit lets it
-/// grow; no allocation. For others the C library is asked, which allocates and frees a little with `malloc`: no
-/// lock may be held that an allocation wants. See [`stack_top`] for the high bound alone without that.
+/// grow; no allocation. For others the C library is asked, which allocates and frees a little with
+/// `malloc`: no lock may be held that an allocation wants. See [`stack_top`] for the high bound alone
+/// without that.
 pub fn stack_of_current_thread() -> Option<(usize, usize)> {
     let here = stack_pointer();
     if on_process_stack(here) {
@@ -114,9 +115,9 @@ const CONTROL_BLOCK: usize = 2368;
 
 /// The high end of the calling thread's stack, without allocation, lock or (as a rule) reading files.
 ///
-/// For a thread other than the first it covers the thread's thread-locals, its control block and the values of its
-/// keys, which programs use as roots. The caller runs on the thread's own stack, not on one that a program
-/// switched to.
+/// For a thread other than the first it covers the thread's thread-locals, its control block and the values
+/// of its keys, which programs use as roots. The caller runs on the thread's own stack, not on one that a
+/// program switched to.
 pub fn stack_top() -> usize {
     if on_process_stack(stack_pointer()) {
         return main_thread_stack_end();
@@ -165,7 +166,8 @@ mod tests {
         }
         let memory = crate::memory::map(256 << 10).unwrap();
         for odd in [0, 64, 1024, 2048, 2304, 2368, 2432, 2944] {
-            // SAFETY: the memory outlives the thread, which is joined; the attributes are initialised first.
+            // SAFETY: the memory outlives the thread, which is joined; the attributes are initialised
+            // first.
             let answer = unsafe {
                 let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
                 let mut thread = 0;

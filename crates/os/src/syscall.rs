@@ -1,8 +1,8 @@
 //! System calls without the C library.
 //!
-//! The kernel returns the negated error number in the result register; nothing here touches
-//! `errno`, takes a lock or is a cancellation point, so every call is safe in a signal handler and
-//! in a stopped world. Any thread.
+//! The kernel returns the negated error number in the result register; nothing here touches `errno`, takes
+//! a lock or is a cancellation point, so every call is safe in a signal handler and in a stopped world. Any
+//! thread.
 
 use core::arch::asm;
 

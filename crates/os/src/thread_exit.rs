@@ -1,8 +1,9 @@
 //! A hook that runs late in the end of a thread.
 //!
-//! The C library calls the destructors of a thread's keys in rounds, for as long as keys have values, at most four
-//! times. The hook's key arms itself again until the last round, so the program's own destructors, which may still
-//! use the collector, come first. Runs in the ending thread, with all its locks free.
+//! The C library calls the destructors of a thread's keys in rounds, for as long as keys have values, at
+//! most four times. The hook's key arms itself again until the last round, so the program's own
+//! destructors, which may still use the collector, come first. Runs in the ending thread, with all its
+//! locks free.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -10,12 +11,12 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 /// What runs when a thread ends; it gets the value that the thread armed.
 pub type ExitHook = extern "C" fn(usize);
 
-/// The key of the exit hook plus one, 0 before there is one. Release by the creator, acquire by users, so that
-/// the function below is seen.
+/// The key of the exit hook plus one, 0 before there is one. Release by the creator, acquire by users, so
+/// that the function below is seen.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 /// The function to call at thread exit. Written once, before `EXIT_KEY`.
 static EXIT_HOOK: AtomicUsize = AtomicUsize::new(0);
-/// Set by whoever creates the key.
+/// Set by whoever creates the key. Relaxed: the exchange decides between callers, and orders nothing else.
 static EXIT_CLAIMED: AtomicU32 = AtomicU32::new(0);
 
 /// How often the C library goes over the keys of an ending thread (PTHREAD_DESTRUCTOR_ITERATIONS).
@@ -23,20 +24,21 @@ const DESTRUCTOR_ROUNDS: usize = 4;
 /// The low bits of an armed value count rounds.
 const ROUND_BITS: usize = 7;
 
-/// Chooses the function that runs when an armed thread ends; once per process. False afterwards, or when no key is left.
+/// Chooses the function that runs when an armed thread ends; once per process. False afterwards, or when no
+/// key is left.
 ///
-/// The key's destructor arms itself again until the last round, so the function runs after the
-/// destructors of the program's own keys: they may still use the collector. It does not run for the process's first thread
-/// when that returns from `main`.
+/// The key's destructor arms itself again until the last round, so the function runs after the destructors
+/// of the program's own keys: they may still use the collector. It does not run for the process's first
+/// thread when that returns from `main`.
 pub fn set_thread_exit_key(hook: ExitHook) -> bool {
-    if EXIT_CLAIMED.swap(1, Ordering::AcqRel) != 0 {
+    if EXIT_CLAIMED.swap(1, Ordering::Relaxed) != 0 {
         return false;
     }
     let mut key: libc::pthread_key_t = 0;
     EXIT_HOOK.store(hook as usize, Ordering::Relaxed);
     // SAFETY: the destructor has the type that the C library calls.
     if unsafe { libc::pthread_key_create(&mut key, Some(at_exit)) } != 0 {
-        EXIT_CLAIMED.store(0, Ordering::Release);
+        EXIT_CLAIMED.store(0, Ordering::Relaxed);
         return false;
     }
     EXIT_KEY.store(key + 1, Ordering::Release);
@@ -45,8 +47,8 @@ pub fn set_thread_exit_key(hook: ExitHook) -> bool {
 
 /// Arms the hook for the calling thread, which will get `value` (a multiple of 8; 0 disarms).
 ///
-/// False before the hook is chosen, for another value, and when the C library refuses. May allocate with `malloc` when
-/// the program has more than 32 keys.
+/// False before the hook is chosen, for another value, and when the C library refuses. May allocate with
+/// `malloc` when the program has more than 32 keys.
 pub fn arm_thread_exit(value: usize) -> bool {
     let key = EXIT_KEY.load(Ordering::Acquire);
     if key == 0 || value & ROUND_BITS != 0 {

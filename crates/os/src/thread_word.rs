@@ -1,9 +1,9 @@
 //! One word of storage per thread.
 //!
-//! The collector keeps a pointer to its record of the thread there. The word is a thread-local
-//! symbol of the *initial-exec* kind: its offset from the thread pointer is fixed when the library is
-//! loaded, so reading it is two loads, never a call into the loader, never an allocation, and it works
-//! in a signal handler. Stable Rust cannot declare such a variable, so assembly does; the symbol is hidden, so each
+//! The collector keeps a pointer to its record of the thread there. The word is a thread-local symbol of
+//! the *initial-exec* kind: its offset from the thread pointer is fixed when the library is loaded, so
+//! reading it is two loads, never a call into the loader, never an allocation, and it works in a signal
+//! handler. Stable Rust cannot declare such a variable, so assembly does; the symbol is hidden, so each
 //! library that contains this crate has its own. A new thread's word is 0, and no destructor runs.
 
 use core::arch::{asm, global_asm};
@@ -55,7 +55,8 @@ pub fn set_thread_word(word: usize) {
 #[inline(always)]
 pub fn thread_word_address() -> *mut usize {
     let address: *mut usize;
-    // SAFETY: word 0 of the thread control block holds its own address; adding the offset touches no memory.
+    // SAFETY: word 0 of the thread control block holds its own address; adding the offset touches no
+    // memory.
     unsafe {
         asm!(
             "mov {address}, qword ptr fs:[0]",

@@ -68,10 +68,12 @@ const HELPER_STACK: usize = 256 << 10;
 /// What runs in a helper thread.
 pub type Entry = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// Starts a detached thread that runs `entry(argument)` with all signals blocked, under `name` (15 bytes count).
+/// Starts a detached thread that runs `entry(argument)` with all signals blocked, under `name` (15 bytes
+/// count).
 ///
-/// The caller's signal mask is the same afterwards. False when the system refuses. Allocates with `malloc` and takes locks of
-/// the C library: not in a stopped world, not in a handler, and no lock held that an allocation may want.
+/// The caller's signal mask is the same afterwards. False when the system refuses. Allocates with `malloc`
+/// and takes locks of the C library: not in a stopped world, not in a handler, and no lock held that an
+/// allocation may want.
 pub fn spawn_helper(entry: Entry, argument: *mut c_void, name: &CStr) -> bool {
     if faults::armed(FaultPoint::StartWorker) {
         return false;

@@ -80,8 +80,8 @@ pub fn allowed_processors() -> ProcessorSet {
     set
 }
 
-/// How many threads can really run at once: the allowed processors, or the control group's quota of processor
-/// time (`cpu.max`, rounded up) when that is smaller. At least 1.
+/// How many threads can really run at once: the allowed processors, or the control group's quota of
+/// processor time (`cpu.max`, rounded up) when that is smaller. At least 1.
 pub fn processors() -> usize {
     let allowed = allowed_processors().count().max(1);
     match cgroup::processor_limit() {
@@ -101,7 +101,8 @@ pub fn current_place() -> (usize, usize) {
     (processor as usize, node as usize)
 }
 
-/// How many numbers memory nodes have, from 0; at least 1. A machine may leave some out, which then have no processors.
+/// How many numbers memory nodes have, from 0; at least 1. A machine may leave some out, which then have no
+/// processors.
 pub fn nodes() -> usize {
     let mut buffer = [0u8; 256];
     let text = procfs::read(c"/sys/devices/system/node/online", &mut buffer);

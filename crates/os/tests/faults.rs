@@ -1,4 +1,5 @@
-//! The fault points of the port layer, in a process of their own: a fault point is one for the whole process.
+//! The fault points of the port layer, in a process of their own: a fault point is one for the whole
+//! process.
 
 use gleaner_base::faults::{FaultPoint, arm};
 use gleaner_os::libraries::{self, Loader, Segment};

@@ -1,4 +1,5 @@
-//! The process's first thread: a program of its own without the test runner, which would start a thread per test.
+//! The process's first thread: a program of its own without the test runner, which would start a thread per
+//! test.
 
 use gleaner_os::threads::{
     arm_thread_exit, main_thread_stack_end, set_thread_exit_key, stack_of_current_thread,
