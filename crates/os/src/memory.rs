@@ -11,6 +11,8 @@ use crate::syscall::{Errno, call};
 use core::ptr::NonNull;
 use gleaner_base::faults::{self, FaultPoint};
 
+pub use crate::residency::{peak_resident_bytes, resident_bytes};
+
 /// What the layers above need from virtual memory; `Kernel` is the real one, `fake::Memory` the other.
 ///
 /// # Safety

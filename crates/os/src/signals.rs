@@ -9,7 +9,9 @@ use crate::threads::ThreadId;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 pub use libc::siginfo_t as Information;
-use libc::siginfo_t;
+
+/// What the kernel tells a handler about its signal.
+pub use libc::siginfo_t as Information;
 
 /// The signal that stops a thread unless the program chooses another.
 pub const DEFAULT_SUSPEND: c_int = libc::SIGPWR;
@@ -18,7 +20,7 @@ pub const DEFAULT_RESTART: c_int = libc::SIGXCPU;
 
 /// A signal handler: number, what the kernel knows about the signal, and the interrupted registers
 /// (`ucontext_t`).
-pub type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+pub type Handler = extern "C" fn(c_int, *mut Information, *mut c_void);
 
 /// Signal numbers run from 1 to 64.
 const NUMBERS: usize = 65;
@@ -181,7 +183,7 @@ mod tests {
     static SEEN_BY: AtomicI32 = AtomicI32::new(0);
     static SEEN_MASK: AtomicUsize = AtomicUsize::new(0);
 
-    extern "C" fn note(_: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    extern "C" fn note(_: c_int, info: *mut Information, context: *mut c_void) {
         let errno = SavedErrno::save();
         // SAFETY: a refused call, made to spoil errno.
         unsafe { libc::close(-1) };
@@ -191,7 +193,7 @@ mod tests {
         errno.restore();
     }
 
-    extern "C" fn other(_: c_int, _: *mut siginfo_t, _: *mut c_void) {}
+    extern "C" fn other(_: c_int, _: *mut Information, _: *mut c_void) {}
 
     #[test]
     fn a_signal_reaches_the_thread_it_was_sent_to() {
