@@ -8,7 +8,6 @@ use crate::syscall::{Errno, call};
 use crate::threads::ThreadId;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
-pub use libc::siginfo_t as Information;
 
 /// What the kernel tells a handler about its signal.
 pub use libc::siginfo_t as Information;
