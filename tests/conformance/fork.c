@@ -1,0 +1,347 @@
+/* fork from the main thread and from another one while others allocate; the
+ * child checks its data, allocates, collects and starts a thread. Repeated
+ * 200 times, 10,000 times with CONFORMANCE_LONG=1. */
+#include "harness.h"
+#include <gc/gc_mark.h>
+#include <sched.h>
+
+static int repetitions(void) { return long_run() ? 10000 : 200; }
+
+enum { KEPT = 500 };
+static void **kept[KEPT];
+static volatile int quit;
+
+static void fill(void)
+{
+    for (int i = 0; i < KEPT; i++) {
+        void **p = GC_malloc(40);
+        p[1] = (void *)(uintptr_t)(2 * i + 1);
+        p[0] = i > 0 ? (void *)kept[i - 1] : NULL;
+        kept[i] = p;
+    }
+}
+
+static int whole(void)
+{
+    for (int i = 0; i < KEPT; i++)
+        if (kept[i][1] != (void *)(uintptr_t)(2 * i + 1)
+            || kept[i][0] != (i > 0 ? (void *)kept[i - 1] : NULL))
+            return 0;
+    return 1;
+}
+
+static int list_of_own(int length)
+{
+    void **list = NULL;
+    for (int i = 0; i < length; i++) {
+        void **cell = GC_malloc(16 + (size_t)(i % 7) * 24);
+        if (cell[0] != NULL || cell[1] != NULL)
+            return 0;
+        cell[0] = list;
+        cell[1] = (void *)(uintptr_t)(2 * i + 1);
+        list = cell;
+    }
+    for (int i = length - 1; i >= 0; i--, list = list[0])
+        if (list == NULL || list[1] != (void *)(uintptr_t)(2 * i + 1))
+            return 0;
+    return 1;
+}
+
+static void *allocates(void *arg)
+{
+    while (!quit) {
+        if (!list_of_own(300))
+            return NULL;
+        GC_malloc(5000);
+        GC_malloc_atomic(100000);
+    }
+    return arg;
+}
+
+static void *thread_of_child(void *arg)
+{
+    if (!list_of_own(500))
+        return NULL;
+    GC_gcollect();
+    return arg;
+}
+
+/* What the child does. Statuses tell where it failed. */
+static void child(int with_thread)
+{
+    if (!whole())
+        _exit(11);
+    if (!list_of_own(1000))
+        _exit(12);
+    GC_gcollect();
+    if (!whole())
+        _exit(13);
+    if (with_thread) {
+        pthread_t t;
+        void *r = NULL;
+        if (pthread_create(&t, NULL, thread_of_child, &t) != 0)
+            _exit(14);
+        if (!list_of_own(500))
+            _exit(15);
+        if (pthread_join(t, &r) != 0 || r != &t)
+            _exit(16);
+        GC_gcollect();
+        if (!whole())
+            _exit(17);
+    }
+    _exit(0);
+}
+
+static int fork_once(int with_thread)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        child(with_thread);
+    REQUIRE(pid > 0);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (status != 0)
+        NOTE("child: status %d, signal %d\n", WEXITSTATUS(status),
+             WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    return status == 0;
+}
+
+static void fork_many(int with_thread)
+{
+    int bad = 0;
+    for (int i = 0; i < repetitions() && bad < 5; i++) {
+        bad += !fork_once(with_thread);
+        if (i % 20 == 0 && !list_of_own(1000))
+            bad++;
+    }
+    CHECK_EQ(bad, 0);
+    CHECK(whole());
+}
+
+static void prepare(int mode)
+{
+    GC_set_handle_fork(mode);
+    GC_INIT();
+    fill();
+}
+
+static void alone(void)
+{
+    prepare(1);
+    fork_many(1);
+    check_alive();
+}
+
+static void from_main(void)
+{
+    pthread_t t[3];
+    prepare(1);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(pthread_create(&t[i], NULL, allocates, &t) == 0);
+    fork_many(1);
+    quit = 1;
+    for (int i = 0; i < 3; i++) {
+        void *r = NULL;
+        pthread_join(t[i], &r);
+        CHECK_PTR(r, &t);
+    }
+    check_alive();
+}
+
+static void *forks(void *arg)
+{
+    fork_many(1);
+    return arg;
+}
+
+static void from_a_thread(void)
+{
+    pthread_t t[3], f;
+    prepare(1);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(pthread_create(&t[i], NULL, allocates, &t) == 0);
+    REQUIRE(pthread_create(&f, NULL, forks, NULL) == 0);
+    for (int i = 0; i < 20; i++)
+        list_of_own(1000);
+    pthread_join(f, NULL);
+    quit = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+    check_alive();
+}
+
+/* Several threads fork at the same time. */
+static void from_threads_at_once(void)
+{
+    pthread_t f[3];
+    prepare(1);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(pthread_create(&f[i], NULL, forks, NULL) == 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(f[i], NULL);
+    check_alive();
+}
+
+/* By hand. */
+static void by_hand(void)
+{
+    pthread_t t[3];
+    int bad = 0;
+    prepare(-1);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(pthread_create(&t[i], NULL, allocates, &t) == 0);
+    for (int i = 0; i < repetitions() && bad < 5; i++) {
+        GC_atfork_prepare();
+        pid_t pid = fork();
+        if (pid == 0) {
+            GC_atfork_child();
+            if (i % 2)
+                GC_start_mark_threads();
+            child(1);
+        }
+        GC_atfork_parent();
+        REQUIRE(pid > 0);
+        int status = 0;
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        bad += status != 0;
+    }
+    CHECK_EQ(bad, 0);
+    quit = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+    check_alive();
+}
+
+/* With automatic handling the calls by hand do nothing. */
+static void by_hand_does_nothing(void)
+{
+    prepare(1);
+    for (int i = 0; i < 10; i++) {
+        GC_atfork_prepare();
+        pid_t pid = fork();
+        if (pid == 0) {
+            GC_atfork_child();
+            child(1);
+        }
+        GC_atfork_parent();
+        int status = 0;
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        CHECK_EQ(status, 0);
+    }
+    check_alive();
+}
+
+/* A child that does not touch the collector before exec or _exit, with no
+ * fork handling asked for: what w3m and every shell-out does. */
+static void plain_child(void)
+{
+    pthread_t t[2];
+    GC_INIT();
+    fill();
+    for (int i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&t[i], NULL, allocates, &t) == 0);
+    for (int i = 0; i < 50; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (i % 2)
+                execl("/bin/true", "true", (char *)NULL);
+            _exit(0);
+        }
+        int status = 0;
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        CHECK_EQ(status, 0);
+    }
+    quit = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+}
+
+/* A child of a child of a child. */
+static void generations(void)
+{
+    prepare(1);
+    pid_t pid = 1;
+    int depth = 0;
+    for (; depth < 5; depth++) {
+        pid = fork();
+        if (pid != 0)
+            break;
+        if (!whole() || !list_of_own(1000))
+            _exit(20 + depth);
+        GC_gcollect();
+    }
+    if (depth == 5)
+        child(1);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (depth > 0)
+        _exit(status == 0 ? 0 : 1);
+    CHECK_EQ(status, 0);
+}
+
+static void forked_before_init(void)
+{
+    GC_set_handle_fork(1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        GC_INIT();
+        fill();
+        child(1);
+    }
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    CHECK_EQ(status, 0);
+    prepare(1);
+    fork_many(0);
+}
+
+/* In a region that promised not to touch the heap a child still finds its
+ * data, when it becomes active again. */
+static void *active_child(void *arg)
+{
+    (void)arg;
+    child(0);
+    return NULL;
+}
+
+static void *forks_in_region(void *arg)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        GC_call_with_gc_active(active_child, NULL);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    *(int *)arg = status;
+    return NULL;
+}
+
+static void in_a_blocking_region(void)
+{
+    prepare(1);
+    for (int i = 0; i < 20; i++) {
+        int status = 1;
+        GC_do_blocking(forks_in_region, &status);
+        CHECK_EQ(status, 0);
+    }
+    check_alive();
+}
+
+MAIN_BEGIN
+    RUN(alone);
+    RUN(from_main);
+    RUN(from_a_thread);
+    RUN(from_threads_at_once);
+    RUN(by_hand);
+    RUN(by_hand_does_nothing);
+    RUN(plain_child);
+    RUN(generations);
+    RUN(forked_before_init);
+    RUN(in_a_blocking_region);
+MAIN_END

@@ -1,0 +1,268 @@
+/* Signals of the client's own, errno, interrupted calls. */
+#include "harness.h"
+#include <sched.h>
+#include <sys/time.h>
+
+static volatile long ticks;
+static void on_tick(int sig)
+{
+    (void)sig;
+    ticks++;
+    errno = ENOTTY; /* a handler that is careless about errno ... */
+    volatile char pad[2000];
+    memset((void *)pad, 0x5a, sizeof pad);
+    errno = 0;
+}
+
+static void storm(int microseconds)
+{
+    struct sigaction sa = {0};
+    struct itimerval every = {{0, microseconds}, {0, microseconds}};
+    sa.sa_handler = on_tick;
+    sa.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &sa, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
+static void calm(void)
+{
+    struct itimerval never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &never, NULL);
+}
+
+static int list_of_own(int length)
+{
+    void **list = NULL;
+    for (int i = 0; i < length; i++) {
+        void **cell = GC_malloc(16 + (size_t)(i % 7) * 24);
+        if (cell[0] != NULL || cell[1] != NULL)
+            return 0;
+        cell[0] = list;
+        cell[1] = (void *)(uintptr_t)(2 * i + 1);
+        list = cell;
+    }
+    for (int i = length - 1; i >= 0; i--, list = list[0])
+        if (list == NULL || list[1] != (void *)(uintptr_t)(2 * i + 1))
+            return 0;
+    return 1;
+}
+
+static void storm_while_allocating(void)
+{
+    GC_INIT();
+    storm(100);
+    for (int i = 0; i < 300 || ticks < 500; i++) {
+        CHECK(list_of_own(3000));
+        if (i % 10 == 0)
+            GC_gcollect();
+    }
+    calm();
+    CHECK_GE(ticks, 500);
+}
+
+static void *allocates(void *arg)
+{
+    for (int i = 0; i < 150; i++)
+        if (!list_of_own(2000))
+            return NULL;
+    return arg;
+}
+
+/* The ticks reach all threads: the ones that are being stopped, too. */
+static void storm_in_threads(void)
+{
+    pthread_t t[6];
+    GC_INIT();
+    storm(100);
+    for (int i = 0; i < 6; i++)
+        REQUIRE(pthread_create(&t[i], NULL, allocates, &t) == 0);
+    for (int i = 0; i < 50 || ticks < 100; i++)
+        GC_gcollect();
+    for (int i = 0; i < 6; i++) {
+        void *r = NULL;
+        pthread_join(t[i], &r);
+        CHECK_PTR(r, &t);
+    }
+    calm();
+    CHECK_OP(ticks, >, 0);
+}
+
+/* A handler on an alternate stack. */
+static void storm_on_alternate_stack(void)
+{
+    static char stack[64 * 1024];
+    stack_t ss = {0};
+    struct sigaction sa = {0};
+    struct itimerval every = {{0, 100}, {0, 100}};
+    ss.ss_sp = stack;
+    ss.ss_size = sizeof stack;
+    GC_INIT();
+    sigaltstack(&ss, NULL);
+    sa.sa_handler = on_tick;
+    sa.sa_flags = SA_RESTART | SA_ONSTACK;
+    sigaction(SIGALRM, &sa, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    for (int i = 0; i < 100 || ticks < 200; i++) {
+        CHECK(list_of_own(3000));
+        if (i % 10 == 0)
+            GC_gcollect();
+    }
+    calm();
+}
+
+/* ---- errno ---- */
+
+static volatile int quit;
+static void *guards_errno(void *arg)
+{
+    long n = 0;
+    while (!quit)
+        for (int e = 1; e < 100; e++) {
+            errno = e;
+            for (volatile int i = 0; i < 200; i++)
+                ;
+            if (errno != e)
+                return NULL;
+            n++;
+        }
+    return n > 0 ? arg : NULL;
+}
+
+static void errno_across_suspension(void)
+{
+    pthread_t t[4];
+    GC_INIT();
+    for (int i = 0; i < 4; i++)
+        REQUIRE(pthread_create(&t[i], NULL, guards_errno, &t) == 0);
+    for (int i = 0; i < 300; i++)
+        GC_gcollect();
+    quit = 1;
+    for (int i = 0; i < 4; i++) {
+        void *r = NULL;
+        pthread_join(t[i], &r);
+        CHECK_PTR(r, &t);
+    }
+}
+
+/* An allocation that succeeds may not show ENOMEM or the like to a client
+ * that looks at errno; malloc's own rule. Stock does change it now and then,
+ * so this is Gleaner's promise. */
+static void errno_across_allocation(void)
+{
+    GC_INIT();
+    for (int i = 0; i < 200000; i++) {
+        errno = 77;
+        GC_malloc((size_t)(i % 3000));
+        CHECK_EQ(errno, 77);
+    }
+    errno = 77;
+    GC_gcollect();
+    CHECK_EQ(errno, 77);
+    GC_malloc(50 << 20);
+    CHECK_EQ(errno, 77);
+}
+
+/* ---- a thread in a system call is stopped and the call goes on ---- */
+
+static int ends[2];
+static volatile int reading;
+static void *reads(void *arg)
+{
+    char c = 0;
+    GC_malloc(10);
+    reading = 1;
+    ssize_t n = read(ends[0], &c, 1);
+    if (n != 1 || c != 'x')
+        return NULL;
+    return arg;
+}
+
+static void call_is_restarted(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    REQUIRE(pipe(ends) == 0);
+    REQUIRE(pthread_create(&t, NULL, reads, &t) == 0);
+    while (!reading)
+        sched_yield();
+    for (int i = 0; i < 50; i++) {
+        nap(100);
+        GC_gcollect();
+    }
+    REQUIRE(write(ends[1], "x", 1) == 1);
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+}
+
+/* ---- a handler that never returns ---- */
+
+#include <setjmp.h>
+static sigjmp_buf back;
+static volatile int jumps;
+static void on_jump(int sig)
+{
+    (void)sig;
+    siglongjmp(back, 1);
+}
+
+/* siglongjmp out of a handler that interrupted the client's own code. */
+static void jump_out_of_handler(void)
+{
+    GC_INIT();
+    signal(SIGUSR1, on_jump);
+    for (int i = 0; i < 1000; i++) {
+        if (sigsetjmp(back, 1) == 0) {
+            GC_malloc(100);
+            raise(SIGUSR1);
+        } else {
+            jumps++;
+        }
+        if (i % 100 == 0)
+            check_alive();
+    }
+    CHECK_EQ(jumps, 1000);
+}
+
+/* The collector's own handlers stay out of the way of others. */
+static void handlers_of_others(void)
+{
+    struct sigaction sa;
+    GC_INIT();
+    check_alive();
+    for (int s = 1; s < 32; s++) {
+        if (s == GC_get_suspend_signal() || s == GC_get_thr_restart_signal()
+            || s == SIGKILL || s == SIGSTOP)
+            continue;
+        REQUIRE(sigaction(s, NULL, &sa) == 0);
+        CHECK(sa.sa_handler == SIG_DFL || sa.sa_handler == SIG_IGN);
+    }
+}
+
+/* Before the first call there is none at all. */
+static void inert_before_the_first_call(void)
+{
+    struct sigaction sa;
+    for (int s = 1; s <= SIGRTMAX; s++)
+        if (sigaction(s, NULL, &sa) == 0)
+            CHECK(sa.sa_handler == SIG_DFL || sa.sa_handler == SIG_IGN);
+    char line[64];
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, "Threads:", 8) == 0)
+            CHECK_EQ(atoi(line + 8), 1);
+    if (f != NULL)
+        fclose(f);
+}
+
+MAIN_BEGIN
+    RUN(storm_while_allocating);
+    RUN(storm_in_threads);
+    RUN(storm_on_alternate_stack);
+    RUN(errno_across_suspension);
+    RUN_GLEANER(errno_across_allocation);
+    RUN(call_is_restarted);
+    RUN(jump_out_of_handler);
+    RUN(handlers_of_others);
+    RUN(inert_before_the_first_call);
+MAIN_END
