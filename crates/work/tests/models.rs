@@ -125,7 +125,7 @@ fn deque_hands_over_what_the_item_stands_for() {
 /// recall to the first never disturbs the second.
 #[test]
 fn seat_loses_no_call() {
-    check(None, || {
+    check(Some(3), || {
         let first = PhaseNumber::NONE.next();
         let second = first.next();
         let seat = Arc::new(Seat::new());
