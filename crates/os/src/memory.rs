@@ -337,4 +337,26 @@ mod tests {
         assert!(physical_memory() > 1 << 20);
         assert_eq!(address_limit().unwrap_or(libc::RLIM_INFINITY), limit);
     }
+    #[test]
+    fn a_low_address_limit_is_seen_and_refuses_large_reservations() {
+        let limit = 1u64 << 40;
+        // SAFETY: the child, whose limit alone changes, makes system calls only, then leaves.
+        unsafe {
+            let pid = libc::fork();
+            if pid == 0 {
+                let low = libc::rlimit {
+                    rlim_cur: limit,
+                    rlim_max: limit,
+                };
+                libc::setrlimit(libc::RLIMIT_AS, &low);
+                let seen = address_limit() == Some(limit);
+                let refused = reserve(1 << 40, 1 << 22).is_none() && map(1 << 40).is_none();
+                let granted = reserve(1 << 30, 1 << 22).is_some();
+                libc::_exit(if seen && refused && granted { 0 } else { 1 });
+            }
+            let mut status = -1;
+            assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
+            assert_eq!(status, 0);
+        }
+    }
 }
