@@ -172,3 +172,34 @@ impl Seat {
             .map(|_| ())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recall_counts_only_in_its_phase_and_at_rest() {
+        let (first, second) = (PhaseNumber::new(1), PhaseNumber::new(2));
+        let seat = Seat::new();
+        seat.occupy(second);
+        assert!(!seat.recall(second), "awake");
+        seat.rest(second);
+        assert!(!seat.recall(first) && !seat.is_called());
+        assert!(seat.recall(second) && seat.is_called());
+        assert!(!seat.recall(second), "called already");
+        assert_eq!(seat.wait(), Call::To(second));
+    }
+
+    #[test]
+    fn a_later_call_replaces_an_earlier_and_dismissal_replaces_all() {
+        let (first, second) = (PhaseNumber::new(1), PhaseNumber::new(2));
+        let seat = Seat::new();
+        seat.call(first);
+        seat.call(second);
+        assert_eq!(seat.wait(), Call::To(second));
+        seat.rest(first);
+        assert!(!seat.recall(second), "rested in the wrong phase");
+        seat.dismiss();
+        assert_eq!(seat.wait(), Call::Dismissed);
+    }
+}

@@ -220,3 +220,46 @@ const fn close_if_last(state: u64) -> u64 {
         state
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_to_step_down_closes_the_phase_for_good() {
+        let phase = PhaseNumber::new(7);
+        let termination = Termination::new();
+        termination.begin(phase);
+        assert!(termination.join(phase));
+        assert!(!termination.step_down(phase));
+        assert!(termination.step_up(phase), "one is still active");
+        assert!(!termination.step_down(phase));
+        assert!(termination.step_down(phase));
+        assert!(termination.is_finished(phase));
+        assert!(!termination.step_up(phase) && !termination.join(phase));
+        assert!(!termination.is_drained(phase) && termination.inside() == 2);
+        assert!(termination.leave(phase, false).leader_may_wait);
+        assert!(termination.is_drained(phase));
+        termination.end(phase);
+        assert!(termination.is_quiet());
+    }
+
+    #[test]
+    fn other_phases_cannot_touch_the_word() {
+        let phase = PhaseNumber::new(7);
+        let termination = Termination::new();
+        termination.begin(phase);
+        for other in [PhaseNumber::new(6), PhaseNumber::new(8)] {
+            assert!(!termination.join(other) && !termination.step_up(other));
+            assert!(termination.is_finished(other) && !termination.is_drained(other));
+        }
+        assert_eq!(termination.inside(), 1);
+        assert!(!termination.is_finished(phase));
+    }
+
+    #[test]
+    fn phase_numbers_wrap_past_zero() {
+        assert_eq!(PhaseNumber::new((1 << 29) - 1).next(), PhaseNumber::new(1));
+        assert_eq!(PhaseNumber::NONE.next().get(), 1);
+    }
+}

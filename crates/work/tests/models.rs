@@ -301,12 +301,19 @@ fn crew_survives_a_late_helper_over_two_phases() {
     });
 }
 
+/// How often, over all executions of all models, a helper was called back into a phase after it
+/// stood by, and the leader worked again after an offer: the models must reach both.
+static CALLED_BACK: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+static LEADER_AGAIN: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
 /// A small trace with publication in mid-phase: item n stands for a node with the children
 /// n - 1 and n - 2 (none below 1). A node is scanned while "in use".
 struct Trace {
     deques: [Deque<'static, AtomicU32>; 2],
     in_use: AtomicUsize,
     scanned: AtomicUsize,
+    /// Whether the helper stood by before (not part of the model).
+    stood_by: std::sync::atomic::AtomicBool,
 }
 
 impl Trace {
@@ -315,6 +322,7 @@ impl Trace {
             deques: [Deque::new(ring(4)), Deque::new(ring(4))],
             in_use: AtomicUsize::new(0),
             scanned: AtomicUsize::new(0),
+            stood_by: Default::default(),
         };
         trace.deques[0].push(root).unwrap();
         trace
@@ -347,14 +355,20 @@ impl Trace {
 
 impl Phase for Trace {
     fn work(&self, worker: &Worker<'_>) {
+        if !worker.is_leader() && self.stood_by.load(Ordering::Relaxed) {
+            CALLED_BACK.fetch_add(1, Ordering::Relaxed);
+        }
         loop {
             while let Some(node) = self.take(worker) {
                 self.scan(worker, node);
             }
             let deques = &self.deques;
             match worker.offer(|| deques.iter().any(|deque| !deque.is_empty())) {
+                Verdict::WorkAgain if worker.is_leader() => {
+                    LEADER_AGAIN.fetch_add(1, Ordering::Relaxed);
+                }
                 Verdict::WorkAgain => {}
-                Verdict::StandBy => return,
+                Verdict::StandBy => return self.stood_by.store(true, Ordering::Relaxed),
                 Verdict::Finished => {
                     assert_eq!(
                         self.in_use.load(Ordering::Relaxed),
@@ -395,6 +409,8 @@ fn crew_traces_two_phases() {
 #[test]
 fn crew_calls_back_who_stood_by() {
     trace_phases(2, &[3], &[4]);
+    assert_ne!(CALLED_BACK.load(Ordering::Relaxed), 0);
+    assert_ne!(LEADER_AGAIN.load(Ordering::Relaxed), 0);
 }
 
 /// The helper holds the last work while the leader sleeps in its offer: the leader is woken, by the

@@ -88,7 +88,7 @@ fn a_crew_without_helpers_works_alone() {
 #[test]
 fn thousands_of_short_phases_on_sixteen_workers() {
     let team = Team::of(16);
-    for phase in 0..3_000 {
+    for phase in 0..10_000 {
         let count = Count::new(50);
         team.crew.run(1 + phase % 17, &count);
         assert_eq!(count.done.load(Ordering::Relaxed), 50);
@@ -356,7 +356,7 @@ fn reachable(edges: &[[u32; 3]]) -> usize {
 
 #[test]
 fn sixteen_workers_mark_every_node_of_many_small_graphs() {
-    mark_graphs(16, 200, 1_500, 8);
+    mark_graphs(16, 200, 5_000, 8);
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn three_workers_mark_every_node_of_larger_graphs() {
 
 #[test]
 fn thirty_two_workers_mark_with_tiny_deques() {
-    mark_graphs(32, 3_000, 100, 2);
+    mark_graphs(32, 3_000, 300, 2);
 }
 
 #[test]
