@@ -1,2 +1,52 @@
-//! Workloads and microbenchmarks.
-fn main() {}
+//! `gleaner-bench`: runs real clients of libgc on the installed library and on Gleaner's, and says what differs.
+//!
+//! The parts, from below: [`process`] runs one program and measures it; [`events`] and [`stock_log`] read what a
+//! library logged; [`catalogue`] is the list of clients, [`workshop`] makes them ready; [`side`] is a library with its
+//! options; [`trial`] runs one client on one side; each subcommand is a file of its own. One thread throughout, beside
+//! the watchdog of a running program.
+
+mod arguments;
+mod calibrate;
+mod calibration;
+mod catalogue;
+mod clients;
+mod compare;
+mod comparison;
+mod demo;
+mod events;
+mod failure;
+mod output;
+mod process;
+mod progress;
+mod shuffle;
+mod side;
+mod statistics;
+mod stock_log;
+mod table;
+mod table1;
+mod trial;
+mod workshop;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.command {
+        Command::Clients(chosen) => clients::run(chosen),
+        Command::Compare(chosen) => compare::run(chosen),
+        Command::Calibrate(chosen) => calibrate::run(chosen),
+        Command::Table1(chosen) => table1::run(chosen),
+        Command::Demo(chosen) => demo::run(chosen),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("gleaner-bench: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}

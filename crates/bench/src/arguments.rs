@@ -1,0 +1,172 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::catalogue::Size;
+
+/// Runs real clients of libgc on the installed library and on Gleaner's.
+#[derive(Parser)]
+#[command(name = "gleaner-bench", version)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// One subcommand each.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Runs every client on both libraries; fails when exit status or output differ
+    Clients(Clients),
+    /// Measures every client side by side, with an A/A control
+    Compare(Compare),
+    /// Finds settings that give the peak memory of the installed library
+    Calibrate(Calibrate),
+    /// The paper's Table 1: what lazy sweeping and prefetching are worth
+    Table1(Table1),
+    /// One Scheme program on both libraries, side by side
+    Demo(Demo),
+}
+
+/// Which programs, on which library. Shared by all subcommands.
+#[derive(Args, Clone)]
+pub struct Common {
+    /// Gleaner's library; by default the one that was built beside this program
+    #[arg(long, value_name = "PATH")]
+    pub lib: Option<PathBuf>,
+    /// An option for Gleaner, as in GLEANER_OPTIONS; may be repeated
+    #[arg(long = "opt", value_name = "NAME=VALUE")]
+    pub options: Vec<String>,
+    /// Only clients whose name contains this; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// The directory with clients.toml
+    #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients"))]
+    pub clients: PathBuf,
+    /// The directory with the C benchmarks
+    #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks"))]
+    pub benchmarks: PathBuf,
+    /// Scratch directory for what is built and written
+    #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/clients"))]
+    pub out: PathBuf,
+    /// Ends a run that takes longer, as a failure
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    pub limit: u64,
+}
+
+/// Arguments of `clients`.
+#[derive(Args)]
+pub struct Clients {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub common: Common,
+    /// How much the clients do
+    #[arg(long, value_enum, default_value_t = Size::Ci)]
+    pub size: Size,
+    /// Does not ask Gleaner for its event log, so collections are not counted
+    #[arg(long)]
+    pub no_log: bool,
+    /// A client whose package is missing is a failure, not left out
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Arguments of `compare`.
+#[derive(Args)]
+pub struct Compare {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub common: Common,
+    /// How much the clients do
+    #[arg(long, value_enum, default_value_t = Size::Full)]
+    pub size: Size,
+    /// Rounds; each runs A, B and A again in random order
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
+    pub runs: u32,
+    /// Marking threads on both sides
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub markers: u32,
+    /// Environment of side A, the installed library; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env_a: Vec<String>,
+    /// Environment of side B, Gleaner; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env_b: Vec<String>,
+    /// Settings found by `calibrate`
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
+    /// Also writes the tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Also writes every measurement as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Seed of the random order
+    #[arg(long, default_value_t = 2000)]
+    pub seed: u64,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Args)]
+pub struct Calibrate {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub common: Common,
+    /// How much the clients do
+    #[arg(long, value_enum, default_value_t = Size::Full)]
+    pub size: Size,
+    /// Marking threads on both sides
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub markers: u32,
+    /// Runs per setting; their median peak counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// How near the peaks must be, in percent
+    #[arg(long, default_value_t = 3.0)]
+    pub within: f64,
+    /// The file to write, by default calibration.json in the scratch directory; settings of other clients in it stay
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Arguments of `table1`.
+#[derive(Args)]
+pub struct Table1 {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub common: Common,
+    /// How much the clients do
+    #[arg(long, value_enum, default_value_t = Size::Full)]
+    pub size: Size,
+    /// Rounds; each runs the three variants in random order
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..))]
+    pub runs: u32,
+    /// Also writes the table as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Also writes the rows as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Seed of the random order
+    #[arg(long, default_value_t = 2000)]
+    pub seed: u64,
+}
+
+/// Arguments of `demo`.
+#[derive(Args)]
+pub struct Demo {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub common: Common,
+    /// The program; any name in clients.toml
+    #[arg(long, default_value = "guile-earley")]
+    pub program: String,
+    /// How much it does
+    #[arg(long, value_enum, default_value_t = Size::Full)]
+    pub size: Size,
+    /// Runs on each side; medians are shown
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+}

@@ -1,0 +1,149 @@
+//! `clients`: every client on both libraries; exit status and output must be equal.
+
+use std::time::Duration;
+
+use crate::arguments;
+use crate::catalogue::{self, Client};
+use crate::failure::{Failure, Result};
+use crate::output::first_difference;
+use crate::progress::Progress;
+use crate::side::Side;
+use crate::table::Table;
+use crate::trial::{Runner, Trial};
+use crate::workshop::{Ready, Workshop};
+
+/// What became of one client.
+enum Verdict {
+    Same,
+    Different(String),
+    Missing,
+}
+
+/// Runs them; true when none differs.
+pub fn run(chosen: &arguments::Clients) -> Result<bool> {
+    let common = &chosen.common;
+    let stock = Side::stock();
+    let gleaner = Side::gleaner(common)?;
+    let runner = Runner {
+        workshop: Workshop::open(common)?,
+        limit: Duration::from_secs(common.limit),
+    };
+    let clients = catalogue::read(&common.clients, &common.only)?;
+    let title = format!("Clients at size {}: stock against Gleaner", chosen.size);
+    let mut table = Table::new(
+        title,
+        &[
+            "client",
+            "stock s",
+            "Gleaner s",
+            "stock MB",
+            "Gleaner MB",
+            "collections",
+            "output",
+        ],
+    );
+    let mut progress = Progress::new(clients.len());
+    let (mut passed, mut failed, mut details) = (0, 0, Vec::new());
+    for client in &clients {
+        progress.step(&client.name);
+        let verdict = match runner.workshop.prepare(client, chosen.size)? {
+            None => {
+                table.row(blank_row(client));
+                Verdict::Missing
+            }
+            Some(ready) => {
+                let one = runner.run(&ready, &stock, false)?;
+                let other = runner.run(&ready, &gleaner, !chosen.no_log)?;
+                let verdict = judge(&one, &other);
+                table.row(row(&ready, &one, &other, &verdict, !chosen.no_log));
+                if matches!(verdict, Verdict::Same) {
+                    runner.forget(&[&one, &other]);
+                }
+                verdict
+            }
+        };
+        match verdict {
+            Verdict::Same => passed += 1,
+            Verdict::Missing if !chosen.all => {}
+            Verdict::Missing => {
+                failed += 1;
+                details.push(format!(
+                    "{}: needs the package {}",
+                    client.name, client.package
+                ));
+            }
+            Verdict::Different(why) => {
+                failed += 1;
+                details.push(format!("{}: {why}", client.name));
+            }
+        }
+    }
+    drop(progress);
+    table.print();
+    for detail in &details {
+        println!("{detail}");
+    }
+    println!("{passed} passed, {failed} failed");
+    if passed + failed == 0 {
+        return Err(Failure::new("no client is installed"));
+    }
+    Ok(failed == 0)
+}
+
+fn judge(stock: &Trial, gleaner: &Trial) -> Verdict {
+    if let Some(problem) = stock.problem() {
+        return Verdict::Different(format!("fails on the installed library: {problem}"));
+    }
+    if let Some(problem) = gleaner.problem() {
+        return Verdict::Different(problem);
+    }
+    if stock.digest.length == 0 {
+        return Verdict::Different("prints nothing, so that nothing was compared".into());
+    }
+    if stock.digest != gleaner.digest {
+        let place = first_difference(&stock.stdout, &gleaner.stdout);
+        return Verdict::Different(format!(
+            "{place}\n  stock:   {}\n  Gleaner: {}",
+            stock.stdout.display(),
+            gleaner.stdout.display()
+        ));
+    }
+    Verdict::Same
+}
+
+fn row(
+    ready: &Ready,
+    stock: &Trial,
+    gleaner: &Trial,
+    verdict: &Verdict,
+    logged: bool,
+) -> Vec<String> {
+    let seconds = |trial: &Trial| format!("{:.2}", trial.outcome.wall);
+    let megabytes = |trial: &Trial| format!("{:.0}", trial.outcome.peak_kb as f64 / 1024.0);
+    let judged = match verdict {
+        Verdict::Same => format!("same, {} bytes", stock.digest.length),
+        _ => "DIFFERENT".into(),
+    };
+    let collections = if logged {
+        gleaner.collections.count.to_string()
+    } else {
+        "-".into()
+    };
+    let name = ready.client.name.clone();
+    vec![
+        name,
+        seconds(stock),
+        seconds(gleaner),
+        megabytes(stock),
+        megabytes(gleaner),
+        collections,
+        judged,
+    ]
+}
+
+fn blank_row(client: &Client) -> Vec<String> {
+    let mut cells = vec![client.name.clone()];
+    cells.extend(std::iter::repeat_n("-".to_string(), 5));
+    cells.push(format!("left out: no {}", client.package));
+    cells
+}

@@ -1,0 +1,178 @@
+//! One run of one program, measured by the kernel: wall time, CPU time and peak resident memory of the process and of
+//! the children that it waited for.
+//!
+//! The program's output goes to files, never through this process, whose own size would otherwise show up in the peak
+//! of a small child (the kernel counts memory before `exec` too). A program that runs too long is killed with its
+//! process group, which is its own; a watchdog thread does that, and the process is not reaped before the watchdog has
+//! been told, so that the identifier cannot have passed to another process.
+
+use std::fs::File;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Result};
+
+/// What to run.
+pub struct Launch<'a> {
+    /// The program and its arguments.
+    pub command: &'a [String],
+    /// The whole environment.
+    pub environment: &'a [(String, String)],
+    /// Where its standard output goes.
+    pub stdout: &'a Path,
+    /// Where its standard error goes.
+    pub stderr: &'a Path,
+    /// When it is killed.
+    pub limit: Duration,
+}
+
+/// How a run went.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// It was killed for taking too long.
+    pub timed_out: bool,
+    /// Seconds from start to end.
+    pub wall: f64,
+    /// Seconds of user and system time.
+    pub cpu: f64,
+    /// Greatest resident memory in KB.
+    pub peak_kb: u64,
+}
+
+/// Runs a program to its end.
+pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
+    let create = |path: &Path| File::create(path).map_err(|error| Failure::at(path, error));
+    let mut command = Command::new(&launch.command[0]);
+    command
+        .args(&launch.command[1..])
+        .env_clear()
+        .envs(launch.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(create(launch.stdout)?)
+        .stderr(create(launch.stderr)?)
+        .process_group(0);
+    let start = Instant::now();
+    let child = command
+        .spawn()
+        .map_err(|error| Failure::new(format!("{}: {error}", launch.command[0])))?;
+    let pid = child.id() as libc::pid_t;
+    let (ended, watched) = channel::<()>();
+    let limit = launch.limit;
+    let watchdog = std::thread::spawn(move || {
+        let late = watched.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+        if late {
+            // SAFETY: plain system call; the group's leader is not reaped before this thread has ended.
+            unsafe { libc::kill(-pid, libc::SIGKILL) };
+        }
+        late
+    });
+    wait_for_end(pid);
+    let wall = start.elapsed().as_secs_f64();
+    drop(ended);
+    let timed_out = watchdog.join().unwrap_or(false);
+    let (status, used) = reap(pid)?;
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    Ok(Outcome {
+        status,
+        timed_out,
+        wall,
+        cpu: seconds(used.ru_utime) + seconds(used.ru_stime),
+        peak_kb: used.ru_maxrss as u64,
+    })
+}
+
+/// Returns when the process has ended, and leaves it to be reaped.
+fn wait_for_end(pid: libc::pid_t) {
+    loop {
+        // SAFETY: all zeroes is a value of this plain structure.
+        let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `information` is writable and outlives the call; the process is a child of ours.
+        let done = unsafe {
+            libc::waitid(
+                libc::P_PID,
+                pid as libc::id_t,
+                &mut information,
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
+        if done == 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+}
+
+fn reap(pid: libc::pid_t) -> Result<(ExitStatus, libc::rusage)> {
+    let mut status = 0;
+    // SAFETY: all zeroes is a value of this plain structure.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both places are writable and outlive the call; the process is a child of ours that has ended.
+    let reaped = unsafe { libc::wait4(pid, &mut status, 0, &mut used) };
+    if reaped != pid {
+        return Err(Failure::new(format!(
+            "wait4: {}",
+            std::io::Error::last_os_error()
+        )));
+    }
+    Ok((ExitStatus::from_raw(status), used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> (Outcome, String) {
+        let directory = std::env::temp_dir();
+        let name =
+            format!("gleaner-bench-{}-{script:.8}", std::process::id()).replace(['/', ' '], "_");
+        let (stdout, stderr) = (directory.join(&name), directory.join(name.clone() + ".err"));
+        let outcome = run(&Launch {
+            command: &["/bin/sh".into(), "-c".into(), script.into()],
+            environment: &[("GREETING".into(), "hello".into())],
+            stdout: &stdout,
+            stderr: &stderr,
+            limit,
+        })
+        .unwrap();
+        let text = std::fs::read_to_string(&stdout).unwrap();
+        std::fs::remove_file(stdout).unwrap();
+        std::fs::remove_file(stderr).unwrap();
+        (outcome, text)
+    }
+
+    #[test]
+    fn status_output_and_environment_pass_through() {
+        let (outcome, text) = shell("echo $GREETING; exit 7", Duration::from_secs(600));
+        assert_eq!(outcome.status.code(), Some(7));
+        assert_eq!(text, "hello\n");
+        assert!(outcome.peak_kb > 0);
+        assert!(!outcome.timed_out);
+    }
+
+    #[test]
+    fn a_program_that_never_ends_is_killed() {
+        let (outcome, _) = shell("while :; do sleep 1000; done", Duration::from_millis(50));
+        assert!(outcome.timed_out);
+        assert_eq!(outcome.status.signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let directory = std::env::temp_dir();
+        let place = directory.join(format!("gleaner-bench-{}-missing", std::process::id()));
+        let failure = run(&Launch {
+            command: &["/no/such/program".into()],
+            environment: &[],
+            stdout: &place,
+            stderr: &place,
+            limit: Duration::from_secs(1),
+        })
+        .unwrap_err();
+        std::fs::remove_file(place).unwrap();
+        assert!(failure.to_string().contains("/no/such/program"));
+    }
+}

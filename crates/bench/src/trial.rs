@@ -1,0 +1,155 @@
+//! One run of one client on one side.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+use crate::output::{self, Digest};
+use crate::process::{self, Launch, Outcome};
+use crate::side::Side;
+use crate::workshop::{Ready, Workshop};
+use crate::{events, stock_log};
+
+/// What a library logged about its collections.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Collections {
+    /// How many.
+    pub count: u64,
+    /// The longest pause, in seconds.
+    pub longest_pause: f64,
+    /// All pauses together, in seconds.
+    pub total_pause: f64,
+    /// Seconds per phase; the installed library does not say.
+    pub phases: BTreeMap<String, f64>,
+    /// Lines of the log that could not be read.
+    pub broken_lines: u64,
+}
+
+/// A finished run.
+pub struct Trial {
+    /// Times and memory.
+    pub outcome: Outcome,
+    /// What it printed, reduced to what counts.
+    pub digest: Digest,
+    /// What the library logged; empty without a log.
+    pub collections: Collections,
+    /// Standard output, kept for a message.
+    pub stdout: PathBuf,
+    /// Standard error, kept for a message.
+    pub stderr: PathBuf,
+}
+
+impl Trial {
+    /// What is wrong with the run by itself, if anything.
+    pub fn problem(&self) -> Option<String> {
+        if self.outcome.timed_out {
+            return Some(format!(
+                "took longer than allowed\n{}",
+                output::tail(&self.stderr, 6)
+            ));
+        }
+        if !self.outcome.status.success() {
+            return Some(format!(
+                "{}\n{}",
+                self.outcome.status,
+                output::tail(&self.stderr, 6)
+            ));
+        }
+        let errors = output::tail(&self.stderr, 50);
+        errors
+            .contains("cannot be preloaded")
+            .then(|| "the loader refused the library".into())
+    }
+
+    /// Fails unless the run went well.
+    pub fn checked(self, ready: &Ready, side: &Side) -> Result<Trial> {
+        match self.problem() {
+            None => Ok(self),
+            Some(problem) => Err(Failure::new(format!(
+                "{} on {}: {problem}",
+                ready.client.name, side.name
+            ))),
+        }
+    }
+}
+
+/// Runs clients; holds what all runs share.
+pub struct Runner {
+    /// The scratch directory.
+    pub workshop: Workshop,
+    /// When a run is ended.
+    pub limit: Duration,
+}
+
+impl Runner {
+    /// Runs a client on a side. With `logged`, the library's log is read too, which costs the client time.
+    pub fn run(&self, ready: &Ready, side: &Side, logged: bool) -> Result<Trial> {
+        let name = |end: &str| {
+            self.workshop
+                .private(&format!("{}-{}{end}", ready.client.name, side.name))
+        };
+        let (stdout, stderr, log) = (name(".out"), name(".err"), name(".log"));
+        let _ = std::fs::remove_file(&log);
+        let outcome = process::run(&Launch {
+            command: &ready.command,
+            environment: &self.environment(ready, side.environment(logged.then_some(&*log))),
+            stdout: &stdout,
+            stderr: &stderr,
+            limit: self.limit,
+        })?;
+        let collections = match (logged, side.is_stock()) {
+            (false, _) => Collections::default(),
+            (true, true) => stock_log::read(&log)?,
+            (true, false) => events::read(&log)?,
+        };
+        let _ = std::fs::remove_file(&log);
+        if let Some(left) = &ready.leaves {
+            let _ = std::fs::remove_file(left);
+        }
+        let digest = output::digest(&stdout, ready.client.compare)?;
+        Ok(Trial {
+            outcome,
+            digest,
+            collections,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// A clean environment, so that a run does not depend on who started it.
+    fn environment(&self, ready: &Ready, side: Vec<(String, String)>) -> Vec<(String, String)> {
+        let home = self.workshop.home().to_string_lossy().into_owned();
+        let fixed = [
+            ("HOME", home.as_str()),
+            ("LC_ALL", "C.UTF-8"),
+            ("TZ", "UTC"),
+            ("TERM", "dumb"),
+            ("GUILE_AUTO_COMPILE", "0"),
+        ];
+        let mut all: Vec<(String, String)> = fixed
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        all.push(("PATH".into(), std::env::var("PATH").unwrap_or_default()));
+        all.extend(
+            ready
+                .client
+                .env
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+        all.extend(side);
+        all
+    }
+
+    /// Removes what the runs of a client left in the scratch directory.
+    pub fn forget(&self, trials: &[&Trial]) {
+        for trial in trials {
+            let _ = std::fs::remove_file(&trial.stdout);
+            let _ = std::fs::remove_file(&trial.stderr);
+        }
+    }
+}
