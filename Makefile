@@ -21,9 +21,12 @@ LIBGC := target/release/libgc.so
 GLEANER := target/release/gleaner
 BENCH := target/release/gleaner-bench
 CONFORMANCE := tests/conformance/run.sh --quiet
-# What a run under pressure is: a collection at every 100th allocation, the
-# verifier at each phase edge, freed memory overwritten.
-PRESSURE := stress=100,verify=edges,poison=on
+# A run under pressure: a collection at every STRESS-th allocation, the verifier
+# at each phase edge, freed memory overwritten.
+STRESS ?= 100
+PRESSURE := verify=edges,poison=on,stress=
+# Where `make bench` puts its tables.
+BENCH_OUT ?= docs/measured
 
 # --- the two commands of the README -----------------------------------------
 
@@ -43,7 +46,8 @@ TEST_STEPS := \
 test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
-LONG_STEPS := test-conformance-long:tally test-clients-long:tally test-soak:tally
+LONG_STEPS := test-conformance-long:tally test-clients-long:tally \
+	test-clients-every:tally test-soak:tally
 
 .PHONY: test-long
 test-long: packages-test
@@ -145,31 +149,40 @@ test-conformance-gleaner: build
 test-clients: test-clients-default test-clients-stress
 
 test-clients-default: build
-	$(BENCH) clients --size ci
+	$(BENCH) clients --all --size ci
 
 test-clients-stress: build
-	$(BENCH) clients --size tiny --opt $(PRESSURE)
+	$(BENCH) clients --all --size tiny --opt $(PRESSURE)$(STRESS)
 
 test-stress: build
-	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt $(PRESSURE)
+	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt $(PRESSURE)$(STRESS)
 
-.PHONY: test-conformance-long test-clients-long test-soak
+.PHONY: test-conformance-long test-clients-long test-clients-every test-soak
 test-conformance-long: build
 	CONFORMANCE_LONG=1 GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
 
 test-clients-long: build
-	$(BENCH) clients --size full
+	$(BENCH) clients --all --size full
+
+# A collection at every allocation, on the smallest inputs.
+test-clients-every: build
+	$(BENCH) clients --all --size tiny --limit 7200 --opt $(PRESSURE)1
 
 test-soak: build
-	$(BENCH) clients --size ci --opt $(PRESSURE)
+	$(BENCH) clients --all --size ci --limit 7200 --opt $(PRESSURE)$(STRESS)
 
 # --- measuring ---------------------------------------------------------------
 
 .PHONY: bench
 bench: packages-test build
-	$(BENCH) calibrate
-	$(BENCH) compare
-	$(BENCH) table1
+	mkdir -p "$(BENCH_OUT)" target/clients
+	for markers in 1 2; do \
+		found=target/clients/calibration-$$markers.json; \
+		$(BENCH) calibrate --markers $$markers --json $$found; \
+		$(BENCH) compare --markers $$markers --calibration $$found \
+			--markdown "$(BENCH_OUT)/compare-markers-$$markers.md"; \
+	done
+	$(BENCH) table1 --markdown "$(BENCH_OUT)/table1.md"
 
 # --- help --------------------------------------------------------------------
 
@@ -202,10 +215,12 @@ help:
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
 #|   make test-clients      Guile, Nix, ECL, w3m, Crystal: output as under stock,
 #|                          with the default options, then under pressure
-#|   make test-stress       the C suite with a collection at every 100th
-#|                          allocation, verifier and poison on
-#|   make test-long         10,000 forks, all clients at full size, a soak run;
-#|                          takes hours
+#|   make test-stress       the C suite under pressure: a collection at every
+#|                          STRESS-th allocation (100 unless given), verifier
+#|                          and poison on
+#|   make test-long         10,000 forks, all clients at full size, small ones with
+#|                          a collection at every allocation, a soak; takes hours
 #|
 #| Measure it (an idle machine, please)
-#|   make bench     the comparison tables of docs/
+#|   make bench     against stock libgc at equal peak memory, and the paper's
+#|                  Table 1, as tables in docs/measured/
