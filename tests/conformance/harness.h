@@ -356,7 +356,7 @@ static UNUSED void collect(void)
 static NOINLINE UNUSED void churn(size_t bytes, size_t size)
 {
     for (size_t done = 0; done < bytes; done += size) {
-        volatile char *p = GC_malloc(size);
+        volatile char *p = (volatile char *)GC_malloc(size);
         if (p != NULL && size > 0)
             p[0] = 1;
     }
@@ -367,7 +367,7 @@ static UNUSED void *h_alive_thread(void *arg)
 {
     void **list = NULL;
     for (int i = 0; i < 1000; i++) {
-        void **cell = GC_malloc(16);
+        void **cell = (void **)GC_malloc(16);
         cell[0] = list;
         cell[1] = (void *)(uintptr_t)(i * 2 + 1);
         list = cell;
@@ -376,7 +376,7 @@ static UNUSED void *h_alive_thread(void *arg)
     for (int i = 999; i >= 0; i--) {
         if (list == NULL || list[1] != (void *)(uintptr_t)(i * 2 + 1))
             return NULL;
-        list = list[0];
+        list = (void **)list[0];
     }
     return list == NULL ? arg : NULL;
 }
@@ -400,7 +400,7 @@ static UNUSED void nap(long microseconds)
 
 static UNUSED int all_zero(const void *p, size_t n)
 {
-    const unsigned char *c = p;
+    const unsigned char *c = (const unsigned char *)p;
     for (size_t i = 0; i < n; i++)
         if (c[i] != 0)
             return 0;
