@@ -124,10 +124,10 @@ fn row(
         Verdict::Same => format!("same, {} bytes", stock.digest.length),
         _ => "DIFFERENT".into(),
     };
-    let collections = if logged {
-        gleaner.collections.count.to_string()
-    } else {
-        "-".into()
+    let collections = match (logged, gleaner.collections.logged) {
+        (false, _) => "-".into(),
+        (true, false) => "no log".into(),
+        (true, true) => gleaner.collections.count.to_string(),
     };
     let name = ready.client.name.clone();
     vec![

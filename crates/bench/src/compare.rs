@@ -210,11 +210,16 @@ fn report(all: &[Comparison], chosen: &arguments::Compare) -> Table {
             file_name(path)
         ));
     }
-    for comparison in all.iter().filter(|one| one.collections_b.broken_lines > 0) {
-        table.note(format!(
-            "{}: {} lines of the log are broken",
-            comparison.client, comparison.collections_b.broken_lines
-        ));
+    for comparison in all {
+        let found = &comparison.collections_b;
+        if !found.logged {
+            table.note(format!("{}: Gleaner wrote no events", comparison.client));
+        } else if found.broken_lines > 0 {
+            table.note(format!(
+                "{}: {} lines of the log are broken",
+                comparison.client, found.broken_lines
+            ));
+        }
     }
     table
 }

@@ -123,6 +123,9 @@ fn report(
         "Medians of {} runs, taken in turns; pauses and collections are from one run more.",
         chosen.runs
     ));
+    if !gleaner.logged.collections.logged {
+        table.note("Gleaner wrote no events; its collections and pauses are not known.");
+    }
     table.note(match same {
         true => format!(
             "Both printed the same {} bytes.",

@@ -111,6 +111,7 @@ pub fn read(path: &Path) -> Result<Collections> {
     };
     let pauses = main.pauses();
     Ok(Collections {
+        logged: true,
         count: main.count() as u64,
         longest_pause: pauses.iter().copied().fold(0.0, f64::max),
         total_pause: pauses.iter().sum(),

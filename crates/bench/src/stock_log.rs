@@ -24,6 +24,7 @@ pub fn read(path: &Path) -> Result<Collections> {
     for line in BufReader::new(file).split(b'\n') {
         let line = line.map_err(|error| Failure::at(path, error))?;
         let line = String::from_utf8_lossy(&line);
+        found.logged = true;
         if line.starts_with("GC #") {
             found.count += 1;
         }

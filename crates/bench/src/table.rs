@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::failure::{Failure, Result};
 
@@ -40,9 +40,7 @@ impl Table {
     /// Prints to standard output.
     pub fn print(&self) {
         let mut table = comfy_table::Table::new();
-        table
-            .load_style(UTF8_HORIZONTAL_ONLY)
-            .set_header(&self.head);
+        table.load_style(UTF8_FULL_CONDENSED).set_header(&self.head);
         for row in &self.rows {
             table.add_row(row);
         }

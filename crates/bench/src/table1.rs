@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::arguments;
 use crate::catalogue;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 use crate::shuffle::Shuffle;
 use crate::side::Side;
@@ -115,6 +115,12 @@ fn one_client(
                 .run(ready, &sides[index], true)?
                 .checked(ready, &sides[index])?;
             runner.forget(&[&trial]);
+            if !trial.collections.logged {
+                return Err(Failure::new(format!(
+                    "{}: the library wrote no events",
+                    ready.client.name
+                )));
+            }
             samples[index].push(sample(&trial));
         }
     }
@@ -126,7 +132,7 @@ fn sample(trial: &Trial) -> Sample {
         names
             .iter()
             .filter_map(|name| trial.collections.phases.get(*name))
-            .sum()
+            .fold(0.0, |sum, seconds| sum + seconds)
     };
     Sample {
         cpu: trial.outcome.cpu,

@@ -16,6 +16,8 @@ use crate::{events, stock_log};
 /// What a library logged about its collections.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Collections {
+    /// The library wrote a log at all.
+    pub logged: bool,
     /// How many.
     pub count: u64,
     /// The longest pause, in seconds.

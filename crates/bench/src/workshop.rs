@@ -3,6 +3,7 @@
 //! Everything made here lies in one scratch directory and is made with the installed libgc. Files of a run carry this
 //! process's identifier, so that two runs of the tool do not meet.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -131,10 +132,12 @@ impl Workshop {
         for part in &step.run[1..] {
             command.arg(fill(part).replace(&*target.to_string_lossy(), &fresh.to_string_lossy()));
         }
-        if step.capture {
-            command
-                .stdout(std::fs::File::create(&fresh).map_err(|error| Failure::at(&fresh, error))?);
-        }
+        command.stdout(match step.capture {
+            true => File::create(&fresh)
+                .map_err(|error| Failure::at(&fresh, error))?
+                .into(),
+            false => Stdio::null(),
+        });
         command
             .env("GUILE_AUTO_COMPILE", "0")
             .env_remove("LD_PRELOAD")
