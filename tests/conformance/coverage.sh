@@ -25,7 +25,7 @@ for program in $(make -s -f "$here/Makefile" SRC="$here" BUILD="$build" list); d
 done | grep '^GC_' | sort -u >"$work/imported"
 
 # Public headers declare these for all builds; the others are internal.
-cat /usr/include/gc/*.h /usr/include/gc/private/*.h 2>/dev/null >"$work/headers"
+cat /usr/include/gc/*.h >"$work/headers"
 comm -23 "$work/exported" "$work/imported" | while read -r symbol; do
     if grep -qw "$symbol" "$work/headers"; then
         echo "$symbol"

@@ -241,6 +241,23 @@ static void strings(void)
              GC_get_kind_and_size(GC_malloc_atomic(6), NULL));
 }
 
+/* gc.h declares these two for builds that have them; Debian's has not. */
+#include <wchar.h>
+static void wide_strings(void)
+{
+    GC_INIT();
+    wchar_t *(*dup)(const wchar_t *) =
+        (wchar_t * (*)(const wchar_t *)) dlsym(RTLD_DEFAULT, "GC_wcsdup");
+    if (dup != NULL)
+        CHECK(wcscmp(dup(L"wide"), L"wide") == 0);
+    wchar_t *(*debug)(const wchar_t *, const char *, int) =
+        (wchar_t * (*)(const wchar_t *, const char *, int))
+            dlsym(RTLD_DEFAULT, "GC_debug_wcsdup");
+    if (debug != NULL)
+        CHECK(wcscmp(debug(L"wide", "file", 1), L"wide") == 0);
+    NOTE("GC_wcsdup is %s\n", dup != NULL ? "there" : "not exported");
+}
+
 MAIN_BEGIN
     RUN(normal_directions);
     RUN(atomic_directions);
@@ -255,4 +272,5 @@ MAIN_BEGIN
     RUN(freed_retains_nothing);
     RUN(many_frees_while_collecting);
     RUN(strings);
+    RUN(wide_strings);
 MAIN_END
