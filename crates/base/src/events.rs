@@ -52,8 +52,11 @@ phases! {
     Weak = "weak",
     /// The verifier ran.
     Verify = "verify",
-    /// Empty blocks were freed and the others queued for sweeping, or swept.
+    /// Empty blocks were freed and the others queued for sweeping.
     Reclaim = "reclaim",
+    /// Blocks with dead cells were swept: here under eager sweeping; under lazy sweeping the sum since the
+    /// collection before, recorded at the start of this one.
+    Sweep = "sweep",
     /// The size of the heap was decided.
     Resize = "resize",
     /// The threads run again.

@@ -1,1 +1,29 @@
-//! The libgc door.
+//! The libgc door: Boehm's collector interface, version 8.2.2, over Gleaner's mark-sweep plan.
+//!
+//! One file per public header, `gc.h` cut by subject. This crate is the only owner of a global heap.
+//!
+//! # In somebody else's process
+//! Nothing happens before the first GC call: no thread, no handler, no reservation. Memory of our own comes from a
+//! mapped arena, never from malloc. The thread-local state is one initial-exec word. Frames that call client code
+//! hold no guard that `pthread_exit`, cancellation, an exception or `longjmp` could skip.
+
+#![allow(non_snake_case, non_upper_case_globals, reason = "the interface's names are fixed")]
+#![allow(clippy::missing_safety_doc, reason = "the contracts of exported functions are those of libgc's headers")]
+
+extern crate alloc;
+
+mod allocate;
+mod blocking;
+mod collect;
+mod finalize;
+mod fork;
+mod gc_mark;
+mod message;
+mod registration;
+mod release;
+mod settings;
+mod state;
+mod variables;
+
+#[global_allocator]
+static ARENA: gleaner_mem::arena::Arena = gleaner_mem::arena::Arena::new();

@@ -208,6 +208,11 @@ impl BlockTable {
         })
     }
 
+    /// The object that any word points into, if it points into one.
+    pub fn resolve_checked(&self, word: usize) -> Option<Resolved> {
+        if self.contains(word) { self.resolve(word) } else { None }
+    }
+
     #[cold]
     #[inline(never)]
     fn resolve_large(&self, word: usize, index: BlockIndex) -> Option<Resolved> {

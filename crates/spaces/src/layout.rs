@@ -8,12 +8,12 @@
 
 use core::sync::atomic::AtomicU8;
 
-use gleaner_mem::Address;
+use gleaner_mem::{Address, zero};
 use gleaner_os::{hugepages, memory};
 
 use crate::block::{BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK};
 
-/// Blocks committed at a time: 4 MiB of heap, 8 KiB of descriptors, 256 KiB of marks.
+/// Blocks committed at a time: 4 MiB of heap, 256 KiB of marks.
 pub const COMMIT_STEP: BlockIndex = 256;
 
 const SMALLEST_SPAN: usize = 32 << 20;
@@ -64,6 +64,11 @@ impl Layout {
         let descriptors = blocks * size_of::<Block>();
         let base = memory::reserve(span + descriptors + large_start * MARKS_PER_BLOCK, STEP_BYTES)?;
         let heap = Address::of(base.as_ptr());
+        // Any word may look like an address in the span, so the whole descriptor table must be readable from the
+        // start; what is not used takes no memory.
+        if !commit(heap.add(span), descriptors, false) {
+            return None;
+        }
         Some(Layout {
             table: BlockTable {
                 heap,
@@ -114,9 +119,7 @@ impl Layout {
 
     fn commit_blocks(&self, first: BlockIndex) -> bool {
         let start = self.table.start(first);
-        if !commit(start, STEP_BYTES, self.executable)
-            || !commit(Address::of(self.table.block(first)), COMMIT_STEP as usize * size_of::<Block>(), false)
-        {
+        if !commit(start, STEP_BYTES, self.executable) {
             return false;
         }
         if self.huge_pages {
@@ -146,9 +149,14 @@ impl Layout {
 
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.
     pub fn release(&self, first: BlockIndex, blocks: BlockIndex) {
-        if let Some(start) = core::ptr::NonNull::new(self.table.start(first).ptr::<u8>()) {
-            // SAFETY: the blocks are free, so nobody relies on their contents.
-            unsafe { memory::release(start, blocks as usize * BLOCK_BYTES) };
+        let (start, bytes) = (self.table.start(first), blocks as usize * BLOCK_BYTES);
+        let Some(pointer) = core::ptr::NonNull::new(start.ptr::<u8>()) else { return };
+        // SAFETY: the blocks are free, so nobody relies on their contents. The system refuses for locked memory,
+        // which then must be made to read as zero by hand (I2).
+        unsafe {
+            if !memory::release(pointer, bytes) {
+                zero::zero(start, bytes);
+            }
         }
     }
 }

@@ -98,6 +98,41 @@ impl MarkSweep {
         (head, 1)
     }
 
+    /// Takes over the cells of a thread that has ended.
+    ///
+    /// # Safety
+    /// The cache's thread must have ended, or be the calling one and never use the cache again.
+    pub unsafe fn adopt_cells(&mut self, cache: *mut Cache) {
+        for kind in 0..self.kinds.count() {
+            for class in 0..CELL_BYTES.len() {
+                // SAFETY: the caller vouches for the cache.
+                let (head, owned) = unsafe { ((*cache).heads[kind][class], (*cache).owned[kind][class]) };
+                if owned != NO_BLOCK {
+                    self.block(owned).clear_flag(OWNED);
+                }
+                if !head.is_null() {
+                    self.prepend_shared(kind, class, head);
+                }
+            }
+        }
+    }
+
+    fn prepend_shared(&mut self, kind: usize, class: usize, head: Address) {
+        let mut last = head;
+        loop {
+            // SAFETY: a listed cell links to the next in its first word.
+            let next = unsafe { last.load() };
+            if next == 0 {
+                break;
+            }
+            last = Address::new(next);
+        }
+        // SAFETY: the last cell is free.
+        unsafe { last.store(self.shared.heads[kind][class].word()) };
+        self.shared.heads[kind][class] = head;
+        self.shared.foreign[kind][class] = 1;
+    }
+
     /// Allocates one small object from the shared cache.
     pub fn allocate_small(&mut self, kind: usize, class: usize) -> Result<Address, Shortage> {
         if self.shared.heads[kind][class].is_null() {

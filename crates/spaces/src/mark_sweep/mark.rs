@@ -21,9 +21,10 @@ use gleaner_os::memory;
 use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Steal, Verdict, Worker};
 
 use super::prefetch::{Policy, Prefetch, PrefetchSettings};
-use super::scan::{Entry, MarkContext, Scanned, Scanner};
+use super::scan::{Entry, FROM_HEAP, MarkContext, Scanned, Scanner};
 use super::{MARKED, MarkSweep};
 use crate::block::{BLOCK_BYTES, Block, BlockIndex, RESCAN, State};
+use crate::kinds::descriptor;
 use crate::with_policy;
 
 const BATCH_ENTRIES: usize = 256;
@@ -136,6 +137,28 @@ impl MarkEngine {
     pub unsafe fn push_range(&self, low: Address, high: Address) {
         // SAFETY: the caller vouches for the range.
         with_policy!(self.settings, P => unsafe { self.leader().push_range::<P>(low, high) });
+    }
+
+    /// Visits the words of one object at once, pushing what they refer to.
+    ///
+    /// # Safety
+    /// The descriptor must be the object's; the world must be stopped.
+    pub unsafe fn scan_now(&self, object: Address, descriptor: usize) {
+        let leader = self.leader();
+        with_policy!(self.settings, P => {
+            if descriptor & descriptor::TAGS == descriptor::LENGTH {
+                // SAFETY: the caller vouches for the object.
+                unsafe { leader.scan_words::<P>(object, object.add(descriptor & !7), FROM_HEAP) };
+            } else {
+                // SAFETY: as above.
+                unsafe { leader.scan_entry::<P>(Entry { start: object.word(), descriptor }, true) };
+            }
+        });
+    }
+
+    /// Workers that are equipped.
+    pub fn ready(&self) -> usize {
+        self.ready
     }
 
     /// Marks everything reachable from what lies on the leader's stack, with up to `workers` workers.
@@ -481,20 +504,20 @@ impl<P: Policy> MarkPhase<'_, P> {
     fn rescan_some(&self, marker: &mut Marker, worker: &Worker) -> bool {
         const BLOCKS: usize = 64;
         let end = self.space.large_frontier() as usize;
-        loop {
-            if self.engine.rescan_cursor.load(Ordering::Relaxed) >= end {
-                return false;
-            }
-            // Relaxed: the cursor only divides the blocks among workers.
-            let first = self.engine.rescan_cursor.fetch_add(BLOCKS, Ordering::Relaxed);
-            if first >= end {
-                return false;
-            }
-            let first = self.skip_unused(first);
-            for index in first..(first + BLOCKS).min(end) {
-                self.rescan_block(marker, worker, index as BlockIndex);
-            }
+        if self.engine.rescan_cursor.load(Ordering::Relaxed) >= end {
+            return false;
         }
+        // Relaxed: the cursor only divides the blocks among workers.
+        let first = self.engine.rescan_cursor.fetch_add(BLOCKS, Ordering::Relaxed);
+        if first >= end {
+            return false;
+        }
+        let first = self.skip_unused(first);
+        for index in first..(first + BLOCKS).min(end) {
+            self.rescan_block(marker, worker, index as BlockIndex);
+        }
+        // True even if nothing was flagged: what was scanned may have been published, so the worker must look again.
+        true
     }
 
     /// Jumps from the end of the small part to the start of the large one.

@@ -106,8 +106,12 @@ pub struct MarkSweep {
     pub uncollectable_bytes: usize,
     /// What the last collection found.
     pub census: Census,
-    /// Nanoseconds spent in sweeping since the last collection, filled by whoever keeps time.
+    /// Blocks swept since the last collection.
     pub swept_blocks: usize,
+    /// Whether sweeping is timed.
+    pub timed: bool,
+    /// Nanoseconds spent in sweeping since the last collection, if timed.
+    pub sweep_ns: u64,
 }
 
 impl MarkSweep {
@@ -130,6 +134,8 @@ impl MarkSweep {
             uncollectable_bytes: 0,
             census: Census::default(),
             swept_blocks: 0,
+            timed: false,
+            sweep_ns: 0,
         }
     }
 
@@ -145,7 +151,7 @@ impl MarkSweep {
 
     /// The object that `word` points into, if any; no displacement rule is applied.
     pub fn object_at(&self, word: usize) -> Option<Resolved> {
-        if self.layout.table.contains(word) { self.layout.table.resolve(word) } else { None }
+        self.layout.table.resolve_checked(word)
     }
 
     /// The object that starts exactly at `word`.

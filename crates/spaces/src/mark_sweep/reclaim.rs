@@ -138,6 +138,7 @@ impl MarkSweep {
         self.allocated_bytes = 0;
         self.freed_bytes = 0;
         self.swept_blocks = 0;
+        self.sweep_ns = 0;
         reclaimed
     }
 

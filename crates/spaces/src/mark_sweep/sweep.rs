@@ -9,6 +9,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_mem::{Address, zero};
+use gleaner_os::clock;
 
 use super::cache::CellList;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
@@ -90,6 +91,16 @@ fn live_run(marks: *const AtomicU8, from: usize, objects: usize) -> usize {
 impl MarkSweep {
     /// Sweeps a block and returns its free cells. Cleared cells read as zero behind their link, or hold poison.
     pub fn sweep_block(&mut self, index: BlockIndex) -> CellList {
+        if !self.timed {
+            return self.sweep_untimed(index);
+        }
+        let start = clock::monotonic_ns();
+        let list = self.sweep_untimed(index);
+        self.sweep_ns += clock::monotonic_ns() - start;
+        list
+    }
+
+    fn sweep_untimed(&mut self, index: BlockIndex) -> CellList {
         self.swept_blocks += 1;
         let (bytes, objects, kind) = {
             let block = self.block(index);

@@ -1,0 +1,403 @@
+//! Allocation: `GC_malloc` and its relatives, `GC_free`, `GC_realloc` (gc.h, gc_inline.h).
+//!
+//! The fast path takes the first cell of the calling thread's list: no lock, no atomics, and a pause may fall between
+//! any two of its instructions (I8). Everything else goes through `allocate_slowly`, which holds the allocator lock,
+//! and releases it to collect, to run finalizers and to report that memory is exhausted.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use gleaner_mem::Address;
+use gleaner_plans::Heap;
+use gleaner_plans::heap::Remedy;
+use gleaner_plans::mutator::Mutator;
+use gleaner_spaces::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::allocate::Shortage;
+use gleaner_spaces::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
+
+use crate::collect;
+use crate::message::die;
+use crate::registration;
+use crate::state::{LOCK, heap, start};
+use crate::variables::{GC_all_interior_pointers, GC_non_gc_bytes, GC_oom_fn};
+
+/// Requests larger than this can never be met.
+const LARGEST_REQUEST: usize = 1 << 46;
+
+/// Bytes added to each request so that a pointer just past an object still belongs to it.
+#[inline(always)]
+pub fn extra_bytes() -> usize {
+    GC_all_interior_pointers.get() as usize
+}
+
+/// How an object is to be allocated.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// Bytes asked for.
+    pub bytes: usize,
+    /// Kind.
+    pub kind: usize,
+    /// Alignment, a power of two.
+    pub alignment: usize,
+    /// Whether only pointers to its first page will count.
+    pub ignore_off_page: bool,
+}
+
+impl Wanted {
+    /// An ordinary object.
+    pub fn new(bytes: usize, kind: usize) -> Wanted {
+        Wanted { bytes, kind, alignment: 16, ignore_off_page: false }
+    }
+
+    /// Bytes to allocate, with the extra byte.
+    fn size(&self) -> Option<usize> {
+        let aligned = if self.alignment > 16 { self.bytes.max(self.alignment) } else { self.bytes };
+        aligned.checked_add(extra_bytes()).filter(|size| *size <= LARGEST_REQUEST)
+    }
+}
+
+/// Allocates a small object from the calling thread's list if it has one.
+#[inline(always)]
+fn allocate(bytes: usize, kind: usize) -> *mut c_void {
+    let size = bytes.wrapping_add(extra_bytes());
+    if size.wrapping_sub(1) < LARGEST_SMALL {
+        let thread = Mutator::current_fast();
+        if !thread.is_null() {
+            let class = class_of(size);
+            // SAFETY: the record is the calling thread's; a listed cell links to the next in its first word.
+            unsafe {
+                let head = &raw mut (*thread).cache.heads[kind][class];
+                let cell = head.read();
+                if !cell.is_null() {
+                    head.write(Address::new(cell.load()));
+                    cell.store(0);
+                    cell.add(8).store(0);
+                    return cell.ptr();
+                }
+            }
+        }
+    }
+    allocate_slowly(Wanted::new(bytes, kind))
+}
+
+/// Allocates under the lock; collects, grows, and runs finalizers as need be.
+#[cold]
+#[inline(never)]
+pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
+    start();
+    let Some(size) = wanted.size() else { return out_of_memory(wanted.bytes) };
+    let mut attempts = 0;
+    loop {
+        registration::check_regions();
+        LOCK.lock();
+        let heap = heap();
+        let collections = heap.collections;
+        let result = if is_stress_due(heap) {
+            Err(Remedy::Collect("stress"))
+        } else {
+            try_allocate(heap, &wanted, size).map_err(|shortage| heap.remedy(shortage, attempts))
+        };
+        let note = matches!(result, Err(Remedy::OutOfMemory(_)));
+        if let (true, Err(Remedy::OutOfMemory(reason))) = (note, &result) {
+            heap.record_exhaustion(size, reason);
+        }
+        sync_variables(heap);
+        LOCK.unlock();
+        match result {
+            Ok(object) => {
+                crate::finalize::run_if_ready();
+                return object.ptr();
+            }
+            Err(Remedy::TryAgain) => collect::tell_of_growth(),
+            Err(Remedy::Collect(reason)) => {
+                collect::collect_unless(collections, reason);
+                attempts += usize::from(reason != "stress");
+            }
+            Err(Remedy::OutOfMemory(_)) => return out_of_memory(wanted.bytes),
+        }
+    }
+}
+
+fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address, Shortage> {
+    if size > LARGEST_SMALL || wanted.alignment > 16 {
+        let size = size.max(LARGEST_SMALL + 1);
+        return heap.space.allocate_large(wanted.kind, size, wanted.alignment, wanted.ignore_off_page);
+    }
+    let class = class_of(size);
+    let thread = Mutator::current_fast();
+    let described = heap.space.kinds.get(wanted.kind).copied();
+    let Some(described) = described else { die(format_args!("allocation of an undefined kind {}", wanted.kind)) };
+    if thread.is_null() || described.uncollectable || described.disclaim.is_some() {
+        return heap.space.allocate_small(wanted.kind, class);
+    }
+    // SAFETY: the record is the calling thread's, and its list is empty or may be popped by it.
+    unsafe {
+        let cache = &raw mut (*thread).cache;
+        let head = &raw mut (*cache).heads[wanted.kind][class];
+        if (*head).is_null() {
+            heap.space.freed_bytes += core::mem::take(&mut (*cache).freed_bytes);
+            heap.space.refill(cache, wanted.kind, class)?;
+        }
+        let cell = head.read();
+        head.write(Address::new(cell.load()));
+        cell.store(0);
+        cell.add(8).store(0);
+        Ok(cell)
+    }
+}
+
+/// Counts allocations under `stress=N`.
+fn is_stress_due(heap: &Heap) -> bool {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let every = heap.options.stress;
+    every != 0 && collect::is_enabled() && COUNT.fetch_add(1, Ordering::Relaxed) % every == every - 1
+}
+
+/// Copies counters to the variables that clients read, under the lock.
+fn sync_variables(heap: &Heap) {
+    GC_non_gc_bytes.set(heap.space.uncollectable_bytes.wrapping_add(crate::settings::declared_non_gc_bytes()));
+}
+
+/// Asks the client's function what to return when memory is exhausted.
+pub fn out_of_memory(bytes: usize) -> *mut c_void {
+    match GC_oom_fn.get() {
+        // SAFETY: the client's function, called as its contract says; this frame holds no guard.
+        Some(function) => unsafe { function(bytes) },
+        None => null_mut(),
+    }
+}
+
+/// The out-of-memory function until the client sets one.
+pub unsafe extern "C-unwind" fn default_oom(_bytes: usize) -> *mut c_void {
+    null_mut()
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc(bytes: usize) -> *mut c_void {
+    allocate(bytes, NORMAL)
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc_atomic(bytes: usize) -> *mut c_void {
+    allocate(bytes, PTRFREE)
+}
+
+/// As in gc_inline.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_void {
+    match kind as usize {
+        NORMAL => allocate(bytes, NORMAL),
+        PTRFREE => allocate(bytes, PTRFREE),
+        other if is_thread_kind(other) => allocate(bytes, other),
+        other => allocate_slowly(Wanted::new(bytes, other)),
+    }
+}
+
+/// Whether objects of a kind may come from thread-local lists without further ado.
+fn is_thread_kind(kind: usize) -> bool {
+    start();
+    kind < gleaner_spaces::kinds::MAX_KINDS
+        && heap().space.kinds.get(kind).is_some_and(|kind| !kind.uncollectable && kind.disclaim.is_none())
+}
+
+/// As in gc_inline.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc_kind_global(bytes: usize, kind: c_int) -> *mut c_void {
+    GC_malloc_kind(bytes, kind)
+}
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_generic_malloc(bytes: usize, kind: c_int) -> *mut c_void {
+    GC_malloc_kind(bytes, kind)
+}
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_generic_or_special_malloc(bytes: usize, kind: c_int) -> *mut c_void {
+    GC_malloc_kind(bytes, kind)
+}
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_int) -> *mut c_void {
+    allocate_slowly(Wanted::new(bytes, kind as usize))
+}
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_generic_malloc_ignore_off_page(bytes: usize, kind: c_int) -> *mut c_void {
+    if bytes < LARGEST_SMALL {
+        return GC_malloc_kind(bytes, kind);
+    }
+    allocate_slowly(Wanted { ignore_off_page: true, ..Wanted::new(bytes, kind as usize) })
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc_ignore_off_page(bytes: usize) -> *mut c_void {
+    GC_generic_malloc_ignore_off_page(bytes, NORMAL as c_int)
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc_atomic_ignore_off_page(bytes: usize) -> *mut c_void {
+    GC_generic_malloc_ignore_off_page(bytes, PTRFREE as c_int)
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc_uncollectable(bytes: usize) -> *mut c_void {
+    allocate_slowly(Wanted::new(bytes, UNCOLLECTABLE))
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc_atomic_uncollectable(bytes: usize) -> *mut c_void {
+    allocate_slowly(Wanted::new(bytes, ATOMIC_UNCOLLECTABLE))
+}
+
+/// As in gc.h: objects aligned to `alignment`, at most what a heap can hold.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_void {
+    if alignment <= 16 {
+        return GC_malloc(bytes);
+    }
+    if !alignment.is_power_of_two() || alignment > 1 << 40 {
+        return out_of_memory(bytes);
+    }
+    allocate_slowly(Wanted { alignment, ..Wanted::new(bytes, NORMAL) })
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `result` must be writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_posix_memalign(result: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int {
+    const EINVAL: c_int = 22;
+    const ENOMEM: c_int = 12;
+    if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<usize>()) {
+        return EINVAL;
+    }
+    let object = GC_memalign(alignment, bytes);
+    if object.is_null() {
+        return ENOMEM;
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { result.write(object) };
+    0
+}
+
+/// As in gc_inline.h: a list of objects linked through their first words, at least one, or null.
+///
+/// # Safety
+/// `result` must be writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_generic_malloc_many(bytes: usize, kind: c_int, result: *mut *mut c_void) {
+    let list = allocate_many(bytes, kind as usize);
+    // SAFETY: the caller vouches for it.
+    unsafe { result.write(list) };
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
+    // libgc rounds to granules with the extra byte first.
+    allocate_many((bytes + extra_bytes()).next_multiple_of(16), NORMAL)
+}
+
+/// The free cells of one block as a list. `bytes` is taken as it is, without the extra byte.
+fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
+    start();
+    if bytes <= LARGEST_SMALL && is_thread_kind(kind) {
+        let mut attempts = 0;
+        loop {
+            registration::check_regions();
+            LOCK.lock();
+            let heap = heap();
+            let collections = heap.collections;
+            let result = if is_stress_due(heap) {
+                Err(Remedy::Collect("stress"))
+            } else {
+                many_cells(heap, kind, bytes).map_err(|shortage| heap.remedy(shortage, attempts))
+            };
+            LOCK.unlock();
+            match result {
+                Ok(list) => {
+                    crate::finalize::run_if_ready();
+                    return list.ptr();
+                }
+                Err(Remedy::TryAgain) => collect::tell_of_growth(),
+                Err(Remedy::Collect(reason)) => {
+                    collect::collect_unless(collections, reason);
+                    attempts += usize::from(reason != "stress");
+                }
+                Err(Remedy::OutOfMemory(_)) => return out_of_memory(bytes),
+            }
+        }
+    }
+    let object = allocate_slowly(Wanted::new(bytes, kind));
+    if !object.is_null() {
+        // SAFETY: the object is ours, and has at least one word: a list of one.
+        unsafe { Address::of(object).store(0) };
+    }
+    object
+}
+
+fn many_cells(heap: &mut Heap, kind: usize, bytes: usize) -> Result<Address, Shortage> {
+    if heap.options.stress == 0 && !heap.options.poison {
+        return heap.space.take_cells(kind, class_of(bytes)).map(|list| list.head);
+    }
+    // Under stress and poison one object at a time, so that collections fall between them.
+    let cell = heap.space.allocate_small(kind, class_of(bytes))?;
+    // SAFETY: the cell is ours.
+    unsafe { cell.store(0) };
+    Ok(cell)
+}
+
+/// Bytes of the cells that serve a small request; for `GC_get_size_map_at`.
+pub fn cell_bytes_for(bytes: usize) -> Option<usize> {
+    (bytes <= LARGEST_SMALL).then(|| usize::from(CELL_BYTES[class_of(bytes)]))
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `text` must be a string or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_strdup(text: *const c_char) -> *mut c_char {
+    if text.is_null() {
+        return null_mut();
+    }
+    // SAFETY: the caller vouches for it.
+    let bytes = unsafe { core::ffi::CStr::from_ptr(text) }.to_bytes_with_nul();
+    let copy = GC_malloc_atomic(bytes.len()).cast::<u8>();
+    if !copy.is_null() {
+        // SAFETY: the copy has room for it.
+        unsafe { copy.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+    copy.cast()
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `text` must be readable up to its end or `most` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_strndup(text: *const c_char, most: usize) -> *mut c_char {
+    // SAFETY: the caller vouches for it.
+    let length = unsafe { (0..most).take_while(|at| *text.add(*at) != 0).count() };
+    let copy = GC_malloc_atomic(length + 1).cast::<c_char>();
+    if !copy.is_null() {
+        // SAFETY: the copy has room for it.
+        unsafe {
+            copy.copy_from_nonoverlapping(text, length);
+            *copy.add(length) = 0;
+        }
+    }
+    copy
+}

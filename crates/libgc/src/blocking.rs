@@ -1,0 +1,172 @@
+//! Blocking regions and active sections (`GC_do_blocking`, `GC_call_with_gc_active`), and calls with the lock held.
+//!
+//! A thread in a blocking region is not stopped: its stack is scanned from where it entered, and it comes back through
+//! the allocator lock, which a collection holds. Meanwhile its thread word makes every allocation take the slow path,
+//! which notices if the region was left by `longjmp` or an exception: then the stack pointer is above the region's.
+
+use core::ffi::c_void;
+
+use gleaner_mem::Address;
+use gleaner_os::threads;
+use gleaner_plans::mutator::{ActiveSection, Mutator, SLOW};
+use gleaner_plans::stop::signal::here;
+
+use crate::state::{LOCK, heap, start};
+
+/// `GC_fn_type`.
+pub type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// As in gc.h.
+///
+/// # Safety
+/// `function` must be callable with `argument` and leave the heap alone.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C-unwind" fn GC_do_blocking(function: Function, argument: *mut c_void) -> *mut c_void {
+    start();
+    let record = Mutator::current();
+    let mut registers = [0usize; 6];
+    // SAFETY: stores the callee-saved registers into the array, so that the pointers in them are found on the stack.
+    unsafe {
+        core::arch::asm!(
+            "mov [{0}], rbx", "mov [{0} + 8], rbp", "mov [{0} + 16], r12",
+            "mov [{0} + 24], r13", "mov [{0} + 32], r14", "mov [{0} + 40], r15",
+            in(reg) registers.as_mut_ptr(), options(nostack, preserves_flags)
+        );
+    }
+    if !record.is_null() {
+        crate::registration::check_regions();
+        enter_blocking(record, Address::of(&raw const registers));
+    }
+    // SAFETY: the caller vouches for the function; this frame holds no guard.
+    let result = unsafe { function(argument) };
+    if !record.is_null() {
+        leave_blocking(record);
+    }
+    core::hint::black_box(&registers);
+    result
+}
+
+fn enter_blocking(record: *mut Mutator, at: Address) {
+    LOCK.lock();
+    threads::set_thread_word(record as usize | SLOW);
+    // SAFETY: the calling thread's own record, under the lock.
+    unsafe { (*record).blocked_at = at };
+    LOCK.unlock();
+}
+
+fn leave_blocking(record: *mut Mutator) {
+    LOCK.lock(); // Waits for the end of a collection.
+    // SAFETY: the calling thread's own record, under the lock.
+    unsafe { (*record).blocked_at = Address::NULL };
+    crate::registration::reenter(heap(), record);
+    LOCK.unlock();
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `function` must be callable with `argument`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C-unwind" fn GC_call_with_gc_active(function: Function, argument: *mut c_void) -> *mut c_void {
+    start();
+    let record = Mutator::current();
+    // SAFETY: the calling thread's own record.
+    if record.is_null() || unsafe { !(*record).is_blocked() } {
+        widen_stack(record);
+        // SAFETY: the caller vouches for the function; this frame holds no guard.
+        return unsafe { function(argument) };
+    }
+    let mut section = ActiveSection { blocked_at: Address::NULL, older: core::ptr::null_mut() };
+    LOCK.lock(); // Waits for the end of a collection.
+    // SAFETY: the calling thread's own record, under the lock.
+    unsafe {
+        section.blocked_at = (*record).blocked_at;
+        section.older = (*record).active;
+        (*record).active = &raw mut section;
+        (*record).blocked_at = Address::NULL;
+    }
+    crate::registration::reenter(heap(), record);
+    LOCK.unlock();
+    // SAFETY: the caller vouches for the function; this frame holds no guard.
+    let result = unsafe { function(argument) };
+    LOCK.lock();
+    threads::set_thread_word(record as usize | SLOW);
+    // SAFETY: as above.
+    unsafe {
+        (*record).active = section.older;
+        (*record).blocked_at = section.blocked_at;
+    }
+    LOCK.unlock();
+    result
+}
+
+/// A thread that calls from frames above its registered stack base has more stack than we knew.
+fn widen_stack(record: *mut Mutator) {
+    let frame = here();
+    // SAFETY: the calling thread's own record or null.
+    if !record.is_null() && unsafe { (*record).stack_base } < frame && threads::stack_top() > frame.word() {
+        LOCK.lock();
+        // SAFETY: as above, under the lock.
+        unsafe { (*record).stack_base = Address::new(threads::stack_top()) };
+        LOCK.unlock();
+    }
+}
+
+/// Forgets regions and sections whose frames are gone.
+#[cold]
+pub fn leave_stale_regions(record: *mut Mutator) {
+    let frame = here();
+    LOCK.lock();
+    // SAFETY: the calling thread's own record, under the lock; sections above the frame are alive.
+    unsafe {
+        let thread = &mut *record;
+        let mut left = thread.is_blocked() && thread.blocked_at < frame;
+        if left {
+            thread.blocked_at = Address::NULL;
+        }
+        while !thread.active.is_null() && Address::of(thread.active) < frame {
+            // The section's own frame is gone, but nothing has been written over it below this frame that matters:
+            // the words are read before any other call.
+            let ActiveSection { blocked_at, older } = thread.active.read();
+            thread.active = older;
+            if blocked_at >= frame {
+                thread.blocked_at = blocked_at;
+            } else {
+                left = true;
+            }
+        }
+        if left && !thread.is_blocked() {
+            crate::registration::reenter(heap(), record);
+        }
+    }
+    LOCK.unlock();
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `function` must be callable with `argument`, and must not allocate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(function: Function, argument: *mut c_void) -> *mut c_void {
+    start();
+    LOCK.lock();
+    // SAFETY: the caller vouches for the function.
+    let result = unsafe { function(argument) };
+    LOCK.unlock();
+    result
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_alloc_lock() {
+    start();
+    LOCK.lock();
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_alloc_unlock() {
+    LOCK.unlock();
+}

@@ -1,0 +1,309 @@
+//! Starting collections, and what the client hears of them.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use gleaner_mem::Address;
+use gleaner_os::libraries::Segment;
+use gleaner_os::threads;
+use gleaner_plans::Heap;
+use gleaner_plans::collect::{Client, Moment, Outcome, Request};
+use gleaner_plans::mutator::Mutator;
+use gleaner_plans::roots::LibraryList;
+use gleaner_plans::weak::{Turn, Verdict};
+
+use crate::message::die;
+use crate::state::{CREW, LOCK, MAIN_THREAD, heap, start};
+use crate::variables::{
+    GC_dont_gc, GC_gc_no, GC_java_finalization, GC_no_dls, GC_on_heap_resize, GC_push_other_roots, GC_stackbottom,
+    Procedure, Variable,
+};
+
+/// `GC_on_collection_event_proc`.
+pub type CollectionEventFn = unsafe extern "C-unwind" fn(Moment);
+/// `GC_on_thread_event_proc`.
+pub type ThreadEventFn = unsafe extern "C-unwind" fn(Moment, *mut c_void);
+/// `GC_stop_func`.
+pub type StopFn = unsafe extern "C-unwind" fn() -> c_int;
+/// `GC_await_finalize_proc`.
+pub type AwaitFn = unsafe extern "C-unwind" fn(*mut c_void);
+/// `GC_toggleref_func`.
+pub type ToggleFn = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+/// `GC_has_static_roots_func`.
+pub type HasRootsFn = unsafe extern "C-unwind" fn(*const c_char, *mut c_void, usize) -> c_int;
+
+/// The client's callbacks. Changed and read under the allocator lock.
+pub struct Callbacks {
+    /// Called at the start of each collection.
+    pub start: Variable<Option<Procedure>>,
+    /// Called at the moments of a collection.
+    pub collection_event: Variable<Option<CollectionEventFn>>,
+    /// Called when a thread is suspended or goes on.
+    pub thread_event: Variable<Option<ThreadEventFn>>,
+    /// Asked whether a collection is to be given up.
+    pub stop: Variable<Option<StopFn>>,
+    /// Called for each object queued for finalization.
+    pub await_finalize: Variable<Option<AwaitFn>>,
+    /// Decides about toggle references.
+    pub toggle: Variable<Option<ToggleFn>>,
+    /// Asked whether a library's data is to be scanned.
+    pub has_roots: Variable<Option<HasRootsFn>>,
+}
+
+/// The client's callbacks.
+pub static CALLBACKS: Callbacks = Callbacks {
+    start: Variable::new(None),
+    collection_event: Variable::new(None),
+    thread_event: Variable::new(None),
+    stop: Variable::new(None),
+    await_finalize: Variable::new(None),
+    toggle: Variable::new(None),
+    has_roots: Variable::new(None),
+};
+
+/// Set while the collection in progress obeys a stop function.
+static OBEYS_STOP: AtomicBool = AtomicBool::new(true);
+
+const LIBRARY_ATTEMPTS: usize = 8;
+
+/// Whether collections are enabled.
+pub fn is_enabled() -> bool {
+    GC_dont_gc.get() == 0
+}
+
+/// What a collection is to do.
+#[derive(Clone, Copy)]
+pub struct Order {
+    /// Why.
+    pub reason: &'static str,
+    /// Only if this many collections have been run, none more.
+    pub unless_past: Option<u64>,
+    /// Whether all free memory goes back to the system.
+    pub release_all: bool,
+    /// Whether the stop function may end it.
+    pub obeys_stop: bool,
+}
+
+/// Collects unless somebody else has since `collections` were counted.
+pub fn collect_unless(collections: u64, reason: &'static str) {
+    collect(Order { reason, unless_past: Some(collections), release_all: false, obeys_stop: true });
+}
+
+/// Collects; false if collections are disabled or this one was given up.
+pub fn collect(order: Order) -> bool {
+    start();
+    if !is_enabled() {
+        return false;
+    }
+    let mut registers = [0usize; 6];
+    // SAFETY: stores the callee-saved registers into the array, so that the pointers in them are found on the stack.
+    unsafe {
+        core::arch::asm!(
+            "mov [{0}], rbx", "mov [{0} + 8], rbp", "mov [{0} + 16], r12",
+            "mov [{0} + 24], r13", "mov [{0} + 32], r14", "mov [{0} + 40], r15",
+            in(reg) registers.as_mut_ptr(), options(nostack, preserves_flags)
+        );
+    }
+    let done = collect_below(order);
+    core::hint::black_box(&registers);
+    if done {
+        crate::finalize::run_if_ready();
+    }
+    done
+}
+
+/// Runs in a frame below the saved registers.
+#[inline(never)]
+fn collect_below(order: Order) -> bool {
+    let here = 0usize;
+    for attempt in 1..=LIBRARY_ATTEMPTS {
+        let mut libraries = read_libraries();
+        make_helpers();
+        LOCK.lock();
+        let heap = heap();
+        if order.unless_past.is_some_and(|seen| seen != heap.collections) {
+            LOCK.unlock();
+            return true;
+        }
+        let request = Request {
+            reason: order.reason,
+            libraries: &mut libraries,
+            stack_pointer: Address::of(&raw const here),
+            release_all: order.release_all,
+            last_attempt: attempt == LIBRARY_ATTEMPTS,
+        };
+        let outcome = collect_locked(heap, request, order.obeys_stop);
+        LOCK.unlock();
+        match outcome {
+            Outcome::Done => return true,
+            Outcome::Abandoned => return false,
+            Outcome::LibrariesChanged => threads::yield_now(),
+        }
+    }
+    false
+}
+
+fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Outcome {
+    if Mutator::current().is_null() {
+        die(format_args!(
+            "a collection was started by thread {}, which is not registered: call GC_register_my_thread first, \
+             or create the thread with GC_pthread_create",
+            threads::current_tid().0
+        ));
+    }
+    let wanted = heap.workers().0.min(CREW.helpers() + 1);
+    heap.engine.equip(wanted, &raw const *heap.context);
+    heap.settings.java_finalization = GC_java_finalization.get() != 0;
+    heap.context.procs_on_helpers = crate::registration::procs_may_run_on_helpers();
+    crate::settings::read_variables(heap);
+    OBEYS_STOP.store(obeys_stop, Ordering::Relaxed);
+    let outcome = heap.collect(request, &Door);
+    GC_gc_no.set(heap.collections as usize);
+    crate::finalize::note_ready(heap);
+    outcome
+}
+
+/// Helper threads are made when the heap first is large enough to use them; pthread_create may call malloc.
+fn make_helpers() {
+    // The number is a hint: read without the lock.
+    let wanted = heap().workers().0;
+    if CREW.helpers() + 1 < wanted {
+        CREW.ensure_helpers(wanted - 1, &mut |entry, argument| threads::spawn_helper(entry, argument, c"gleaner-mark"));
+    }
+}
+
+fn read_libraries() -> LibraryList {
+    if GC_no_dls.get() != 0 {
+        return LibraryList::read(|_| false);
+    }
+    LibraryList::read(is_root_segment)
+}
+
+unsafe extern "C" {
+    /// The start of this library's own image; defined by the linker.
+    static __ehdr_start: u8;
+}
+
+/// Leaves out our own data, and what the client's callback does not want.
+fn is_root_segment(segment: &Segment) -> bool {
+    if segment.object_base == (&raw const __ehdr_start) as usize {
+        return false;
+    }
+    match CALLBACKS.has_roots.get() {
+        // SAFETY: the client's function, called with the library's name and data as its contract says.
+        Some(wanted) => unsafe { wanted(segment.name, segment.low as *mut c_void, segment.high - segment.low) != 0 },
+        None => true,
+    }
+}
+
+/// Tells the client that the heap grew; called without the lock, which libgc would hold.
+pub fn tell_of_growth() {
+    if let Some(resized) = GC_on_heap_resize.get() {
+        let capacity = crate::state::with_heap(|heap| heap.space.capacity);
+        // SAFETY: the client's function, called with the new size.
+        unsafe { resized(capacity) };
+    }
+}
+
+/// What the client is told and asked.
+struct Door;
+
+impl Client for Door {
+    fn moment(&self, moment: Moment) {
+        if moment == Moment::Start
+            && let Some(start) = CALLBACKS.start.get()
+        {
+            // SAFETY: the client's function; libgc calls it with the lock held.
+            unsafe { start() };
+        }
+        if let Some(event) = CALLBACKS.collection_event.get() {
+            // SAFETY: as above.
+            unsafe { event(moment) };
+        }
+    }
+
+    fn thread_moment(&self, moment: Moment, thread: &Mutator) {
+        if let Some(event) = CALLBACKS.thread_event.get() {
+            // SAFETY: as above.
+            unsafe { event(moment, thread.pthread as *mut c_void) };
+        }
+    }
+
+    fn settle_toggle_refs(&self, heap: &mut Heap) {
+        let Some(decide) = CALLBACKS.toggle.get() else { return };
+        let mut turn = Turn::default();
+        while let Some(object) = heap.weak.toggle_refs.object_at(turn) {
+            // SAFETY: the client's function, called with a registered object.
+            let verdict = match unsafe { decide(object.ptr()) } {
+                0 => Verdict::Drop,
+                1 => Verdict::Strong,
+                _ => Verdict::Weak,
+            };
+            heap.weak.toggle_refs.decide(&mut turn, verdict);
+        }
+    }
+
+    fn push_other_roots(&self, _heap: &mut Heap) {
+        if let Some(push) = GC_push_other_roots.get() {
+            // SAFETY: the client's function; it pushes through GC_push_all and its relatives.
+            unsafe { push() };
+        }
+    }
+
+    fn stack_base(&self, thread: &Mutator) -> Address {
+        let first = MAIN_THREAD.load(Ordering::Relaxed);
+        let moved = GC_stackbottom.get();
+        if core::ptr::eq(first, thread) && !moved.is_null() { Address::of(moved) } else { thread.stack_base }
+    }
+
+    fn wants_to_stop(&self) -> bool {
+        // SAFETY: the client's function; libgc calls it with the lock held.
+        OBEYS_STOP.load(Ordering::Relaxed) && CALLBACKS.stop.get().is_some_and(|stop| unsafe { stop() } != 0)
+    }
+
+    fn awaits_finalization(&self, object: Address) {
+        if let Some(tell) = CALLBACKS.await_finalize.get() {
+            // SAFETY: the client's function, called with an object that is alive again.
+            unsafe { tell(object.ptr()) };
+        }
+    }
+
+    fn heap_resized(&self, capacity: usize) {
+        if let Some(resized) = GC_on_heap_resize.get() {
+            // SAFETY: the client's function, called with the new size in the stopped world, as libgc does.
+            unsafe { resized(capacity) };
+        }
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_gcollect() {
+    collect(Order { reason: "GC_gcollect", unless_past: None, release_all: crate::settings::unmaps_on_gcollect(), obeys_stop: true });
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_gcollect_and_unmap() {
+    collect(Order { reason: "GC_gcollect_and_unmap", unless_past: None, release_all: true, obeys_stop: false });
+}
+
+/// As in gc.h: the collection is given up when `stop` returns nonzero.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
+    let before = CALLBACKS.stop.get();
+    CALLBACKS.stop.set(stop);
+    let done = collect(Order { reason: "GC_try_to_collect", unless_past: None, release_all: false, obeys_stop: true });
+    CALLBACKS.stop.set(before);
+    c_int::from(done)
+}
+
+/// As in gc.h: collects if that is due; there are no smaller steps.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_collect_a_little() -> c_int {
+    let (due, seen) = crate::state::with_heap(|heap| (heap.is_collection_due(), heap.collections));
+    if due {
+        collect_unless(seen, "GC_collect_a_little");
+    }
+    0
+}

@@ -1,0 +1,333 @@
+//! Finalizers, disappearing links, toggle references (gc.h, javaxfc.h).
+//!
+//! The tables belong to the plan; here are the interface and the running of finalizers. Finalizers run on whatever
+//! thread allocates or asks, without the lock, one at a time taken from the queue, so a finalizer may leave by any
+//! route. A thread that runs one does not start another inside, unless the first was left by `longjmp` or an
+//! exception: then its frame is gone, which the stack pointer shows.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use gleaner_mem::Address;
+use gleaner_plans::Heap;
+use gleaner_plans::mutator::Mutator;
+use gleaner_plans::weak::{Finalizer, Links, Move, Order, Ready, Registration};
+
+use crate::collect::{AwaitFn, CALLBACKS, ToggleFn};
+use crate::state::{LOCK, address, heap, start, with_heap};
+use crate::variables::{GC_finalize_on_demand, GC_finalizer_notifier, GC_find_leak, Procedure, TwoPointersFn};
+
+const SUCCESS: c_int = 0;
+const DUPLICATE: c_int = 1;
+const NO_MEMORY: c_int = 2;
+const UNIMPLEMENTED: c_int = 3;
+const NOT_FOUND: c_int = 4;
+
+/// Finalizers waiting to run; a mirror of the queue for readers without the lock.
+static READY: AtomicUsize = AtomicUsize::new(0);
+/// The collection for which the client was notified last.
+static NOTIFIED: AtomicU64 = AtomicU64::new(0);
+
+/// Mirrors the length of the queue. Under the lock.
+pub fn note_ready(heap: &Heap) {
+    READY.store(heap.weak.finalizers.ready_count(), Ordering::Relaxed);
+}
+
+/// Runs finalizers that wait, or tells the client of them, as `GC_finalize_on_demand` says. Without the lock.
+#[inline]
+pub fn run_if_ready() {
+    if READY.load(Ordering::Relaxed) != 0 {
+        run_or_notify();
+    }
+}
+
+#[cold]
+fn run_or_notify() {
+    if GC_finalize_on_demand.get() == 0 {
+        if !is_in_finalizer() {
+            invoke(true);
+        }
+        return;
+    }
+    let collections = with_heap(|heap| heap.collections);
+    if NOTIFIED.swap(collections, Ordering::Relaxed) != collections
+        && let Some(notify) = GC_finalizer_notifier.get()
+    {
+        // SAFETY: the client's function, called without the lock.
+        unsafe { notify() };
+    }
+}
+
+/// Whether the calling thread is inside a finalizer that was not left.
+fn is_in_finalizer() -> bool {
+    let thread = Mutator::current();
+    if thread.is_null() {
+        return false;
+    }
+    // SAFETY: the calling thread's own record.
+    let frame = unsafe { (*thread).finalizer_frame };
+    let here = gleaner_plans::stop::signal::here();
+    !frame.is_null() && here < frame
+}
+
+/// Runs what is ready; returns how many were run.
+fn invoke(nested_guard: bool) -> c_int {
+    let mark = 0usize;
+    let thread = Mutator::current();
+    let mut count: c_int = 0;
+    while let Some(ready) = take_ready() {
+        if nested_guard && !thread.is_null() {
+            // SAFETY: the calling thread's own record.
+            unsafe { (*thread).finalizer_frame = Address::of(&raw const mark) };
+        }
+        call(ready);
+        count = count.saturating_add(1);
+    }
+    if nested_guard && !thread.is_null() {
+        // SAFETY: as above.
+        unsafe { (*thread).finalizer_frame = Address::NULL };
+    }
+    core::hint::black_box(&mark);
+    count
+}
+
+fn take_ready() -> Option<Ready> {
+    if READY.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    with_heap(|heap| {
+        let ready = heap.weak.finalizers.take_ready();
+        READY.store(heap.weak.finalizers.ready_count(), Ordering::Relaxed);
+        ready
+    })
+}
+
+fn call(ready: Ready) {
+    // SAFETY: the client registered this function; the word was made from it.
+    let function: TwoPointersFn = unsafe { core::mem::transmute(ready.finalizer.proc) };
+    // SAFETY: called as its contract says, without the lock; this frame holds no guard.
+    unsafe { function(ready.object.ptr(), ready.finalizer.data.ptr()) };
+}
+
+fn register(
+    object: *mut c_void,
+    function: Option<TwoPointersFn>,
+    data: *mut c_void,
+    old_function: *mut Option<TwoPointersFn>,
+    old_data: *mut *mut c_void,
+    order: Order,
+) {
+    if GC_find_leak.get() != 0 {
+        return;
+    }
+    start();
+    let finalizer = Finalizer { proc: function.map_or(0, |function| function as usize), data: address(data), order };
+    loop {
+        LOCK.lock();
+        let heap = heap();
+        let known = heap.space.object_base(object as usize).is_some();
+        let result = if known {
+            heap.weak.finalizers.register(address(object), finalizer)
+        } else {
+            Ok(None) // Not an object of ours: ignored, as the interface says.
+        };
+        LOCK.unlock();
+        let previous = match result {
+            Ok(previous) => previous,
+            Err(_) if crate::allocate::out_of_memory(64).is_null() => return,
+            Err(_) => continue,
+        };
+        // SAFETY: the word was made from a function of this type, or is 0, which is `None`.
+        let was: Option<TwoPointersFn> = unsafe { core::mem::transmute(previous.map_or(0, |old| old.proc)) };
+        // SAFETY: the caller's pointers are writable or null.
+        unsafe {
+            if !old_function.is_null() {
+                old_function.write(was);
+            }
+            if !old_data.is_null() {
+                old_data.write(previous.map_or(core::ptr::null_mut(), |old| old.data.ptr()));
+            }
+        }
+        return;
+    }
+}
+
+macro_rules! registrations {
+    ($( $name:ident, $order:expr; )+) => {
+        $(
+            /// As in gc.h.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $name(
+                object: *mut c_void,
+                function: Option<TwoPointersFn>,
+                data: *mut c_void,
+                old_function: *mut Option<TwoPointersFn>,
+                old_data: *mut *mut c_void,
+            ) {
+                register(object, function, data, old_function, old_data, $order);
+            }
+        )+
+    };
+}
+
+registrations! {
+    GC_register_finalizer, Order::Ordered;
+    GC_register_finalizer_ignore_self, Order::IgnoreSelf;
+    GC_register_finalizer_no_order, Order::NoOrder;
+    GC_register_finalizer_unreachable, Order::Unreachable;
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_should_invoke_finalizers() -> c_int {
+    c_int::from(READY.load(Ordering::Relaxed) != 0)
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
+    invoke(false)
+}
+
+/// As in javaxfc.h: runs the finalizers of all objects, reachable or not.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_finalize_all() {
+    loop {
+        let moved = with_heap(|heap| {
+            let moved = heap.weak.finalizers.all_to_ready();
+            note_ready(heap);
+            moved
+        });
+        if moved == 0 {
+            return;
+        }
+        invoke(false);
+    }
+}
+
+fn register_link(links: impl Fn(&mut Heap) -> &mut Links, link: *mut *mut c_void, object: *const c_void) -> c_int {
+    if GC_find_leak.get() != 0 {
+        return UNIMPLEMENTED;
+    }
+    if link.is_null() || !(link as usize).is_multiple_of(size_of::<usize>()) {
+        crate::message::die(format_args!("disappearing link {link:p} is null or not aligned"));
+    }
+    loop {
+        let result = with_heap(|heap| links(heap).register(Address::of(link), address(object)));
+        match result {
+            Ok(Registration::Registered) => return SUCCESS,
+            Ok(Registration::Duplicate) => return DUPLICATE,
+            Err(_) if crate::allocate::out_of_memory(64).is_null() => return NO_MEMORY,
+            Err(_) => {}
+        }
+    }
+}
+
+fn short(heap: &mut Heap) -> &mut Links {
+    &mut heap.weak.short_links
+}
+
+fn long(heap: &mut Heap) -> &mut Links {
+    &mut heap.weak.long_links
+}
+
+fn moved(result: Move) -> c_int {
+    match result {
+        Move::Moved => SUCCESS,
+        Move::Duplicate => DUPLICATE,
+        Move::NotFound => NOT_FOUND,
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_register_disappearing_link(link: *mut *mut c_void) -> c_int {
+    start();
+    match crate::state::table().resolve_checked(link as usize) {
+        Some(found) => GC_general_register_disappearing_link(link, found.base.ptr()),
+        None => crate::message::die(format_args!("disappearing link {link:p} is not inside an object")),
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_general_register_disappearing_link(link: *mut *mut c_void, object: *const c_void) -> c_int {
+    register_link(short, link, object)
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_register_long_link(link: *mut *mut c_void, object: *const c_void) -> c_int {
+    register_link(long, link, object)
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_move_disappearing_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
+    moved(with_heap(|heap| short(heap).move_link(Address::of(link), Address::of(to))))
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_move_long_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
+    moved(with_heap(|heap| long(heap).move_link(Address::of(link), Address::of(to))))
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_unregister_disappearing_link(link: *mut *mut c_void) -> c_int {
+    c_int::from(with_heap(|heap| short(heap).unregister(Address::of(link))))
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_unregister_long_link(link: *mut *mut c_void) -> c_int {
+    c_int::from(with_heap(|heap| long(heap).unregister(Address::of(link))))
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_toggleref_add(object: *mut c_void, is_strong: c_int) -> c_int {
+    with_heap(|heap| {
+        if CALLBACKS.toggle.get().is_none() {
+            return SUCCESS;
+        }
+        heap.weak.toggle_refs.add(address(object), is_strong != 0).map_or(NO_MEMORY, |()| SUCCESS)
+    })
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_set_toggleref_func(function: Option<ToggleFn>) {
+    with_heap(|_| CALLBACKS.toggle.set(function));
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_toggleref_func() -> Option<ToggleFn> {
+    with_heap(|_| CALLBACKS.toggle.get())
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_set_await_finalize_proc(function: Option<AwaitFn>) {
+    with_heap(|_| CALLBACKS.await_finalize.set(function));
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_await_finalize_proc() -> Option<AwaitFn> {
+    with_heap(|_| CALLBACKS.await_finalize.get())
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_set_finalizer_notifier(function: Option<Procedure>) {
+    with_heap(|_| GC_finalizer_notifier.set(function));
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_finalizer_notifier() -> Option<Procedure> {
+    with_heap(|_| GC_finalizer_notifier.get())
+}

@@ -1,0 +1,91 @@
+//! Fork: the child has one thread, a whole heap, and no helpers until it needs them.
+//!
+//! Before the fork the allocator lock is taken, so that no collection is in progress and the heap is consistent; then
+//! the arena's lock. Both are released in the opposite order on both sides. This is the only registry of hooks.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use gleaner_os::{fork, threads};
+use gleaner_plans::mutator::Mutator;
+
+use crate::state::{CREW, LOCK, MAIN_THREAD, heap, is_ready};
+use crate::variables::GC_parallel;
+
+/// What `GC_set_handle_fork` said: 1 by hooks, -1 by hand, 0 not at all.
+static MODE: AtomicI32 = AtomicI32::new(1);
+
+/// Installs the hooks if the client wants them.
+pub fn install_hooks() {
+    if MODE.load(Ordering::Relaxed) == 1 && !fork::register(before, after_in_parent, after_in_child) {
+        crate::message::die(format_args!("cannot install fork handlers"));
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_set_handle_fork(value: c_int) {
+    if !is_ready() {
+        MODE.store(if value == -1 { -1 } else { c_int::from(value != 0) }, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn before() {
+    LOCK.lock();
+    crate::ARENA.lock_for_fork();
+}
+
+extern "C" fn after_in_parent() {
+    crate::ARENA.unlock_after_fork();
+    LOCK.unlock();
+}
+
+extern "C" fn after_in_child() {
+    crate::ARENA.unlock_after_fork();
+    CREW.forget_helpers_after_fork();
+    GC_parallel.set(0);
+    keep_only_this_thread();
+    LOCK.unlock();
+}
+
+/// The other threads do not exist in the child; their cells become free, their stacks are no roots.
+fn keep_only_this_thread() {
+    let own = Mutator::current();
+    let heap = heap();
+    while let Some(other) = heap.mutators.find(|record| !core::ptr::eq(record, own)) {
+        heap.retire(other);
+    }
+    if own.is_null() {
+        return;
+    }
+    // SAFETY: the calling thread's own record, under the lock.
+    unsafe { (*own).tid = threads::current_tid() };
+    if MAIN_THREAD.load(Ordering::Relaxed) != own {
+        MAIN_THREAD.store(core::ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_atfork_prepare() {
+    crate::state::start();
+    if MODE.load(Ordering::Relaxed) == -1 {
+        before();
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_atfork_parent() {
+    if MODE.load(Ordering::Relaxed) == -1 {
+        after_in_parent();
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_atfork_child() {
+    if MODE.load(Ordering::Relaxed) == -1 {
+        after_in_child();
+    }
+}

@@ -1,0 +1,225 @@
+//! `gc_mark.h`: kinds, mark procedures, pushing of roots, mark bits.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use gleaner_mem::Address;
+use gleaner_spaces::block::State;
+use gleaner_spaces::kinds::Kind;
+use gleaner_spaces::mark_sweep::scan::{Entry, MAX_PROCS, MarkProc};
+use gleaner_spaces::mark_sweep::{MARKED, WHITE};
+use gleaner_spaces::size_classes::CLASSES;
+
+use crate::message::die;
+use crate::state::{context, heap, is_ready, table, with_heap};
+use crate::variables::{GC_push_other_roots, Procedure};
+
+/// Indices below this are given out by no call (`GC_RESERVED_MARK_PROCS`).
+const RESERVED_PROCS: usize = 8;
+
+/// Free lists as clients see them: always empty, since cells are handed out by functions only.
+#[repr(transparent)]
+pub struct EmptyLists(UnsafeCell<[*mut c_void; CLASSES + 200]>);
+// SAFETY: nobody of ours writes to it.
+unsafe impl Sync for EmptyLists {}
+/// What `GC_new_free_list` returns.
+pub static EMPTY_LISTS: EmptyLists = EmptyLists(UnsafeCell::new([core::ptr::null_mut(); CLASSES + 200]));
+
+/// As in gc_mark.h: the list array is a token to pass to `GC_new_kind`; it stays empty.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_new_free_list() -> *mut *mut c_void {
+    EMPTY_LISTS.0.get().cast()
+}
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_new_free_list_inner() -> *mut *mut c_void {
+    GC_new_free_list()
+}
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_new_kind(
+    lists: *mut *mut c_void,
+    descriptor: usize,
+    add_size: c_int,
+    clear: c_int,
+) -> u32 {
+    with_heap(|_| GC_new_kind_inner(lists, descriptor, add_size, clear))
+}
+
+/// As in gc_mark.h; the caller holds the allocator lock.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_new_kind_inner(
+    _lists: *mut *mut c_void,
+    descriptor: usize,
+    add_size: c_int,
+    clear: c_int,
+) -> u32 {
+    let kind = Kind {
+        descriptor,
+        add_size: add_size != 0,
+        clear: clear != 0,
+        uncollectable: false,
+        disclaim: None,
+        mark_unconditionally: false,
+    };
+    match heap().space.kinds.add(kind) {
+        Some(number) => number as u32,
+        None => die(format_args!("too many object kinds: at most {}", gleaner_spaces::kinds::MAX_KINDS)),
+    }
+}
+
+static NEXT_PROC: AtomicUsize = AtomicUsize::new(RESERVED_PROCS);
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_new_proc(procedure: MarkProc) -> u32 {
+    with_heap(|_| GC_new_proc_inner(procedure))
+}
+
+/// As in gc_mark.h; the caller holds the allocator lock.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_new_proc_inner(procedure: MarkProc) -> u32 {
+    let index = NEXT_PROC.fetch_add(1, Ordering::Relaxed);
+    if index >= MAX_PROCS {
+        die(format_args!("too many mark procedures: at most {MAX_PROCS}"));
+    }
+    heap().context.procs[index] = Some(procedure);
+    index as u32
+}
+
+/// As in gc_mark.h: for mark procedures.
+///
+/// # Safety
+/// `top` and `limit` must be those given to the mark procedure, or derived from them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_mark_and_push(
+    object: *mut c_void,
+    top: *mut Entry,
+    limit: *mut Entry,
+    _source: *mut *mut c_void,
+) -> *mut Entry {
+    // SAFETY: the caller vouches for the stack.
+    unsafe { context().mark_and_push(object as usize, top, limit) }
+}
+
+/// As in gc_mark.h: for callbacks that push roots.
+///
+/// # Safety
+/// The range must be readable, and a collection must be pushing roots.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void) {
+    // SAFETY: the caller vouches for the range.
+    unsafe { heap().engine.push_range(Address::of(low), Address::of(high)) };
+}
+
+/// As in gc_mark.h: scans at once, with the rule of stacks.
+///
+/// # Safety
+/// As for `GC_push_all`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_push_all_eager(low: *mut c_void, high: *mut c_void) {
+    // SAFETY: the caller vouches for the range.
+    unsafe { heap().engine.scan_stack(Address::of(low), Address::of(high)) };
+}
+
+/// As in gc_mark.h: there are no dirty bits, so everything is pushed.
+///
+/// # Safety
+/// As for `GC_push_all`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_push_conditional(low: *mut c_void, high: *mut c_void, _all: c_int) {
+    // SAFETY: the caller vouches for the range.
+    unsafe { GC_push_all(low, high) };
+}
+
+/// As in gc_mark.h: finalizer tables are always treated as roots, so there is nothing to push.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_push_finalizer_structures() {}
+
+/// What `GC_push_other_roots` holds at first. Stacks of threads are scanned in any case.
+pub unsafe extern "C-unwind" fn default_push_other_roots() {}
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_set_push_other_roots(function: Option<Procedure>) {
+    GC_push_other_roots.set(function);
+}
+
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_push_other_roots() -> Option<Procedure> {
+    GC_push_other_roots.get()
+}
+
+fn mark_of(object: *const c_void) -> Option<&'static core::sync::atomic::AtomicU8> {
+    if !is_ready() {
+        return None;
+    }
+    // SAFETY: the mark of a resolved object.
+    table().resolve_checked(object as usize).map(|found| unsafe { &*found.mark })
+}
+
+/// As in gc_mark.h; the caller holds the allocator lock.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_is_marked(object: *const c_void) -> c_int {
+    mark_of(object).map_or(0, |mark| c_int::from(mark.load(Ordering::Relaxed) == MARKED))
+}
+
+/// As in gc_mark.h; the caller holds the allocator lock.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_set_mark_bit(object: *const c_void) {
+    if let Some(mark) = mark_of(object) {
+        mark.store(MARKED, Ordering::Relaxed);
+    }
+}
+
+/// As in gc_mark.h; the caller holds the allocator lock.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_clear_mark_bit(object: *const c_void) {
+    if let Some(mark) = mark_of(object) {
+        mark.store(WHITE, Ordering::Relaxed);
+    }
+}
+
+/// `GC_reachable_object_proc`.
+pub type ReachableFn = unsafe extern "C-unwind" fn(*mut c_void, usize, *mut c_void);
+
+/// As in gc_mark.h: visits the objects that the last collection marked; the caller holds the allocator lock.
+///
+/// # Safety
+/// `visit` must be callable with `data`, and must not allocate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: ReachableFn, data: *mut c_void) {
+    let space = &heap().space;
+    space.for_each_small_block(|index, block| {
+        for object in 0..usize::from(block.objects) {
+            let base = space.start(index).add(object * block.bytes);
+            if GC_is_marked(base.ptr()) != 0 {
+                // SAFETY: the caller vouches for the function.
+                unsafe { visit(base.ptr(), block.bytes, data) };
+            }
+        }
+    });
+    space.for_each_large(|index, block| {
+        let base = space.start(index);
+        if block.state == State::LargeHead && GC_is_marked(base.ptr()) != 0 {
+            // SAFETY: as above.
+            unsafe { visit(base.ptr(), block.bytes, data) };
+        }
+    });
+}
+
+/// As in gc_mark.h: no root is temporary.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_is_tmp_root(_address: *mut c_void) -> c_int {
+    0
+}
+
+/// As in gc_mark.h. Stale pointers on the stack are rare enough on 64 bits that nothing is cleared.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_clear_stack(argument: *mut c_void) -> *mut c_void {
+    argument
+}

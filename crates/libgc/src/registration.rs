@@ -1,0 +1,472 @@
+//! Threads: how they come to the heap and leave it (gc.h, gc_pthread_redirects.h).
+//!
+//! A record is found through the thread word. It is taken away when the thread ends: by a key of the C library whose
+//! function runs after the client's own, by `GC_unregister_my_thread`, or when a stop finds that the thread is gone.
+//! A thread without a record allocates under the lock; it may not start a collection.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use gleaner_mem::Address;
+use gleaner_os::{signals, threads};
+use gleaner_plans::Heap;
+use gleaner_plans::mutator::{AltStack, Mutator, SLOW};
+use gleaner_plans::stop::signal::{here, hold_thread, on_suspend, stop_world};
+
+use crate::message::{die, say};
+use crate::state::{LOCK, MAIN_THREAD, WORLD, first_stack_base, heap, is_ready, new_record, start, with_heap};
+use crate::variables::{GC_parallel, GC_stackbottom};
+
+/// `struct GC_stack_base`.
+#[repr(C)]
+pub struct StackBase {
+    /// Cold end of the stack.
+    pub mem_base: *mut c_void,
+}
+
+/// `GC_stack_base_func`.
+pub type StackBaseFn = unsafe extern "C-unwind" fn(*mut StackBase, *mut c_void) -> *mut c_void;
+/// The function that a thread runs.
+pub type ThreadFn = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+const SUCCESS: c_int = 0;
+const DUPLICATE: c_int = 1;
+const UNIMPLEMENTED: c_int = 3;
+
+/// Whether the client did what makes libgc run mark procedures on its helpers.
+static PROCS_ON_HELPERS: AtomicBool = AtomicBool::new(false);
+
+/// Whether mark procedures may run on helpers.
+pub fn procs_may_run_on_helpers() -> bool {
+    PROCS_ON_HELPERS.load(Ordering::Relaxed)
+}
+
+/// Makes the calling thread the first registered one. The heap is just starting.
+pub fn register_first_thread(heap: &mut Heap) {
+    let record = new_record();
+    // SAFETY: fresh memory that is never freed.
+    unsafe {
+        heap.mutators.add(record);
+        heap.mutators.occupy(record, &raw const WORLD, first_stack_base(), false);
+    }
+    let is_first = threads::current_tid().0 == threads::current_process();
+    if is_first {
+        MAIN_THREAD.store(record, Ordering::Relaxed);
+        if GC_stackbottom.get().is_null() {
+            // SAFETY: just occupied.
+            GC_stackbottom.set(unsafe { (*record).stack_base.ptr() });
+        }
+    }
+    enter(heap, record);
+}
+
+/// Lets the calling thread find its record.
+fn enter(heap: &Heap, record: *mut Mutator) {
+    let slow = if heap.options.thread_lists && heap.options.stress == 0 && !heap.options.poison { 0 } else { SLOW };
+    threads::set_thread_word(record as usize | slow);
+}
+
+/// Whether the thread may use the fast path when it is not in a blocking region.
+fn word_for(heap: &Heap, record: *mut Mutator) -> usize {
+    let fast = heap.options.thread_lists && heap.options.stress == 0 && !heap.options.poison;
+    record as usize | if fast { 0 } else { SLOW }
+}
+
+/// Restores the thread word after a blocking region. Under the lock.
+pub fn reenter(heap: &Heap, record: *mut Mutator) {
+    threads::set_thread_word(word_for(heap, record));
+}
+
+/// Hooks of the C library and the suspend handler.
+pub fn install_hooks() {
+    let signal = with_heap(|heap| heap.settings.suspend_signal);
+    if !signals::install_suspend_handler(signal, on_suspend) {
+        die(format_args!("cannot install a handler for signal {signal}: choose another with GC_set_suspend_signal"));
+    }
+    signals::unblock(signal);
+    if !threads::set_thread_exit_key(thread_ends) {
+        say(format_args!("no thread-specific key is left: threads that end without unregistering are noticed late"));
+    }
+}
+
+extern "C" fn thread_ends(record: usize) {
+    if threads::thread_word() & !SLOW == record {
+        leave(record as *mut Mutator);
+    }
+}
+
+/// Takes the calling thread's record away.
+fn leave(record: *mut Mutator) {
+    LOCK.lock();
+    threads::set_thread_word(0);
+    heap().retire(record);
+    LOCK.unlock();
+}
+
+/// Registers the calling thread with a stack that ends at `stack_base`.
+fn register(stack_base: Address, explicit: bool) -> c_int {
+    if !Mutator::current().is_null() {
+        return DUPLICATE;
+    }
+    LOCK.lock();
+    let unused = heap().mutators.unused();
+    LOCK.unlock();
+    let fresh = if unused.is_none() { new_record() } else { core::ptr::null_mut() };
+    LOCK.lock();
+    let heap = heap();
+    // SAFETY: fresh memory that is never freed, or a record of the list.
+    let record = unsafe {
+        if !fresh.is_null() {
+            heap.mutators.add(fresh);
+        }
+        let record = heap.mutators.unused();
+        if let Some(record) = record {
+            heap.mutators.occupy(record, &raw const WORLD, stack_base, explicit);
+            enter(heap, record);
+        }
+        record
+    };
+    let signal = heap.settings.suspend_signal;
+    LOCK.unlock();
+    match record {
+        Some(record) => {
+            signals::unblock(signal);
+            threads::arm_thread_exit(record as usize);
+            SUCCESS
+        }
+        None => register(stack_base, explicit), // Another thread took the record in between.
+    }
+}
+
+/// Notices that blocking regions or active sections of the calling thread were left by `longjmp` or an exception.
+#[inline]
+pub fn check_regions() {
+    let record = Mutator::current();
+    if record.is_null() {
+        return;
+    }
+    // SAFETY: the calling thread's own record.
+    let thread = unsafe { &*record };
+    if thread.is_blocked() || !thread.active.is_null() {
+        crate::blocking::leave_stale_regions(record);
+    }
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `base` must be readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_int {
+    if !is_ready() {
+        die(format_args!("GC_register_my_thread was called before GC_init"));
+    }
+    if !PROCS_ON_HELPERS.load(Ordering::Relaxed) {
+        die(format_args!("GC_register_my_thread was called before GC_allow_register_threads"));
+    }
+    // SAFETY: the caller vouches for it.
+    register(Address::of(unsafe { (*base).mem_base }), true)
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_unregister_my_thread() -> c_int {
+    let record = Mutator::current();
+    if !record.is_null() {
+        threads::arm_thread_exit(0);
+        leave(record);
+    }
+    SUCCESS
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_thread_is_registered() -> c_int {
+    c_int::from(!Mutator::current().is_null())
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_allow_register_threads() {
+    start();
+    GC_start_mark_threads();
+}
+
+/// As in gc.h: from now on mark procedures may run on helper threads. Helpers themselves come when they are needed.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_start_mark_threads() {
+    start();
+    PROCS_ON_HELPERS.store(true, Ordering::Relaxed);
+    let most = with_heap(|heap| crate::settings::most_markers(heap));
+    GC_parallel.set(most as c_int - 1);
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `base` must be writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_get_stack_base(base: *mut StackBase) -> c_int {
+    let top = threads::stack_top();
+    if top == 0 {
+        return UNIMPLEMENTED;
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { (*base).mem_base = top as *mut c_void };
+    SUCCESS
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `function` must be callable with `argument`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C-unwind" fn GC_call_with_stack_base(function: StackBaseFn, argument: *mut c_void) -> *mut c_void {
+    let mut base = StackBase { mem_base: core::ptr::null_mut() };
+    base.mem_base = (&raw mut base).cast();
+    // SAFETY: the caller vouches for the function; this frame holds no guard.
+    let result = unsafe { function(&mut base, argument) };
+    core::hint::black_box(&base);
+    result
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `base` must be writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_get_my_stackbottom(base: *mut StackBase) -> *mut c_void {
+    start();
+    let record = Mutator::current();
+    if record.is_null() {
+        die(format_args!("GC_get_my_stackbottom was called by a thread that is not registered"));
+    }
+    let moved = GC_stackbottom.get();
+    let is_first = record == MAIN_THREAD.load(Ordering::Relaxed);
+    // SAFETY: the calling thread's own record; the caller vouches for `base`.
+    unsafe { (*base).mem_base = if is_first { moved.cast() } else { (*record).stack_base.ptr() } };
+    record.cast()
+}
+
+/// As in gc.h; the caller holds the allocator lock unless the heap has not started.
+///
+/// # Safety
+/// `handle` must be null or come from `GC_get_my_stackbottom`; `base` must be readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *const StackBase) {
+    // SAFETY: the caller vouches for it.
+    let bottom = unsafe { (*base).mem_base };
+    if !is_ready() {
+        GC_stackbottom.set(bottom.cast());
+        return;
+    }
+    let record = if handle.is_null() { Mutator::current() } else { handle.cast() };
+    if record == MAIN_THREAD.load(Ordering::Relaxed) {
+        GC_stackbottom.set(bottom.cast());
+    }
+    if !record.is_null() {
+        // SAFETY: a record of ours, under the lock.
+        unsafe { (*record).stack_base = Address::of(bottom) };
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_register_altstack(
+    normal: *mut c_void,
+    _normal_bytes: usize,
+    alternate: *mut c_void,
+    alternate_bytes: usize,
+) {
+    let record = Mutator::current();
+    if record.is_null() {
+        die(format_args!("GC_register_altstack was called by a thread that is not registered"));
+    }
+    with_heap(|_| {
+        // SAFETY: the calling thread's own record, under the lock.
+        unsafe {
+            (*record).alt_stack =
+                AltStack { normal_low: Address::of(normal), low: Address::of(alternate), bytes: alternate_bytes };
+        }
+    });
+}
+
+/// As in gc.h: stops every other registered thread and keeps the allocator lock.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_stop_world_external() {
+    start();
+    LOCK.lock();
+    let heap = heap();
+    stop_world(heap.world, &heap.mutators, heap.settings.suspend_signal);
+}
+
+/// As in gc.h: undoes `GC_stop_world_external`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_start_world_external() {
+    heap().world.resume();
+    LOCK.unlock();
+}
+
+fn record_of(heap: &Heap, thread: usize) -> Option<*mut Mutator> {
+    heap.mutators.find(|record| record.pthread == thread)
+}
+
+/// As in javaxfc.h: holds one thread until `GC_resume_thread`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_suspend_thread(thread: usize) {
+    with_heap(|heap| {
+        let Some(record) = record_of(heap, thread) else { return };
+        // SAFETY: a record of the list, under the lock.
+        let record = unsafe { &*record };
+        if record.pthread != threads::current_pthread().0 {
+            hold_thread(heap.world, record, heap.settings.suspend_signal);
+        } else {
+            record.station.hold();
+        }
+    });
+    if thread == threads::current_pthread().0 {
+        let record = Mutator::current();
+        // SAFETY: the calling thread's own record; it sleeps here until it is resumed.
+        unsafe { WORLD.stop_here(&(*record).station, here().word()) };
+    }
+}
+
+/// As in javaxfc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_resume_thread(thread: usize) {
+    with_heap(|heap| {
+        if let Some(record) = record_of(heap, thread) {
+            // SAFETY: a record of the list, under the lock.
+            unsafe { (*record).station.release() };
+        }
+    });
+}
+
+/// As in javaxfc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_is_thread_suspended(thread: usize) -> c_int {
+    with_heap(|heap| {
+        // SAFETY: a record of the list, under the lock.
+        record_of(heap, thread).map_or(0, |record| c_int::from(unsafe { (*record).station.is_on_hold() }))
+    })
+}
+
+/// What a new thread is to do. Lives in an uncollectable object, so that the argument stays reachable until the
+/// thread's own stack holds it.
+#[repr(C)]
+struct Start {
+    function: ThreadFn,
+    argument: *mut c_void,
+}
+
+unsafe extern "C" {
+    fn pthread_create(
+        thread: *mut usize,
+        attributes: *const c_void,
+        start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn pthread_join(thread: usize, result: *mut *mut c_void) -> c_int;
+    fn pthread_detach(thread: usize) -> c_int;
+    fn pthread_cancel(thread: usize) -> c_int;
+    fn pthread_sigmask(how: c_int, set: *const c_void, old: *mut c_void) -> c_int;
+}
+unsafe extern "C-unwind" {
+    fn pthread_exit(result: *mut c_void) -> !;
+}
+
+#[inline(never)]
+unsafe extern "C-unwind" fn run_thread(start: *mut c_void) -> *mut c_void {
+    let start = start.cast::<Start>();
+    register(Address::new(threads::stack_top()), false);
+    // SAFETY: made by `GC_pthread_create` for this thread alone.
+    unsafe {
+        let Start { function, argument } = start.read();
+        crate::release::GC_free(start.cast());
+        // The thread may leave this frame by pthread_exit; the key of the C library takes the record away.
+        function(argument)
+    }
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_create`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_create(
+    thread: *mut usize,
+    attributes: *const c_void,
+    function: ThreadFn,
+    argument: *mut c_void,
+) -> c_int {
+    const EAGAIN: c_int = 11;
+    GC_start_mark_threads();
+    let start = crate::allocate::GC_malloc_uncollectable(size_of::<Start>()).cast::<Start>();
+    if start.is_null() {
+        return EAGAIN;
+    }
+    // SAFETY: just allocated; the caller vouches for the rest.
+    unsafe {
+        start.write(Start { function, argument });
+        let result = pthread_create(thread, attributes, run_thread, start.cast());
+        if result != 0 {
+            crate::release::GC_free(start.cast());
+        }
+        result
+    }
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_join`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_join(thread: usize, result: *mut *mut c_void) -> c_int {
+    // SAFETY: the caller vouches for it.
+    unsafe { pthread_join(thread, result) }
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_detach`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_detach(thread: usize) -> c_int {
+    // SAFETY: the caller vouches for it.
+    unsafe { pthread_detach(thread) }
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_cancel`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_cancel(thread: usize) -> c_int {
+    // SAFETY: the caller vouches for it.
+    unsafe { pthread_cancel(thread) }
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) -> ! {
+    // SAFETY: the caller vouches for it.
+    unsafe { pthread_exit(result) }
+}
+
+/// As in gc_pthread_redirects.h: the suspend signal stays unblocked.
+///
+/// # Safety
+/// As for `pthread_sigmask`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_sigmask(how: c_int, set: *const c_void, old: *mut c_void) -> c_int {
+    // SAFETY: the caller vouches for it.
+    let result = unsafe { pthread_sigmask(how, set, old) };
+    if is_ready() && !Mutator::current().is_null() {
+        signals::unblock(heap().settings.suspend_signal);
+    }
+    result
+}

@@ -1,0 +1,168 @@
+//! `GC_free`, `GC_realloc`, and questions about objects: `GC_base`, `GC_size`, `GC_is_heap_ptr` (gc.h).
+
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+
+use gleaner_mem::Address;
+use gleaner_plans::mutator::Mutator;
+use gleaner_spaces::block::{IGNORE_OFF_PAGE, Resolved, State};
+use gleaner_spaces::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::allocate::cookie;
+use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell};
+
+use crate::allocate::{GC_malloc, Wanted, allocate_slowly, extra_bytes};
+use crate::message::die;
+use crate::state::{is_ready, table, with_heap};
+
+/// Cells of other blocks that a thread's list may hold before frees go to the shared lists.
+const MOST_FOREIGN: u32 = 256;
+
+fn resolve(object: *const c_void) -> Option<Resolved> {
+    if is_ready() { table().resolve_checked(object as usize) } else { None }
+}
+
+/// As in gc.h.
+///
+/// # Safety
+/// `object` must be null or an object that nobody uses any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
+    if object.is_null() {
+        return;
+    }
+    let Some(found) = resolve(object) else { refuse(object, FreeError::NotAnObject) };
+    if found.displacement != 0 {
+        refuse(object, FreeError::Interior { displacement: found.displacement });
+    }
+    // SAFETY: the object is allocated, so its descriptor does not change.
+    let (state, kind, class) = unsafe {
+        let block = &*found.block;
+        (block.state, usize::from(block.kind), usize::from(block.class))
+    };
+    let thread = Mutator::current_fast();
+    if state == State::Small && (kind == NORMAL || kind == PTRFREE) && !thread.is_null() {
+        // SAFETY: a cell has at least two words.
+        if unsafe { found.base.add(8).load() } == cookie(found.base) {
+            refuse(object, FreeError::Twice);
+        }
+        // SAFETY: the record is the calling thread's; the object is the caller's to give up.
+        unsafe {
+            if (*thread).cache.foreign[kind][class] < MOST_FOREIGN {
+                push_cell(&raw mut (*thread).cache, kind, class, found.base, kind == NORMAL, false);
+                return;
+            }
+        }
+    }
+    if let Err(error) = with_heap(|heap| heap.space.free(found.base)) {
+        refuse(object, error);
+    }
+}
+
+#[cold]
+fn refuse(object: *mut c_void, error: FreeError) -> ! {
+    match error {
+        FreeError::NotAnObject => die(format_args!("GC_free({object:p}): this address is not an object of the heap")),
+        FreeError::Interior { displacement } => die(format_args!(
+            "GC_free({object:p}): this address is {displacement} bytes inside an object; pass its base"
+        )),
+        FreeError::Twice => die(format_args!("GC_free({object:p}): this object was freed before (double free)")),
+    }
+}
+
+/// As in gc.h: the same kind, the contents up to the smaller size; memory beyond the old size reads as zero unless
+/// the object is atomic.
+///
+/// # Safety
+/// `object` must be null or an object of the heap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) -> *mut c_void {
+    if object.is_null() {
+        return GC_malloc(bytes);
+    }
+    if bytes == 0 {
+        // SAFETY: the caller gives the object up.
+        unsafe { GC_free(object) };
+        return null_mut();
+    }
+    let Some(found) = resolve(object).filter(|found| found.displacement == 0) else {
+        die(format_args!("GC_realloc({object:p}): this address is not an object of the heap"));
+    };
+    // SAFETY: the object is allocated, so its descriptor does not change.
+    let (old_bytes, kind, off_page) = unsafe {
+        let block = &*found.block;
+        (block.bytes, usize::from(block.kind), block.has_flag(IGNORE_OFF_PAGE))
+    };
+    let usable = old_bytes - extra_bytes().min(old_bytes);
+    if bytes <= usable && bytes >= usable / 2 {
+        clear_tail(found.base, bytes, old_bytes, kind);
+        return object;
+    }
+    let copy = allocate_slowly_or_fast(bytes, kind, off_page);
+    if !copy.is_null() {
+        // SAFETY: both objects have that many bytes, and the old one is given up.
+        unsafe {
+            copy.cast::<u8>().copy_from_nonoverlapping(object.cast(), bytes.min(old_bytes));
+            GC_free(object);
+        }
+    }
+    copy
+}
+
+fn allocate_slowly_or_fast(bytes: usize, kind: usize, ignore_off_page: bool) -> *mut c_void {
+    if ignore_off_page {
+        allocate_slowly(Wanted { ignore_off_page, ..Wanted::new(bytes, kind) })
+    } else {
+        crate::allocate::GC_malloc_kind(bytes, kind as c_int)
+    }
+}
+
+/// A shrunk object keeps nothing alive by what stood behind its new end.
+fn clear_tail(base: Address, bytes: usize, old_bytes: usize, kind: usize) {
+    if with_heap(|heap| heap.space.kinds.get(kind).is_some_and(|kind| kind.clear)) {
+        // SAFETY: the tail belongs to the object.
+        unsafe { gleaner_mem::zero::zero(base.add(bytes), old_bytes - bytes) };
+    }
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_base(address: *mut c_void) -> *mut c_void {
+    resolve(address).map_or(null_mut(), |found| found.base.ptr())
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
+    if !is_ready() || !table().contains(address as usize) {
+        return 0;
+    }
+    let index = table().index_of(Address::of(address));
+    // SAFETY: the index lies in the span; the state is one byte.
+    let state = unsafe { (*table().block(index)).state };
+    c_int::from(matches!(state, State::Small | State::LargeHead | State::LargeRest))
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_size(object: *const c_void) -> usize {
+    // SAFETY: a resolved object's block.
+    resolve(object).map_or(0, |found| unsafe { (*found.block).bytes })
+}
+
+/// As in gc_mark.h.
+///
+/// # Safety
+/// `size` must be writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_get_kind_and_size(object: *const c_void, size: *mut usize) -> c_int {
+    let Some(found) = resolve(object) else {
+        die(format_args!("GC_get_kind_and_size({object:p}): this address is not an object of the heap"));
+    };
+    // SAFETY: a resolved object's block; the caller vouches for `size`.
+    unsafe {
+        if !size.is_null() {
+            size.write((*found.block).bytes);
+        }
+        c_int::from((*found.block).kind)
+    }
+}

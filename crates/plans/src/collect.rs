@@ -1,0 +1,439 @@
+//! A collection, step by step: stop, roots, mark, weak, reclaim, resize, resume.
+//!
+//! The collecting thread runs all of it under the allocator lock; helpers take part in marking. Between stop and
+//! resume nothing of ours calls malloc or takes a lock that a stopped thread may hold (I1); the client's callbacks are
+//! bound by their own contract.
+
+use gleaner_base::events::Phase;
+use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::options::Verify;
+use gleaner_mem::Address;
+use gleaner_os::{clock, threads};
+use gleaner_spaces::mark_sweep::scan::{Entry, FROM_STACK};
+use gleaner_spaces::mark_sweep::{MARKED, WHITE};
+
+use crate::heap::Heap;
+use crate::mutator::Mutator;
+use crate::record::Record;
+use crate::roots::LibraryList;
+use crate::stop::signal;
+use crate::weak;
+
+/// A moment of a collection that a client may be told of (`GC_EventType`, in its order).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Moment {
+    Start,
+    MarkStart,
+    MarkEnd,
+    ReclaimStart,
+    ReclaimEnd,
+    End,
+    PreStopWorld,
+    PostStopWorld,
+    PreStartWorld,
+    PostStartWorld,
+    ThreadSuspended,
+    ThreadUnsuspended,
+}
+
+/// What the door does during a collection. Frames that lead here hold no guard: a callback may leave by any route.
+pub trait Client {
+    /// Tells the client of a moment.
+    fn moment(&self, moment: Moment);
+    /// Tells the client that a thread was suspended or goes on.
+    fn thread_moment(&self, moment: Moment, thread: &Mutator);
+    /// Settles the toggle references, in the running world.
+    fn settle_toggle_refs(&self, heap: &mut Heap);
+    /// Lets the client push roots of its own, through the leader's scanner.
+    fn push_other_roots(&self, heap: &mut Heap);
+    /// The cold end of a thread's stack, if the client moved it.
+    fn stack_base(&self, thread: &Mutator) -> Address;
+    /// Whether the collection is to be given up.
+    fn wants_to_stop(&self) -> bool;
+    /// Tells the client that an object was queued for finalization.
+    fn awaits_finalization(&self, object: Address);
+    /// Tells the client that the heap's size changed.
+    fn heap_resized(&self, capacity: usize);
+}
+
+/// Why a collection is run, and with what.
+pub struct Request<'a> {
+    /// Why.
+    pub reason: &'static str,
+    /// The list of libraries, read before the lock was taken; replaced by the old list, to be dropped later.
+    pub libraries: &'a mut LibraryList,
+    /// The collecting thread's stack pointer; its registers stand above.
+    pub stack_pointer: Address,
+    /// Whether all free memory goes back to the system.
+    pub release_all: bool,
+    /// Whether an outdated list of libraries is to be used all the same.
+    pub last_attempt: bool,
+}
+
+/// How a collection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It was completed.
+    Done,
+    /// The list of libraries had changed: read it again and retry.
+    LibrariesChanged,
+    /// The client wanted it to stop.
+    Abandoned,
+}
+
+impl Heap {
+    /// Runs a collection.
+    pub fn collect(&mut self, request: Request<'_>, client: &dyn Client) -> Outcome {
+        let mut record = Record::new(self.collections + 1);
+        self.roots.replace_libraries(request.libraries);
+        self.record_lazy_sweeping(&mut record);
+        client.settle_toggle_refs(self);
+        client.moment(Moment::Start);
+        let started = clock::monotonic_ns();
+        self.stop(&mut record, client);
+        let outcome = self.collect_stopped(&mut record, &request, client);
+        self.resume(&mut record, client);
+        if outcome == Outcome::Done {
+            self.finish(&mut record, started, request.reason);
+        }
+        self.publish(&record);
+        client.moment(Moment::End);
+        outcome
+    }
+
+    fn collect_stopped(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) -> Outcome {
+        let changed = faults::armed(FaultPoint::LibraryListChanged);
+        if (changed || !self.roots.libraries_are_current()) && !request.last_attempt {
+            return Outcome::LibrariesChanged;
+        }
+        if client.wants_to_stop() {
+            return Outcome::Abandoned;
+        }
+        client.moment(Moment::MarkStart);
+        self.clear_marks(record);
+        self.push_roots(record, request.stack_pointer, client);
+        let workers = self.mark(record);
+        if client.wants_to_stop() {
+            return Outcome::Abandoned;
+        }
+        let newly_ready = self.process_weak(record);
+        client.moment(Moment::MarkEnd);
+        self.verify(record, "after marking");
+        client.moment(Moment::ReclaimStart);
+        self.collections += 1;
+        self.reclaim(record, request, client);
+        client.moment(Moment::ReclaimEnd);
+        self.engine.release_stacks();
+        for index in 0..newly_ready {
+            if let Some(object) = self.weak.finalizers.newly_ready(index) {
+                client.awaits_finalization(object);
+            }
+        }
+        let _ = workers;
+        Outcome::Done
+    }
+
+    fn stop(&mut self, record: &mut Record, client: &dyn Client) {
+        client.moment(Moment::PreStopWorld);
+        record.step(Phase::StopWorld, |event| {
+            signal::stop_world(self.world, &self.mutators, self.settings.suspend_signal);
+            event.objects = self.mutators.count() as u64;
+        });
+        client.moment(Moment::PostStopWorld);
+        self.tell_of_threads(Moment::ThreadSuspended, client);
+    }
+
+    fn resume(&mut self, record: &mut Record, client: &dyn Client) {
+        self.tell_of_threads(Moment::ThreadUnsuspended, client);
+        client.moment(Moment::PreStartWorld);
+        record.step(Phase::ResumeWorld, |_| self.world.resume());
+        client.moment(Moment::PostStartWorld);
+        self.forget_gone_threads();
+    }
+
+    fn tell_of_threads(&self, moment: Moment, client: &dyn Client) {
+        let own = threads::current_tid();
+        self.mutators.for_each(|thread| {
+            // SAFETY: records stay mapped.
+            let thread = unsafe { &*thread };
+            if thread.tid != own && !thread.is_blocked() {
+                client.thread_moment(moment, thread);
+            }
+        });
+    }
+
+    /// Threads that ended without unregistering are forgotten; their cells go to the shared lists.
+    fn forget_gone_threads(&mut self) {
+        // SAFETY: records stay mapped, and the lock is held.
+        while let Some(thread) = self.mutators.find(|thread| thread.gone) {
+            self.retire(thread);
+        }
+    }
+
+    /// Ends the use of a thread's record: its cells go to the shared lists.
+    pub fn retire(&mut self, thread: *mut Mutator) {
+        // SAFETY: the thread has ended or is the calling one; its record stays mapped.
+        unsafe {
+            self.space.adopt_cells(&raw mut (*thread).cache);
+            self.mutators.vacate(thread);
+        }
+    }
+
+    fn clear_marks(&mut self, record: &mut Record) {
+        record.step(Phase::ClearMarks, |_| {
+            self.space.clear_marks();
+            self.mutators.for_each(|thread| {
+                // SAFETY: the thread is stopped, blocked or the calling one.
+                unsafe { self.space.keep_listed_cells(&raw const (*thread).cache) };
+            });
+        });
+    }
+
+    fn push_roots(&mut self, record: &mut Record, stack_pointer: Address, client: &dyn Client) {
+        record.step(Phase::Roots, |event| {
+            let mut bytes = self.push_stacks(stack_pointer, client);
+            self.roots.for_each(|range| {
+                bytes += range.bytes();
+                // SAFETY: data segments and registered ranges are readable; the world is stopped.
+                unsafe { self.engine.push_range(range.low, range.high) };
+            });
+            self.push_inner_roots();
+            client.push_other_roots(self);
+            self.root_bytes = bytes;
+            event.bytes = bytes as u64;
+        });
+    }
+
+    fn push_stacks(&self, stack_pointer: Address, client: &dyn Client) -> usize {
+        let own = threads::current_tid();
+        let mut bytes = 0;
+        self.mutators.for_each(|thread| {
+            // SAFETY: records stay mapped.
+            let thread = unsafe { &mut *thread };
+            if thread.gone {
+                return;
+            }
+            let from = match () {
+                () if thread.tid == own => stack_pointer,
+                () if thread.is_blocked() => thread.blocked_at,
+                () => Address::new(thread.station.stack_pointer()),
+            };
+            let base = thread.stack_base;
+            thread.stack_base = client.stack_base(thread);
+            // SAFETY: the thread is stopped, blocked, or the calling one.
+            unsafe {
+                thread.for_each_stack_part(from, |low, high| {
+                    if low < high {
+                        bytes += high.offset_from(low);
+                        self.engine.scan_stack(low, high);
+                    }
+                });
+            }
+            thread.stack_base = base;
+        });
+        bytes
+    }
+
+    fn push_inner_roots(&self) {
+        let leader = self.engine.leader();
+        self.space.for_each_inner_root(|start, descriptor| self.push_entry(start, descriptor));
+        self.weak.for_each_root(&mut |root| leader.visit(root.word(), FROM_STACK));
+    }
+
+    /// Pushes an object whose contents are to be scanned; scans at once what fits no more.
+    fn push_entry(&self, start: Address, descriptor: usize) {
+        if !self.engine.leader().push(Entry { start: start.word(), descriptor }) {
+            self.engine.drain(self.crew, 1, &self.space, &self.context);
+            self.engine.leader().push(Entry { start: start.word(), descriptor });
+        }
+    }
+
+    fn mark(&mut self, record: &mut Record) -> usize {
+        let (workers, reason) = self.workers();
+        let available = workers.min(self.crew.helpers() + 1).min(self.engine.ready());
+        let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
+        let outcome = record.step(Phase::Mark, |event| {
+            let rescans = engine.drain(crew, available, space, context);
+            let mut outcome = engine.finish(context);
+            outcome.rescans = rescans;
+            event.bytes = outcome.scanned_bytes as u64;
+            event.objects = outcome.scanned as u64;
+            event.workers = available as u32;
+            event.reason = reason;
+            outcome
+        });
+        if outcome.rescans > 0 {
+            record.step(Phase::Overflow, |event| {
+                event.objects = outcome.dropped as u64;
+                event.reason = "a mark stack was full";
+            });
+            self.totals.dropped_entries += outcome.dropped as u64;
+        }
+        available
+    }
+
+    fn process_weak(&mut self, record: &mut Record) -> usize {
+        let mut weak = core::mem::take(&mut self.weak);
+        let settings = weak::Settings { java_finalization: self.settings.java_finalization };
+        let outcome = record.step(Phase::Weak, |event| {
+            let outcome = weak.process(&mut Tracing { heap: self }, settings);
+            event.objects = outcome.newly_ready as u64;
+            outcome
+        });
+        if self.options.verify == Verify::Edges
+            && let Err(fault) = weak.verify(&Tracing { heap: self })
+        {
+            panic!("weak processing broke its promise: {} at {:?}", fault.rule, fault.address);
+        }
+        self.weak = weak;
+        self.finalizers_before = self.weak.finalizers.count();
+        self.totals.finalized += outcome.newly_ready as u64;
+        outcome.newly_ready
+    }
+
+    fn verify(&mut self, record: &mut Record, when: &'static str) {
+        if self.options.verify == Verify::Off {
+            return;
+        }
+        record.step(Phase::Verify, |event| {
+            event.reason = when;
+            let mut result = self.space.verify_structure().and_then(|()| self.space.verify_marks(&self.context));
+            self.mutators.for_each(|thread| {
+                if result.is_ok() {
+                    // SAFETY: the thread is stopped, blocked or the calling one.
+                    result = unsafe { self.space.verify_cache(&raw const (*thread).cache) };
+                }
+            });
+            if let Err(fault) = result {
+                panic!("verifier {when}: not so: {}; at {:?}, word {:#x}", fault.rule, fault.address, fault.word);
+            }
+        });
+    }
+
+    fn reclaim(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) {
+        self.totals.allocated_bytes += self.space.allocated_bytes as u64;
+        let release_after = if request.release_all { 1 } else { self.settings.release_after.min(255) as u8 };
+        let reclaimed = record.step(Phase::Reclaim, |event| {
+            let reclaimed = self.space.reclaim(release_after);
+            event.bytes = self.space.census.dead_bytes as u64;
+            event.objects = self.space.census.objects as u64;
+            reclaimed
+        });
+        self.totals.reclaimed_bytes += self.space.census.dead_bytes as u64;
+        record.step(Phase::Sweep, |event| event.objects = self.space.sweep_all() as u64);
+        self.verify(record, "after reclaiming");
+        record.step(Phase::Resize, |event| {
+            let mut released = reclaimed.released_blocks;
+            if request.release_all {
+                released += self.space.release_dirty(usize::MAX);
+            }
+            self.shrink(released, client);
+            event.bytes = self.space.capacity as u64;
+        });
+    }
+
+    fn shrink(&mut self, released_blocks: usize, client: &dyn Client) {
+        let released = released_blocks * gleaner_spaces::block::BLOCK_BYTES;
+        let used = self.space.used_bytes();
+        let capacity =
+            crate::decide::heap_size::shrink(self.space.capacity, used, released, self.initial_capacity);
+        if capacity < self.space.capacity {
+            self.space.capacity = capacity;
+            client.heap_resized(capacity);
+        }
+    }
+
+    /// Under lazy sweeping the time is spent between collections; it is recorded at the start of the next.
+    fn record_lazy_sweeping(&mut self, record: &mut Record) {
+        let (blocks, nanoseconds) = (self.space.swept_blocks as u64, self.space.sweep_ns);
+        if self.space.sweep_mode == gleaner_spaces::mark_sweep::SweepMode::Lazy && blocks > 0 {
+            record.step(Phase::Sweep, |event| {
+                event.objects = blocks;
+                event.reason = "lazily, since the collection before";
+            });
+            record.set_last_duration(nanoseconds);
+            self.totals.sweeping_ns += nanoseconds;
+        }
+    }
+
+    fn finish(&mut self, record: &mut Record, started: u64, reason: &'static str) {
+        let now = clock::monotonic_ns();
+        let stopped = now - started;
+        self.totals.stopped_ns += stopped;
+        self.totals.longest_stop_ns = self.totals.longest_stop_ns.max(stopped);
+        self.totals.collecting_ns += stopped;
+        self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
+        let census = self.space.census;
+        record.step(Phase::End, |event| {
+            event.bytes = (census.composite_bytes + census.atomic_bytes) as u64;
+            event.objects = census.objects as u64;
+            event.reason = reason;
+        });
+        record.set_last_duration(stopped);
+    }
+}
+
+/// The marker as weak processing sees it.
+struct Tracing<'a> {
+    heap: &'a mut Heap,
+}
+
+impl Tracing<'_> {
+    fn mark_of(&self, object: Address) -> Option<&core::sync::atomic::AtomicU8> {
+        // SAFETY: the mark of a resolved object.
+        self.heap.space.object_base(object.word()).map(|found| unsafe { &*found.mark })
+    }
+
+    fn descriptor_of(&self, object: Address) -> usize {
+        // SAFETY: a resolved object's block.
+        self.heap.space.object_base(object.word()).map_or(0, |found| unsafe { (*found.block).descriptor })
+    }
+}
+
+impl weak::Tracer for Tracing<'_> {
+    fn is_marked(&self, object: Address) -> bool {
+        self.mark_of(object).is_none_or(|mark| mark.load(core::sync::atomic::Ordering::Relaxed) != WHITE)
+    }
+
+    fn base(&self, address: Address) -> Option<Address> {
+        self.heap.base_of(address.word())
+    }
+
+    fn mark(&mut self, object: Address) {
+        self.heap.engine.leader().visit(object.word(), FROM_STACK);
+    }
+
+    fn trace_children(&mut self, object: Address) {
+        let descriptor = self.descriptor_of(object);
+        if descriptor != 0 {
+            self.heap.push_entry(object, descriptor);
+        }
+    }
+
+    fn trace_children_except_self(&mut self, object: Address) {
+        let Some(mark) = self.mark_of(object).map(|mark| &raw const *mark) else { return };
+        let descriptor = self.descriptor_of(object);
+        if descriptor == 0 {
+            return;
+        }
+        // Marked while its own words are visited, the object is not found through them.
+        // SAFETY: the mark of a resolved object; the world is stopped.
+        unsafe {
+            (*mark).store(MARKED, core::sync::atomic::Ordering::Relaxed);
+            self.heap.engine.scan_now(object, descriptor);
+            (*mark).store(WHITE, core::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    fn drain(&mut self) {
+        let Heap { engine, crew, space, context, .. } = &*self.heap;
+        engine.drain(crew, 1, space, context);
+    }
+
+    fn clear_link(&mut self, link: Address) {
+        // SAFETY: a registered link is a word of the client's; if it lies in the heap, its object is alive.
+        unsafe { link.store(0) };
+    }
+}

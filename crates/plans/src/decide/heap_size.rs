@@ -1,0 +1,152 @@
+//! When to collect, when to grow, when to shrink.
+//!
+//! The rule is the one that libgc documents for `GC_free_space_divisor`: at least `N / divisor` bytes are allocated
+//! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
+//! plus the roots. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
+
+/// What is known when an allocation does not fit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measurements {
+    /// Bytes that the heap may hold now.
+    pub capacity: usize,
+    /// Bytes in use.
+    pub used: usize,
+    /// Bytes that the allocation needs.
+    pub needed: usize,
+    /// Bytes allocated since the last collection, less what was freed explicitly.
+    pub allocated: usize,
+    /// Live bytes with pointers at the last collection.
+    pub composite: usize,
+    /// Live bytes without pointers at the last collection.
+    pub atomic: usize,
+    /// Bytes of roots.
+    pub roots: usize,
+    /// Bytes that may never be exceeded; 0 for none.
+    pub limit: usize,
+    /// `GC_free_space_divisor`.
+    pub divisor: usize,
+    /// The least that is allocated between two collections (`GC_set_min_bytes_allocd`).
+    pub least_allocated: usize,
+    /// Whether collecting is possible now.
+    pub may_collect: bool,
+    /// Whether growing is possible (`GC_dont_expand`).
+    pub may_grow: bool,
+    /// Collections since memory was last found for this request.
+    pub attempts: usize,
+    /// Collections to try before giving up (`GC_max_retries` + 1).
+    pub retries: usize,
+    /// Whether finalizers registered since the last collection call for one.
+    pub finalizers_due: bool,
+}
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// Collect, then try again.
+    Collect(&'static str),
+    /// Raise the capacity to this many bytes, then try again.
+    Grow(usize, &'static str),
+    /// Report that memory is exhausted.
+    GiveUp(&'static str),
+}
+
+/// The heap grows at least by this much, and a heap starts with it.
+pub const LEAST_GROWTH: usize = 256 << 10;
+const MOST_GROWTH: usize = 16 << 20;
+
+/// Bytes that must be allocated before a collection pays.
+pub fn least_between_collections(m: &Measurements) -> usize {
+    let scan = m.composite.saturating_mul(2).saturating_add(m.atomic / 4).saturating_add(m.roots);
+    (scan / m.divisor.max(1)).max(m.least_allocated).max(1)
+}
+
+/// Decides what to do when `needed` bytes do not fit under the capacity.
+pub fn decide(m: &Measurements) -> Decision {
+    let ceiling = if m.limit == 0 { usize::MAX } else { m.limit };
+    let must_have = m.used.saturating_add(m.needed);
+    let paid = m.allocated >= least_between_collections(m) || m.finalizers_due;
+    if m.may_collect && m.attempts == 0 && paid {
+        return Decision::Collect(if m.finalizers_due { "many finalizers" } else { "enough was allocated" });
+    }
+    if must_have <= ceiling && (m.may_grow || m.attempts > 0) {
+        let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, MOST_GROWTH);
+        let target = m.capacity.saturating_add(step).max(must_have).min(ceiling);
+        return Decision::Grow(target, if paid { "collecting did not free enough" } else { "too early to collect" });
+    }
+    if m.may_collect && m.attempts < m.retries.max(2) {
+        return Decision::Collect(if must_have > ceiling { "the heap limit is reached" } else { "growth is forbidden" });
+    }
+    Decision::GiveUp(if must_have > ceiling { "the heap limit is reached" } else { "growth is forbidden" })
+}
+
+/// The capacity after a collection: unchanged, unless so much was released that the heap should be smaller.
+pub fn shrink(capacity: usize, used: usize, released: usize, initial: usize) -> usize {
+    capacity.saturating_sub(released).max(used.saturating_add(LEAST_GROWTH)).max(initial).min(capacity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual() -> Measurements {
+        Measurements {
+            capacity: 10 << 20,
+            used: 10 << 20,
+            needed: 16 << 10,
+            allocated: 4 << 20,
+            composite: 6 << 20,
+            divisor: 3,
+            may_collect: true,
+            may_grow: true,
+            retries: 1,
+            ..Measurements::default()
+        }
+    }
+
+    #[test]
+    fn collects_once_enough_was_allocated_and_grows_before() {
+        assert_eq!(decide(&usual()), Decision::Collect("enough was allocated"));
+        let early = Measurements { allocated: 1 << 20, ..usual() };
+        let Decision::Grow(to, reason) = decide(&early) else { panic!("{:?}", decide(&early)) };
+        assert_eq!(reason, "too early to collect");
+        assert!(to > early.capacity && to <= early.capacity + early.capacity / 2);
+    }
+
+    #[test]
+    fn grows_after_a_collection_that_did_not_help() {
+        let again = Measurements { attempts: 1, ..usual() };
+        assert!(matches!(decide(&again), Decision::Grow(_, "collecting did not free enough")));
+    }
+
+    #[test]
+    fn never_grows_past_the_limit_and_gives_up_after_trying() {
+        let limited = Measurements { limit: 10 << 20, allocated: 0, ..usual() };
+        assert_eq!(decide(&limited), Decision::Collect("the heap limit is reached"));
+        let second = Measurements { attempts: 1, ..limited };
+        assert_eq!(decide(&second), Decision::Collect("the heap limit is reached"));
+        let last = Measurements { attempts: 2, ..limited };
+        assert_eq!(decide(&last), Decision::GiveUp("the heap limit is reached"));
+    }
+
+    #[test]
+    fn a_request_larger_than_a_step_is_granted_whole() {
+        let big = Measurements { needed: 1 << 30, allocated: 0, ..usual() };
+        assert!(matches!(decide(&big), Decision::Grow(to, _) if to == (10 << 20) + (1 << 30)));
+    }
+
+    #[test]
+    fn without_collection_it_grows_and_without_both_it_gives_up() {
+        let disabled = Measurements { may_collect: false, ..usual() };
+        assert!(matches!(decide(&disabled), Decision::Grow(..)));
+        let stuck = Measurements { may_grow: false, ..disabled };
+        assert_eq!(decide(&stuck), Decision::GiveUp("growth is forbidden"));
+    }
+
+    #[test]
+    fn shrinking_keeps_what_is_used_and_the_initial_heap() {
+        assert_eq!(shrink(100 << 20, 10 << 20, 50 << 20, 0), 50 << 20);
+        assert_eq!(shrink(100 << 20, 90 << 20, 50 << 20, 0), (90 << 20) + LEAST_GROWTH);
+        assert_eq!(shrink(100 << 20, 10 << 20, 90 << 20, 64 << 20), 64 << 20);
+        assert_eq!(shrink(100 << 20, 10 << 20, 0, 0), 100 << 20);
+    }
+}

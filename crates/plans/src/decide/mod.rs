@@ -1,0 +1,6 @@
+//! Decisions that the collector takes by itself, as pure functions from measurements to a decision and its reason.
+
+#![forbid(unsafe_code)]
+
+pub mod heap_size;
+pub mod workers;

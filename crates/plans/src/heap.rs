@@ -1,0 +1,294 @@
+//! A heap: the space and everything that a collection of it needs.
+//!
+//! The door that owns a `Heap` also owns the allocator lock. Every method here runs with that lock held, by the
+//! thread that holds it, unless it says otherwise.
+
+use alloc::boxed::Box;
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
+
+use gleaner_base::events::Ring;
+use gleaner_base::options::{self, Options};
+use gleaner_mem::Address;
+use gleaner_os::output::Fd;
+use gleaner_os::{signals, threads};
+use gleaner_spaces::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
+use gleaner_spaces::layout::{Layout, ReserveError};
+use gleaner_spaces::mark_sweep::allocate::Shortage;
+use gleaner_spaces::mark_sweep::mark::MarkEngine;
+use gleaner_spaces::mark_sweep::prefetch::{Prefetch, PrefetchSettings};
+use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext};
+use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
+use gleaner_work::Crew;
+
+use crate::decide::heap_size::{self, Decision, Measurements};
+use crate::mutator::Mutators;
+use crate::record::Totals;
+use crate::roots::Roots;
+use crate::stop::protocol::World;
+use crate::weak::Weak;
+
+/// Settings that a client may change while it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// `GC_free_space_divisor`.
+    pub divisor: usize,
+    /// The most bytes that the heap may hold; 0 for no limit.
+    pub limit: usize,
+    /// The least bytes allocated between collections.
+    pub least_allocated: usize,
+    /// Collections to try when memory is short.
+    pub retries: usize,
+    /// Whether the heap may grow by itself.
+    pub may_grow: bool,
+    /// Whether the heap may collect.
+    pub may_collect: bool,
+    /// Collections after which a free block goes back to the system; 0 for never.
+    pub release_after: usize,
+    /// Workers that mark; 0 for one a processor.
+    pub markers: usize,
+    /// Whether finalizable objects are marked in a pass of their own.
+    pub java_finalization: bool,
+    /// The suspend signal.
+    pub suspend_signal: c_int,
+    /// Bytes that must be allocated for each new finalizer to put off a collection; 0 for no such rule.
+    pub bytes_per_finalizer: usize,
+}
+
+impl Settings {
+    /// The defaults, as the options say.
+    pub fn from_options(options: &Options) -> Settings {
+        Settings {
+            divisor: options.free_space_divisor as usize,
+            limit: options.heap_limit,
+            least_allocated: 1,
+            retries: 1,
+            may_grow: true,
+            may_collect: true,
+            release_after: options.release_after as usize,
+            markers: options.markers as usize,
+            java_finalization: false,
+            suspend_signal: signals::DEFAULT_SUSPEND,
+            bytes_per_finalizer: 10_000,
+        }
+    }
+}
+
+/// A heap and its collector.
+pub struct Heap {
+    /// Where objects live.
+    pub space: MarkSweep,
+    /// What markers read; boxed so that it stays in place.
+    pub context: Box<MarkContext>,
+    /// The marking engine.
+    pub engine: MarkEngine,
+    /// Helper threads.
+    pub crew: &'static Crew,
+    /// The words by which threads are stopped.
+    pub world: &'static World,
+    /// Registered threads.
+    pub mutators: Mutators,
+    /// Static roots.
+    pub roots: Roots,
+    /// Finalizers, links, toggle references.
+    pub weak: Weak,
+    /// The options as they were at the start.
+    pub options: Options,
+    /// What the client may change.
+    pub settings: Settings,
+    /// Collections so far.
+    pub collections: u64,
+    /// The last events, for whoever reads a crash report.
+    pub events: Ring,
+    /// Where events are written as JSON lines.
+    pub log: Option<Fd>,
+    /// Sums over the life of the heap.
+    pub totals: Totals,
+    /// Bytes of roots at the last collection.
+    pub root_bytes: usize,
+    /// Finalizers registered at the last collection.
+    pub finalizers_before: usize,
+    /// Capacity below which the heap does not shrink.
+    pub initial_capacity: usize,
+}
+
+/// How an allocation that found no memory goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remedy {
+    /// The capacity was raised: try again.
+    TryAgain,
+    /// A collection is called for; it needs the lock released first.
+    Collect(&'static str),
+    /// Memory is exhausted.
+    OutOfMemory(&'static str),
+}
+
+impl Heap {
+    /// Reserves a heap.
+    pub fn new(
+        options: &Options,
+        executable: bool,
+        crew: &'static Crew,
+        world: &'static World,
+    ) -> Result<Heap, ReserveError> {
+        let layout = Layout::reserve(options.reserve, executable)?;
+        let table = layout.table;
+        let sweep = match options.sweep {
+            options::Sweep::Eager => SweepMode::Eager,
+            options::Sweep::Lazy => SweepMode::Lazy,
+        };
+        let context = Box::new(MarkContext {
+            table,
+            all_interior: true,
+            displacements: [false; BLOCK_BYTES / 2],
+            procs: [None; MAX_PROCS],
+            procs_on_helpers: false,
+            poison: options.poison,
+            overflowed: AtomicBool::new(false),
+            dropped: AtomicUsize::new(0),
+        });
+        let mut heap = Heap {
+            engine: MarkEngine::new(prefetch_settings(options), mark_stack_bytes(options, table.span)),
+            space: MarkSweep::new(layout, sweep, options.poison),
+            context,
+            crew,
+            world,
+            mutators: Mutators::new(),
+            roots: Roots::new(),
+            weak: Weak::new(),
+            options: *options,
+            settings: Settings::from_options(options),
+            collections: 0,
+            events: Ring::new(),
+            log: None,
+            totals: Totals::default(),
+            root_bytes: 0,
+            finalizers_before: 0,
+            initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
+        };
+        heap.engine.equip(1, &raw const *heap.context);
+        heap.space.capacity = heap.initial_capacity;
+        heap.space.layout.set_huge_pages(options.huge_pages == options::HugePages::On);
+        Ok(heap)
+    }
+
+    /// What to do about a shortage, and does it if it is growing.
+    pub fn remedy(&mut self, shortage: Shortage, attempts: usize) -> Remedy {
+        let needed = match shortage {
+            Shortage::Capacity(bytes) => bytes,
+            Shortage::System => return self.system_shortage(attempts),
+        };
+        match heap_size::decide(&self.measure(needed, attempts)) {
+            Decision::Collect(reason) => Remedy::Collect(reason),
+            Decision::Grow(capacity, reason) => {
+                self.grow_to(capacity, reason);
+                Remedy::TryAgain
+            }
+            Decision::GiveUp(reason) => Remedy::OutOfMemory(reason),
+        }
+    }
+
+    /// The address range or the system has no more: collecting is all that can help.
+    fn system_shortage(&mut self, attempts: usize) -> Remedy {
+        self.space.release_dirty(usize::MAX);
+        if self.settings.may_collect && attempts < self.settings.retries.max(2) {
+            Remedy::Collect("the system has no more memory")
+        } else {
+            Remedy::OutOfMemory("the system has no more memory")
+        }
+    }
+
+    fn measure(&self, needed: usize, attempts: usize) -> Measurements {
+        let census = &self.space.census;
+        let allocated = self.space.allocated_bytes.saturating_sub(self.space.freed_bytes);
+        let new_finalizers = self.weak.finalizers.count().saturating_sub(self.finalizers_before);
+        Measurements {
+            capacity: self.space.capacity,
+            used: self.space.used_bytes(),
+            needed,
+            allocated,
+            composite: census.composite_bytes,
+            atomic: census.atomic_bytes,
+            roots: self.root_bytes,
+            limit: self.settings.limit,
+            divisor: self.settings.divisor,
+            least_allocated: self.settings.least_allocated,
+            may_collect: self.settings.may_collect,
+            may_grow: self.settings.may_grow,
+            attempts,
+            retries: self.settings.retries + 1,
+            finalizers_due: new_finalizers > 500
+                && self.settings.bytes_per_finalizer != 0
+                && allocated / new_finalizers < self.settings.bytes_per_finalizer,
+        }
+    }
+
+    /// Whether enough was allocated that a collection is due (`GC_collect_a_little`).
+    pub fn is_collection_due(&self) -> bool {
+        let measured = self.measure(0, 0);
+        measured.may_collect && measured.allocated >= heap_size::least_between_collections(&measured)
+    }
+
+    /// Raises the capacity.
+    pub fn grow_to(&mut self, capacity: usize, reason: &'static str) {
+        let before = self.space.capacity;
+        self.space.capacity = capacity.max(before);
+        self.totals.peak_capacity = self.totals.peak_capacity.max(self.space.capacity);
+        if self.options.huge_pages == options::HugePages::Auto && self.space.capacity >= HUGE_PAGES_FROM {
+            self.space.layout.set_huge_pages(true);
+        }
+        self.record_growth(before, reason);
+    }
+
+    /// Whether `word` may be an address in the heap.
+    pub fn contains(&self, word: usize) -> bool {
+        self.context.table.contains(word)
+    }
+
+    /// The base of the object that `word` points into, under no displacement rule.
+    pub fn base_of(&self, word: usize) -> Option<Address> {
+        self.space.object_at(word).map(|found| found.base)
+    }
+
+    /// Whether pointers past the first page of the object at `base` are ignored.
+    pub fn ignores_off_page(&self, base: Address) -> bool {
+        // SAFETY: a resolved object's block, under the lock.
+        self.space.object_base(base.word()).is_some_and(|found| unsafe { (*found.block).has_flag(IGNORE_OFF_PAGE) })
+    }
+
+    /// Workers for the next collection, and why.
+    pub fn workers(&self) -> (usize, &'static str) {
+        let composite = self.space.census.composite_bytes;
+        crate::decide::workers::workers(
+            self.settings.markers,
+            threads::processors(),
+            composite,
+            self.space.used_bytes(),
+        )
+    }
+}
+
+/// Capacity from which `huge-pages=auto` asks for huge pages.
+const HUGE_PAGES_FROM: usize = 512 << 20;
+
+fn prefetch_settings(options: &Options) -> PrefetchSettings {
+    PrefetchSettings {
+        prefetch: match options.prefetch {
+            options::Prefetch::None => Prefetch::None,
+            options::Prefetch::OnGrey => Prefetch::OnGrey,
+            options::Prefetch::Fifo => Prefetch::Fifo,
+        },
+        non_temporal: options.prefetch_hint == options::PrefetchHint::Nta,
+        permuted: options.push_order == options::PushOrder::Permuted,
+        look_ahead: options.look_ahead as usize,
+        fifo_length: options.fifo_length as usize,
+    }
+}
+
+/// The mark stack of each worker: by itself 64 MiB of addresses, of which only what is used takes memory.
+fn mark_stack_bytes(options: &Options, span: usize) -> usize {
+    match options.mark_arena {
+        0 => (span / 64).clamp(1 << 20, 64 << 20),
+        bytes => bytes,
+    }
+}

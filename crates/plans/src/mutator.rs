@@ -1,0 +1,250 @@
+//! Mutators: what the collector knows of each thread that uses the heap.
+//!
+//! A thread reaches its record through its thread word, which holds the record's address, with the top bit set while
+//! the thread must take the slow path (in a blocking region, or when thread-local allocation is off): one signed
+//! comparison on the fast path covers "no record" and "slow".
+//!
+//! Records are never unmapped while the process lives, because a late suspend signal may still read one; records of
+//! threads that ended are used again. All fields are guarded by the allocator lock, except the cache (its thread
+//! alone), the station (see `stop::protocol`) and what says otherwise.
+
+use gleaner_mem::Address;
+use gleaner_os::threads::{self, ThreadId};
+use gleaner_spaces::mark_sweep::cache::Cache;
+
+use crate::stop::protocol::{Station, World};
+
+/// Set in the thread word while the thread must take the slow path.
+pub const SLOW: usize = 1 << 63;
+
+/// Frames that use the heap, between two parts of a stack that do not: [`Mutator::active`] leads from the newest
+/// part to older ones (`GC_call_with_gc_active`). Lives on the stack of the thread.
+#[repr(C)]
+pub struct ActiveSection {
+    /// Where the older blocking region was entered: frames above (older) are scanned from here.
+    pub blocked_at: Address,
+    /// The next older section.
+    pub older: *mut ActiveSection,
+}
+
+/// A second stack that a thread told us of (`GC_register_altstack`).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct AltStack {
+    /// Lowest address of the thread's normal stack.
+    pub normal_low: Address,
+    /// Lowest address of the alternate stack.
+    pub low: Address,
+    /// Bytes of the alternate stack.
+    pub bytes: usize,
+}
+
+/// One thread.
+#[repr(C)]
+pub struct Mutator {
+    /// Free lists; first, so that the fast path adds nothing to the record's address.
+    pub cache: Cache,
+    /// Words by which the thread is stopped.
+    pub station: Station,
+    /// The world that the thread belongs to.
+    pub world: *const World,
+    /// Kernel's number of the thread.
+    pub tid: ThreadId,
+    /// The C library's number of the thread.
+    pub pthread: usize,
+    /// Cold end of the stack.
+    pub stack_base: Address,
+    /// Where the thread entered a blocking region; null while it is active.
+    pub blocked_at: Address,
+    /// Newest section of frames behind blocking regions.
+    pub active: *mut ActiveSection,
+    /// Alternate stack.
+    pub alt_stack: AltStack,
+    /// Whether the client registered the thread by itself.
+    pub explicit: bool,
+    /// Whether the record stands for a thread.
+    pub in_use: bool,
+    /// Whether the kernel says that the thread has ended without unregistering.
+    pub gone: bool,
+    /// Frame that runs finalizers on this thread now, so that none is run inside; null if none does.
+    pub finalizer_frame: Address,
+    /// Next record of the list.
+    pub next: *mut Mutator,
+}
+
+impl Mutator {
+    /// The record of the calling thread, whether or not it must take the slow path; null if it has none.
+    #[inline(always)]
+    pub fn current() -> *mut Mutator {
+        (threads::thread_word() & !SLOW) as *mut Mutator
+    }
+
+    /// The record of the calling thread if it may use the fast path, else null.
+    #[inline(always)]
+    pub fn current_fast() -> *mut Mutator {
+        let word = threads::thread_word() as isize;
+        if word > 0 { word as *mut Mutator } else { core::ptr::null_mut() }
+    }
+
+    /// Whether the thread is in a blocking region.
+    pub fn is_blocked(&self) -> bool {
+        !self.blocked_at.is_null()
+    }
+
+    /// Calls `visit` with each part of the stack to scan, from `stack_pointer` to the cold end: the parts between a
+    /// blocking region and the older active section are left out.
+    ///
+    /// # Safety
+    /// The thread must be stopped, blocked, or the calling one.
+    pub unsafe fn for_each_stack_part(&self, stack_pointer: Address, mut visit: impl FnMut(Address, Address)) {
+        let mut low = stack_pointer;
+        let mut section = self.active;
+        while !section.is_null() {
+            // SAFETY: sections live on the thread's stack while it is inside them.
+            let ActiveSection { blocked_at, older } = unsafe { section.read() };
+            if Address::of(section) >= low {
+                visit(low, Address::of(section));
+                low = blocked_at;
+            } // Else the section was left by longjmp or an exception: its frame is gone.
+            section = older;
+        }
+        if self.is_on_alt_stack(low) {
+            visit(low, self.alt_stack.low.add(self.alt_stack.bytes));
+            visit(self.alt_stack.normal_low, self.stack_base);
+        } else {
+            visit(low, self.stack_base);
+        }
+    }
+
+    fn is_on_alt_stack(&self, stack_pointer: Address) -> bool {
+        self.alt_stack.bytes != 0 && stack_pointer.offset_from(self.alt_stack.low) < self.alt_stack.bytes
+    }
+}
+
+/// All records of a heap.
+pub struct Mutators {
+    first: *mut Mutator,
+    count: usize,
+}
+
+// SAFETY: records are reached under the allocator lock.
+unsafe impl Send for Mutators {}
+
+impl Mutators {
+    /// No records.
+    pub const fn new() -> Mutators {
+        Mutators { first: core::ptr::null_mut(), count: 0 }
+    }
+
+    /// How many threads are registered.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A record that stands for no thread: an old one, or `fresh` zero-filled memory from the caller, which then
+    /// belongs to the list for good.
+    pub fn unused(&mut self) -> Option<*mut Mutator> {
+        let mut record = self.first;
+        while !record.is_null() {
+            // SAFETY: records in the list stay mapped.
+            unsafe {
+                if !(*record).in_use {
+                    return Some(record);
+                }
+                record = (*record).next;
+            }
+        }
+        None
+    }
+
+    /// Adds the memory of a new record to the list.
+    ///
+    /// # Safety
+    /// `record` must be valid memory for a record, for ever.
+    pub unsafe fn add(&mut self, record: *mut Mutator) {
+        // SAFETY: the caller vouches for the memory.
+        unsafe {
+            record.write(Mutator {
+                cache: Cache::new(),
+                station: Station::new(),
+                world: core::ptr::null(),
+                tid: ThreadId(0),
+                pthread: 0,
+                stack_base: Address::NULL,
+                blocked_at: Address::NULL,
+                active: core::ptr::null_mut(),
+                alt_stack: AltStack::default(),
+                explicit: false,
+                in_use: false,
+                gone: false,
+                finalizer_frame: Address::NULL,
+                next: self.first,
+            });
+        }
+        self.first = record;
+    }
+
+    /// Makes `record` stand for the calling thread.
+    ///
+    /// # Safety
+    /// `record` must come from this list and be unused.
+    pub unsafe fn occupy(&mut self, record: *mut Mutator, world: *const World, stack_base: Address, explicit: bool) {
+        // SAFETY: the caller vouches for the record.
+        let record = unsafe { &mut *record };
+        record.world = world;
+        record.tid = threads::current_tid();
+        record.pthread = threads::current_pthread().0;
+        record.stack_base = stack_base;
+        record.blocked_at = Address::NULL;
+        record.active = core::ptr::null_mut();
+        record.alt_stack = AltStack::default();
+        record.explicit = explicit;
+        record.finalizer_frame = Address::NULL;
+        record.gone = false;
+        record.in_use = true;
+        self.count += 1;
+    }
+
+    /// Ends a record's use; its cache must be empty by now.
+    ///
+    /// # Safety
+    /// `record` must come from this list.
+    pub unsafe fn vacate(&mut self, record: *mut Mutator) {
+        // SAFETY: the caller vouches for the record.
+        unsafe {
+            (*record).in_use = false;
+            (*record).cache = Cache::new();
+        }
+        self.count -= 1;
+    }
+
+    /// Calls `visit` with each record in use.
+    pub fn for_each(&self, mut visit: impl FnMut(*mut Mutator)) {
+        let mut record = self.first;
+        while !record.is_null() {
+            // SAFETY: records in the list stay mapped.
+            let (next, in_use) = unsafe { ((*record).next, (*record).in_use) };
+            if in_use {
+                visit(record);
+            }
+            record = next;
+        }
+    }
+
+    /// The record in use for which `wanted` holds.
+    pub fn find(&self, mut wanted: impl FnMut(&Mutator) -> bool) -> Option<*mut Mutator> {
+        let mut found = None;
+        self.for_each(|record| {
+            // SAFETY: records in the list stay mapped.
+            if found.is_none() && wanted(unsafe { &*record }) {
+                found = Some(record);
+            }
+        });
+        found
+    }
+}
+
+impl Default for Mutators {
+    fn default() -> Self {
+        Mutators::new()
+    }
+}

@@ -1,0 +1,119 @@
+//! What a heap remembers of its collections: totals, the ring of events, the log.
+//!
+//! Events are collected while the world is stopped and written after it runs again; nothing here allocates.
+
+use gleaner_base::events::{Event, LineBuffer, Phase};
+use gleaner_os::{clock, threads};
+
+use crate::heap::Heap;
+
+/// Sums over the life of a heap. Times in nanoseconds.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Totals {
+    /// Time in which the world was stopped.
+    pub stopped_ns: u64,
+    /// The longest single stop.
+    pub longest_stop_ns: u64,
+    /// Time from the start to the end of collections.
+    pub collecting_ns: u64,
+    /// Time in marking.
+    pub marking_ns: u64,
+    /// Time in sweeping, in the pause and outside.
+    pub sweeping_ns: u64,
+    /// Bytes allocated before the last collection.
+    pub allocated_bytes: u64,
+    /// Bytes reclaimed by collections.
+    pub reclaimed_bytes: u64,
+    /// Entries dropped because a mark stack was full.
+    pub dropped_entries: u64,
+    /// The largest capacity.
+    pub peak_capacity: usize,
+    /// Finalizers that became ready.
+    pub finalized: u64,
+}
+
+/// The events of one collection.
+pub struct Record {
+    events: [Event; Record::MOST],
+    count: usize,
+    collection: u64,
+}
+
+impl Record {
+    const MOST: usize = 24;
+
+    /// A record of collection `collection`.
+    pub fn new(collection: u64) -> Record {
+        Record { events: [Event::new(Phase::Start, collection); Record::MOST], count: 0, collection }
+    }
+
+    /// Adds an event.
+    pub fn add(&mut self, event: Event) {
+        if self.count < Record::MOST {
+            self.events[self.count] = event;
+            self.count += 1;
+        }
+    }
+
+    /// Runs `step`, times it and adds its event; `step` may fill in the event's numbers.
+    pub fn step<R>(&mut self, phase: Phase, step: impl FnOnce(&mut Event) -> R) -> R {
+        let mut event = Event::new(phase, self.collection);
+        event.start_ns = clock::monotonic_ns();
+        let result = step(&mut event);
+        event.duration_ns = clock::monotonic_ns() - event.start_ns;
+        self.add(event);
+        result
+    }
+
+    /// Corrects the duration of the event added last.
+    pub fn set_last_duration(&mut self, nanoseconds: u64) {
+        if let Some(last) = self.count.checked_sub(1) {
+            self.events[last].duration_ns = nanoseconds;
+        }
+    }
+
+    /// The events so far.
+    pub fn events(&self) -> &[Event] {
+        &self.events[..self.count]
+    }
+
+    /// Time spent in a phase.
+    pub fn duration(&self, phase: Phase) -> u64 {
+        self.events().iter().filter(|event| event.phase == phase).map(|event| event.duration_ns).sum()
+    }
+}
+
+impl Heap {
+    /// Puts the events of a collection into the ring and the log.
+    pub fn publish(&mut self, record: &Record) {
+        for event in record.events() {
+            self.publish_event(event);
+        }
+    }
+
+    /// Puts one event into the ring and the log.
+    pub fn publish_event(&mut self, event: &Event) {
+        self.events.push(event);
+        if let Some(log) = self.log {
+            let mut line = LineBuffer::<512>::new();
+            log.write_all(event.write_line(threads::current_process() as u32, &mut line));
+        }
+    }
+
+    pub(crate) fn record_growth(&mut self, before: usize, reason: &'static str) {
+        let mut event = Event::new(Phase::HeapGrow, self.collections);
+        event.start_ns = clock::monotonic_ns();
+        event.bytes = (self.space.capacity - before) as u64;
+        event.reason = reason;
+        self.publish_event(&event);
+    }
+
+    /// Records that memory was exhausted.
+    pub fn record_exhaustion(&mut self, bytes: usize, reason: &'static str) {
+        let mut event = Event::new(Phase::OutOfMemory, self.collections);
+        event.start_ns = clock::monotonic_ns();
+        event.bytes = bytes as u64;
+        event.reason = reason;
+        self.publish_event(&event);
+    }
+}

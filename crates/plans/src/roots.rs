@@ -1,0 +1,233 @@
+//! Static roots: data segments of the program and its libraries, and ranges that the client named.
+//!
+//! The list of libraries is read before the world is stopped, by the thread that is going to collect and without the
+//! allocator lock, since reading takes a lock of the loader (I1); it is checked after the stop. Everything else is
+//! guarded by the allocator lock.
+
+use alloc::vec::Vec;
+
+use gleaner_mem::Address;
+use gleaner_os::libraries::{self, Fingerprint, Segment};
+
+/// A range of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// First byte.
+    pub low: Address,
+    /// Byte after the last.
+    pub high: Address,
+}
+
+impl Range {
+    /// Bytes of the range.
+    pub fn bytes(&self) -> usize {
+        self.high.offset_from(self.low)
+    }
+
+    fn covers(&self, other: &Range) -> bool {
+        self.low <= other.low && other.high <= self.high
+    }
+
+    fn touches(&self, other: &Range) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+/// The data segments as read before a stop.
+pub struct LibraryList {
+    segments: Vec<Segment>,
+    fingerprint: Fingerprint,
+}
+
+impl LibraryList {
+    /// Reads the list. Takes a lock of the loader and may allocate: no lock may be held, the world must run.
+    pub fn read(keep: impl Fn(&Segment) -> bool) -> LibraryList {
+        let mut segments: Vec<Segment> = Vec::new();
+        let mut room = 64;
+        loop {
+            segments.clear();
+            segments.resize(room, Segment::EMPTY);
+            match libraries::read(&mut segments) {
+                Ok(list) => {
+                    segments.truncate(list.segments);
+                    segments.retain(|segment| keep(segment));
+                    return LibraryList { segments, fingerprint: list.fingerprint };
+                }
+                Err(overflow) => room = overflow.needed + 16,
+            }
+        }
+    }
+
+    /// No libraries at all.
+    pub const fn empty() -> LibraryList {
+        LibraryList { segments: Vec::new(), fingerprint: Fingerprint::EMPTY }
+    }
+
+    /// Whether the loader's list is still the one that was read. The world must be stopped.
+    pub fn is_current(&self) -> bool {
+        // SAFETY: the world is stopped, so nobody changes the list meanwhile.
+        let now = unsafe { libraries::fingerprint_unlocked() };
+        now == Some(self.fingerprint)
+    }
+}
+
+/// What is scanned besides stacks and the heap itself.
+pub struct Roots {
+    ranges: Vec<Range>,
+    excluded: Vec<Range>,
+    libraries: LibraryList,
+}
+
+impl Roots {
+    /// No roots.
+    pub const fn new() -> Roots {
+        Roots { ranges: Vec::new(), excluded: Vec::new(), libraries: LibraryList::empty() }
+    }
+
+    /// Adds a range; ranges that overlap or touch are joined.
+    pub fn add(&mut self, range: Range) {
+        if range.high <= range.low || self.ranges.iter().any(|old| old.covers(&range)) {
+            return;
+        }
+        let mut joined = range;
+        self.ranges.retain(|old| {
+            let touching = old.touches(&joined);
+            if touching {
+                joined.low = joined.low.min(old.low);
+                joined.high = joined.high.max(old.high);
+            }
+            !touching
+        });
+        self.ranges.push(joined);
+    }
+
+    /// Removes the ranges that lie fully inside `range`.
+    pub fn remove(&mut self, range: Range) {
+        self.ranges.retain(|old| !range.covers(old));
+    }
+
+    /// Forgets all added ranges and the libraries until the next collection reads them again.
+    pub fn clear(&mut self) {
+        self.ranges.clear();
+        self.libraries.segments.clear();
+    }
+
+    /// Leaves a range out of scanning.
+    pub fn exclude(&mut self, range: Range) {
+        let at = self.excluded.partition_point(|old| old.low < range.low);
+        self.excluded.insert(at, range);
+    }
+
+    /// Forgets what was left out.
+    pub fn clear_excluded(&mut self) {
+        self.excluded.clear();
+    }
+
+    /// Puts a newly read list of libraries in place, and returns the old one, which must be dropped without the lock.
+    pub fn replace_libraries(&mut self, list: &mut LibraryList) {
+        core::mem::swap(&mut self.libraries, list);
+    }
+
+    /// Whether the list in place is still current. The world must be stopped.
+    pub fn libraries_are_current(&self) -> bool {
+        self.libraries.is_current()
+    }
+
+    /// Bytes of all static roots.
+    pub fn bytes(&self) -> usize {
+        let mut bytes = 0;
+        self.for_each(|range| bytes += range.bytes());
+        bytes
+    }
+
+    /// Whether an address lies in a static root.
+    pub fn contains(&self, address: Address) -> bool {
+        let mut found = false;
+        self.for_each(|range| found |= range.low <= address && address < range.high);
+        found
+    }
+
+    /// Calls `visit` with each range to scan.
+    pub fn for_each(&self, mut visit: impl FnMut(Range)) {
+        for range in &self.ranges {
+            self.without_excluded(*range, &mut visit);
+        }
+        for segment in &self.libraries.segments {
+            let range = Range { low: Address::new(segment.low), high: Address::new(segment.high) };
+            self.without_excluded(range, &mut visit);
+        }
+    }
+
+    fn without_excluded(&self, range: Range, visit: &mut impl FnMut(Range)) {
+        let mut low = range.low;
+        for hole in &self.excluded {
+            if hole.high <= low || hole.low >= range.high {
+                continue;
+            }
+            if hole.low > low {
+                visit(Range { low, high: hole.low });
+            }
+            low = hole.high;
+        }
+        if low < range.high {
+            visit(Range { low, high: range.high });
+        }
+    }
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Roots::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn range(low: usize, high: usize) -> Range {
+        Range { low: Address::new(low), high: Address::new(high) }
+    }
+
+    fn visited(roots: &Roots) -> Vec<(usize, usize)> {
+        let mut all = Vec::new();
+        roots.for_each(|range| all.push((range.low.word(), range.high.word())));
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn ranges_join_and_are_removed_when_covered() {
+        let mut roots = Roots::new();
+        roots.add(range(100, 200));
+        roots.add(range(300, 400));
+        roots.add(range(180, 300));
+        roots.add(range(120, 130));
+        assert_eq!(visited(&roots), [(100, 400)]);
+        roots.add(range(500, 600));
+        roots.remove(range(450, 600));
+        roots.remove(range(100, 399));
+        assert_eq!(visited(&roots), [(100, 400)]);
+    }
+
+    #[test]
+    fn excluded_parts_are_cut_out() {
+        let mut roots = Roots::new();
+        roots.add(range(100, 400));
+        roots.exclude(range(350, 500));
+        roots.exclude(range(150, 200));
+        roots.exclude(range(50, 110));
+        assert_eq!(visited(&roots), [(110, 150), (200, 350)]);
+        assert_eq!(roots.bytes(), 190);
+        assert!(roots.contains(Address::new(110)) && !roots.contains(Address::new(160)));
+    }
+
+    #[test]
+    fn the_list_of_libraries_is_current_until_it_changes() {
+        let list = LibraryList::read(|_| true);
+        assert!(!list.segments.is_empty());
+        assert!(list.is_current());
+        assert!(!LibraryList::empty().is_current());
+    }
+}

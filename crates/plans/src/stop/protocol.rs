@@ -1,0 +1,162 @@
+//! The words by which threads are stopped and resumed, counted in epochs (I9).
+//!
+//! One word holds the epoch: odd while the world is stopped. A thread that is told to stop publishes its stack
+//! pointer, writes the epoch into its own word, raises the count of acknowledgements, and sleeps until the epoch has
+//! moved on. The stopper waits until every thread's own word holds its epoch. A thread that is still on its way out
+//! of stop k when stop k+2 begins notices by the number, so nobody has to wait for threads to resume.
+//!
+//! A thread can also be held by itself (`GC_suspend_thread`): it then sleeps on a word of its own and counts as
+//! stopped in every epoch.
+//!
+//! Everything here may run in a signal handler: atomics and raw futexes only, `errno` untouched.
+
+use gleaner_base::sync::{AtomicU32, AtomicUsize, Ordering, futex_wait, futex_wait_timeout, futex_wake};
+
+/// The shared words of one world.
+pub struct World {
+    /// The epoch; odd while stopped. Written by the stopper, under the allocator lock.
+    epoch: AtomicU32,
+    /// Raised with every acknowledgement; the stopper sleeps on it.
+    acknowledged: AtomicU32,
+}
+
+/// The words of one thread.
+pub struct Station {
+    /// The last epoch that the thread stopped in. Written by the thread.
+    stopped_in: AtomicU32,
+    /// 1 while the thread is to be held by itself. Written under the allocator lock.
+    hold: AtomicU32,
+    /// 1 while the thread sleeps because of `hold`. Written by the thread.
+    held: AtomicU32,
+    /// Stack pointer below which nothing of the thread needs scanning. Written by the thread before it acknowledges.
+    stack_pointer: AtomicUsize,
+}
+
+impl Station {
+    gleaner_base::sync_const_fn! {
+        /// A running thread's words.
+        pub fn new() -> Self {
+            Self {
+                stopped_in: AtomicU32::new(0),
+                hold: AtomicU32::new(0),
+                held: AtomicU32::new(0),
+                stack_pointer: AtomicUsize::new(0),
+            }
+        }
+    }
+
+    /// The stack pointer that the thread published when it stopped.
+    pub fn stack_pointer(&self) -> usize {
+        // Relaxed: ordered by the acknowledgement that the stopper has seen.
+        self.stack_pointer.load(Ordering::Relaxed)
+    }
+
+    /// True if the thread sleeps because it is held.
+    pub fn is_held(&self) -> bool {
+        // Acquire: partner of the Release in `World::stop_here`.
+        self.held.load(Ordering::Acquire) == 1
+    }
+
+    /// Asks that the thread be held; it must then be sent to [`World::stop_here`].
+    pub fn hold(&self) {
+        self.hold.store(1, Ordering::Release);
+    }
+
+    /// Lets a held thread go.
+    pub fn release(&self) {
+        self.hold.store(0, Ordering::Release);
+        futex_wake(&self.hold, 1);
+    }
+
+    /// True if the thread is to be held.
+    pub fn is_on_hold(&self) -> bool {
+        self.hold.load(Ordering::Relaxed) == 1
+    }
+}
+
+impl Default for Station {
+    fn default() -> Self {
+        Station::new()
+    }
+}
+
+impl World {
+    gleaner_base::sync_const_fn! {
+        /// A running world.
+        pub fn new() -> Self {
+            Self { epoch: AtomicU32::new(0), acknowledged: AtomicU32::new(0) }
+        }
+    }
+
+    /// Stopper: begins a stop and returns its epoch.
+    pub fn begin(&self) -> u32 {
+        // Release: what the stopper wrote before is seen by threads that read the odd epoch.
+        self.epoch.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Stopper: ends the stop; every thread goes on.
+    pub fn resume(&self) {
+        // Release: partner of the Acquire in `stop_here`; threads see what the collector did.
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        futex_wake(&self.epoch, u32::MAX);
+    }
+
+    /// Whether a stop is in progress.
+    pub fn is_stopped(&self) -> bool {
+        self.epoch.load(Ordering::Relaxed) & 1 == 1
+    }
+
+    /// Stopper: whether a thread has stopped in `epoch`, or is held by itself.
+    pub fn has_stopped(&self, station: &Station, epoch: u32) -> bool {
+        // Acquire: partner of the Release in `stop_here`.
+        station.stopped_in.load(Ordering::Acquire) == epoch || (station.is_on_hold() && station.is_held())
+    }
+
+    /// Stopper: a ticket to sleep on, taken before looking whether threads have stopped.
+    pub fn ticket(&self) -> u32 {
+        self.acknowledged.load(Ordering::Acquire)
+    }
+
+    /// Stopper: sleeps until some thread acknowledges after `ticket` was taken, at most `nanoseconds`.
+    pub fn sleep(&self, ticket: u32, nanoseconds: u64) {
+        futex_wait_timeout(&self.acknowledged, ticket, nanoseconds);
+    }
+
+    /// Thread: stops here if the world is stopped or the thread is to be held; returns when neither is so.
+    pub fn stop_here(&self, station: &Station, stack_pointer: usize) {
+        loop {
+            // Acquire: partner of `begin` and of `resume`.
+            let epoch = self.epoch.load(Ordering::Acquire);
+            let held = station.hold.load(Ordering::Acquire) == 1;
+            if epoch & 1 == 0 && !held {
+                return;
+            }
+            station.stack_pointer.store(stack_pointer, Ordering::Relaxed);
+            if epoch & 1 == 1 {
+                station.stopped_in.store(epoch, Ordering::Release);
+                self.acknowledge();
+                while self.epoch.load(Ordering::Acquire) == epoch {
+                    futex_wait(&self.epoch, epoch);
+                }
+            } else {
+                station.held.store(1, Ordering::Release);
+                self.acknowledge();
+                while station.hold.load(Ordering::Acquire) == 1 {
+                    futex_wait(&station.hold, 1);
+                }
+                station.held.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    fn acknowledge(&self) {
+        self.acknowledged.fetch_add(1, Ordering::AcqRel);
+        futex_wake(&self.acknowledged, 1);
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World::new()
+    }
+}
