@@ -85,6 +85,7 @@ static void one_marker(void)
 
 static void processors(void)
 {
+    unsetenv("GC_MARKERS");
     setenv("GC_NPROCS", "1", 1);
     GC_INIT();
     GC_start_mark_threads();

@@ -22,7 +22,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
-#ifndef GC_THREADS
+/* HARNESS_SINGLE: the program is compiled without GC_THREADS. */
+#if !defined(GC_THREADS) && !defined(HARNESS_SINGLE)
 #define GC_THREADS 1
 #endif
 
@@ -383,13 +384,15 @@ static UNUSED void *h_alive_thread(void *arg)
 
 static UNUSED void check_alive(void)
 {
-    pthread_t thread;
-    void *result = NULL;
     static int token;
     CHECK(h_alive_thread(&token) == &token);
+#ifndef HARNESS_SINGLE
+    pthread_t thread;
+    void *result = NULL;
     REQUIRE(GC_pthread_create(&thread, NULL, h_alive_thread, &token) == 0);
     REQUIRE(GC_pthread_join(thread, &result) == 0);
     CHECK_PTR(result, &token);
+#endif
 }
 
 static UNUSED void nap(long microseconds)

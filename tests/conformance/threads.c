@@ -566,8 +566,7 @@ static void main_stack_from_a_thread(void)
 /* ---- thread-local data ---- */
 
 static pthread_key_t key;
-static __thread void *tls_pointer;
-static GC_word hidden_tls;
+static __thread void *tls_pointers[200];
 
 static void *uses_thread_data(void *arg)
 {
@@ -651,31 +650,61 @@ static void allocation_in_destructors(void)
     check_alive();
 }
 
-/* A library's __thread variable in a thread's static TLS block lies within
- * the thread's stack mapping above its base, where stock does scan it. */
-static void *holds_in_tls(void *arg)
+/* __thread variables. A thread that registers itself with the base that
+ * GC_get_stack_base gives is scanned up to the end of its stack's mapping,
+ * where the C library puts its static thread-local block, so they count as
+ * roots there. Threads that the library itself started are scanned from the
+ * frame that started them, and the main thread from its stack's bottom: stock
+ * does not see their variables, and nothing is promised. */
+static NOINLINE void fill_variables(void)
 {
-    tls_pointer = GC_malloc(48);
-    hidden_tls = GC_HIDE_POINTER(tls_pointer);
-    watch(0, tls_pointer);
-    scrub();
-    for (int i = 0; i < 5; i++) {
-        GC_gcollect();
-        churn(1 << 20, 48);
-        scrub();
+    for (int i = 0; i < 200; i++) {
+        tls_pointers[i] = GC_malloc(48);
+        ((uintptr_t *)tls_pointers[i])[1] = (uintptr_t)i * 2 + 1;
+        watch(i, tls_pointers[i]);
     }
-    return tls_pointer == GC_REVEAL_POINTER(hidden_tls) ? arg : NULL;
+}
+
+static void *holds_in_variables(void *arg)
+{
+    struct GC_stack_base sb;
+    CHECK_EQ(GC_get_stack_base(&sb), GC_SUCCESS);
+    CHECK_EQ(GC_register_my_thread(&sb), GC_SUCCESS);
+    deep(fill_variables);
+    for (int i = 0; i < 5; i++) {
+        collect();
+        churn(1 << 20, 48);
+    }
+    CHECK_EQ(gone(200), 0);
+    for (int i = 0; i < 200; i++)
+        CHECK_EQ(((uintptr_t *)tls_pointers[i])[1], i * 2 + 1);
+    GC_unregister_my_thread();
+    return arg;
 }
 
 static void thread_variables(void)
 {
     pthread_t t;
-    void *r = NULL;
     GC_INIT();
-    REQUIRE(pthread_create(&t, NULL, holds_in_tls, &t) == 0);
-    pthread_join(t, &r);
-    CHECK_PTR(r, &t);
-    /* Whether the object survived is not promised. */
+    GC_allow_register_threads();
+    REQUIRE(raw_create()(&t, NULL, holds_in_variables, NULL) == 0);
+    raw_join()(t, NULL);
+    check_alive();
+}
+
+/* The main thread may leave, once, and come back. */
+static void main_unregisters(void)
+{
+    struct GC_stack_base sb;
+    GC_INIT();
+    GC_allow_register_threads();
+    CHECK_EQ(GC_get_stack_base(&sb), GC_SUCCESS);
+    CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
+    CHECK_EQ(GC_thread_is_registered(), 0);
+    CHECK_EQ(GC_register_my_thread(&sb), GC_SUCCESS);
+    CHECK_NE(GC_thread_is_registered(), 0);
+    main_holds();
+    check_alive();
 }
 
 /* ---- signals' masks ---- */
@@ -727,6 +756,8 @@ static void mark_threads(void)
 
 static void markers_count(void)
 {
+    unsetenv("GC_MARKERS");
+    unsetenv("GC_NPROCS");
     GC_set_markers_count(3);
     GC_INIT();
     GC_start_mark_threads();
@@ -737,6 +768,8 @@ static void markers_count(void)
 
 static void one_marker(void)
 {
+    unsetenv("GC_MARKERS");
+    unsetenv("GC_NPROCS");
     GC_set_markers_count(1);
     GC_INIT();
     GC_start_mark_threads();
@@ -785,6 +818,7 @@ MAIN_BEGIN
     RUN(thread_data_dies_with_it);
     RUN(allocation_in_destructors);
     RUN(thread_variables);
+    RUN(main_unregisters);
     RUN(masks);
     RUN(thread_with_blocked_signals);
     RUN(mark_threads);
