@@ -143,7 +143,7 @@ impl Heap {
             displacements: [false; BLOCK_BYTES / 2],
             procs: [None; MAX_PROCS],
             procs_on_helpers: false,
-            poison: options.poison,
+            own_procs: 0,
             overflowed: AtomicBool::new(false),
             dropped: AtomicUsize::new(0),
         });
@@ -287,8 +287,12 @@ fn prefetch_settings(options: &Options) -> PrefetchSettings {
 
 /// The mark stack of each worker: by itself 64 MiB of addresses, of which only what is used takes memory.
 fn mark_stack_bytes(options: &Options, span: usize) -> usize {
+    let workers = match options.markers {
+        0 => threads::processors().clamp(1, 16),
+        markers => markers as usize,
+    };
     match options.mark_arena {
         0 => (span / 64).clamp(1 << 20, 64 << 20),
-        bytes => bytes,
+        together => together / workers,
     }
 }
