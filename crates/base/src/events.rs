@@ -237,7 +237,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 18);
+        assert_eq!(Phase::ALL.len(), 19);
     }
 
     #[test]
