@@ -471,6 +471,20 @@ static void wide_and_deep(void)
     CHECK_EQ(count_tree(root, 10), 88573);
 }
 
+/* A client that finds the library by dlopen (Nim's way) gets the same one. */
+static void one_library_only(void)
+{
+    typedef void *(*function)(size_t);
+    GC_INIT();
+    void *lib = (dlopen)("libgc.so.1", RTLD_NOW);
+    REQUIRE(lib != NULL);
+    function f = (function)dlsym(lib, "GC_malloc");
+    CHECK(f == GC_malloc);
+    CHECK(GC_base(f(10)) != NULL);
+    int (*flag)(void) = (int (*)(void))dlsym(lib, "GC_is_init_called");
+    CHECK_NE(flag(), 0);
+}
+
 MAIN_BEGIN
     RUN(zero_size);
     RUN(every_size);
@@ -496,4 +510,5 @@ MAIN_BEGIN
     RUN(version);
     RUN(long_list_survives);
     RUN(wide_and_deep);
+    RUN(one_library_only);
 MAIN_END

@@ -739,6 +739,42 @@ static void finalizers_in_threads(void)
     CHECK_GE(threads_count, MOST(40000));
 }
 
+/* A thread of its own for the finalizers, woken by the notifier: Guile's way. */
+#include <semaphore.h>
+static sem_t work;
+static volatile int no_more;
+static void wake(void) { sem_post(&work); }
+
+static void *finalizer_thread(void *arg)
+{
+    while (!no_more) {
+        while (sem_wait(&work) != 0)
+            ;
+        GC_invoke_finalizers();
+    }
+    return arg;
+}
+
+static void in_a_thread_of_its_own(void)
+{
+    pthread_t t;
+    reg = GC_register_finalizer_no_order;
+    GC_INIT();
+    sem_init(&work, 0, 0);
+    GC_set_finalize_on_demand(1);
+    GC_set_finalizer_notifier(wake);
+    REQUIRE(pthread_create(&t, NULL, finalizer_thread, NULL) == 0);
+    deep(make_singles);
+    collect();
+    churn(4 << 20, 100);
+    collect();
+    no_more = 1;
+    sem_post(&work);
+    pthread_join(t, NULL);
+    GC_invoke_finalizers();
+    CHECK_GE(total_runs(0, MANY), MOST(MANY));
+}
+
 MAIN_BEGIN
     RUN(ordered_single);
     RUN(ignore_self_single);
@@ -774,4 +810,5 @@ MAIN_BEGIN
     RUN(lots);
     RUN(large_objects);
     RUN(finalizers_in_threads);
+    RUN(in_a_thread_of_its_own);
 MAIN_END

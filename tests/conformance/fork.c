@@ -244,6 +244,10 @@ static void plain_child(void)
     for (int i = 0; i < 2; i++)
         REQUIRE(pthread_create(&t[i], NULL, allocates, &t) == 0);
     for (int i = 0; i < 50; i++) {
+        if (i % 5 == 0) {
+            int r = system("exit 3");
+            CHECK(WIFEXITED(r) && WEXITSTATUS(r) == 3);
+        }
         pid_t pid = fork();
         if (pid == 0) {
             if (i % 2)

@@ -590,6 +590,58 @@ static void shutdown(void)
     GC_deinit();
 }
 
+/* Several threads at the limit at once: each gets NULL and goes on. */
+static void *at_the_limit(void *arg)
+{
+    int nulls = 0;
+    void **mine[600];
+    for (int round = 0; round < 10; round++) {
+        int n = 0;
+        for (; n < 600; n++) {
+            mine[n] = GC_malloc(20000);
+            if (mine[n] == NULL) {
+                nulls++;
+                break;
+            }
+            if (mine[n][0] != NULL)
+                return NULL;
+            mine[n][0] = arg;
+        }
+        for (int i = 0; i < n; i++)
+            if (mine[i][0] != arg)
+                return NULL;
+        memset(mine, 0, sizeof mine);
+        __asm__ volatile("" : : "r"(mine) : "memory");
+    }
+    __atomic_fetch_add(&oom_calls, nulls, __ATOMIC_RELAXED);
+    return arg;
+}
+
+static void *just_null(size_t n)
+{
+    (void)n;
+    return NULL;
+}
+
+static void limit_in_threads(void)
+{
+    pthread_t t[6];
+    GC_INIT();
+    GC_set_warn_proc(GC_ignore_warn_proc);
+    GC_set_oom_fn(just_null);
+    GC_set_max_heap_size(24 << 20);
+    for (int i = 0; i < 6; i++)
+        REQUIRE(pthread_create(&t[i], NULL, at_the_limit, &t[i]) == 0);
+    for (int i = 0; i < 6; i++) {
+        void *r = NULL;
+        pthread_join(t[i], &r);
+        CHECK_PTR(r, &t[i]);
+    }
+    CHECK_OP(oom_calls, >, 0);
+    collect();
+    check_alive();
+}
+
 MAIN_BEGIN
     RUN(limit_small);
     RUN(limit_medium);
@@ -623,4 +675,5 @@ MAIN_BEGIN
     RUN(measured);
     RUN(dumps);
     RUN(shutdown);
+    RUN(limit_in_threads);
 MAIN_END

@@ -274,6 +274,55 @@ static void hidden_does_not_count(void)
     CHECK_MOST_GONE(MANY);
 }
 
+/* Large objects: any page of them, in both modes. */
+enum { BIG = 20, BIG_SIZE = 3 << 20 };
+static char *volatile big[BIG];
+
+static NOINLINE void make_big(void)
+{
+    for (int i = 0; i < BIG; i++) {
+        char *p = make(BIG_SIZE);
+        watch(i, p);
+        memset(p + BIG_SIZE - 100, i, 100);
+        big[i] = p + offset;
+    }
+}
+
+static int big_gone(void *(*how)(size_t), size_t at)
+{
+    make = how;
+    offset = at;
+    deep(make_big);
+    for (int r = 0; r < 2; r++)
+        collect();
+    int n = gone(BIG);
+    for (int i = 0; i < BIG; i++) {
+        GC_unregister_disappearing_link((void **)&h_watched[i]);
+        if (n == 0)
+            CHECK_EQ(big[i][BIG_SIZE - 1 - at], i);
+        big[i] = NULL;
+    }
+    return n;
+}
+
+static void large_interior_on(void)
+{
+    GC_INIT();
+    CHECK_EQ(big_gone(GC_malloc, 0), 0);
+    CHECK_EQ(big_gone(GC_malloc, BIG_SIZE / 2 + 3), 0);
+    CHECK_EQ(big_gone(GC_malloc_atomic, BIG_SIZE - 1), 0);
+    CHECK_GE(big_gone(GC_malloc_ignore_off_page, BIG_SIZE / 2), MOST(BIG));
+    CHECK_EQ(big_gone(GC_malloc_ignore_off_page, 100), 0);
+}
+
+static void large_interior_off(void)
+{
+    GC_set_all_interior_pointers(0);
+    GC_INIT();
+    CHECK_EQ(big_gone(GC_malloc, 0), 0);
+    CHECK_GE(big_gone(GC_malloc, BIG_SIZE / 2), MOST(BIG));
+}
+
 MAIN_BEGIN
     RUN(interior_on);
     RUN(off_the_end_on);
@@ -292,4 +341,6 @@ MAIN_BEGIN
     RUN(off_page_typed);
     RUN(unaligned_does_not_count);
     RUN(hidden_does_not_count);
+    RUN(large_interior_on);
+    RUN(large_interior_off);
 MAIN_END

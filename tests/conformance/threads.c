@@ -777,6 +777,67 @@ static void one_marker(void)
     check_alive();
 }
 
+/* Several hundred at once, most of them asleep. */
+static void *sleeper(void *arg)
+{
+    void *volatile mine = GC_malloc(40);
+    ((void **)mine)[1] = arg;
+    sem_post(&ready);
+    while (sem_wait(&resume) != 0)
+        ;
+    return ((void **)mine)[1] == arg ? arg : NULL;
+}
+
+static void many_at_once(void)
+{
+    enum { N = 300 };
+    static pthread_t t[N];
+    pthread_attr_t attr;
+    GC_INIT();
+    sem_init(&ready, 0, 0);
+    sem_init(&resume, 0, 0);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 128 * 1024);
+    for (int i = 0; i < N; i++)
+        REQUIRE(pthread_create(&t[i], &attr, sleeper, &t[i]) == 0);
+    for (int i = 0; i < N; i++)
+        while (sem_wait(&ready) != 0)
+            ;
+    for (int i = 0; i < 5; i++) {
+        collect();
+        churn(1 << 20, 40);
+    }
+    for (int i = 0; i < N; i++)
+        sem_post(&resume);
+    for (int i = 0; i < N; i++) {
+        void *r = NULL;
+        pthread_join(t[i], &r);
+        CHECK_PTR(r, &t[i]);
+    }
+    check_alive();
+}
+
+/* A deep stack with an object in every frame. */
+static NOINLINE int recurse(volatile int depth)
+{
+    uintptr_t *volatile mine = GC_malloc(48);
+    mine[1] = (uintptr_t)depth * 2 + 1;
+    if (depth == 0) {
+        collect();
+        churn(2 << 20, 48);
+        return 0;
+    }
+    int bad = recurse(depth - 1);
+    return bad + (mine[1] != (uintptr_t)depth * 2 + 1);
+}
+
+static void deep_recursion(void)
+{
+    GC_INIT();
+    CHECK_EQ(recurse(20000), 0);
+    CHECK_EQ(recurse(20000), 0);
+}
+
 /* The main thread may end; the others go on. */
 static void *after_main(void *arg)
 {
@@ -824,5 +885,7 @@ MAIN_BEGIN
     RUN(mark_threads);
     RUN(markers_count);
     RUN(one_marker);
+    RUN(many_at_once);
+    RUN(deep_recursion);
     RUN(main_exits_first);
 MAIN_END
