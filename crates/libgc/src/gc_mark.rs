@@ -65,8 +65,13 @@ pub extern "C-unwind" fn GC_new_kind_inner(
         disclaim: None,
         mark_unconditionally: false,
     };
+    add_kind(kind) as u32
+}
+
+/// Adds a kind; the caller holds the allocator lock.
+pub fn add_kind(kind: Kind) -> usize {
     match heap().space.kinds.add(kind) {
-        Some(number) => number as u32,
+        Some(number) => number,
         None => die(format_args!("too many object kinds: at most {}", gleaner_spaces::kinds::MAX_KINDS)),
     }
 }

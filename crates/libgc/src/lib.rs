@@ -18,6 +18,7 @@ mod collect;
 mod finalize;
 mod fork;
 mod gc_mark;
+mod gc_typed;
 mod message;
 mod registration;
 mod release;

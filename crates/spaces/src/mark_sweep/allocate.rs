@@ -17,7 +17,7 @@ use crate::block::{
     BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State, inverse_of,
 };
 use crate::large::{Run, blocks_for};
-use crate::size_classes::CELL_BYTES;
+use crate::size_classes::{CELL_BYTES, GRANULE};
 
 /// Why memory could not be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,6 +176,8 @@ impl MarkSweep {
         ignore_off_page: bool,
     ) -> Result<Address, Shortage> {
         let described = *self.kinds.get(kind).expect("callers pass defined kinds");
+        // Descriptors that are built from the size need their two tag bits for themselves.
+        let bytes = bytes.checked_next_multiple_of(GRANULE).ok_or(Shortage::System)?;
         let extra = if alignment > BLOCK_BYTES { alignment / BLOCK_BYTES - 1 } else { 0 };
         let blocks = blocks_for(bytes).ok_or(Shortage::System)?;
         let searched = blocks.checked_add(extra as BlockIndex).ok_or(Shortage::System)?;

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
 
+use super::allocate::cookie;
 use super::prefetch::{CACHE_LINE, Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
 use crate::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
@@ -48,8 +49,8 @@ pub struct MarkContext {
     pub procs: [Option<MarkProc>; MAX_PROCS],
     /// Whether mark procedures may run on helper threads.
     pub procs_on_helpers: bool,
-    /// Whether free cells hold poison that must not be taken for descriptors.
-    pub poison: bool,
+    /// Bit `i` is set if procedure `i` is one of the collector's own, which may run on any thread in any case.
+    pub own_procs: u64,
     /// Set when grey objects were dropped for want of mark stack; their blocks carry `RESCAN`.
     pub overflowed: AtomicBool,
     /// Entries dropped, over the whole collection.
@@ -77,6 +78,12 @@ impl MarkContext {
         }
         mark.store(MARKED, Ordering::Relaxed);
         Some(found)
+    }
+
+    /// Whether the mark procedure of a descriptor may run on helper threads.
+    #[inline]
+    fn may_run_on_helpers(&self, descriptor: usize) -> bool {
+        self.procs_on_helpers || self.own_procs >> ((descriptor >> 2) & (MAX_PROCS - 1)) & 1 != 0
     }
 
     #[inline]
@@ -311,7 +318,7 @@ impl Scanner {
                 unsafe { self.scan_bitmap::<P>(start, descriptor & !descriptor::TAGS) };
                 Scanned::Done
             }
-            descriptor::PROC if leader || self.context().procs_on_helpers => {
+            descriptor::PROC if leader || self.context().may_run_on_helpers(descriptor) => {
                 // SAFETY: as above.
                 unsafe { self.call_proc(start, descriptor) };
                 Scanned::Done
@@ -324,9 +331,8 @@ impl Scanner {
 
     unsafe fn descriptor_in_object(&self, start: usize, descriptor: usize) -> Option<usize> {
         let object = Address::new(start);
-        let found = if descriptor as isize >= 0 {
-            // SAFETY: the client promised that the descriptor stands there.
-            unsafe { object.add(descriptor - descriptor::PER_OBJECT).load() }
+        let place = if descriptor as isize >= 0 {
+            object.add(descriptor - descriptor::PER_OBJECT)
         } else {
             // SAFETY: the first word of an object is readable.
             let descriptive = unsafe { object.load() };
@@ -334,11 +340,13 @@ impl Scanner {
                 return None;
             }
             let back = descriptor.wrapping_add(descriptor::INDIRECT_BIAS - descriptor::PER_OBJECT);
-            // SAFETY: the client promised that the first word leads to a type descriptor; on a free cell it links to
-            // another free cell, whose words are zero or poison.
-            unsafe { Address::new(descriptive.wrapping_sub(back)).load() }
+            Address::new(descriptive.wrapping_sub(back))
         };
-        (found != 0 && found != POISON).then_some(found)
+        // SAFETY: the client promised that a descriptor stands there; the first word of a free cell links to another
+        // free cell.
+        let found = unsafe { place.load() };
+        // Words of a free cell are zero, poison, or the cookie of an explicit free in its second word.
+        (found != 0 && found != POISON && found != cookie(place.sub(8))).then_some(found)
     }
 
     unsafe fn scan_bitmap<P: Policy>(&mut self, start: usize, bitmap: usize) {
@@ -365,7 +373,9 @@ impl Scanner {
         let environment = descriptor >> (2 + descriptor::LOG_MAX_PROCS);
         let Some(proc) = context.procs[index] else { return };
         // SAFETY: the second word of a cell is readable.
-        if context.poison && unsafe { Address::new(start).add(8).load() } == POISON {
+        let second = unsafe { Address::new(start).add(8).load() };
+        if second == POISON || second == cookie(Address::new(start)) {
+            // A free cell: procedures rely on such cells being cleared behind their first word (`gc_mark.h`).
             return;
         }
         self.scanned += 1;
