@@ -66,7 +66,11 @@ pub fn run(chosen: &arguments::Compare) -> Result<bool> {
             &mut shuffle,
             &mut progress,
         ) {
-            Ok(comparison) => all.push(comparison),
+            Ok(comparison) => {
+                all.push(comparison);
+                // After each client, so that an interrupted measurement leaves what it has.
+                write_json(chosen.json.as_deref(), &all)?;
+            }
             Err(failure) => failures.push(failure.to_string()),
         }
     }
@@ -77,7 +81,6 @@ pub fn run(chosen: &arguments::Compare) -> Result<bool> {
     }
     table.print();
     table.write_markdown(chosen.markdown.as_deref())?;
-    write_json(chosen.json.as_deref(), &all)?;
     Ok(failures.is_empty() && !all.is_empty())
 }
 

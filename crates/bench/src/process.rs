@@ -4,7 +4,8 @@
 //! The program's output goes to files, never through this process, whose own size would otherwise show up in the peak
 //! of a small child (the kernel counts memory before `exec` too). A program that runs too long is killed with its
 //! process group, which is its own; a watchdog thread does that, and the process is not reaped before the watchdog has
-//! been told, so that the identifier cannot have passed to another process.
+//! been told, so that the identifier cannot have passed to another process. Since an interrupt from the terminal does
+//! not reach that group, the program is also killed when this process ends.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -56,6 +57,8 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
         .stdout(create(launch.stdout)?)
         .stderr(create(launch.stderr)?)
         .process_group(0);
+    // SAFETY: between fork and exec this calls nothing but one plain system call.
+    unsafe { command.pre_exec(end_with_parent) };
     let start = Instant::now();
     let child = command
         .spawn()
@@ -84,6 +87,15 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
         cpu: seconds(used.ru_utime) + seconds(used.ru_stime),
         peak_kb: used.ru_maxrss as u64,
     })
+}
+
+/// Asks the kernel to kill this process when the one that started it ends.
+fn end_with_parent() -> std::io::Result<()> {
+    // SAFETY: plain system call about this process; the arguments are numbers.
+    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 /// Returns when the process has ended, and leaves it to be reaped.
