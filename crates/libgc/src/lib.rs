@@ -15,15 +15,20 @@ extern crate alloc;
 mod allocate;
 mod blocking;
 mod collect;
+mod dump;
 mod finalize;
 mod fork;
 mod gc_mark;
 mod gc_typed;
+mod incremental;
 mod message;
 mod registration;
 mod release;
 mod settings;
+mod settings_api;
 mod state;
+mod static_roots;
+mod statistics;
 mod variables;
 
 #[global_allocator]

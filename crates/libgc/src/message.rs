@@ -2,13 +2,13 @@
 //!
 //! Nothing here allocates; a line is put together in a fixed buffer and written with one call.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_int};
 use core::fmt::{self, Write};
 
 use gleaner_base::events::LineBuffer;
 use gleaner_os::output::{self, Fd};
 
-use crate::variables::GC_on_abort;
+use crate::variables::{GC_on_abort, Variable, WarnFn};
 
 /// Standard error.
 pub const STDERR: Fd = Fd(2);
@@ -41,6 +41,22 @@ pub unsafe extern "C-unwind" fn default_abort(message: *const c_char) {
         output::write_all(STDERR, text.to_bytes());
         output::write_all(STDERR, b"\n");
     }
+}
+
+/// The client's warning procedure. Changed under the allocator lock.
+pub static WARN: Variable<Option<WarnFn>> = Variable::new(Some(default_warn));
+
+unsafe extern "C" {
+    fn snprintf(buffer: *mut c_char, bytes: usize, format: *const c_char, ...) -> c_int;
+}
+
+/// The warning procedure until the client sets one: prints on standard error.
+pub unsafe extern "C-unwind" fn default_warn(format: *mut c_char, argument: usize) {
+    let mut buffer = [0u8; 1024];
+    // SAFETY: the contract of warning procedures: a format for one word.
+    let length = unsafe { snprintf(buffer.as_mut_ptr().cast(), buffer.len(), format, argument) };
+    let length = usize::try_from(length).unwrap_or(0).min(buffer.len() - 1);
+    output::write_all(STDERR, &buffer[..length]);
 }
 
 /// Makes every panic of ours end the process at once, with what broke and the last events.

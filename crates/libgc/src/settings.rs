@@ -1,35 +1,91 @@
-//! Options, environment variables, and the settings of gc.h.
+//! The settings of the one heap: what the client set, what the environment says, and what the collector uses.
+//!
+//! In rising order of weight: defaults, what the client set before the start, the `GC_` variables of the environment,
+//! `GLEANER_OPTIONS`. After the start the client's word counts. What it sets lies in exported variables and in
+//! [`CLIENT`]; `read_variables` copies it to the heap under the allocator lock wherever a decision is taken.
 
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use core::ffi::{c_int, c_uint, c_ulong};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_base::options::Options;
-use gleaner_os::threads;
+use gleaner_os::{signals, threads};
 use gleaner_plans::Heap;
+use gleaner_spaces::block::BLOCK_BYTES;
 
-use crate::message::say;
-use crate::variables::{GC_dont_expand, GC_dont_gc, GC_free_space_divisor, GC_max_retries};
+use crate::message::{die, say};
+use crate::state::{heap, is_ready};
+use crate::variables::{
+    GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_free_space_divisor, GC_max_retries, Variable,
+};
 
-static PAGES_EXECUTABLE: AtomicI32 = AtomicI32::new(0);
-static DECLARED_NON_GC_BYTES: AtomicUsize = AtomicUsize::new(0);
-static UNMAP_ON_GCOLLECT: AtomicI32 = AtomicI32::new(0);
+/// What the client can set and no exported variable holds. Words like those variables: unsynchronized.
+pub struct ClientSettings {
+    /// `GC_set_pages_executable`.
+    pub pages_executable: Variable<c_int>,
+    /// `GC_set_markers_count`; 0 leaves it to the collector.
+    pub markers: Variable<c_uint>,
+    /// `GC_set_max_heap_size`; 0 for no limit.
+    pub heap_limit: Variable<usize>,
+    /// `GC_set_suspend_signal`.
+    pub suspend_signal: Variable<c_int>,
+    /// `GC_set_thr_restart_signal`.
+    pub restart_signal: Variable<c_int>,
+    /// `GC_set_allocd_bytes_per_finalizer`.
+    pub bytes_per_finalizer: Variable<usize>,
+    /// `GC_set_min_bytes_allocd`.
+    pub least_allocated: Variable<usize>,
+    /// `GC_set_force_unmap_on_gcollect`.
+    pub unmap_on_gcollect: Variable<c_int>,
+    /// `GC_set_disable_automatic_collection`.
+    pub no_automatic: Variable<c_int>,
+    /// `GC_set_rate`: remembered only.
+    pub rate: Variable<c_int>,
+    /// `GC_set_max_prior_attempts`: remembered only.
+    pub prior_attempts: Variable<c_int>,
+    /// `GC_set_manual_vdb_allowed`: remembered only.
+    pub manual_dirty_bits: Variable<c_int>,
+    /// The fraction of `GC_set_time_limit_tv`: remembered only.
+    pub time_limit_ns: Variable<c_ulong>,
+    /// Whether `GC_deinit` was called.
+    pub was_shut_down: Variable<c_int>,
+}
+
+/// What the client set.
+pub static CLIENT: ClientSettings = ClientSettings {
+    pages_executable: Variable::new(0),
+    markers: Variable::new(0),
+    heap_limit: Variable::new(0),
+    suspend_signal: Variable::new(signals::DEFAULT_SUSPEND),
+    restart_signal: Variable::new(signals::DEFAULT_RESTART),
+    bytes_per_finalizer: Variable::new(10_000),
+    least_allocated: Variable::new(1),
+    unmap_on_gcollect: Variable::new(0),
+    no_automatic: Variable::new(0),
+    rate: Variable::new(10),
+    prior_attempts: Variable::new(1),
+    manual_dirty_bits: Variable::new(0),
+    time_limit_ns: Variable::new(0),
+    was_shut_down: Variable::new(0),
+};
 
 /// Whether heap pages are to be executable.
 pub fn pages_executable() -> bool {
-    PAGES_EXECUTABLE.load(Ordering::Relaxed) != 0
+    CLIENT.pages_executable.get() != 0
 }
 
 /// What the client declared as not subject to collection.
 pub fn declared_non_gc_bytes() -> usize {
-    DECLARED_NON_GC_BYTES.load(Ordering::Relaxed)
+    0
 }
 
 /// Whether an explicit collection gives memory back to the system.
 pub fn unmaps_on_gcollect() -> bool {
-    UNMAP_ON_GCOLLECT.load(Ordering::Relaxed) != 0
+    CLIENT.unmap_on_gcollect.get() != 0
 }
 
 /// Reads `GLEANER_OPTIONS`.
 pub fn read_environment(options: &mut Options) {
+    take_client_settings(options);
     let Some(list) = crate::state::variable(c"GLEANER_OPTIONS") else { return };
     let result = list.to_str().map(|list| options.parse_list(list));
     match result {
@@ -39,6 +95,13 @@ pub fn read_environment(options: &mut Options) {
     }
 }
 
+/// What the client set before the start.
+fn take_client_settings(options: &mut Options) {
+    options.free_space_divisor = GC_free_space_divisor.get().clamp(1, 1000) as u32;
+    options.heap_limit = CLIENT.heap_limit.get();
+    options.markers = CLIENT.markers.get().min(64);
+}
+
 fn refuse(what: core::fmt::Arguments<'_>) -> ! {
     say(what);
     say(format_args!("`gleaner options` lists the options and their values"));
@@ -46,10 +109,33 @@ fn refuse(what: core::fmt::Arguments<'_>) -> ! {
 }
 
 /// What must be set before the first allocation.
-pub fn apply_early(_heap: &mut Heap) {}
+pub fn apply_early(heap: &mut Heap) {
+    CLIENT.heap_limit.set(heap.settings.limit);
+    heap.settings.suspend_signal = CLIENT.suspend_signal.get();
+    heap.totals.peak_capacity = heap.space.capacity;
+    for (offset, registered) in DISPLACEMENTS.iter().enumerate() {
+        heap.context.displacements[offset] |= registered.load(Ordering::Relaxed);
+    }
+    read_variables(heap);
+}
 
 /// What may call malloc.
 pub fn apply_late() {}
+
+/// Displacements registered before the start. Under the lock.
+static DISPLACEMENTS: [AtomicBool; MOST_DISPLACEMENTS] = [const { AtomicBool::new(false) }; MOST_DISPLACEMENTS];
+const MOST_DISPLACEMENTS: usize = BLOCK_BYTES / 2;
+
+/// Makes pointers that far into an object count. Under the lock; before the start or after.
+pub fn register_displacement(offset: usize) {
+    if offset >= MOST_DISPLACEMENTS {
+        die(format_args!("GC_register_displacement({offset}): a displacement is at most {}", MOST_DISPLACEMENTS - 1));
+    }
+    DISPLACEMENTS[offset].store(true, Ordering::Relaxed);
+    if is_ready() {
+        heap().context.displacements[offset] = true;
+    }
+}
 
 /// Reads the variables that clients write directly. Under the lock, before each collection and decision.
 pub fn read_variables(heap: &mut Heap) {
@@ -57,6 +143,10 @@ pub fn read_variables(heap: &mut Heap) {
     heap.settings.may_collect = GC_dont_gc.get() == 0;
     heap.settings.may_grow = GC_dont_expand.get() == 0;
     heap.settings.retries = GC_max_retries.get();
+    heap.settings.limit = CLIENT.heap_limit.get();
+    heap.settings.least_allocated = CLIENT.least_allocated.get();
+    heap.settings.bytes_per_finalizer = CLIENT.bytes_per_finalizer.get();
+    heap.context.all_interior = GC_all_interior_pointers.get() != 0;
 }
 
 /// The most workers that may mark.

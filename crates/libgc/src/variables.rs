@@ -42,6 +42,8 @@ pub type OomFn = unsafe extern "C-unwind" fn(usize) -> *mut c_void;
 pub type HeapResizeFn = unsafe extern "C-unwind" fn(usize);
 /// `GC_abort_func`.
 pub type AbortFn = unsafe extern "C-unwind" fn(*const c_char);
+/// `GC_warn_proc`: a format and its one argument.
+pub type WarnFn = unsafe extern "C-unwind" fn(*mut c_char, usize);
 /// A procedure that is given one pointer.
 pub type PointerFn = unsafe extern "C-unwind" fn(*mut c_void);
 /// A procedure that is given two pointers.
@@ -65,7 +67,7 @@ variables! {
     GC_find_leak: c_int = 0;
     GC_all_interior_pointers: c_int = 1;
     GC_finalize_on_demand: c_int = 0;
-    GC_java_finalization: c_int = 0;
+    GC_java_finalization: c_int = 1;
     GC_finalizer_notifier: Option<Procedure> = None;
     GC_dont_gc: c_int = 0;
     GC_dont_expand: c_int = 0;
@@ -77,7 +79,7 @@ variables! {
     GC_max_retries: usize = 0;
     GC_stackbottom: *mut c_char = core::ptr::null_mut();
     GC_dont_precollect: c_int = 0;
-    GC_time_limit: c_ulong = 50;
+    GC_time_limit: c_ulong = 999_999;
     GC_least_plausible_heap_addr: *mut c_void = core::ptr::null_mut();
     GC_greatest_plausible_heap_addr: *mut c_void = core::ptr::null_mut();
     GC_gcj_kind: c_int = 0;
