@@ -32,7 +32,7 @@ make -s -f "$here/Makefile" SRC="$here" BUILD="$build" || { echo "run.sh: the bu
 
 log=$build/log
 : >"$log"
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 limit=$(( ${CONFORMANCE_WATCHDOG:-300} * 10 ))
 [ "${CONFORMANCE_LONG:-0}" = 1 ] && limit=$(( limit * 20 ))
 for name in "$@"; do
@@ -51,6 +51,7 @@ for name in "$@"; do
     status=$?
     ok=$(grep -c '^ok ' "$build/$name.out")
     bad=$(grep -c '^not ok ' "$build/$name.out")
+    skipped=$((skipped + $(grep -c '^# skipped: ' "$build/$name.out")))
     if ! grep -q '^1\.\.' "$build/$name.out"; then
         bad=$((bad + 1))
         echo "not ok - $name ended before its last test, status $status" >>"$build/$name.out"
@@ -66,5 +67,6 @@ for name in "$@"; do
     fi
     [ "$bad" -eq 0 ] || tail -n 8 "$build/$name.err" | sed 's/^/#   stderr: /'
 done
+[ "$skipped" -eq 0 ] || echo "$skipped skipped: promises of Gleaner alone (GLEANER=1 runs them)"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
