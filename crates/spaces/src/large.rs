@@ -60,6 +60,9 @@ impl LargeSpace {
 
     /// Takes a free run of at least `blocks` blocks out of the bins, cut to size.
     pub fn take_free(&mut self, layout: &Layout, blocks: BlockIndex) -> Option<Run> {
+        if blocks > layout.large_blocks() {
+            return None;
+        }
         let first = self.find(layout, blocks)?;
         let (length, clean) = self.unlink(layout, first);
         if length > blocks {
@@ -82,6 +85,8 @@ impl LargeSpace {
     /// Gives a run back; it joins free neighbours.
     pub fn give(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex, clean: bool) {
         let (mut first, mut blocks, mut clean) = (first, blocks, clean);
+        // A run that joins the one before it keeps this descriptor inside: it must be no object's head any more.
+        descriptor(layout, first).state = State::Free;
         let after = first + blocks;
         if after < self.frontier && descriptor(layout, after).state == State::Free {
             let (more, also_clean) = self.unlink(layout, after);

@@ -90,6 +90,11 @@ impl Layout {
         self.end
     }
 
+    /// Blocks of the large part.
+    pub fn large_blocks(&self) -> BlockIndex {
+        self.end - self.table.large_start
+    }
+
     /// Makes blocks of the small part below `end` usable; false if the system refuses.
     pub fn commit_small(&mut self, end: BlockIndex) -> bool {
         while self.small_committed < end {

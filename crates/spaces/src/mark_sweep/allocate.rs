@@ -219,6 +219,9 @@ impl MarkSweep {
     }
 
     fn take_run(&mut self, blocks: BlockIndex, bytes: usize) -> Result<Run, Shortage> {
+        if blocks > self.layout.large_blocks() {
+            return Err(Shortage::System); // More capacity would not help.
+        }
         if self.used_bytes().saturating_add(bytes) > self.capacity {
             return Err(Shortage::Capacity(bytes));
         }

@@ -133,6 +133,9 @@ impl MarkSweep {
             // SAFETY: these cells are dead and the lock is held, so nobody else uses them.
             unsafe {
                 self.wipe(first, dead * bytes, kind.clear);
+                if !kind.clear && !self.poison {
+                    forget_cookies(first, dead, bytes);
+                }
                 list.append(first, dead, bytes);
             }
             at += dead;
@@ -156,6 +159,9 @@ impl MarkSweep {
         unsafe {
             if !clean || self.poison {
                 self.wipe(start, objects * bytes, kind.clear);
+            }
+            if !clean && !kind.clear && !self.poison {
+                forget_cookies(start, objects, bytes);
             }
             list.append(start, objects, bytes);
         }
@@ -202,6 +208,18 @@ impl MarkSweep {
     pub(crate) fn fill_marks(&self, index: BlockIndex, objects: usize, mark: u8) {
         // SAFETY: the marks belong to this block and the lock is held.
         unsafe { core::ptr::write_bytes(self.layout.table.marks_of(index).cast::<u8>(), mark, objects) };
+    }
+}
+
+/// Removes what an earlier explicit free may have left in cells that are not cleared: whoever takes a whole list
+/// hands its cells out as they are, and must be able to free them. The line is about to be written anyway.
+///
+/// # Safety
+/// The cells must be free and belong to the caller.
+unsafe fn forget_cookies(first: Address, cells: usize, bytes: usize) {
+    for cell in 0..cells {
+        // SAFETY: the caller vouches for the cells, which have at least two words.
+        unsafe { first.add(cell * bytes + 8).store(0) };
     }
 }
 

@@ -1,0 +1,185 @@
+//! Explicit freeing: what it refuses, what it hands out again, and that a freed object leaves nothing behind.
+
+mod support;
+
+use gleaner_mem::Address;
+use gleaner_spaces::kinds::{
+    ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
+};
+use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::mark_sweep::explicit_free::FreeError;
+use gleaner_spaces::size_classes::{CELL_BYTES, class_of};
+use std::collections::BTreeSet;
+use support::Space;
+
+const BLOCK: usize = gleaner_spaces::block::BLOCK_BYTES;
+
+fn store(object: Address, word: usize, value: usize) {
+    // SAFETY: the test's own object.
+    unsafe { object.add(word * 8).store(value) };
+}
+
+fn load(object: Address, word: usize) -> usize {
+    // SAFETY: as above.
+    unsafe { object.add(word * 8).load() }
+}
+
+#[test]
+fn a_freed_cell_is_the_next_one_handed_out_and_reads_as_zero() {
+    for poison in [false, true] {
+        let mut space = Space::new(SweepMode::Lazy, poison);
+        for kind in [NORMAL, UNCOLLECTABLE] {
+            let class = class_of(100);
+            let object = space.0.allocate_small(kind, class).unwrap();
+            (0..usize::from(CELL_BYTES[class]) / 8).for_each(|word| store(object, word, 7));
+            assert_eq!(space.0.free(object), Ok(usize::from(CELL_BYTES[class])));
+            assert_eq!(space.0.allocate_small(kind, class), Ok(object));
+            assert!((0..usize::from(CELL_BYTES[class]) / 8).all(|word| load(object, word) == 0));
+        }
+    }
+}
+
+#[test]
+fn freeing_twice_is_noticed_in_every_kind() {
+    for kind in [PTRFREE, NORMAL, UNCOLLECTABLE, ATOMIC_UNCOLLECTABLE] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        let object = space.0.allocate_small(kind, 3).unwrap();
+        space.0.free(object).unwrap();
+        assert_eq!(space.0.free(object), Err(FreeError::Twice));
+        let again = space.0.allocate_small(kind, 3).unwrap();
+        assert_eq!(again, object);
+        assert!(
+            space.0.free(again).is_ok(),
+            "a cell that was allocated again can be freed again"
+        );
+        assert_eq!(space.0.uncollectable_bytes, 0);
+    }
+}
+
+#[test]
+fn addresses_that_are_no_objects_are_refused() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let small = space.0.allocate_small(NORMAL, 3).unwrap();
+    let large = space.large(NORMAL, 3 * BLOCK);
+    let beyond = space.0.layout.table.heap.add(space.0.layout.table.span);
+    for wild in [
+        Address::NULL,
+        Address::new(8),
+        beyond,
+        large.add(4 * BLOCK),
+        small.add(BLOCK),
+    ] {
+        assert_eq!(space.0.free(wild), Err(FreeError::NotAnObject), "{wild:?}");
+    }
+    assert_eq!(
+        space.0.free(small.add(8)),
+        Err(FreeError::Interior { displacement: 8 })
+    );
+    assert_eq!(
+        space.0.free(large.add(BLOCK)),
+        Err(FreeError::Interior {
+            displacement: BLOCK
+        })
+    );
+}
+
+/// A freed large object joins its neighbours; whichever it joins, its address is no object any more.
+#[test]
+fn a_large_object_is_gone_after_its_free_whatever_it_joins() {
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        let objects: Vec<Address> = (0..3)
+            .map(|_| space.large(NORMAL, 2 * BLOCK + 16))
+            .collect();
+        space.large(NORMAL, BLOCK);
+        for which in order {
+            space.0.free(objects[which]).unwrap();
+            assert_eq!(
+                space.0.free(objects[which]),
+                Err(FreeError::NotAnObject),
+                "{order:?}: freed twice"
+            );
+            assert!(space.0.object_at(objects[which].word() + BLOCK).is_none());
+            space.verify();
+        }
+    }
+}
+
+/// An object freed and allocated again while its block waits to be swept belongs to its new owner: the sweep must not
+/// offer it to the disclaim procedure, nor hand it out a second time.
+#[test]
+fn a_cell_reused_before_the_sweep_is_not_swept() {
+    extern "C-unwind" fn never_keep(_: *mut core::ffi::c_void) -> core::ffi::c_int {
+        0
+    }
+    for mode in [SweepMode::Lazy, SweepMode::Eager] {
+        for disclaims in [false, true] {
+            for uncollectable in [false, true] {
+                let mut space = Space::new(mode, false);
+                let kind = Kind {
+                    descriptor: descriptor::LENGTH,
+                    add_size: true,
+                    clear: true,
+                    uncollectable,
+                    disclaim: disclaims.then_some(never_keep as _),
+                    mark_unconditionally: false,
+                    unlocked: false,
+                };
+                let kind = space.0.kinds.add(kind).unwrap();
+                let class = class_of(1000);
+                let first: Vec<Address> = (0..16)
+                    .map(|_| space.0.allocate_small(kind, class).unwrap())
+                    .collect();
+                for dead in &first[4..] {
+                    if uncollectable {
+                        space.0.free(*dead).unwrap();
+                    }
+                }
+                space.collect(first[..4].iter().copied());
+                space.0.free(first[1]).unwrap();
+                let reused = space.0.allocate_small(kind, class).unwrap();
+                assert_eq!(reused, first[1]);
+                let mut live: BTreeSet<Address> = [first[0], first[1], first[2], first[3]].into();
+                for _ in 0..30 {
+                    let object = space.0.allocate_small(kind, class).unwrap();
+                    assert!(
+                        live.insert(object),
+                        "{mode:?}: {object:?} was handed out twice"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The lists that are handed out whole (`GC_malloc_many`) carry no trace of an earlier explicit free.
+#[test]
+fn a_cell_from_a_whole_list_can_be_freed() {
+    for kind in [PTRFREE, NORMAL] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        let class = class_of(1000);
+        let all: Vec<Address> = (0..16)
+            .map(|_| space.0.allocate_small(kind, class).unwrap())
+            .collect();
+        space.0.free(all[5]).unwrap();
+        space.collect([all[0]]);
+        let list = space.0.take_cells(kind, class).unwrap();
+        assert!(list.cells > 1);
+        let mut cell = list.head;
+        while !cell.is_null() {
+            let next = Address::new(load(cell, 0));
+            assert!(
+                space.0.free(cell).is_ok(),
+                "{cell:?} was never freed since it was handed out"
+            );
+            cell = next;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A mark-sweep space by itself: no collector, the test sets the marks.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::sync::atomic::Ordering;
+
+use gleaner_mem::Address;
+use gleaner_os::memory;
+use gleaner_spaces::block::{BLOCK_BYTES, Block};
+use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::{Layout, MarkSweep};
+
+/// Bytes of a small reservation.
+pub const SPAN: usize = 32 << 20;
+
+/// A reserved range that is taken back at the end.
+pub struct Reserved(pub Layout);
+
+impl Reserved {
+    pub fn new() -> Reserved {
+        Reserved(Layout::reserve(SPAN, false).expect("32 MiB of addresses"))
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        unmap(&self.0);
+    }
+}
+
+fn unmap(layout: &Layout) {
+    let table = layout.table;
+    let blocks = table.span / BLOCK_BYTES;
+    let bytes = table.span + blocks * size_of::<Block>() + blocks / 2 * 1024;
+    let start = std::ptr::NonNull::new(table.heap.ptr::<u8>()).unwrap();
+    // SAFETY: the test's own reservation, which nobody uses any more.
+    unsafe { memory::unmap(start, bytes) };
+}
+
+/// A space whose capacity is no limit.
+pub struct Space(pub MarkSweep);
+
+impl Space {
+    pub fn new(mode: SweepMode, poison: bool) -> Space {
+        let layout = Layout::reserve(SPAN, false).expect("32 MiB of addresses");
+        let mut space = MarkSweep::new(layout, mode, poison);
+        space.capacity = SPAN;
+        Space(space)
+    }
+
+    pub fn large(&mut self, kind: usize, bytes: usize) -> Address {
+        self.0.allocate_large(kind, bytes, 16, false).unwrap()
+    }
+
+    pub fn mark_of(&self, object: Address) -> u8 {
+        let found = self.0.object_base(object.word()).expect("an object");
+        // SAFETY: the mark of a resolved object.
+        unsafe { (*found.mark).load(Ordering::Relaxed) }
+    }
+
+    pub fn set_mark(&self, object: Address, mark: u8) {
+        let found = self.0.object_base(object.word()).expect("an object");
+        // SAFETY: as above.
+        unsafe { (*found.mark).store(mark, Ordering::Relaxed) };
+    }
+
+    /// A collection that finds exactly `live` reachable.
+    pub fn collect(&mut self, live: impl IntoIterator<Item = Address>) {
+        self.0.clear_marks();
+        for object in live {
+            self.set_mark(object, gleaner_spaces::mark_sweep::MARKED);
+        }
+        self.0.reclaim(0);
+        self.0.sweep_all();
+        self.verify();
+    }
+
+    pub fn verify(&self) {
+        self.0
+            .verify_structure()
+            .unwrap_or_else(|fault| panic!("{fault:?}"));
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        unmap(&self.0.layout);
+    }
+}
