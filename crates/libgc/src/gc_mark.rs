@@ -64,6 +64,7 @@ pub extern "C-unwind" fn GC_new_kind_inner(
         uncollectable: false,
         disclaim: None,
         mark_unconditionally: false,
+        unlocked: false,
     };
     add_kind(kind) as u32
 }

@@ -72,6 +72,7 @@ fn add_kind(descriptor: usize, add_size: bool) -> usize {
         uncollectable: false,
         disclaim: None,
         mark_unconditionally: false,
+        unlocked: false,
     })
 }
 

@@ -96,6 +96,7 @@ impl Heap {
         let outcome = self.collect_stopped(&mut record, &request, client);
         self.resume(&mut record, client);
         if outcome == Outcome::Done {
+            self.space.disclaim_all();
             self.finish(&mut record, started, request.reason);
         }
         self.publish(&record);

@@ -49,6 +49,9 @@ pub struct Kind {
     pub disclaim: Option<DisclaimProc>,
     /// Whether what unmarked objects of this kind refer to is kept alive for the disclaim procedure.
     pub mark_unconditionally: bool,
+    /// Whether threads take and give back cells without the lock and without asking about the kind, so that free
+    /// cells bear no mark.
+    pub unlocked: bool,
 }
 
 impl Kind {
@@ -60,7 +63,14 @@ impl Kind {
             uncollectable,
             disclaim: None,
             mark_unconditionally: false,
+            unlocked: !uncollectable,
         }
+    }
+
+    /// Whether each free cell of this kind has the mark `FREE`, which tells it from a dead object.
+    #[inline]
+    pub fn marks_free_cells(&self) -> bool {
+        self.uncollectable || (self.disclaim.is_some() && !self.unlocked)
     }
 
     /// The mark descriptor of an object of `bytes` bytes; 0 if it holds no pointers.

@@ -156,9 +156,8 @@ impl MarkSweep {
                 cell.add(8).store(0);
             }
         }
-        if described.uncollectable || described.disclaim.is_some() {
-            let mark = if described.uncollectable { MARKED } else { WHITE };
-            self.set_mark(cell, mark);
+        if described.marks_free_cells() {
+            self.set_mark(cell, MARKED);
         }
         if described.uncollectable {
             self.uncollectable_bytes += bytes;

@@ -76,7 +76,7 @@ impl MarkSweep {
         if self.is_free_cell(base, unsafe { (*found.mark).load(Ordering::Relaxed) }) {
             return Err(FreeError::Twice);
         }
-        if described.uncollectable || described.disclaim.is_some() {
+        if described.marks_free_cells() {
             // SAFETY: the mark of a resolved object.
             unsafe { (*found.mark).store(FREE, Ordering::Relaxed) };
         }

@@ -9,8 +9,10 @@
 //! - `used_bytes` counts whole small blocks in use and the pages of large objects; together with the dirty free
 //!   memory it never exceeds `capacity` unless the program itself forces growth (I7).
 //! - Cells of collectable kinds on a free list are unmarked, or their block is owned (I8).
-//! - Every cell of an uncollectable kind, or of a kind with a disclaim procedure, has the mark `FREE` exactly while
-//!   it is not allocated.
+//! - In kinds that mark free cells (uncollectable ones and those with a disclaim procedure), no allocated cell has the
+//!   mark `FREE`, and every free cell has it except those that were free, or in a thread's list, when the procedure
+//!   was registered. Those look dead once, and the procedure sees a cleared cell, as libgc allows.
+//! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
 //!
 //! All methods that take `&mut self` run under the allocator lock.
 

@@ -53,7 +53,7 @@ impl MarkSweep {
             }
             self.block(index).clear_flag(QUEUED | SWEPT | RESCAN);
             let Some(kind) = self.kinds.get(kind) else { continue };
-            if kind.disclaim.is_some() && !kind.uncollectable {
+            if kind.marks_free_cells() && !kind.uncollectable {
                 self.clear_all_but_free(index, objects);
             } else if !kind.uncollectable {
                 self.fill_marks(index, objects, WHITE);
@@ -210,7 +210,7 @@ impl MarkSweep {
                 (block.state, block.next, block.bytes, marked, block.descriptor != 0, usize::from(block.kind))
             };
             if state == State::LargeHead {
-                if marked || self.disclaim_large(run, kind) {
+                if marked || self.has_disclaim(kind) {
                     *(if composite { &mut census.composite_bytes } else { &mut census.atomic_bytes }) += bytes;
                     census.objects += 1;
                 } else {
@@ -223,9 +223,48 @@ impl MarkSweep {
         }
     }
 
-    /// Asks the kind's disclaim procedure whether a dead large object must stay.
-    fn disclaim_large(&mut self, run: BlockIndex, kind: usize) -> bool {
-        let Some(disclaim) = self.kinds.get(kind).and_then(|kind| kind.disclaim) else { return false };
+    fn has_disclaim(&self, kind: usize) -> bool {
+        self.kinds.get(kind).is_some_and(|kind| kind.disclaim.is_some())
+    }
+
+    /// Runs the disclaim procedures for everything that this collection found dead. The world runs again, so a
+    /// procedure may take a lock that a stopped thread held; the allocator lock is still held, as libgc promises.
+    /// All of it happens now and nothing lazily: what `mark_unconditionally` kept alive may go in the next cycle.
+    pub fn disclaim_all(&mut self) {
+        if !(0..self.kinds.count()).any(|kind| self.has_disclaim(kind)) {
+            return;
+        }
+        for kind in 0..self.kinds.count() {
+            for class in 0..CLASSES {
+                let mut index = self.queues[kind][class].first;
+                while index != NO_BLOCK && self.has_disclaim(kind) {
+                    self.sweep_block(index);
+                    self.block(index).set_flag(QUEUED | SWEPT);
+                    index = self.block(index).next;
+                }
+            }
+        }
+        let mut run = self.layout.table.large_start;
+        while run < self.large.frontier() {
+            let (state, length, kind, bytes) = {
+                let block = self.block(run);
+                (block.state, block.next, usize::from(block.kind), block.bytes)
+            };
+            // Freeing merges runs of lower or higher addresses into one, which starts no higher than this one does.
+            if state == State::LargeHead
+                && self.block(run).large_mark.load(Ordering::Relaxed) != MARKED
+                && !self.disclaim_keeps(run, kind)
+            {
+                self.free_large(self.start(run), bytes, false);
+                self.census.dead_bytes += bytes;
+            }
+            run += length;
+        }
+    }
+
+    /// Whether a dead large object must stay: asks the procedure of its kind if there is one.
+    fn disclaim_keeps(&mut self, run: BlockIndex, kind: usize) -> bool {
+        let Some(disclaim) = self.kinds.get(kind).and_then(|kind| kind.disclaim) else { return true };
         // SAFETY: the client registered this procedure for objects of this kind; this frame holds no guard.
         unsafe { disclaim(self.start(run).ptr()) != 0 }
     }
@@ -252,7 +291,8 @@ impl MarkSweep {
         let mut swept = 0;
         for index in 0..self.pool.frontier() {
             let block = self.block(index);
-            if block.state == State::Small && block.has_flag(QUEUED) {
+            let (state, kind, queued) = (block.state, usize::from(block.kind), block.has_flag(QUEUED));
+            if state == State::Small && queued && !self.has_disclaim(kind) {
                 self.sweep_block(index);
                 self.block(index).set_flag(QUEUED | SWEPT);
                 swept += 1;

@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use gleaner_mem::{Address, zero};
 use gleaner_os::clock;
 
+use super::allocate::cookie;
 use super::cache::CellList;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
 use crate::block::{BlockIndex, QUEUED};
@@ -116,17 +117,10 @@ impl MarkSweep {
         let mut list = ListBuilder::new();
         let mut at = 0;
         while at < objects {
-            let dead = if kind.disclaim.is_some() || kind.uncollectable {
-                free_run(marks, at, objects)
-            } else {
-                dead_run(marks, at, objects)
-            };
+            let tracked = kind.marks_free_cells();
+            let dead = if tracked { free_run(marks, at, objects) } else { dead_run(marks, at, objects) };
             if dead == 0 {
-                at += if kind.disclaim.is_some() || kind.uncollectable {
-                    1
-                } else {
-                    live_run(marks, at, objects)
-                };
+                at += if tracked { 1 } else { live_run(marks, at, objects) };
                 continue;
             }
             let first = start.add(at * bytes);
@@ -151,7 +145,7 @@ impl MarkSweep {
         };
         let kind = *self.kinds.get(kind).expect("blocks hold defined kinds");
         let start = self.start(index);
-        if kind.disclaim.is_some() || kind.uncollectable {
+        if kind.marks_free_cells() {
             self.fill_marks(index, objects, FREE);
         }
         let mut list = ListBuilder::new();
@@ -183,8 +177,8 @@ impl MarkSweep {
         }
     }
 
-    /// Asks the kind's disclaim procedure about each unmarked cell that was allocated; what it keeps is marked, the
-    /// rest becomes `FREE`.
+    /// Asks the kind's disclaim procedure about each dead object; what it keeps is marked, the rest becomes `FREE`
+    /// where the kind marks free cells. Cells that bear the sign of a free cell are not asked about.
     fn disclaim_dead(&mut self, index: BlockIndex, kind: &Kind) {
         let Some(disclaim) = kind.disclaim else { return };
         let (bytes, objects) = {
@@ -197,9 +191,13 @@ impl MarkSweep {
             let mark = unsafe { &*marks.add(object) };
             if mark.load(Ordering::Relaxed) == WHITE {
                 let base = self.start(index).add(object * bytes);
+                // SAFETY: a cell has at least two words.
+                let second = unsafe { base.add(8).load() };
+                let is_free = second == cookie(base) || (self.poison && second == POISON);
                 // SAFETY: the client registered this procedure for objects of this kind; this frame holds no guard.
-                let keep = unsafe { disclaim(base.ptr()) } != 0;
-                mark.store(if keep { MARKED } else { FREE }, Ordering::Relaxed);
+                let keep = !is_free && unsafe { disclaim(base.ptr()) } != 0;
+                let dead = if kind.marks_free_cells() { FREE } else { WHITE };
+                mark.store(if keep { MARKED } else { dead }, Ordering::Relaxed);
             }
         }
     }
