@@ -9,7 +9,7 @@ use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
-use gleaner_spaces::mark_sweep::scan::{Entry, FROM_STACK};
+use gleaner_spaces::mark_sweep::scan::Entry;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
 use crate::heap::Heap;
@@ -240,7 +240,7 @@ impl Heap {
     fn push_inner_roots(&self) {
         let leader = self.engine.leader();
         self.space.for_each_inner_root(|start, descriptor| self.push_entry(start, descriptor));
-        self.weak.for_each_root(&mut |root| leader.visit(root.word(), FROM_STACK));
+        self.weak.for_each_root(&mut |root| leader.visit_any(root.word()));
     }
 
     /// Pushes an object whose contents are to be scanned; scans at once what fits no more.
@@ -403,7 +403,7 @@ impl weak::Tracer for Tracing<'_> {
     }
 
     fn mark(&mut self, object: Address) {
-        self.heap.engine.leader().visit(object.word(), FROM_STACK);
+        self.heap.engine.leader().visit_any(object.word());
     }
 
     fn trace_children(&mut self, object: Address) {

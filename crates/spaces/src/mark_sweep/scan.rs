@@ -209,6 +209,13 @@ impl Scanner {
         }
     }
 
+    /// As [`Scanner::visit`] under the lax rule, for a word that may be anything: also no address of the heap.
+    pub fn visit_any(&mut self, word: usize) {
+        if self.context().table.contains(word) {
+            self.visit(word, FROM_STACK);
+        }
+    }
+
     /// Visits the candidates among the words of `low..high`, both 8-aligned.
     ///
     /// # Safety
