@@ -17,7 +17,7 @@ use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 
 use crate::collect;
-use crate::message::die;
+use crate::message::{die, warn};
 use crate::registration;
 use crate::state::{LOCK, heap, start};
 use crate::variables::{GC_all_interior_pointers, GC_non_gc_bytes, GC_oom_fn};
@@ -96,7 +96,10 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
         let result = if is_stress_due(heap) {
             Err(Remedy::Collect("stress"))
         } else {
-            try_allocate(heap, &wanted, size).map_err(|shortage| heap.remedy(shortage, attempts))
+            try_allocate(heap, &wanted, size).map_err(|shortage| {
+                crate::settings::read_variables(heap);
+                heap.remedy(shortage, attempts)
+            })
         };
         let note = matches!(result, Err(Remedy::OutOfMemory(_)));
         if let (true, Err(Remedy::OutOfMemory(reason))) = (note, &result) {
@@ -114,9 +117,19 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
                 collect::collect_unless(collections, reason);
                 attempts += usize::from(reason != "stress");
             }
-            Err(Remedy::OutOfMemory(_)) => return out_of_memory(wanted.bytes),
+            Err(Remedy::OutOfMemory(reason)) => {
+                warn_of_exhaustion(wanted.bytes, reason);
+                return out_of_memory(wanted.bytes);
+            }
         }
     }
+}
+
+/// Tells the client that memory is out, before its function is asked what to return.
+fn warn_of_exhaustion(bytes: usize, reason: &str) {
+    let capacity = crate::state::with_heap(|heap| heap.space.capacity);
+    let mebibytes = capacity >> 20;
+    warn(format_args!("no memory for %lu bytes: {reason}; the heap has {mebibytes} MiB"), bytes);
 }
 
 fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address, Shortage> {
@@ -323,7 +336,10 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
             let result = if is_stress_due(heap) {
                 Err(Remedy::Collect("stress"))
             } else {
-                many_cells(heap, kind, bytes).map_err(|shortage| heap.remedy(shortage, attempts))
+                many_cells(heap, kind, bytes).map_err(|shortage| {
+                    crate::settings::read_variables(heap);
+                    heap.remedy(shortage, attempts)
+                })
             };
             LOCK.unlock();
             match result {
@@ -336,7 +352,10 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
                     collect::collect_unless(collections, reason);
                     attempts += usize::from(reason != "stress");
                 }
-                Err(Remedy::OutOfMemory(_)) => return out_of_memory(bytes),
+                Err(Remedy::OutOfMemory(reason)) => {
+                    warn_of_exhaustion(bytes, reason);
+                    return out_of_memory(bytes);
+                }
             }
         }
     }

@@ -107,6 +107,7 @@ pub fn collect(order: Order) -> bool {
     let done = collect_below(order);
     core::hint::black_box(&registers);
     if done {
+        crate::leaks::report();
         crate::finalize::run_if_ready();
     }
     done
@@ -160,6 +161,9 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     let outcome = heap.collect(request, &Door);
     GC_gc_no.set(heap.collections as usize);
     crate::finalize::note_ready(heap);
+    if outcome == Outcome::Done {
+        crate::report::after_collection(heap);
+    }
     outcome
 }
 

@@ -33,7 +33,10 @@ pub unsafe extern "C-unwind" fn GC_dump_named(name: *const c_char) {
     if !name.is_null() {
         // SAFETY: the caller vouches for it.
         let name = unsafe { CStr::from_ptr(name) };
-        say(format_args!("dump {}:", name.to_str().unwrap_or("(not UTF-8)")));
+        say(format_args!(
+            "dump {}:",
+            name.to_str().unwrap_or("(not UTF-8)")
+        ));
     }
     dump_totals(heap);
     dump_roots(heap);
@@ -54,7 +57,12 @@ fn dump_totals(heap: &Heap) {
 
 fn dump_roots(heap: &Heap) {
     heap.roots.for_each(|range| {
-        say(format_args!("dump: root {:#x}-{:#x}, {} bytes", range.low.word(), range.high.word(), range.bytes()));
+        say(format_args!(
+            "dump: root {:#x}-{:#x}, {} bytes",
+            range.low.word(),
+            range.high.word(),
+            range.bytes()
+        ));
     });
 }
 
@@ -111,7 +119,10 @@ pub extern "C-unwind" fn GC_dump_regions() {
     space.for_each_large(|index, block| {
         if block.state == State::LargeHead {
             let start = space.start(index).word();
-            say(format_args!("dump: large {start:#x}: {} bytes, kind {}", block.bytes, block.kind));
+            say(format_args!(
+                "dump: large {start:#x}: {} bytes, kind {}",
+                block.bytes, block.kind
+            ));
         }
     });
 }
@@ -137,7 +148,9 @@ pub extern "C-unwind" fn GC_print_free_list(kind: c_int, granules: usize) {
         return;
     }
     let space = &heap().space;
-    let (Ok(kind), Some(bytes)) = (usize::try_from(kind), granules.checked_mul(16)) else { return };
+    let (Ok(kind), Some(bytes)) = (usize::try_from(kind), granules.checked_mul(16)) else {
+        return;
+    };
     if kind >= MAX_KINDS || bytes > gleaner_spaces::size_classes::LARGEST_SMALL {
         return;
     }
@@ -149,5 +162,7 @@ pub extern "C-unwind" fn GC_print_free_list(kind: c_int, granules: usize) {
         // SAFETY: a cell on a free list links to the next in its first word.
         cell = gleaner_mem::Address::new(unsafe { cell.load() });
     }
-    say(format_args!("free: {count} cells of kind {kind} for {bytes} bytes"));
+    say(format_args!(
+        "free: {count} cells of kind {kind} for {bytes} bytes"
+    ));
 }

@@ -70,7 +70,8 @@ pub extern "C-unwind" fn GC_new_kind_inner(
 }
 
 /// Adds a kind; the caller holds the allocator lock.
-pub fn add_kind(kind: Kind) -> usize {
+pub fn add_kind(mut kind: Kind) -> usize {
+    crate::leaks::adapt(&mut kind);
     match heap().space.kinds.add(kind) {
         Some(number) => number,
         None => die(format_args!("too many object kinds: at most {}", gleaner_spaces::kinds::MAX_KINDS)),

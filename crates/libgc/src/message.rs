@@ -1,23 +1,61 @@
-//! What the library says on standard error, and how it dies.
+//! What the library says, and how it dies.
 //!
-//! Nothing here allocates; a line is put together in a fixed buffer and written with one call.
+//! Nothing here allocates; a line is put together in a fixed buffer and written with one call. Warnings go through the
+//! client's procedure and have libgc's form: a format of printf and its one argument.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use gleaner_base::events::LineBuffer;
 use gleaner_os::output::{self, Fd};
+use gleaner_os::threads;
 
 use crate::variables::{GC_on_abort, Variable, WarnFn};
 
-/// Standard error.
-pub const STDERR: Fd = Fd(2);
+/// Where output, errors and the log go, as libgc has it; each may be sent to a file. Changed at the start and by
+/// `GC_set_log_fd`; a stale value only means that a line goes where lines went before.
+pub struct Streams {
+    /// What `GC_printf` writes to.
+    pub output: AtomicI32,
+    /// What messages are written to.
+    pub error: AtomicI32,
+    /// What statistics and `GC_log_printf` are written to.
+    pub log: AtomicI32,
+}
+
+/// Where messages go.
+pub static STREAMS: Streams = Streams {
+    output: AtomicI32::new(1),
+    error: AtomicI32::new(2),
+    log: AtomicI32::new(2),
+};
+
+/// Whether the process waits for a debugger instead of ending (`GC_LOOP_ON_ABORT`).
+pub static WAITS_FOR_DEBUGGER: AtomicBool = AtomicBool::new(false);
+
+/// Writes bytes to standard error, or wherever messages go.
+pub fn write_error(bytes: &[u8]) {
+    output::write_all(Fd(STREAMS.error.load(Ordering::Relaxed)), bytes);
+}
+
+/// Writes bytes to the log.
+pub fn write_log(bytes: &[u8]) {
+    output::write_all(Fd(STREAMS.log.load(Ordering::Relaxed)), bytes);
+}
 
 /// Writes one line, with the program's name for us in front.
 pub fn say(text: fmt::Arguments<'_>) {
     let mut line = LineBuffer::<1024>::new();
     let _ = writeln!(line, "gleaner: {text}");
-    output::write_all(STDERR, line.as_bytes());
+    write_error(line.as_bytes());
+}
+
+/// Writes one line to the log, without our name: statistics, in a form that other programs read.
+pub fn log(text: fmt::Arguments<'_>) {
+    let mut line = LineBuffer::<1024>::new();
+    let _ = writeln!(line, "{text}");
+    write_log(line.as_bytes());
 }
 
 /// Reports a fault through the client's abort function and ends the process.
@@ -30,6 +68,15 @@ pub fn die(text: fmt::Arguments<'_>) -> ! {
         // SAFETY: the client's function, called with a message as its contract says.
         unsafe { abort(message.as_ptr()) };
     }
+    if WAITS_FOR_DEBUGGER.load(Ordering::Relaxed) {
+        say(format_args!(
+            "GC_LOOP_ON_ABORT is set: process {} waits for a debugger",
+            threads::current_process()
+        ));
+        loop {
+            threads::sleep_ns(1_000_000_000);
+        }
+    }
     std::process::abort()
 }
 
@@ -38,8 +85,8 @@ pub unsafe extern "C-unwind" fn default_abort(message: *const c_char) {
     if !message.is_null() {
         // SAFETY: the contract of abort functions: a string.
         let text = unsafe { CStr::from_ptr(message) };
-        output::write_all(STDERR, text.to_bytes());
-        output::write_all(STDERR, b"\n");
+        write_error(text.to_bytes());
+        write_error(b"\n");
     }
 }
 
@@ -50,13 +97,25 @@ unsafe extern "C" {
     fn snprintf(buffer: *mut c_char, bytes: usize, format: *const c_char, ...) -> c_int;
 }
 
-/// The warning procedure until the client sets one: prints on standard error.
+/// Warns through the client's procedure. `text` is a format with at most one conversion, which `argument` fits.
+pub fn warn(text: fmt::Arguments<'_>, argument: usize) {
+    let Some(procedure) = WARN.get() else { return };
+    let mut line = LineBuffer::<512>::new();
+    let _ = write!(line, "gleaner: warning: {text}\n\0");
+    let mut format = [0u8; 512];
+    let length = line.as_bytes().len().min(format.len() - 1);
+    format[..length].copy_from_slice(&line.as_bytes()[..length]);
+    // SAFETY: the client's procedure, called with a format that ends and its argument; this frame holds no guard.
+    unsafe { procedure(format.as_mut_ptr().cast(), argument) };
+}
+
+/// The warning procedure until the client sets one: prints the warning.
 pub unsafe extern "C-unwind" fn default_warn(format: *mut c_char, argument: usize) {
     let mut buffer = [0u8; 1024];
     // SAFETY: the contract of warning procedures: a format for one word.
     let length = unsafe { snprintf(buffer.as_mut_ptr().cast(), buffer.len(), format, argument) };
     let length = usize::try_from(length).unwrap_or(0).min(buffer.len() - 1);
-    output::write_all(STDERR, &buffer[..length]);
+    write_error(&buffer[..length]);
 }
 
 /// Makes every panic of ours end the process at once, with what broke and the last events.
@@ -64,8 +123,10 @@ pub fn install_panic_hook() {
     std::panic::set_hook(alloc::boxed::Box::new(|information| {
         let mut line = LineBuffer::<2048>::new();
         let _ = writeln!(line, "gleaner: broken invariant: {information}");
-        output::write_all(STDERR, line.as_bytes());
+        write_error(line.as_bytes());
         crate::state::print_last_events();
-        die(format_args!("stopped because an invariant of the collector does not hold"))
+        die(format_args!(
+            "stopped because an invariant of the collector does not hold"
+        ))
     }));
 }

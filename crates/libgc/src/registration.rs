@@ -62,13 +62,13 @@ pub fn register_first_thread(heap: &mut Heap) {
 
 /// Lets the calling thread find its record.
 fn enter(heap: &Heap, record: *mut Mutator) {
-    let slow = if heap.options.thread_lists && heap.options.stress == 0 && !heap.options.poison { 0 } else { SLOW };
-    threads::set_thread_word(record as usize | slow);
+    threads::set_thread_word(word_for(heap, record));
 }
 
 /// Whether the thread may use the fast path when it is not in a blocking region.
 fn word_for(heap: &Heap, record: *mut Mutator) -> usize {
-    let fast = heap.options.thread_lists && heap.options.stress == 0 && !heap.options.poison;
+    let options = &heap.options;
+    let fast = options.thread_lists && options.stress == 0 && !options.poison && !crate::leaks::is_armed();
     record as usize | if fast { 0 } else { SLOW }
 }
 

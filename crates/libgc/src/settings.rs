@@ -15,7 +15,8 @@ use gleaner_spaces::block::BLOCK_BYTES;
 use crate::message::{die, say};
 use crate::state::{heap, is_ready};
 use crate::variables::{
-    GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_free_space_divisor, GC_max_retries, Variable,
+    GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_free_space_divisor, GC_max_retries,
+    Variable,
 };
 
 /// What the client can set and no exported variable holds. Words like those variables: unsynchronized.
@@ -48,6 +49,14 @@ pub struct ClientSettings {
     pub time_limit_ns: Variable<c_ulong>,
     /// Whether `GC_deinit` was called.
     pub was_shut_down: Variable<c_int>,
+    /// `GC_PRINT_STATS` (1) or `GC_PRINT_VERBOSE_STATS` (2).
+    pub prints_stats: Variable<c_int>,
+    /// `GC_DUMP_REGULARLY`.
+    pub dumps_regularly: Variable<c_int>,
+    /// `GC_PRINT_ADDRESS_MAP`.
+    pub prints_address_map: Variable<c_int>,
+    /// `GC_ABORT_ON_LEAK`.
+    pub aborts_on_leak: Variable<c_int>,
 }
 
 /// What the client set.
@@ -66,6 +75,10 @@ pub static CLIENT: ClientSettings = ClientSettings {
     manual_dirty_bits: Variable::new(0),
     time_limit_ns: Variable::new(0),
     was_shut_down: Variable::new(0),
+    prints_stats: Variable::new(0),
+    dumps_regularly: Variable::new(0),
+    prints_address_map: Variable::new(0),
+    aborts_on_leak: Variable::new(0),
 };
 
 /// Whether heap pages are to be executable.
@@ -83,10 +96,20 @@ pub fn unmaps_on_gcollect() -> bool {
     CLIENT.unmap_on_gcollect.get() != 0
 }
 
-/// Reads `GLEANER_OPTIONS`.
+/// Puts together the options of the heap, from the weakest word to the strongest.
 pub fn read_environment(options: &mut Options) {
+    let mut stronger = Options::DEFAULT;
+    parse_own(&mut stronger);
     take_client_settings(options);
-    let Some(list) = crate::state::variable(c"GLEANER_OPTIONS") else { return };
+    crate::environment::read(options, &stronger);
+    parse_own(options);
+}
+
+/// Reads `GLEANER_OPTIONS`.
+fn parse_own(options: &mut Options) {
+    let Some(list) = crate::state::variable(c"GLEANER_OPTIONS") else {
+        return;
+    };
     let result = list.to_str().map(|list| options.parse_list(list));
     match result {
         Ok(Ok(())) => {}
@@ -104,7 +127,9 @@ fn take_client_settings(options: &mut Options) {
 
 fn refuse(what: core::fmt::Arguments<'_>) -> ! {
     say(what);
-    say(format_args!("`gleaner options` lists the options and their values"));
+    say(format_args!(
+        "`gleaner options` lists the options and their values"
+    ));
     std::process::exit(2)
 }
 
@@ -112,24 +137,51 @@ fn refuse(what: core::fmt::Arguments<'_>) -> ! {
 pub fn apply_early(heap: &mut Heap) {
     CLIENT.heap_limit.set(heap.settings.limit);
     heap.settings.suspend_signal = CLIENT.suspend_signal.get();
+    bound_initial_heap(heap);
     heap.totals.peak_capacity = heap.space.capacity;
     for (offset, registered) in DISPLACEMENTS.iter().enumerate() {
         heap.context.displacements[offset] |= registered.load(Ordering::Relaxed);
     }
+    if heap.options.stats {
+        crate::report::want_summary();
+    }
+    crate::leaks::prepare(heap);
     read_variables(heap);
 }
 
-/// What may call malloc.
-pub fn apply_late() {}
+/// A heap does not start larger than its limit, nor than the addresses that were reserved.
+fn bound_initial_heap(heap: &mut Heap) {
+    let reserved = heap.context.table.span / 2;
+    if heap.space.capacity > reserved {
+        crate::report::say_too_large(heap.space.capacity, reserved);
+    }
+    let most = if heap.settings.limit == 0 {
+        reserved
+    } else {
+        reserved.min(heap.settings.limit)
+    };
+    heap.space.capacity = heap.space.capacity.min(most);
+    heap.initial_capacity = heap.initial_capacity.min(most);
+}
+
+/// What may call malloc or the client.
+pub fn apply_late() {
+    crate::environment::warn_of_malformed();
+    crate::leaks::watch_exit();
+}
 
 /// Displacements registered before the start. Under the lock.
-static DISPLACEMENTS: [AtomicBool; MOST_DISPLACEMENTS] = [const { AtomicBool::new(false) }; MOST_DISPLACEMENTS];
+static DISPLACEMENTS: [AtomicBool; MOST_DISPLACEMENTS] =
+    [const { AtomicBool::new(false) }; MOST_DISPLACEMENTS];
 const MOST_DISPLACEMENTS: usize = BLOCK_BYTES / 2;
 
 /// Makes pointers that far into an object count. Under the lock; before the start or after.
 pub fn register_displacement(offset: usize) {
     if offset >= MOST_DISPLACEMENTS {
-        die(format_args!("GC_register_displacement({offset}): a displacement is at most {}", MOST_DISPLACEMENTS - 1));
+        die(format_args!(
+            "GC_register_displacement({offset}): a displacement is at most {}",
+            MOST_DISPLACEMENTS - 1
+        ));
     }
     DISPLACEMENTS[offset].store(true, Ordering::Relaxed);
     if is_ready() {
@@ -144,8 +196,18 @@ pub fn read_variables(heap: &mut Heap) {
     heap.settings.may_grow = GC_dont_expand.get() == 0;
     heap.settings.retries = GC_max_retries.get();
     heap.settings.limit = CLIENT.heap_limit.get();
-    heap.settings.least_allocated = CLIENT.least_allocated.get();
-    heap.settings.bytes_per_finalizer = CLIENT.bytes_per_finalizer.get();
+    let automatic = CLIENT.no_automatic.get() == 0;
+    // Without automatic collection no amount is enough, so only want of memory starts one.
+    heap.settings.least_allocated = if automatic {
+        CLIENT.least_allocated.get()
+    } else {
+        usize::MAX
+    };
+    heap.settings.bytes_per_finalizer = if automatic {
+        CLIENT.bytes_per_finalizer.get()
+    } else {
+        0
+    };
     heap.context.all_interior = GC_all_interior_pointers.get() != 0;
 }
 

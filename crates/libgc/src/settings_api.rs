@@ -11,10 +11,11 @@ use crate::message::WARN;
 use crate::settings::CLIENT;
 use crate::state::{LOCK, is_ready, is_started, start};
 use crate::variables::{
-    AbortFn, GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_dont_precollect, GC_finalize_on_demand,
-    GC_find_leak, GC_free_space_divisor, GC_full_freq, GC_gc_no, GC_java_finalization, GC_max_retries, GC_no_dls,
-    GC_non_gc_bytes, GC_on_abort, GC_on_heap_resize, GC_oom_fn, GC_parallel, GC_time_limit, HeapResizeFn, OomFn,
-    Procedure, WarnFn,
+    AbortFn, GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_dont_precollect,
+    GC_finalize_on_demand, GC_find_leak, GC_free_space_divisor, GC_full_freq, GC_gc_no,
+    GC_java_finalization, GC_max_retries, GC_no_dls, GC_non_gc_bytes, GC_on_abort,
+    GC_on_heap_resize, GC_oom_fn, GC_parallel, GC_time_limit, HeapResizeFn, OomFn, Procedure,
+    WarnFn,
 };
 
 /// Runs `body` under the allocator lock without starting the heap.
@@ -251,7 +252,10 @@ pub extern "C-unwind" fn GC_set_time_limit_tv(limit: TimeValue) {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_time_limit_tv() -> TimeValue {
-    TimeValue { milliseconds: GC_time_limit.get(), nanoseconds: CLIENT.time_limit_ns.get() }
+    TimeValue {
+        milliseconds: GC_time_limit.get(),
+        nanoseconds: CLIENT.time_limit_ns.get(),
+    }
 }
 
 /// As in gc.h: displacements that the client registers count also when all interior pointers do not.

@@ -183,7 +183,7 @@ pub fn print_last_events() {
     for event in heap.events.iter() {
         let mut line = LineBuffer::<512>::new();
         let _ = core::fmt::Write::write_fmt(&mut line, format_args!("gleaner:   {event}\n"));
-        output::write_all(message::STDERR, line.as_bytes());
+        message::write_error(line.as_bytes());
     }
 }
 

@@ -13,7 +13,10 @@ const WORD: usize = size_of::<usize>();
 /// The words that lie fully inside the bytes from `low` to `high`.
 fn whole_words(low: *const c_void, high: *const c_void) -> Range {
     let low = (low as usize).next_multiple_of(WORD);
-    Range { low: Address::new(low), high: Address::new(high as usize & !(WORD - 1)) }
+    Range {
+        low: Address::new(low),
+        high: Address::new(high as usize & !(WORD - 1)),
+    }
 }
 
 /// As in gc.h.
@@ -25,7 +28,12 @@ pub extern "C-unwind" fn GC_add_roots(low: *mut c_void, high: *mut c_void) {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_remove_roots(low: *mut c_void, high: *mut c_void) {
-    with_heap(|heap| heap.roots.remove(Range { low: address(low), high: address(high) }));
+    with_heap(|heap| {
+        heap.roots.remove(Range {
+            low: address(low),
+            high: address(high),
+        })
+    });
 }
 
 /// As in gc.h: forgets what was added. The data of loaded libraries is found anew by each collection, unless
@@ -38,9 +46,17 @@ pub extern "C-unwind" fn GC_clear_roots() {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_exclude_static_roots(low: *mut c_void, high: *mut c_void) {
-    let (low, high) = (low as usize & !(WORD - 1), (high as usize).next_multiple_of(WORD));
+    let (low, high) = (
+        low as usize & !(WORD - 1),
+        (high as usize).next_multiple_of(WORD),
+    );
     if low < high {
-        with_heap(|heap| heap.roots.exclude(Range { low: Address::new(low), high: Address::new(high) }));
+        with_heap(|heap| {
+            heap.roots.exclude(Range {
+                low: Address::new(low),
+                high: Address::new(high),
+            })
+        });
     }
 }
 

@@ -23,7 +23,8 @@ struct Usage {
     since_gc: usize,
     before_gc: usize,
     freed: usize,
-    reclaimed: usize,
+    reclaimed_last: usize,
+    reclaimed_before: usize,
 }
 
 impl Usage {
@@ -36,13 +37,18 @@ impl Usage {
             since_gc: heap.space.allocated_bytes,
             before_gc: heap.totals.allocated_bytes as usize,
             freed: heap.space.freed_bytes,
-            reclaimed: heap.totals.reclaimed_bytes as usize,
+            reclaimed_last: heap.space.census.dead_bytes,
+            reclaimed_before: heap.totals.reclaimed_bytes as usize - heap.space.census.dead_bytes,
         }
     }
 
     /// Without the lock: each number is right or nearly so.
     fn now() -> Usage {
-        if is_ready() { Usage::of(heap()) } else { Usage::default() }
+        if is_ready() {
+            Usage::of(heap())
+        } else {
+            Usage::default()
+        }
     }
 
     fn total(&self) -> usize {
@@ -137,8 +143,8 @@ fn prof_words(usage: Usage, collections: usize) -> [usize; PROF_WORDS] {
         GC_non_gc_bytes.get(),
         collections,
         GC_parallel.get() as usize,
-        0, // What sweeping finds is counted by the collection itself.
-        usage.reclaimed,
+        usage.reclaimed_last,
+        usage.reclaimed_before,
         usage.freed,
         usage.obtained(),
     ]
@@ -175,7 +181,11 @@ pub unsafe extern "C-unwind" fn GC_get_prof_stats(place: *mut u8, bytes: usize) 
 /// `place` must be writable for `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_get_prof_stats_unsafe(place: *mut u8, bytes: usize) -> usize {
-    let collections = if is_ready() { heap().collections as usize } else { 0 };
+    let collections = if is_ready() {
+        heap().collections as usize
+    } else {
+        0
+    };
     // SAFETY: the caller vouches for it.
     unsafe { fill(place, bytes, &prof_words(Usage::now(), collections)) }
 }
@@ -197,7 +207,8 @@ pub extern "C-unwind" fn GC_get_size_map_at(index: c_int) -> usize {
 /// Bytes of all blocks that hold allocated or not yet reclaimed objects.
 fn memory_use(heap: &Heap) -> usize {
     let mut bytes = 0;
-    heap.space.for_each_small_block(|_, block| bytes += block.bytes * usize::from(block.objects));
+    heap.space
+        .for_each_small_block(|_, block| bytes += block.bytes * usize::from(block.objects));
     heap.space.for_each_large(|_, block| {
         if block.state == State::LargeHead {
             bytes += block.bytes;
@@ -232,7 +243,11 @@ static MEASURING: AtomicBool = AtomicBool::new(false);
 static MEASURED_FROM: AtomicU64 = AtomicU64::new(0);
 
 fn collecting_ns() -> u64 {
-    if is_ready() { heap().totals.collecting_ns } else { 0 }
+    if is_ready() {
+        heap().totals.collecting_ns
+    } else {
+        0
+    }
 }
 
 /// As in gc.h.
@@ -257,7 +272,12 @@ pub extern "C-unwind" fn GC_get_full_gc_total_time() -> c_ulong {
 pub extern "C-unwind" fn GC_expand_hp(bytes: usize) -> c_int {
     let grown = with_heap(|heap| {
         crate::settings::read_variables(heap);
-        let wanted = heap.space.capacity.saturating_add(bytes).checked_next_multiple_of(4096).unwrap_or(usize::MAX);
+        let wanted = heap
+            .space
+            .capacity
+            .saturating_add(bytes)
+            .checked_next_multiple_of(4096)
+            .unwrap_or(usize::MAX);
         let limit = heap.settings.limit;
         if (limit != 0 && wanted > limit) || wanted > heap.context.table.span / 2 {
             return false;

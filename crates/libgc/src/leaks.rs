@@ -1,0 +1,182 @@
+//! Leak finding (`GC_find_leak`): a collection reports what is unreachable and was never freed.
+//!
+//! Every collectable kind gets a disclaim procedure, which is asked about each dead object and keeps it. For such
+//! kinds the space knows which cells are free, so a cell that is merely free is never taken for a leak. What was found
+//! is printed after the collection, without the lock, and then freed, so that each leak is reported once.
+//!
+//! The mode must be chosen before the heap starts, as libgc's documentation demands: objects allocated without it
+//! cannot be told from free cells. All threads take the locked path then.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use gleaner_base::events::LineBuffer;
+use gleaner_mem::Address;
+use gleaner_plans::Heap;
+use gleaner_plans::mutator::Mutator;
+use gleaner_spaces::kinds::Kind;
+
+use crate::collect::{Order, collect};
+use crate::message::{die, say, warn, write_error};
+use crate::settings::CLIENT;
+use crate::state::{LOCK, with_heap};
+use crate::variables::GC_find_leak;
+
+/// The most leaks that are listed after one collection; the others are counted, kept, and listed after the next.
+const MOST_LISTED: usize = 64;
+
+struct Found {
+    objects: [Address; MOST_LISTED],
+    count: usize,
+}
+
+struct FoundCell(UnsafeCell<Found>);
+// SAFETY: used under the allocator lock.
+unsafe impl Sync for FoundCell {}
+
+static FOUND: FoundCell = FoundCell(UnsafeCell::new(Found {
+    objects: [Address::NULL; MOST_LISTED],
+    count: 0,
+}));
+
+/// Whether the mode was chosen before the start. Set once, before other threads use the heap.
+static ARMED: AtomicBool = AtomicBool::new(false);
+static WARNED: AtomicBool = AtomicBool::new(false);
+
+/// Whether leaks can be told from free cells; then no thread may use the unlocked path.
+pub fn is_armed() -> bool {
+    ARMED.load(Ordering::Relaxed)
+}
+
+/// Prepares the heap, which is just starting.
+pub fn prepare(heap: &mut Heap) {
+    if GC_find_leak.get() == 0 {
+        return;
+    }
+    ARMED.store(true, Ordering::Relaxed);
+    for number in 0..heap.space.kinds.count() {
+        if let Some(kind) = heap.space.kinds.get_mut(number) {
+            adapt(kind);
+        }
+    }
+}
+
+/// Makes a kind one whose dead objects are reported, if leaks are looked for.
+pub fn adapt(kind: &mut Kind) {
+    if is_armed() && !kind.uncollectable && kind.disclaim.is_none() {
+        kind.disclaim = Some(note_leak);
+        kind.unlocked = false;
+    }
+}
+
+/// The disclaim procedure: under the lock, in the running world.
+unsafe extern "C-unwind" fn note_leak(object: *mut c_void) -> c_int {
+    if GC_find_leak.get() == 0 {
+        return 0;
+    }
+    // SAFETY: the lock is held.
+    let found = unsafe { &mut *FOUND.0.get() };
+    if let Some(place) = found.objects.get_mut(found.count) {
+        *place = Address::of(object);
+    }
+    found.count += 1;
+    1
+}
+
+/// Lists and frees what the last collection found. Without the lock.
+pub fn report() {
+    if !is_armed() {
+        warn_if_late();
+        return;
+    }
+    let mut list = [Address::NULL; MOST_LISTED];
+    LOCK.lock();
+    // SAFETY: the lock is held.
+    let found = unsafe { &mut *FOUND.0.get() };
+    list.copy_from_slice(&found.objects);
+    let count = core::mem::take(&mut found.count);
+    LOCK.unlock();
+    if count == 0 {
+        return;
+    }
+    say(format_args!(
+        "found {count} leaked objects{}:",
+        if count > MOST_LISTED {
+            ", of which the first are"
+        } else {
+            ""
+        }
+    ));
+    for object in list.iter().take(count) {
+        print_leak(*object);
+        let _ = with_heap(|heap| heap.space.free(*object));
+    }
+    if CLIENT.aborts_on_leak.get() != 0 {
+        die(format_args!(
+            "stopped because of leaked objects (GC_ABORT_ON_LEAK)"
+        ));
+    }
+}
+
+fn print_leak(object: Address) {
+    use core::fmt::Write;
+    // SAFETY: a resolved object's block; the object is kept until it is freed here.
+    let block = crate::state::table()
+        .resolve_checked(object.word())
+        .map(|found| unsafe { &*found.block });
+    let Some(block) = block else { return };
+    let contents = if block.descriptor == 0 {
+        "without pointers"
+    } else {
+        "with pointers"
+    };
+    let mut line = LineBuffer::<512>::new();
+    let _ = write!(
+        line,
+        "gleaner:   leaked object at {:#x}, {} bytes, {contents}",
+        object.word(),
+        block.bytes
+    );
+    let _ = writeln!(line);
+    write_error(line.as_bytes());
+}
+
+fn warn_if_late() {
+    if GC_find_leak.get() != 0 && !WARNED.swap(true, Ordering::Relaxed) {
+        warn(
+            format_args!("GC_find_leak was set after the heap started: leaks are not found"),
+            0,
+        );
+    }
+}
+
+unsafe extern "C" {
+    fn __cxa_atexit(
+        function: extern "C-unwind" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
+}
+
+/// Looks for leaks once more when the process exits.
+pub fn watch_exit() {
+    if is_armed() {
+        // SAFETY: the function stays loaded, since this library is never unloaded.
+        unsafe { __cxa_atexit(check_at_exit, core::ptr::null_mut(), core::ptr::null_mut()) };
+    }
+}
+
+extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
+    // A callback that runs with the lock may have called exit.
+    if GC_find_leak.get() == 0 || Mutator::current().is_null() || !LOCK.try_lock() {
+        return;
+    }
+    LOCK.unlock();
+    collect(Order {
+        reason: "exit",
+        unless_past: None,
+        release_all: false,
+        obeys_stop: false,
+    });
+}

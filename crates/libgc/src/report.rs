@@ -1,0 +1,193 @@
+//! What is reported of collections: lines per collection (`GC_PRINT_STATS`), and one block at the end (`stats=on`).
+//!
+//! Two of the lines keep libgc's form, since programs read them: how many bytes a collection freed in which heap, and
+//! how long all of it took.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::io::Read;
+
+use gleaner_base::events::{Event, LineBuffer, Phase};
+use gleaner_os::{residency, threads};
+use gleaner_plans::Heap;
+
+use crate::message::{log, say, write_error};
+use crate::settings::CLIENT;
+use crate::state::{CREW, heap, is_ready};
+
+/// After each collection, under the allocator lock, with the world running.
+pub fn after_collection(heap: &Heap) {
+    match CLIENT.prints_stats.get() {
+        0 => {}
+        1 => print_collection(heap),
+        _ => {
+            print_phases(heap);
+            print_collection(heap);
+        }
+    }
+    if CLIENT.prints_address_map.get() != 0 {
+        print_address_map();
+    }
+    if CLIENT.dumps_regularly.get() != 0 {
+        crate::dump::GC_dump();
+    }
+}
+
+/// Milliseconds, and the nanoseconds left over.
+fn split(nanoseconds: u64) -> (u64, u64) {
+    (nanoseconds / 1_000_000, nanoseconds % 1_000_000)
+}
+
+fn print_collection(heap: &Heap) {
+    let number = heap.collections;
+    let mut all = 0;
+    let mut marking = 0;
+    heap.events
+        .iter()
+        .filter(|event| event.collection == number)
+        .for_each(|event| match event.phase {
+            Phase::End => all = event.duration_ns,
+            Phase::Mark | Phase::Roots | Phase::Weak => marking += event.duration_ns,
+            _ => {}
+        });
+    let (space, census) = (&heap.space, &heap.space.census);
+    let given_back = heap.totals.peak_capacity.saturating_sub(space.capacity);
+    log(format_args!(
+        "GC #{number} freed {} bytes, heap {} KiB (+ {} KiB unmapped)",
+        census.dead_bytes,
+        space.capacity >> 10,
+        given_back >> 10
+    ));
+    let (milliseconds, rest) = split(marking);
+    log(format_args!(
+        "World-stopped marking took {milliseconds} ms {rest} ns"
+    ));
+    log(format_args!(
+        "Live: {} objects, {} KiB with pointers, {} KiB without; {} finalizers, {} ready",
+        census.objects,
+        census.composite_bytes >> 10,
+        census.atomic_bytes >> 10,
+        heap.weak.finalizers.count(),
+        heap.weak.finalizers.ready_count()
+    ));
+    let (milliseconds, rest) = split(all);
+    log(format_args!(
+        "Complete collection took {milliseconds} ms {rest} ns"
+    ));
+}
+
+fn print_phases(heap: &Heap) {
+    let print = |event: Event| log(format_args!("{event}"));
+    heap.events
+        .iter()
+        .filter(|event| event.collection == heap.collections)
+        .for_each(print);
+}
+
+/// Copies /proc/self/maps to standard error, through a buffer on the stack.
+fn print_address_map() {
+    let Ok(mut file) = std::fs::File::open("/proc/self/maps") else {
+        return;
+    };
+    let mut buffer = [0u8; 4096];
+    while let Ok(count @ 1..) = file.read(&mut buffer) {
+        write_error(&buffer[..count]);
+    }
+}
+
+/// Set when the options ask for the block at the end.
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Asks for the block at the end of the process.
+pub fn want_summary() {
+    WANTED.store(true, Ordering::Relaxed);
+}
+
+/// Run by the loader when the process exits, after the program's own handlers.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+extern "C" fn at_exit() {
+    if WANTED.load(Ordering::Relaxed) && is_ready() {
+        print_summary(heap());
+    }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Numbers only; other threads may still run, so each may be a little old.
+fn print_summary(heap: &Heap) {
+    use core::fmt::Write;
+    let totals = &heap.totals;
+    let space = &heap.space;
+    let allocated = totals.allocated_bytes + space.allocated_bytes as u64;
+    let mean = totals.stopped_ns.checked_div(heap.collections).unwrap_or(0);
+    let mut text = LineBuffer::<2048>::new();
+    let _ = writeln!(
+        text,
+        "gleaner: statistics of process {}",
+        threads::current_process()
+    );
+    let _ = writeln!(text, "  collections    {:>12}", heap.collections);
+    let _ = writeln!(
+        text,
+        "  pauses         {:>12.6} s total, {:.6} s longest, {:.6} s mean",
+        seconds(totals.stopped_ns),
+        seconds(totals.longest_stop_ns),
+        seconds(mean)
+    );
+    let _ = writeln!(
+        text,
+        "  marking        {:>12.6} s",
+        seconds(totals.marking_ns)
+    );
+    let _ = writeln!(
+        text,
+        "  sweeping       {:>12.6} s",
+        seconds(totals.sweeping_ns + space.sweep_ns)
+    );
+    let _ = writeln!(text, "  allocated      {:>12.1} MiB", mebibytes(allocated));
+    let _ = writeln!(
+        text,
+        "  reclaimed      {:>12.1} MiB",
+        mebibytes(totals.reclaimed_bytes)
+    );
+    let _ = writeln!(
+        text,
+        "  peak heap      {:>12.1} MiB",
+        mebibytes(totals.peak_capacity as u64)
+    );
+    let _ = writeln!(
+        text,
+        "  final heap     {:>12.1} MiB, {:.1} MiB in use",
+        mebibytes(space.capacity as u64),
+        mebibytes(space.used_bytes() as u64)
+    );
+    let _ = writeln!(
+        text,
+        "  peak resident  {:>12.1} MiB",
+        mebibytes(residency::peak_resident_bytes())
+    );
+    let _ = writeln!(text, "  markers        {:>12}", CREW.helpers() + 1);
+    let _ = writeln!(
+        text,
+        "  finalizers     {:>12} became ready",
+        totals.finalized
+    );
+    write_error(text.as_bytes());
+}
+
+/// Says once that a heap could not be as large as asked for.
+pub fn say_too_large(asked: usize, possible: usize) {
+    say(format_args!(
+        "the heap starts with {} MiB instead of {} MiB: no more addresses",
+        possible >> 20,
+        asked >> 20
+    ));
+}
