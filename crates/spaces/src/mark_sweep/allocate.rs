@@ -225,6 +225,9 @@ impl MarkSweep {
             return Err(Shortage::Capacity(bytes));
         }
         if let Some(run) = self.large.take_free(&self.layout, blocks) {
+            if run.clean {
+                self.make_room(bytes); // Like fresh memory, it is going to be backed.
+            }
             return Ok(run);
         }
         self.make_room(bytes);

@@ -1,0 +1,75 @@
+//! One random program under every combination of policies, against a model that knows what is reachable.
+//!
+//! The policies change how the heap is marked and swept, never what is found: after each collection the marked objects
+//! are exactly those that the model reaches, their contents are untouched, and what is allocated reads as zero.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+mod model;
+mod program;
+
+use gleaner_base::events::Phase;
+use harness::{Bench, crew, grow};
+use program::Program;
+
+/// Stands for mark stacks of one page, smaller than the option allows.
+const TINY: &str = "mark-arena=64k";
+
+/// All combinations of the policies that change the marker's and the sweeper's code.
+fn policies() -> Vec<String> {
+    let mut all = vec![String::new()];
+    for choices in [
+        &["prefetch=none", "prefetch=on-grey", "prefetch=fifo"][..],
+        &["prefetch-hint=t0", "prefetch-hint=nta"],
+        &["push-order=natural", "push-order=permuted"],
+        &["look-ahead=0", "look-ahead=2"],
+        &["sweep=lazy", "sweep=eager"],
+        &["markers=1", "markers=3"],
+        &["poison=off", "poison=on"],
+        &["", TINY],
+    ] {
+        all = all
+            .iter()
+            .flat_map(|begun| {
+                choices
+                    .iter()
+                    .map(move |choice| format!("{begun}{choice},"))
+            })
+            .collect();
+    }
+    all
+}
+
+#[test]
+fn every_policy_finds_what_the_model_reaches() {
+    let crew = crew();
+    let mut collections = 0;
+    for (number, policy) in policies().into_iter().enumerate() {
+        if number % 2 == 0 && crew.helpers() < 2 {
+            assert_eq!(grow(crew, 2), 2);
+        }
+        let mut bench = Bench::with_crew(&policy, crew);
+        if policy.contains(TINY) {
+            bench.shrink_mark_stacks();
+        }
+        let several = policy.contains("markers=3");
+        let mut program = Program::new(bench, number as u64, policy.clone());
+        program.run(500);
+        collections += program.collections;
+        let marks = program.bench.events(Phase::Mark);
+        assert!(
+            marks
+                .iter()
+                .any(|mark| mark.workers == if several { 3 } else { 1 }),
+            "{policy}"
+        );
+        let dropped = program.bench.heap.totals.dropped_entries;
+        assert_eq!(
+            dropped > 0,
+            policy.contains(TINY),
+            "{dropped} entries dropped: {policy}"
+        );
+    }
+    assert!(collections > 384 * 5, "{collections}");
+    crew.dismiss();
+}

@@ -1,0 +1,539 @@
+//! The random mutator: does the same to the heap and to the model, and compares.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use gleaner_mem::Address;
+use gleaner_plans::weak::{Finalizer, Order};
+use gleaner_spaces::kinds::{
+    ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
+};
+use gleaner_spaces::mark_sweep::scan::{Entry, MarkContext};
+
+use crate::harness::rng::Rng;
+use crate::harness::{Bench, ROOTS};
+use crate::model::{Id, Link, Model, Object, Reading, Reference, Registered, Word};
+
+thread_local! {
+    /// The context of this thread's heap, for the mark procedure, which runs on the collecting thread only.
+    static CONTEXT: Cell<*const MarkContext> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Visits word 1.
+unsafe extern "C-unwind" fn second_word(
+    object: *mut usize,
+    top: *mut Entry,
+    limit: *mut Entry,
+    _: usize,
+) -> *mut Entry {
+    // SAFETY: the collector calls with an object of the kind, which has at least two words, and with its own stack.
+    unsafe { (*CONTEXT.get()).mark_and_push(object.add(1).read(), top, limit) }
+}
+
+/// The numbers of the kinds that the program uses besides the four standard ones.
+#[derive(Clone, Copy)]
+struct OwnKinds {
+    bitmap: usize,
+    procedure: usize,
+}
+
+/// The program, its heap and its model.
+pub struct Program {
+    pub bench: Bench,
+    pub model: Model,
+    rng: Rng,
+    kinds: OwnKinds,
+    /// Words that links lie in: outside of the heap, scanned by nobody.
+    outside: Box<[usize]>,
+    description: String,
+    /// Objects that live throughout, so that the heap is large enough to be marked by several workers, and so wide
+    /// that a small mark stack cannot hold it.
+    ballast: BTreeSet<usize>,
+    pub collections: usize,
+}
+
+const BALLAST_BYTES: usize = 1100 << 10;
+const BALLAST_LEAVES: usize = 3000;
+const OUTSIDE: usize = 64;
+
+impl Program {
+    pub fn new(mut bench: Bench, seed: u64, description: String) -> Program {
+        CONTEXT.set(&raw const *bench.heap.context);
+        bench.heap.context.procs[0] = Some(second_word);
+        let own = |descriptor| Kind {
+            descriptor,
+            add_size: false,
+            clear: true,
+            uncollectable: false,
+            disclaim: None,
+            mark_unconditionally: false,
+            unlocked: true,
+        };
+        let kinds = &mut bench.heap.space.kinds;
+        let bitmap = kinds.add(own(0b101 << 61 | descriptor::BITMAP)).unwrap();
+        let procedure = kinds.add(own(descriptor::PROC)).unwrap();
+        let mut model = Model::default();
+        if seed % 3 == 2 {
+            bench.heap.context.all_interior = false;
+            bench.heap.context.displacements[8] = true;
+            model.displacements = Some(vec![8]);
+        }
+        let outside = vec![0; OUTSIDE].into_boxed_slice();
+        let rng = Rng::new(seed);
+        let kinds = OwnKinds { bitmap, procedure };
+        let ballast = BTreeSet::new();
+        let mut program = Program {
+            bench,
+            model,
+            rng,
+            kinds,
+            outside,
+            description,
+            ballast,
+            collections: 0,
+        };
+        program.take_ballast();
+        program
+    }
+
+    /// One object that refers to many: 512 words at a time, then the next worker's piece.
+    fn take_ballast(&mut self) {
+        let all = self.bench.allocate(NORMAL, BALLAST_BYTES).unwrap();
+        self.bench.keep(all);
+        for leaf in 0..BALLAST_LEAVES {
+            let object = self.bench.allocate(NORMAL, 16).unwrap();
+            store(all, leaf * 2, object.word());
+            self.ballast.insert(object.word());
+        }
+        self.ballast.insert(all.word());
+    }
+
+    pub fn run(&mut self, steps: usize) {
+        for _ in 0..steps {
+            match self.rng.below(100) {
+                0..40 => self.allocate(),
+                40..70 => self.link(),
+                70..80 => self.root(),
+                80..88 => self.unroot(),
+                88..92 => self.write(),
+                92..94 => self.free(),
+                94..96 => self.register_finalizer(),
+                96..98 => self.register_link(),
+                98 => self.take_ready(),
+                _ => self.collect(),
+            }
+        }
+        self.collect();
+        self.roots_go();
+        self.collect();
+        self.collect();
+    }
+
+    fn shape(&mut self) -> (usize, Reading, usize) {
+        let bytes = match self.rng.below(20) {
+            0 => 8_200 + self.rng.below(60_000),
+            1..4 => 600 + self.rng.below(7_000),
+            _ => 16 + self.rng.below(300),
+        };
+        match self.rng.below(24) {
+            0..6 => (PTRFREE, Reading::Nothing, bytes),
+            6 => (UNCOLLECTABLE, Reading::Words, bytes.min(4000)),
+            7 => (ATOMIC_UNCOLLECTABLE, Reading::Nothing, bytes.min(4000)),
+            8..10 => (self.kinds.bitmap, Reading::Bitmap, bytes.max(24)),
+            10..12 => (self.kinds.procedure, Reading::Procedure, bytes),
+            _ => (NORMAL, Reading::Words, bytes),
+        }
+    }
+
+    pub fn allocate(&mut self) {
+        let (kind, reading, bytes) = self.shape();
+        let uncollectable = kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE;
+        if uncollectable
+            && self
+                .model
+                .objects
+                .values()
+                .filter(|object| object.uncollectable)
+                .count()
+                > 20
+        {
+            return;
+        }
+        let off_page = bytes > 8192 && self.rng.one_in(3);
+        let before = self.bench.heap.collections;
+        let object = self.bench.allocate_with(kind, bytes, 16, off_page).unwrap();
+        if self.bench.heap.collections != before {
+            // The allocation collected by itself, before the new object was there.
+            let listed = self.bench.heap.space.object_base(object.word()).is_some();
+            assert!(listed, "{}", self.description);
+            self.settle(Some(object));
+        }
+        let usable = self.bench.block(object).bytes & !7;
+        assert!(usable >= bytes & !7 && object.word() % 16 == 0);
+        let mut known = Object::new(object, usable, reading);
+        known.uncollectable = uncollectable;
+        known.off_page = off_page;
+        if kind == PTRFREE || kind == ATOMIC_UNCOLLECTABLE {
+            let seed = self.rng.below(1 << 30);
+            for word in 0..usable / 8 {
+                known.words.insert(word, Word::Data(seed ^ word));
+                store(object, word, seed ^ word);
+            }
+        } else {
+            let dirty = (0..usable / 8).find(|word| load(object, *word) != 0);
+            assert_eq!(
+                dirty, None,
+                "a fresh object of {bytes} bytes is not zero: {}",
+                self.description
+            );
+        }
+        let id = self.model.insert(known);
+        if !self.rng.one_in(4) {
+            let root = self.rng.below(ROOTS);
+            self.set_root(
+                root,
+                Reference {
+                    to: id,
+                    displacement: 0,
+                },
+            );
+        }
+    }
+
+    fn any(&mut self) -> Option<Id> {
+        let count = self.model.objects.len();
+        if count == 0 {
+            return None;
+        }
+        let at = self.rng.below(count);
+        self.model.objects.keys().nth(at).copied()
+    }
+
+    /// A reference to a random object that the program still knows.
+    fn reference(&mut self) -> Option<Reference> {
+        let to = self.any()?;
+        let bytes = self.model.objects[&to].bytes;
+        let displacement = match self.rng.below(4) {
+            0 => self.rng.below(bytes),
+            1 => 8,
+            _ => 0,
+        };
+        Some(Reference { to, displacement })
+    }
+
+    fn word_of(&self, reference: Reference) -> usize {
+        self.model.objects[&reference.to].address().word() + reference.displacement
+    }
+
+    fn link(&mut self) {
+        let (Some(from), Some(reference)) = (self.any(), self.reference()) else {
+            return;
+        };
+        let words = self.model.objects[&from].bytes / 8;
+        let word = self.rng.below(words.min(12));
+        let word = if self.rng.one_in(8) {
+            self.rng.below(words)
+        } else {
+            word.min(words - 1)
+        };
+        store(
+            self.model.objects[&from].address(),
+            word,
+            self.word_of(reference),
+        );
+        self.model
+            .objects
+            .get_mut(&from)
+            .unwrap()
+            .words
+            .insert(word, Word::Ref(reference));
+    }
+
+    fn write(&mut self) {
+        let Some(id) = self.any() else { return };
+        let object = self.model.objects.get_mut(&id).unwrap();
+        let (word, value) = (self.rng.below(object.bytes / 8), self.rng.below(1 << 32));
+        object.words.insert(word, Word::Data(value));
+        store(object.address(), word, value);
+    }
+
+    fn set_root(&mut self, root: usize, reference: Reference) {
+        self.bench.roots[root] = self.word_of(reference);
+        self.model.roots.insert(root, reference);
+    }
+
+    fn root(&mut self) {
+        if let Some(reference) = self.reference() {
+            let root = self.rng.below(ROOTS);
+            self.set_root(root, reference);
+        }
+    }
+
+    fn unroot(&mut self) {
+        for _ in 0..8 {
+            let root = self.rng.below(ROOTS);
+            self.bench.roots[root] = self.rng.below(1 << 32);
+            self.model.roots.remove(&root);
+        }
+    }
+
+    fn roots_go(&mut self) {
+        self.bench.roots.fill(0);
+        self.model.roots.clear();
+    }
+
+    /// Frees an object explicitly after removing every reference to it.
+    fn free(&mut self) {
+        let Some(id) = self.any() else { return };
+        let linked = self
+            .model
+            .short
+            .iter()
+            .chain(&self.model.long)
+            .any(|link| link.object == id);
+        let ready = self
+            .model
+            .ready
+            .iter()
+            .any(|(object, data)| *object == id || *data == Some(id));
+        let data = self
+            .model
+            .finalizers
+            .values()
+            .any(|finalizer| finalizer.data == Some(id));
+        if linked || ready || data || self.model.finalizers.contains_key(&id) {
+            return;
+        }
+        let (words, roots) = self.model.forget(id);
+        for (holder, word) in words {
+            store(self.model.objects[&holder].address(), word, 0);
+        }
+        for root in roots {
+            self.bench.roots[root] = 0;
+        }
+        let object = self.model.objects.remove(&id).unwrap();
+        self.bench.free(object.address());
+    }
+
+    fn register_finalizer(&mut self) {
+        let (Some(id), Some(data)) = (self.any(), self.any()) else {
+            return;
+        };
+        let order = [
+            Order::Ordered,
+            Order::IgnoreSelf,
+            Order::NoOrder,
+            Order::Unreachable,
+        ][self.rng.below(4)];
+        let data = self.rng.one_in(3).then_some(data);
+        // Data is any word of the client's: also one that lies nowhere near the heap.
+        let word = match data {
+            Some(data) => self.model.objects[&data].address(),
+            None => Address::new([0, 1, usize::MAX, 0x1000][self.rng.below(4)]),
+        };
+        let finalizer = Finalizer {
+            proc: id,
+            data: word,
+            order,
+        };
+        let object = self.model.objects[&id].address();
+        self.bench
+            .heap
+            .weak
+            .finalizers
+            .register(object, finalizer)
+            .unwrap();
+        self.model.finalizers.insert(id, Registered { order, data });
+    }
+
+    fn register_link(&mut self) {
+        let Some(object) = self.any() else { return };
+        let place = self.rng.below(OUTSIDE);
+        let taken = self
+            .model
+            .short
+            .iter()
+            .chain(&self.model.long)
+            .any(|link| link.place == place);
+        if taken {
+            return;
+        }
+        let address = self.model.objects[&object].address();
+        self.outside[place] = !address.word();
+        let word = Address::of(&raw const self.outside[place]);
+        let (known, links) = if self.rng.one_in(2) {
+            (&mut self.model.short, &mut self.bench.heap.weak.short_links)
+        } else {
+            (&mut self.model.long, &mut self.bench.heap.weak.long_links)
+        };
+        links.register(word, address).unwrap();
+        known.push(Link { place, object });
+    }
+
+    fn take_ready(&mut self) {
+        while let Some(ready) = self.bench.heap.weak.finalizers.take_ready() {
+            let id = ready.finalizer.proc;
+            let at = self
+                .model
+                .ready
+                .iter()
+                .position(|(object, _)| *object == id);
+            assert_eq!(
+                self.model.objects[&id].address(),
+                ready.object,
+                "{}",
+                self.description
+            );
+            self.model.ready.remove(at.expect("the model knows of it"));
+        }
+    }
+
+    pub fn collect(&mut self) {
+        self.bench.collect();
+        self.settle(None);
+    }
+
+    /// Compares after a collection; `fresh` was allocated since.
+    fn settle(&mut self, fresh: Option<Address>) {
+        self.collections += 1;
+        let (alive, newly, cleared) = self.model.collect();
+        let expected = self.model.addresses(&alive);
+        let mut marked = self.bench.marked();
+        if let Some(fresh) = fresh {
+            marked.remove(&fresh.word());
+        }
+        assert!(
+            self.ballast.is_subset(&marked),
+            "ballast was lost: {}",
+            self.description
+        );
+        marked.retain(|object| !self.ballast.contains(object));
+        let missing: BTreeSet<_> = expected.difference(&marked).collect();
+        let extra: BTreeSet<_> = marked.difference(&expected).collect();
+        let names: Vec<String> = self
+            .model
+            .objects
+            .values()
+            .filter(|object| missing.contains(&object.address().word()))
+            .map(|object| format!("{:?} of {} bytes", object.reading, object.bytes))
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "reachable but not marked: {names:?} {missing:x?}; {}",
+            self.description
+        );
+        assert!(
+            extra.is_empty(),
+            "marked but not reachable: {extra:x?}; {}",
+            self.description
+        );
+        for place in cleared {
+            assert_eq!(
+                std::mem::take(&mut self.outside[place]),
+                0,
+                "a link was not cleared: {}",
+                self.description
+            );
+        }
+        for link in self.model.short.iter().chain(&self.model.long) {
+            let address = self.model.objects[&link.object].address();
+            assert_eq!(
+                self.outside[link.place],
+                !address.word(),
+                "a link was cleared: {}",
+                self.description
+            );
+        }
+        let ready = self.bench.heap.weak.finalizers.ready_count();
+        assert_eq!(
+            ready,
+            self.model.ready.len(),
+            "{newly:?}: {}",
+            self.description
+        );
+        self.forget_stale();
+        self.check_contents();
+        if fresh.is_none() {
+            self.check_census(alive.len() + self.ballast.len());
+            self.bench.verify_collected();
+        }
+    }
+
+    /// Overwrites references that did not count and whose objects are gone: the cell's next owner may lie elsewhere,
+    /// so that the same word would count.
+    fn forget_stale(&mut self) {
+        let gone: Vec<usize> = self
+            .model
+            .roots
+            .iter()
+            .filter(|(_, to)| !self.model.objects.contains_key(&to.to))
+            .map(|(at, _)| *at)
+            .collect();
+        for root in gone {
+            self.model.roots.remove(&root);
+            self.bench.roots[root] = 0;
+        }
+        let alive: BTreeSet<Id> = self.model.objects.keys().copied().collect();
+        for object in self.model.objects.values_mut() {
+            let at = object.address();
+            for (word, value) in &mut object.words {
+                if matches!(value, Word::Ref(reference) if !alive.contains(&reference.to)) {
+                    *value = Word::Data(0);
+                    store(at, *word, 0);
+                }
+            }
+        }
+    }
+
+    fn check_contents(&self) {
+        for object in self.model.objects.values() {
+            let at = object.address();
+            for word in 0..object.bytes / 8 {
+                let expected = match object.words.get(&word) {
+                    Some(Word::Data(value)) => *value,
+                    Some(Word::Ref(reference)) => self.word_of(*reference),
+                    None => 0,
+                };
+                assert_eq!(
+                    load(at, word),
+                    expected,
+                    "word {word} of {at:?} changed: {}",
+                    self.description
+                );
+            }
+        }
+    }
+
+    fn check_census(&self, alive: usize) {
+        let census = self.bench.heap.space.census;
+        let kept = self.bench.listed().len();
+        assert!(
+            (alive..=alive + kept).contains(&census.objects),
+            "{census:?}, {alive} alive: {}",
+            self.description
+        );
+        let uncollectable = self
+            .model
+            .objects
+            .values()
+            .filter(|object| object.uncollectable);
+        let bytes: usize = uncollectable
+            .map(|object| self.bench.block(object.address()).bytes)
+            .sum();
+        assert_eq!(
+            self.bench.heap.space.uncollectable_bytes, bytes,
+            "{}",
+            self.description
+        );
+    }
+}
+
+fn store(object: Address, word: usize, value: usize) {
+    // SAFETY: the program's own object, and inside it.
+    unsafe { object.add(word * 8).store(value) };
+}
+
+fn load(object: Address, word: usize) -> usize {
+    // SAFETY: as above.
+    unsafe { object.add(word * 8).load() }
+}

@@ -1,0 +1,379 @@
+//! A heap in a test: one registered mutator, one range of roots, and an allocation path like that of a door.
+//!
+//! The idea: nothing but what the test registers keeps an object alive. The mutator's stack is scanned as an empty
+//! range, no library's data is scanned, so whatever is marked after a collection was reachable from `roots`, from an
+//! uncollectable object, or from weak processing, and a model can say exactly which objects those are.
+//!
+//! Threads: each test makes its own heap on its own thread. Helpers of the crew only mark.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub mod rng;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gleaner_base::events::{Event, Phase};
+use gleaner_base::options::{self, Options};
+use gleaner_mem::Address;
+use gleaner_os::{memory, threads};
+use gleaner_plans::Heap;
+use gleaner_plans::collect::{Client, Moment, Outcome, Request};
+use gleaner_plans::heap::Remedy;
+use gleaner_plans::mutator::Mutator;
+use gleaner_plans::roots::{LibraryList, Range};
+use gleaner_plans::stop::protocol::World;
+use gleaner_spaces::block::{BLOCK_BYTES, Block};
+use gleaner_spaces::mark_sweep::MARKED;
+use gleaner_spaces::mark_sweep::allocate::Shortage;
+use gleaner_spaces::mark_sweep::explicit_free::push_cell;
+use gleaner_spaces::mark_sweep::mark::MarkEngine;
+use gleaner_spaces::mark_sweep::prefetch::{Prefetch, PrefetchSettings};
+use gleaner_spaces::size_classes::{LARGEST_SMALL, class_of};
+use gleaner_work::Crew;
+
+/// Words of the root range.
+pub const ROOTS: usize = 256;
+
+/// A client that only counts the moments it is told of.
+#[derive(Default)]
+pub struct Quiet {
+    pub moments: AtomicUsize,
+    pub resized: AtomicUsize,
+    pub awaited: AtomicUsize,
+}
+
+impl Client for Quiet {
+    fn moment(&self, _moment: Moment) {
+        self.moments.fetch_add(1, Ordering::Relaxed);
+    }
+    fn thread_moment(&self, _moment: Moment, _thread: &Mutator) {}
+    fn settle_toggle_refs(&self, _heap: &mut Heap) {}
+    fn push_other_roots(&self, _heap: &mut Heap) {}
+    fn stack_base(&self, thread: &Mutator) -> Address {
+        thread.stack_base
+    }
+    fn wants_to_stop(&self) -> bool {
+        false
+    }
+    fn awaits_finalization(&self, _object: Address) {
+        self.awaited.fetch_add(1, Ordering::Relaxed);
+    }
+    fn heap_resized(&self, _capacity: usize) {
+        self.resized.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Why an allocation failed for good.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Exhausted(pub &'static str);
+
+/// A heap with the calling thread as its only mutator.
+pub struct Bench {
+    pub heap: Box<Heap>,
+    pub record: *mut Mutator,
+    pub roots: &'static mut [usize],
+    kept: &'static mut [usize],
+    pub client: Quiet,
+    /// Whether small objects come from the mutator's own lists.
+    pub thread_lists: bool,
+}
+
+/// The crew that the heaps of one test thread share.
+pub fn crew() -> &'static Crew {
+    Box::leak(Box::new(Crew::new()))
+}
+
+/// Makes helpers.
+pub fn grow(crew: &'static Crew, helpers: usize) -> usize {
+    crew.ensure_helpers(helpers, &mut |entry, argument| {
+        threads::spawn_helper(entry, argument, c"test-mark")
+    })
+}
+
+impl Bench {
+    pub fn new(options: &str) -> Bench {
+        Bench::with_crew(options, crew())
+    }
+
+    pub fn with_crew(options: &str, crew: &'static Crew) -> Bench {
+        let mut chosen = Options::DEFAULT;
+        chosen.reserve = 32 << 20;
+        chosen
+            .parse_list(options)
+            .unwrap_or_else(|error| panic!("{options}: {error}"));
+        let world: &'static World = Box::leak(Box::new(World::new()));
+        let mut heap =
+            Box::new(Heap::new(&chosen, false, crew, world).expect("a small heap can be reserved"));
+        let roots = Box::leak(vec![0usize; ROOTS].into_boxed_slice());
+        let kept = Box::leak(vec![0usize; ROOTS].into_boxed_slice());
+        for words in [&*roots, &*kept] {
+            let low = Address::of(words.as_ptr());
+            heap.roots.add(Range {
+                low,
+                high: low.add(ROOTS * 8),
+            });
+        }
+        let record = Box::into_raw(Box::<Mutator>::new_uninit()).cast::<Mutator>();
+        // SAFETY: fresh memory that lives as long as the heap; the base is also the stack pointer given later.
+        unsafe {
+            heap.mutators.add(record);
+            heap.mutators
+                .occupy(record, world, Address::new(STACK), false);
+        }
+        let thread_lists = !chosen.poison;
+        Bench {
+            heap,
+            record,
+            roots,
+            kept,
+            client: Quiet::default(),
+            thread_lists,
+        }
+    }
+
+    /// Keeps an object alive for good.
+    pub fn keep(&mut self, object: Address) {
+        let free = self.kept.iter_mut().find(|word| **word == 0);
+        *free.expect("not so many are kept") = object.word();
+    }
+
+    /// Gives each worker a mark stack of one page.
+    pub fn shrink_mark_stacks(&mut self) {
+        let options = &self.heap.options;
+        let settings = PrefetchSettings {
+            prefetch: match options.prefetch {
+                options::Prefetch::None => Prefetch::None,
+                options::Prefetch::OnGrey => Prefetch::OnGrey,
+                options::Prefetch::Fifo => Prefetch::Fifo,
+            },
+            non_temporal: options.prefetch_hint == options::PrefetchHint::Nta,
+            permuted: options.push_order == options::PushOrder::Permuted,
+            look_ahead: options.look_ahead as usize,
+            fifo_length: options.fifo_length as usize,
+        };
+        self.heap.engine = MarkEngine::new(settings, 1);
+        let context = &raw const *self.heap.context;
+        assert_eq!(self.heap.engine.equip(1, context), 1);
+    }
+
+    /// Allocates as a door does: from the thread's list, under the lock, after growing, after collecting.
+    pub fn allocate(&mut self, kind: usize, bytes: usize) -> Result<Address, Exhausted> {
+        self.allocate_with(kind, bytes, 16, false)
+    }
+
+    pub fn allocate_with(
+        &mut self,
+        kind: usize,
+        bytes: usize,
+        alignment: usize,
+        off_page: bool,
+    ) -> Result<Address, Exhausted> {
+        let mut attempts = 0;
+        loop {
+            let found = if bytes > LARGEST_SMALL || alignment > 16 {
+                let bytes = bytes.max(LARGEST_SMALL + 1);
+                self.heap
+                    .space
+                    .allocate_large(kind, bytes, alignment, off_page)
+            } else {
+                self.allocate_small(kind, class_of(bytes))
+            };
+            let shortage = match found {
+                Ok(object) => return Ok(object),
+                Err(shortage) => shortage,
+            };
+            match self.heap.remedy(shortage, attempts) {
+                Remedy::TryAgain => {}
+                Remedy::Collect(reason) => {
+                    assert_eq!(self.collect_for(reason), Outcome::Done);
+                    attempts += 1;
+                }
+                Remedy::OutOfMemory(reason) => return Err(Exhausted(reason)),
+            }
+        }
+    }
+
+    fn allocate_small(&mut self, kind: usize, class: usize) -> Result<Address, Shortage> {
+        let described = *self.heap.space.kinds.get(kind).unwrap();
+        if !self.thread_lists || described.uncollectable || described.disclaim.is_some() {
+            return self.heap.space.allocate_small(kind, class);
+        }
+        // SAFETY: the record is this thread's.
+        unsafe {
+            let cache = &raw mut (*self.record).cache;
+            if (*cache).heads[kind][class].is_null() {
+                self.heap.space.freed_bytes += std::mem::take(&mut (*cache).freed_bytes);
+                self.heap.space.refill(cache, kind, class)?;
+            }
+            let cell = (*cache).heads[kind][class];
+            (*cache).heads[kind][class] = Address::new(cell.load());
+            cell.store(0);
+            cell.add(8).store(0);
+            Ok(cell)
+        }
+    }
+
+    /// Frees explicitly, onto the thread's list where a door would.
+    pub fn free(&mut self, object: Address) {
+        let found = self
+            .heap
+            .space
+            .object_base(object.word())
+            .expect("an object");
+        // SAFETY: a resolved object's block.
+        let (small, kind, class) = unsafe {
+            let block = &*found.block;
+            (
+                block.bytes <= LARGEST_SMALL,
+                usize::from(block.kind),
+                usize::from(block.class),
+            )
+        };
+        let described = *self.heap.space.kinds.get(kind).unwrap();
+        if small && self.thread_lists && !described.uncollectable && described.disclaim.is_none() {
+            // SAFETY: the record is this thread's, and the test gives the object up.
+            unsafe {
+                push_cell(
+                    &raw mut (*self.record).cache,
+                    kind,
+                    class,
+                    object,
+                    described.clear,
+                    false,
+                )
+            };
+        } else {
+            self.heap.space.free(object).unwrap();
+        }
+    }
+
+    pub fn collect(&mut self) {
+        assert_eq!(self.collect_for("test"), Outcome::Done);
+    }
+
+    pub fn collect_for(&mut self, reason: &'static str) -> Outcome {
+        self.collect_with(reason, false)
+    }
+
+    pub fn collect_with(&mut self, reason: &'static str, release_all: bool) -> Outcome {
+        let wanted = self.heap.workers().0.min(self.heap.crew.helpers() + 1);
+        let context = &raw const *self.heap.context;
+        self.heap.engine.equip(wanted, context);
+        for attempt in 1..=4 {
+            let mut libraries = LibraryList::read(|_| false);
+            let request = Request {
+                reason,
+                libraries: &mut libraries,
+                stack_pointer: Address::new(STACK),
+                release_all,
+                last_attempt: attempt == 4,
+            };
+            let outcome = self.heap.collect(request, &self.client);
+            if outcome != Outcome::LibrariesChanged {
+                return outcome;
+            }
+        }
+        unreachable!("the last attempt bears an outdated list")
+    }
+
+    /// The base of every marked object, free cells that are marked to be kept left out.
+    pub fn marked(&self) -> BTreeSet<usize> {
+        let mut marked = BTreeSet::new();
+        let space = &self.heap.space;
+        space.for_each_small_block(|index, block| {
+            for object in 0..usize::from(block.objects) {
+                // SAFETY: a mark of this block.
+                let mark = unsafe {
+                    (*space.layout.table.marks_of(index).add(object)).load(Ordering::Relaxed)
+                };
+                if mark == MARKED {
+                    marked.insert(space.start(index).add(object * block.bytes).word());
+                }
+            }
+        });
+        space.for_each_large(|index, block| {
+            if block.large_mark.load(Ordering::Relaxed) == MARKED {
+                marked.insert(space.start(index).word());
+            }
+        });
+        for cell in self.listed() {
+            marked.remove(&cell);
+        }
+        marked
+    }
+
+    /// The cells on the mutator's lists.
+    pub fn listed(&self) -> BTreeSet<usize> {
+        let mut listed = BTreeSet::new();
+        // SAFETY: the record is this thread's; a listed cell links to the next in its first word.
+        unsafe {
+            for head in (*self.record).cache.heads.iter().flatten() {
+                let mut cell = *head;
+                while !cell.is_null() {
+                    assert!(
+                        listed.insert(cell.word()),
+                        "a cell is listed twice: {cell:?}"
+                    );
+                    cell = Address::new(cell.load());
+                }
+            }
+        }
+        listed
+    }
+
+    /// Checks what must hold between any two operations.
+    pub fn verify(&self) {
+        let space = &self.heap.space;
+        space
+            .verify_structure()
+            .unwrap_or_else(|fault| panic!("{fault:?}"));
+        // SAFETY: the record is this thread's.
+        unsafe { space.verify_cache(&raw const (*self.record).cache) }
+            .unwrap_or_else(|fault| panic!("{fault:?}"));
+        assert!(
+            space.used_bytes() <= space.capacity,
+            "{} of {} bytes",
+            space.used_bytes(),
+            space.capacity
+        );
+    }
+
+    /// Checks in addition what must hold right after a collection.
+    pub fn verify_collected(&self) {
+        self.verify();
+        self.heap
+            .space
+            .verify_marks(&self.heap.context)
+            .unwrap_or_else(|fault| panic!("{fault:?}"));
+    }
+
+    /// The descriptor of the object at `base`.
+    pub fn block(&self, base: Address) -> &Block {
+        let found = self.heap.space.object_base(base.word()).expect("an object");
+        // SAFETY: a resolved object's block.
+        unsafe { &*found.block }
+    }
+
+    /// The events of one phase that the ring still holds.
+    pub fn events(&self, phase: Phase) -> Vec<Event> {
+        self.heap
+            .events
+            .iter()
+            .filter(|event| event.phase == phase)
+            .collect()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let table = self.heap.context.table;
+        let blocks = table.span / BLOCK_BYTES;
+        let bytes = table.span + blocks * size_of::<Block>() + blocks / 2 * 1024;
+        let start = std::ptr::NonNull::new(table.heap.ptr::<u8>()).unwrap();
+        // SAFETY: the whole reservation of this heap, which nobody uses any more.
+        unsafe { memory::unmap(start, bytes) };
+    }
+}
+
+/// Stack pointer and stack base of the mutator: an empty stack.
+const STACK: usize = 0x1000;

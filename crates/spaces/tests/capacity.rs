@@ -1,0 +1,89 @@
+//! The capacity holds (I7): what is in use and what is free but still backed stay below it together.
+
+mod support;
+
+use gleaner_mem::Address;
+use gleaner_spaces::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::mark_sweep::allocate::Shortage;
+use gleaner_spaces::size_classes::class_of;
+use support::Space;
+
+const BLOCK: usize = gleaner_spaces::block::BLOCK_BYTES;
+const MIB: usize = 1 << 20;
+
+fn backed(space: &Space) -> usize {
+    space.0.used_bytes() + space.0.dirty_bytes()
+}
+
+/// A space of 2 MiB that is full of large objects of whole blocks.
+fn full() -> (Space, Vec<Address>) {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    space.0.capacity = 2 * MIB;
+    let objects = (0..8).map(|_| space.large(PTRFREE, 256 << 10)).collect();
+    assert_eq!(
+        space.0.allocate_large(PTRFREE, 256 << 10, 16, false),
+        Err(Shortage::Capacity(256 << 10))
+    );
+    (space, objects)
+}
+
+#[test]
+fn small_blocks_take_the_place_of_large_objects() {
+    let (mut space, objects) = full();
+    for object in objects {
+        space.0.free(object).unwrap();
+    }
+    let mut cells = 0;
+    while space.0.allocate_small(NORMAL, class_of(2000)).is_ok() {
+        cells += 1;
+        assert!(backed(&space) <= 2 * MIB, "{}", backed(&space));
+    }
+    assert_eq!(cells, 2 * MIB / BLOCK * (BLOCK / 2000));
+    space.verify();
+}
+
+#[test]
+fn large_objects_take_the_place_of_small_blocks() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    space.0.capacity = 2 * MIB;
+    while space.0.allocate_small(NORMAL, class_of(2000)).is_ok() {}
+    space.collect([]);
+    let mut objects = 0;
+    while space.0.allocate_large(NORMAL, 3 * BLOCK, 16, false).is_ok() {
+        objects += 1;
+        assert!(backed(&space) <= 2 * MIB, "{}", backed(&space));
+    }
+    assert_eq!(objects, 2 * MIB / (3 * BLOCK));
+}
+
+/// A free run that was released counts as fresh memory when it is taken again: other free memory makes room for it.
+#[test]
+fn a_released_run_is_backed_again_only_in_place_of_other_memory() {
+    let (mut space, objects) = full();
+    for object in &objects {
+        space.0.free(*object).unwrap();
+    }
+    assert!(space.0.release_dirty(usize::MAX) > 0);
+    assert_eq!(space.0.dirty_bytes(), 0);
+    while space.0.allocate_small(NORMAL, class_of(2000)).is_ok() {}
+    space.collect([]);
+    assert_eq!(space.0.dirty_bytes(), 2 * MIB);
+    space.large(NORMAL, MIB);
+    assert!(backed(&space) <= 2 * MIB, "{}", backed(&space));
+}
+
+#[test]
+fn without_capacity_nothing_is_allocated() {
+    let mut space = Space::new(SweepMode::Eager, true);
+    space.0.capacity = 0;
+    assert_eq!(
+        space.0.allocate_small(NORMAL, 0),
+        Err(Shortage::Capacity(BLOCK))
+    );
+    assert_eq!(
+        space.0.allocate_large(NORMAL, 10_000, 16, false),
+        Err(Shortage::Capacity(12_288))
+    );
+    assert_eq!(backed(&space), 0);
+}
