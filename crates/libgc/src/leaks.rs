@@ -18,6 +18,7 @@ use gleaner_plans::mutator::Mutator;
 use gleaner_spaces::kinds::Kind;
 
 use crate::collect::{Order, collect};
+use crate::debug_header::AnyObject;
 use crate::message::{die, say, warn, write_error};
 use crate::settings::CLIENT;
 use crate::state::{LOCK, with_heap};
@@ -126,18 +127,9 @@ fn print_leak(object: Address) {
         .resolve_checked(object.word())
         .map(|found| unsafe { &*found.block });
     let Some(block) = block else { return };
-    let contents = if block.descriptor == 0 {
-        "without pointers"
-    } else {
-        "with pointers"
-    };
+    let known = AnyObject { base: object, bytes: block.bytes, kind: usize::from(block.kind) };
     let mut line = LineBuffer::<512>::new();
-    let _ = write!(
-        line,
-        "gleaner:   leaked object at {:#x}, {} bytes, {contents}",
-        object.word(),
-        block.bytes
-    );
+    let _ = write!(line, "gleaner:   leaked object {known}");
     let _ = writeln!(line);
     write_error(line.as_bytes());
 }

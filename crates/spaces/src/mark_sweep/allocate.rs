@@ -187,6 +187,13 @@ impl MarkSweep {
         if described.clear && !run.clean {
             // SAFETY: the run was just taken from the free runs.
             unsafe { zero::zero(base, bytes) };
+        } else if !described.clear {
+            // As in cells: the first two words never show what was there before.
+            // SAFETY: as above.
+            unsafe {
+                base.store(0);
+                base.add(8).store(0);
+            }
         }
         if described.uncollectable {
             self.set_mark(base, MARKED);
