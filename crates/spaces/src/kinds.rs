@@ -67,6 +67,16 @@ impl Kind {
         }
     }
 
+    /// Whether objects of this kind are scanned.
+    pub fn is_scanned(&self) -> bool {
+        self.descriptor != 0 || self.add_size
+    }
+
+    /// Whether scanning takes the words of an object for more than candidates, so that a stale link could mislead it.
+    pub fn has_exact_layout(&self) -> bool {
+        self.descriptor & descriptor::TAGS != descriptor::LENGTH
+    }
+
     /// Whether each free cell of this kind has the mark `FREE`, which tells it from a dead object.
     #[inline]
     pub fn marks_free_cells(&self) -> bool {

@@ -14,7 +14,7 @@ use gleaner_mem::Address;
 use super::cache::{Cache, CellList};
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::block::{BlockIndex, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State};
-use crate::kinds::{ATOMIC_UNCOLLECTABLE, MAX_KINDS, PTRFREE};
+use crate::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE};
 use crate::size_classes::CLASSES;
 
 /// What a collection gave back.
@@ -51,6 +51,7 @@ impl MarkSweep {
             if state != State::Small {
                 continue;
             }
+            self.cut_swept_list(index);
             self.block(index).clear_flag(QUEUED | SWEPT | RESCAN);
             let Some(kind) = self.kinds.get(kind) else { continue };
             if kind.marks_free_cells() && !kind.uncollectable {
@@ -83,17 +84,46 @@ impl MarkSweep {
         }
     }
 
-    /// The shared lists are nobody's in particular, so the collector may take their cells back.
+    /// The shared lists are nobody's in particular, so the collector may take their cells back. Their links are cut:
+    /// the next cell may soon be an object, and a cell that is marked by accident must not lead to it.
     fn drop_shared_lists(&mut self) {
-        for kind in 0..MAX_KINDS {
+        for kind in 0..self.kinds.count() {
+            let is_scanned = self.kinds.get(kind).is_some_and(Kind::is_scanned);
             for class in 0..CLASSES {
                 let owned = self.shared.owned[kind][class];
                 if owned != NO_BLOCK {
                     self.block(owned).clear_flag(OWNED);
                 }
+                let mut cell = self.shared.heads[kind][class];
+                while is_scanned && !cell.is_null() {
+                    // SAFETY: a cell on the shared list is free; its first word links to the next.
+                    unsafe {
+                        let next = Address::new(cell.load());
+                        cell.store(0);
+                        cell = next;
+                    }
+                }
             }
         }
         self.shared = Cache::new();
+    }
+
+    /// Cuts the links of a block that was swept eagerly and not used since, where they could mislead the scanner.
+    fn cut_swept_list(&self, index: BlockIndex) {
+        let block = self.block(index);
+        let exact = self.kinds.get(usize::from(block.kind)).is_some_and(Kind::has_exact_layout);
+        if !exact || !block.has_flag(SWEPT) {
+            return;
+        }
+        let marks = self.layout.table.marks_of(index);
+        for object in 0..usize::from(block.objects) {
+            // SAFETY: `object` is below the number of cells, and a cell that is not marked is free in a swept block.
+            unsafe {
+                if (*marks.add(object)).load(Ordering::Relaxed) != MARKED {
+                    self.start(index).add(object * block.bytes).store(0);
+                }
+            }
+        }
     }
 
     /// Marks the cells on those lists of a stopped thread that may hold cells of blocks it does not own (I8).
