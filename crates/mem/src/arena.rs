@@ -46,16 +46,18 @@ unsafe impl Sync for Arena {}
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// An arena that has mapped nothing yet.
-    pub const fn new() -> Arena {
-        Arena {
-            lock: RawLock::new(),
-            slabs: UnsafeCell::new(Slabs {
-                free: [ptr::null_mut(); CLASSES],
-                cursor: ptr::null_mut(),
-                left: 0,
-                mapped: 0,
-            }),
+    gleaner_base::sync_const_fn! {
+        /// An arena that has mapped nothing yet.
+        pub fn new() -> Arena {
+            Arena {
+                lock: RawLock::new(),
+                slabs: UnsafeCell::new(Slabs {
+                    free: [ptr::null_mut(); CLASSES],
+                    cursor: ptr::null_mut(),
+                    left: 0,
+                    mapped: 0,
+                }),
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 //!
 //! Everything here may run in a signal handler: atomics and raw futexes only, `errno` untouched.
 
-use gleaner_base::sync::{AtomicU32, AtomicUsize, Ordering, futex_wait, futex_wait_timeout, futex_wake};
+use gleaner_base::sync::{AtomicU32, AtomicUsize, Ordering, fence, futex_wait, futex_wait_timeout, futex_wake};
 
 /// The shared words of one world.
 pub struct World {
@@ -60,6 +60,9 @@ impl Station {
     /// Asks that the thread be held; it must then be sent to [`World::stop_here`].
     pub fn hold(&self) {
         self.hold.store(1, Ordering::Release);
+        // Partner of the fence in `stop_here`: if the thread is just leaving an earlier hold, then either it sees this
+        // one and stays, or whoever looks after this sees that it is not held.
+        fence(Ordering::SeqCst);
     }
 
     /// Lets a held thread go.
@@ -145,6 +148,7 @@ impl World {
                     futex_wait(&station.hold, 1);
                 }
                 station.held.store(0, Ordering::Release);
+                fence(Ordering::SeqCst); // Partner of the fence in `hold`.
             }
         }
     }

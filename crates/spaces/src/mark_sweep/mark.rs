@@ -14,8 +14,9 @@
 //! Runs in the stopped world on the collecting thread and the helpers of the crew; nothing here allocates (I1).
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
 use gleaner_os::memory;
 use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Steal, Verdict, Worker};
