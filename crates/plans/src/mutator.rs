@@ -191,6 +191,7 @@ impl Mutators {
         // SAFETY: the caller vouches for the record.
         let record = unsafe { &mut *record };
         record.world = world;
+        record.station = Station::new(); // A hold of the thread before, never answered, is not this thread's.
         record.tid = threads::current_tid();
         record.pthread = threads::current_pthread().0;
         record.stack_base = stack_base;

@@ -1,0 +1,275 @@
+//! Stops by signal, with real threads: many more than there are processors, coming and going, allocating and sleeping
+//! in blocking regions, while the world is stopped thousands of times.
+//!
+//! The threads share one counter each with the stopper: a thread raises it all the time, and it must not move while
+//! the world is stopped. A door's lock is played by a `RawLock`.
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use gleaner_base::sync::RawLock;
+use gleaner_mem::Address;
+use gleaner_os::{signals, threads};
+use gleaner_plans::mutator::{Mutator, Mutators};
+use gleaner_plans::stop::protocol::World;
+use gleaner_plans::stop::signal::{here, hold_thread, on_suspend, stop_world};
+
+const SIGNAL: i32 = signals::DEFAULT_SUSPEND;
+
+/// What a door owns.
+struct Door {
+    lock: RawLock,
+    world: World,
+    /// Under the lock.
+    mutators: UnsafeCell<Mutators>,
+    over: AtomicBool,
+    /// Threads that were registered over time.
+    registered: AtomicUsize,
+    blocked: AtomicUsize,
+}
+
+// SAFETY: the list is used under the lock.
+unsafe impl Sync for Door {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Door {}
+
+impl Door {
+    fn new() -> &'static Door {
+        assert!(signals::install_suspend_handler(SIGNAL, on_suspend));
+        Box::leak(Box::new(Door {
+            lock: RawLock::new(),
+            world: World::new(),
+            mutators: UnsafeCell::new(Mutators::new()),
+            over: AtomicBool::new(false),
+            registered: AtomicUsize::new(0),
+            blocked: AtomicUsize::new(0),
+        }))
+    }
+
+    #[allow(clippy::mut_from_ref, reason = "under the lock")]
+    fn mutators(&self) -> &mut Mutators {
+        assert!(self.lock.is_locked());
+        // SAFETY: the caller holds the lock.
+        unsafe { &mut *self.mutators.get() }
+    }
+
+    fn register(&'static self) -> *mut Mutator {
+        self.lock.lock();
+        let mutators = self.mutators();
+        // SAFETY: fresh memory that is never freed, or a record of the list.
+        let record = unsafe {
+            if mutators.unused().is_none() {
+                mutators.add(Box::into_raw(Box::<Mutator>::new_uninit()).cast());
+            }
+            let record = mutators.unused().unwrap();
+            mutators.occupy(
+                record,
+                &raw const self.world,
+                Address::new(threads::stack_top()),
+                false,
+            );
+            record
+        };
+        threads::set_thread_word(record as usize);
+        self.lock.unlock();
+        signals::unblock(SIGNAL);
+        self.registered.fetch_add(1, Ordering::Relaxed);
+        record
+    }
+
+    fn leave(&self, record: *mut Mutator) {
+        self.lock.lock();
+        threads::set_thread_word(0);
+        // SAFETY: the calling thread's own record.
+        unsafe { self.mutators().vacate(record) };
+        self.lock.unlock();
+    }
+
+    /// A blocking region: the thread is not stopped in it, and comes back through the lock.
+    fn block(&self, record: *mut Mutator, inside: impl FnOnce()) {
+        self.lock.lock();
+        // SAFETY: the calling thread's own record, under the lock.
+        unsafe { (*record).blocked_at = here() };
+        self.lock.unlock();
+        inside();
+        self.lock.lock();
+        // SAFETY: as above.
+        unsafe { (*record).blocked_at = Address::NULL };
+        self.lock.unlock();
+        // Who was held meanwhile got no signal.
+        // SAFETY: the calling thread's own record.
+        unsafe { self.world.stop_here(&(*record).station, here().word()) };
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A thread's visible work, by slot.
+type Work = [AtomicU64; THREADS];
+const THREADS: usize = 32;
+
+/// Works, blocks now and then, and ends after a while.
+fn mutate(door: &'static Door, work: &Work, slot: usize, turns: u64) {
+    let record = door.register();
+    for turn in 0..turns {
+        if door.over.load(Ordering::Relaxed) {
+            break;
+        }
+        work[slot].fetch_add(1, Ordering::Relaxed);
+        match turn % 64 {
+            13 => door.block(record, threads::yield_now),
+            37 => threads::yield_now(),
+            _ => {}
+        }
+    }
+    door.leave(record);
+}
+
+/// Starts a thread again each time it has ended.
+fn keep_going(door: &'static Door, work: Arc<Work>, slot: usize) {
+    let mut turns = 50 + slot as u64;
+    while !door.over.load(Ordering::Relaxed) {
+        let work = work.clone();
+        std::thread::spawn(move || mutate(door, &work, slot, turns))
+            .join()
+            .unwrap();
+        turns = turns % 3000 + 700;
+    }
+}
+
+fn snapshot(work: &Work) -> Vec<u64> {
+    work.iter()
+        .map(|count| count.load(Ordering::Relaxed))
+        .collect()
+}
+
+#[test]
+fn nothing_moves_in_a_stopped_world() {
+    const STOPS: u64 = 10_000;
+    let door = Door::new();
+    let own = door.register();
+    let work: Arc<Work> = Arc::new([const { AtomicU64::new(0) }; THREADS]);
+    let keepers: Vec<_> = (0..THREADS)
+        .map(|slot| {
+            let work = work.clone();
+            std::thread::spawn(move || keep_going(door, work, slot))
+        })
+        .collect();
+    let (mut stopped, mut moved, mut before) = (0, 0, snapshot(&work));
+    for stop in 0..STOPS {
+        door.lock.lock();
+        let epoch = stop_world(&door.world, door.mutators(), SIGNAL);
+        assert_eq!(u64::from(epoch), stop * 2 + 1);
+        // Blocked threads run, but only through the lock do they come back to work.
+        let first = snapshot(&work);
+        door.mutators().for_each(|record| {
+            // SAFETY: records stay mapped, and the thread is stopped, blocked or this one.
+            let thread = unsafe { &*record };
+            assert!(!thread.gone, "every thread unregisters before it ends");
+            if record != own && !thread.is_blocked() {
+                let (low, high) = (thread.station.stack_pointer(), thread.stack_base.word());
+                assert!(
+                    low != 0 && low < high,
+                    "a stopped thread's stack is known: {low:#x}..{high:#x}"
+                );
+                stopped += 1;
+            }
+        });
+        threads::yield_now();
+        assert_eq!(snapshot(&work), first, "a thread worked in stop {stop}");
+        moved += u64::from(first != before);
+        before = first;
+        door.world.resume();
+        door.lock.unlock();
+        threads::yield_now();
+    }
+    door.over.store(true, Ordering::Relaxed);
+    keepers
+        .into_iter()
+        .for_each(|keeper| keeper.join().unwrap());
+    door.leave(own);
+    // The test saw something: threads stopped, worked between stops, came and went, and blocked.
+    assert!(
+        stopped > STOPS && moved > 10,
+        "{stopped} stopped, {moved} moved"
+    );
+    assert!(door.registered.load(Ordering::Relaxed) > THREADS);
+    assert!(door.blocked.load(Ordering::Relaxed) > 100);
+}
+
+/// A thread that is held stays where it is, through stops, until it is let go.
+#[test]
+fn a_held_thread_stays_held_through_stops() {
+    let door = Door::new();
+    let own = door.register();
+    let work: Arc<Work> = Arc::new([const { AtomicU64::new(0) }; THREADS]);
+    let thread = {
+        let work = work.clone();
+        std::thread::spawn(move || mutate(door, &work, 0, u64::MAX))
+    };
+    while work[0].load(Ordering::Relaxed) == 0 {
+        threads::yield_now();
+    }
+    for round in 0..500 {
+        door.lock.lock();
+        let record = door
+            .mutators()
+            .find(|record| !std::ptr::eq(record, own))
+            .unwrap();
+        // SAFETY: a record of the list, under the lock.
+        let record = unsafe { &*record };
+        hold_thread(&door.world, record, SIGNAL);
+        let count = work[0].load(Ordering::Relaxed);
+        if round % 3 == 0 {
+            stop_world(&door.world, door.mutators(), SIGNAL);
+            door.world.resume();
+        }
+        door.lock.unlock();
+        threads::yield_now();
+        door.lock.lock();
+        assert_eq!(work[0].load(Ordering::Relaxed), count, "round {round}");
+        record.station.release();
+        door.lock.unlock();
+        if round % 2 == 0 {
+            threads::yield_now();
+        }
+    }
+    door.over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    door.leave(own);
+}
+
+/// A record that is used again knows nothing of the thread before: a hold that was never answered holds nobody.
+#[test]
+fn a_record_used_again_is_not_held() {
+    let door = Door::new();
+    let record = door.register();
+    // SAFETY: the calling thread's own record.
+    unsafe { (*record).station.hold() };
+    door.leave(record);
+    let again = door.register();
+    assert_eq!(again, record);
+    // SAFETY: as above.
+    assert!(unsafe { !(*again).station.is_on_hold() && !(*again).station.is_held() });
+    door.leave(again);
+}
+
+/// A thread that ended without a word is reported, and nobody waits for it.
+#[test]
+fn a_thread_that_is_gone_is_reported() {
+    let door = Door::new();
+    let own = door.register();
+    let lost = std::thread::spawn(move || door.register() as usize)
+        .join()
+        .unwrap();
+    door.lock.lock();
+    stop_world(&door.world, door.mutators(), SIGNAL);
+    let gone = door
+        .mutators()
+        .find(|record| record.gone)
+        .map(|record| record as usize);
+    door.world.resume();
+    door.lock.unlock();
+    assert_eq!(gone, Some(lost));
+    door.leave(own);
+}
