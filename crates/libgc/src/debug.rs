@@ -12,7 +12,9 @@ use gleaner_mem::Address;
 use gleaner_spaces::block::Resolved;
 use gleaner_spaces::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 
-use crate::allocate::{GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes, out_of_memory};
+use crate::allocate::{
+    GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes, out_of_memory,
+};
 use crate::debug_check;
 use crate::debug_header::{DebugObject, HEADER, Health, TRAILER};
 use crate::finalize::{
@@ -28,9 +30,17 @@ use crate::variables::{GC_find_leak, TwoPointersFn};
 pub use crate::debug_header::Origin;
 
 /// Allocates a debug object of a kind; returns the client's part.
-pub fn allocate(function: &str, bytes: usize, kind: usize, off_page: bool, origin: Origin) -> *mut c_void {
+pub fn allocate(
+    function: &str,
+    bytes: usize,
+    kind: usize,
+    off_page: bool,
+    origin: Origin,
+) -> *mut c_void {
     debug_check::begin();
-    let Some(total) = bytes.checked_add(HEADER + TRAILER) else { return out_of_memory(bytes) };
+    let Some(total) = bytes.checked_add(HEADER + TRAILER) else {
+        return out_of_memory(bytes);
+    };
     let wanted = total - extra_bytes();
     let object = if off_page {
         GC_generic_malloc_ignore_off_page(wanted, kind as c_int)
@@ -52,7 +62,11 @@ pub fn allocate(function: &str, bytes: usize, kind: usize, off_page: bool, origi
 }
 
 fn resolve(object: *const c_void) -> Option<Resolved> {
-    if is_ready() { table().resolve_checked(object as usize) } else { None }
+    if is_ready() {
+        table().resolve_checked(object as usize)
+    } else {
+        None
+    }
 }
 
 /// The debug object at the base of a resolved one.
@@ -102,13 +116,25 @@ pub unsafe extern "C-unwind" fn GC_debug_generic_or_special_malloc(
     file: *const c_char,
     line: c_int,
 ) -> *mut c_void {
-    allocate("GC_debug_generic_or_special_malloc", bytes, kind as usize, false, Origin { file, line })
+    allocate(
+        "GC_debug_generic_or_special_malloc",
+        bytes,
+        kind as usize,
+        false,
+        Origin { file, line },
+    )
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_debug_malloc_replacement(bytes: usize) -> *mut c_void {
-    allocate("GC_debug_malloc_replacement", bytes, NORMAL, false, Origin::UNKNOWN)
+    allocate(
+        "GC_debug_malloc_replacement",
+        bytes,
+        NORMAL,
+        false,
+        Origin::UNKNOWN,
+    )
 }
 
 /// As in gc.h.
@@ -116,16 +142,31 @@ pub extern "C-unwind" fn GC_debug_malloc_replacement(bytes: usize) -> *mut c_voi
 /// # Safety
 /// `object` must be null or an object of the heap.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_debug_realloc_replacement(object: *mut c_void, bytes: usize) -> *mut c_void {
+pub unsafe extern "C-unwind" fn GC_debug_realloc_replacement(
+    object: *mut c_void,
+    bytes: usize,
+) -> *mut c_void {
     // SAFETY: the caller vouches for it.
-    unsafe { reallocate("GC_debug_realloc_replacement", object, bytes, Origin::UNKNOWN) }
+    unsafe {
+        reallocate(
+            "GC_debug_realloc_replacement",
+            object,
+            bytes,
+            Origin::UNKNOWN,
+        )
+    }
 }
 
 /// A copy of `length` elements of `text`, with a zero element behind them.
 ///
 /// # Safety
 /// `text` must have `length` readable elements.
-unsafe fn duplicate<T: Default>(function: &str, text: *const T, length: usize, origin: Origin) -> *mut T {
+unsafe fn duplicate<T: Default>(
+    function: &str,
+    text: *const T,
+    length: usize,
+    origin: Origin,
+) -> *mut T {
     let bytes = (length + 1) * size_of::<T>();
     let copy = allocate(function, bytes, PTRFREE, false, origin).cast::<T>();
     if !copy.is_null() {
@@ -143,12 +184,23 @@ unsafe fn duplicate<T: Default>(function: &str, text: *const T, length: usize, o
 /// # Safety
 /// `text` must be a string or null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_debug_strdup(text: *const c_char, file: *const c_char, line: c_int) -> *mut c_char {
+pub unsafe extern "C-unwind" fn GC_debug_strdup(
+    text: *const c_char,
+    file: *const c_char,
+    line: c_int,
+) -> *mut c_char {
     if text.is_null() {
         return null_mut();
     }
     // SAFETY: the caller vouches for it.
-    unsafe { duplicate("GC_debug_strdup", text, CStr::from_ptr(text).count_bytes(), Origin { file, line }) }
+    unsafe {
+        duplicate(
+            "GC_debug_strdup",
+            text,
+            CStr::from_ptr(text).count_bytes(),
+            Origin { file, line },
+        )
+    }
 }
 
 /// As in gc.h.
@@ -174,7 +226,11 @@ pub unsafe extern "C-unwind" fn GC_debug_strndup(
 /// # Safety
 /// `text` must be a wide string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_debug_wcsdup(text: *const i32, file: *const c_char, line: c_int) -> *mut i32 {
+pub unsafe extern "C-unwind" fn GC_debug_wcsdup(
+    text: *const i32,
+    file: *const c_char,
+    line: c_int,
+) -> *mut i32 {
     // SAFETY: the caller vouches for it.
     unsafe {
         let length = (0usize..).take_while(|at| *text.add(*at) != 0).count();
@@ -192,7 +248,9 @@ pub unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
         return;
     }
     let Some(found) = resolve(object) else {
-        die(format_args!("GC_debug_free({object:p}): this address is not an object of the heap"));
+        die(format_args!(
+            "GC_debug_free({object:p}): this address is not an object of the heap"
+        ));
     };
     let Some(known) = checked("GC_debug_free", object, &found) else {
         if found.displacement == 0 {
@@ -215,7 +273,11 @@ pub unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
 
 /// The debug object whose client's part is `object`; says what is wrong with it. Nothing if there is none.
 fn checked(function: &str, object: *mut c_void, found: &Resolved) -> Option<DebugObject> {
-    let plain = || say(format_args!("{function}({object:p}): this object has no debugging information"));
+    let plain = || {
+        say(format_args!(
+            "{function}({object:p}): this object has no debugging information"
+        ))
+    };
     let Some(known) = debug_object(*found).filter(|_| found.displacement == HEADER) else {
         plain();
         return None;
@@ -227,11 +289,17 @@ fn checked(function: &str, object: *mut c_void, found: &Resolved) -> Option<Debu
             plain();
             return None;
         }
-        Health::GivenUp => say(format_args!("{function}: object {description} was freed before (already deallocated)")),
+        Health::GivenUp => say(format_args!(
+            "{function}: object {description} was freed before (already deallocated)"
+        )),
         Health::WrittenAfterFree(place) => {
-            say(format_args!("{function}: object {description} was freed before, and written at {place:?} since"));
+            say(format_args!(
+                "{function}: object {description} was freed before, and written at {place:?} since"
+            ));
         }
-        Health::Smashed(place) => say(format_args!("{function}: smashed at {place:?}, in or near object {description}")),
+        Health::Smashed(place) => say(format_args!(
+            "{function}: smashed at {place:?}, in or near object {description}"
+        )),
     }
     Some(known)
 }
@@ -251,7 +319,12 @@ pub unsafe extern "C-unwind" fn GC_debug_realloc(
     unsafe { reallocate("GC_debug_realloc", object, bytes, Origin { file, line }) }
 }
 
-unsafe fn reallocate(function: &str, object: *mut c_void, bytes: usize, origin: Origin) -> *mut c_void {
+unsafe fn reallocate(
+    function: &str,
+    object: *mut c_void,
+    bytes: usize,
+    origin: Origin,
+) -> *mut c_void {
     if object.is_null() {
         return allocate(function, bytes, NORMAL, false, origin);
     }
@@ -261,7 +334,9 @@ unsafe fn reallocate(function: &str, object: *mut c_void, bytes: usize, origin: 
         return null_mut();
     }
     let Some(found) = resolve(object) else {
-        die(format_args!("{function}({object:p}): this address is not an object of the heap"));
+        die(format_args!(
+            "{function}({object:p}): this address is not an object of the heap"
+        ));
     };
     let Some(known) = checked(function, object, &found) else {
         // SAFETY: an object without header; an address inside of one is refused there.
@@ -271,7 +346,8 @@ unsafe fn reallocate(function: &str, object: *mut c_void, bytes: usize, origin: 
     if !copy.is_null() {
         // SAFETY: both have that many bytes; the old one is given up.
         unsafe {
-            copy.cast::<u8>().copy_from_nonoverlapping(object.cast(), bytes.min(known.size()));
+            copy.cast::<u8>()
+                .copy_from_nonoverlapping(object.cast(), bytes.min(known.size()));
             GC_debug_free(object);
         }
     }
@@ -325,7 +401,9 @@ unsafe fn register(
     if let Some(found) = &found
         && found.displacement != HEADER
     {
-        say(format_args!("{name}({object:p}): this is not the address that a debug allocation returned"));
+        say(format_args!(
+            "{name}({object:p}): this is not the address that a debug allocation returned"
+        ));
     }
     let (mut before, mut before_data) = (Some(UNSET), null_mut());
     let base = found.map_or(object, |found| found.base.ptr());
@@ -342,7 +420,15 @@ unsafe fn register(
         _ => (None, null_mut()),
     };
     // SAFETY: the places are locals.
-    unsafe { register(base, inner, inner_data, &raw mut before, &raw mut before_data) };
+    unsafe {
+        register(
+            base,
+            inner,
+            inner_data,
+            &raw mut before,
+            &raw mut before_data,
+        )
+    };
     if is(before, UNSET) {
         return; // Nothing was registered, so nothing is reported.
     }
@@ -409,7 +495,9 @@ pub extern "C-unwind" fn GC_debug_change_stubborn(_object: *const c_void) {}
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_debug_end_stubborn_change(object: *const c_void) {
     if resolve(object).is_none() {
-        die(format_args!("GC_debug_end_stubborn_change({object:p}): this address is not in an object of the heap"));
+        die(format_args!(
+            "GC_debug_end_stubborn_change({object:p}): this address is not in an object of the heap"
+        ));
     }
 }
 
@@ -418,7 +506,10 @@ pub extern "C-unwind" fn GC_debug_end_stubborn_change(object: *const c_void) {
 /// # Safety
 /// `place` must be writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_debug_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
+pub unsafe extern "C-unwind" fn GC_debug_ptr_store_and_dirty(
+    place: *mut c_void,
+    value: *const c_void,
+) {
     let place = Address::of(crate::pointer_checks::GC_is_visible(place));
     let value = crate::pointer_checks::GC_is_valid_displacement(value.cast_mut());
     // SAFETY: the caller vouches for the place.

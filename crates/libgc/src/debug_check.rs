@@ -35,7 +35,10 @@ struct Fault {
 struct FaultCell(core::cell::UnsafeCell<Faults>);
 // SAFETY: used under the allocator lock only.
 unsafe impl Sync for FaultCell {}
-static FAULTS: FaultCell = FaultCell(core::cell::UnsafeCell::new(Faults { found: [None; MOST], count: 0 }));
+static FAULTS: FaultCell = FaultCell(core::cell::UnsafeCell::new(Faults {
+    found: [None; MOST],
+    count: 0,
+}));
 
 /// Notes that debugging allocation is used: pointers behind a header count from now on.
 #[inline]
@@ -74,11 +77,17 @@ pub fn check_live() {
 
 impl Faults {
     fn check(&mut self, base: Address, block: &Block) {
-        let Some(object) = DebugObject::new(base, block.bytes) else { return };
+        let Some(object) = DebugObject::new(base, block.bytes) else {
+            return;
+        };
         let health = object.health();
         if matches!(health, Health::Smashed(_) | Health::WrittenAfterFree(_)) {
             if let Some(place) = self.found.get_mut(self.count) {
-                *place = Some(Fault { object, kind: usize::from(block.kind), health });
+                *place = Some(Fault {
+                    object,
+                    kind: usize::from(block.kind),
+                    health,
+                });
             }
             self.count += 1;
         }
@@ -92,14 +101,21 @@ pub fn tell() {
     if faults.count == 0 {
         return;
     }
-    say(format_args!("{} smashed objects were found by a collection:", faults.count));
+    say(format_args!(
+        "{} smashed objects were found by a collection:",
+        faults.count
+    ));
     for fault in faults.found.iter().take(faults.count).flatten() {
         let description = fault.object.describe(fault.kind);
         match fault.health {
             Health::WrittenAfterFree(place) => {
-                say(format_args!("  written at {place:?} after it was freed: object {description}"));
+                say(format_args!(
+                    "  written at {place:?} after it was freed: object {description}"
+                ));
             }
-            Health::Smashed(place) => say(format_args!("  smashed at {place:?}, in or near object {description}")),
+            Health::Smashed(place) => say(format_args!(
+                "  smashed at {place:?}, in or near object {description}"
+            )),
             _ => {}
         }
     }

@@ -54,7 +54,10 @@ pub struct Origin {
 
 impl Origin {
     /// Not known.
-    pub const UNKNOWN: Origin = Origin { file: core::ptr::null(), line: 0 };
+    pub const UNKNOWN: Origin = Origin {
+        file: core::ptr::null(),
+        line: 0,
+    };
 }
 
 impl fmt::Display for Origin {
@@ -108,7 +111,12 @@ impl DebugObject {
 
     fn set_word(self, index: usize, word: usize) {
         // SAFETY: as above; the object is the caller's.
-        unsafe { self.base.add(index * WORD).ptr::<usize>().write_volatile(word) };
+        unsafe {
+            self.base
+                .add(index * WORD)
+                .ptr::<usize>()
+                .write_volatile(word)
+        };
     }
 
     /// The size that the client asked for.
@@ -119,7 +127,10 @@ impl DebugObject {
     /// Where it was allocated, if the header is whole.
     pub fn origin(self) -> Origin {
         if self.is_header_whole() {
-            Origin { file: self.word(0) as *const c_char, line: self.word(1) as u32 as c_int }
+            Origin {
+                file: self.word(0) as *const c_char,
+                line: self.word(1) as u32 as c_int,
+            }
         } else {
             Origin::UNKNOWN
         }
@@ -171,18 +182,26 @@ impl DebugObject {
             _ if last => return Health::Smashed(self.base.add(3 * WORD)),
             _ => return Health::Plain,
         }
-        if let Some(place) = self.first_unlike(HEADER + self.size()..self.cell, |at| self.tail_byte(at)) {
+        if let Some(place) =
+            self.first_unlike(HEADER + self.size()..self.cell, |at| self.tail_byte(at))
+        {
             return Health::Smashed(place);
         }
         if flag == LIVE {
             return Health::Sound;
         }
-        self.first_unlike(HEADER..HEADER + self.size(), |_| FILL).map_or(Health::GivenUp, Health::WrittenAfterFree)
+        self.first_unlike(HEADER..HEADER + self.size(), |_| FILL)
+            .map_or(Health::GivenUp, Health::WrittenAfterFree)
     }
 
-    fn first_unlike(self, mut range: core::ops::Range<usize>, wanted: impl Fn(usize) -> u8) -> Option<Address> {
+    fn first_unlike(
+        self,
+        mut range: core::ops::Range<usize>,
+        wanted: impl Fn(usize) -> u8,
+    ) -> Option<Address> {
         // SAFETY: the range lies in the cell.
-        let at = range.find(|at| unsafe { self.base.add(*at).ptr::<u8>().read() } != wanted(*at))?;
+        let at =
+            range.find(|at| unsafe { self.base.add(*at).ptr::<u8>().read() } != wanted(*at))?;
         Some(self.base.add(at))
     }
 
@@ -194,7 +213,8 @@ impl DebugObject {
 
 /// Half a word that depends on every bit of the header; not 0.
 fn sum(file: usize, line: u32, size: usize) -> usize {
-    let mixed = (file ^ size.rotate_left(29) ^ (line as usize) << 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed =
+        (file ^ size.rotate_left(29) ^ (line as usize) << 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed >> 32 | 1
 }
 
@@ -209,10 +229,21 @@ impl fmt::Display for Description {
         let DebugObject { base, cell } = self.object;
         let body = self.object.body();
         if !self.object.is_header_whole() {
-            return write!(f, "{body:?} (its header is damaged, at most {} bytes)", cell - HEADER - TRAILER);
+            return write!(
+                f,
+                "{body:?} (its header is damaged, at most {} bytes)",
+                cell - HEADER - TRAILER
+            );
         }
         let (origin, size) = (self.object.origin(), self.object.size());
-        write!(f, "{body:?} (allocated at {origin}, {size} bytes, {})", TypeOf { base, kind: self.kind })
+        write!(
+            f,
+            "{body:?} (allocated at {origin}, {size} bytes, {})",
+            TypeOf {
+                base,
+                kind: self.kind
+            }
+        )
     }
 }
 
@@ -249,7 +280,9 @@ const TYPE_BYTES: usize = 40;
 
 impl fmt::Display for TypeOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let function = DESCRIBERS.get(self.kind).map_or(0, |function| function.load(Ordering::Relaxed));
+        let function = DESCRIBERS
+            .get(self.kind)
+            .map_or(0, |function| function.load(Ordering::Relaxed));
         if function != 0 {
             let mut text = [0u8; TYPE_BYTES + 1];
             // SAFETY: the client registered this function for objects of this kind; it fills at most the buffer.
@@ -258,7 +291,9 @@ impl fmt::Display for TypeOf {
                 describe(self.base.ptr(), text.as_mut_ptr().cast());
             }
             text[TYPE_BYTES] = 0;
-            let text = CStr::from_bytes_until_nul(&text).ok().and_then(|text| text.to_str().ok());
+            let text = CStr::from_bytes_until_nul(&text)
+                .ok()
+                .and_then(|text| text.to_str().ok());
             return f.write_str(text.unwrap_or("?"));
         }
         match self.kind {
@@ -281,7 +316,12 @@ static DESCRIBERS: [AtomicUsize; MAX_KINDS] = [const { AtomicUsize::new(0) }; MA
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_register_describe_type_fn(kind: c_int, function: Option<DescribeFn>) {
     match DESCRIBERS.get(kind as usize) {
-        Some(place) => place.store(function.map_or(0, |function| function as usize), Ordering::Relaxed),
-        None => crate::message::die(format_args!("GC_register_describe_type_fn: {kind} is no object kind")),
+        Some(place) => place.store(
+            function.map_or(0, |function| function as usize),
+            Ordering::Relaxed,
+        ),
+        None => crate::message::die(format_args!(
+            "GC_register_describe_type_fn: {kind} is no object kind"
+        )),
     }
 }

@@ -34,7 +34,11 @@ pub struct Closure {
 
 /// As in gc_disclaim.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_register_disclaim_proc(kind: c_int, procedure: Option<DisclaimProc>, mark_from_all: c_int) {
+pub extern "C-unwind" fn GC_register_disclaim_proc(
+    kind: c_int,
+    procedure: Option<DisclaimProc>,
+    mark_from_all: c_int,
+) {
     with_heap(|heap| {
         if GC_find_leak.get() != 0 {
             return;
@@ -44,7 +48,9 @@ pub extern "C-unwind" fn GC_register_disclaim_proc(kind: c_int, procedure: Optio
                 known.disclaim = procedure;
                 known.mark_unconditionally = procedure.is_some() && mark_from_all != 0;
             }
-            None => die(format_args!("GC_register_disclaim_proc: {kind} is no object kind")),
+            None => die(format_args!(
+                "GC_register_disclaim_proc: {kind} is no object kind"
+            )),
         }
     });
 }
@@ -99,9 +105,13 @@ unsafe extern "C-unwind" fn call_closure(object: *mut c_void) -> c_int {
 pub extern "C-unwind" fn GC_finalized_malloc(bytes: usize, closure: *const Closure) -> *mut c_void {
     let kind = FINALIZED_KIND.load(Ordering::Relaxed);
     if kind == 0 {
-        die(format_args!("GC_finalized_malloc was called before GC_init_finalized_malloc"));
+        die(format_args!(
+            "GC_finalized_malloc was called before GC_init_finalized_malloc"
+        ));
     }
-    let Some(total) = bytes.checked_add(WORD) else { return out_of_memory(bytes) };
+    let Some(total) = bytes.checked_add(WORD) else {
+        return out_of_memory(bytes);
+    };
     let object = Address::of(allocate_slowly(Wanted::new(total, kind)));
     if object.is_null() || !table().contains(object.word()) {
         return object.ptr();

@@ -44,8 +44,14 @@ fn kind_of(descriptor: usize, add_size: bool) -> Kind {
 pub unsafe extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
     // SAFETY: the caller vouches for it; null is `None`.
     let procedure = unsafe { transmute::<*mut c_void, Option<MarkProc>>(procedure) };
-    let Some(index) = usize::try_from(index).ok().filter(|index| *index < MAX_PROCS) else {
-        die(format_args!("GC_init_gcj_malloc: {index} is no index of a mark procedure (0 to {})", MAX_PROCS - 1));
+    let Some(index) = usize::try_from(index)
+        .ok()
+        .filter(|index| *index < MAX_PROCS)
+    else {
+        die(format_args!(
+            "GC_init_gcj_malloc: {index} is no index of a mark procedure (0 to {})",
+            MAX_PROCS - 1
+        ));
     };
     let conservative = variable(c"GC_IGNORE_GCJ_INFO").is_some();
     with_heap(|heap| {
@@ -54,11 +60,18 @@ pub unsafe extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut
         }
         heap.context.procs[index] = procedure;
         let (plain, debug) = if conservative {
-            (kind_of(descriptor::LENGTH, true), kind_of(descriptor::LENGTH, true))
+            (
+                kind_of(descriptor::LENGTH, true),
+                kind_of(descriptor::LENGTH, true),
+            )
         } else {
             let through_type = 0usize.wrapping_sub(DESCRIPTOR_OFFSET + descriptor::INDIRECT_BIAS);
-            let called = (DEBUG_ENVIRONMENT << descriptor::LOG_MAX_PROCS | index) << 2 | descriptor::PROC;
-            (kind_of(through_type | descriptor::PER_OBJECT, false), kind_of(called, false))
+            let called =
+                (DEBUG_ENVIRONMENT << descriptor::LOG_MAX_PROCS | index) << 2 | descriptor::PROC;
+            (
+                kind_of(through_type | descriptor::PER_OBJECT, false),
+                kind_of(called, false),
+            )
         };
         GC_gcj_kind.set(add_kind(plain) as c_int);
         GC_gcj_debug_kind.set(add_kind(debug) as c_int);
@@ -67,7 +80,9 @@ pub unsafe extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut
 
 fn initialised(kind: c_int) -> c_int {
     if kind == 0 {
-        die(format_args!("a gcj object was asked for before GC_init_gcj_malloc was called"));
+        die(format_args!(
+            "a gcj object was asked for before GC_init_gcj_malloc was called"
+        ));
     }
     kind
 }
@@ -89,8 +104,14 @@ pub extern "C-unwind" fn GC_gcj_malloc(bytes: usize, kind: *mut c_void) -> *mut 
 
 /// As in gc_gcj.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_gcj_malloc_ignore_off_page(bytes: usize, kind: *mut c_void) -> *mut c_void {
-    with_type(GC_generic_malloc_ignore_off_page(bytes, initialised(GC_gcj_kind.get())), kind)
+pub extern "C-unwind" fn GC_gcj_malloc_ignore_off_page(
+    bytes: usize,
+    kind: *mut c_void,
+) -> *mut c_void {
+    with_type(
+        GC_generic_malloc_ignore_off_page(bytes, initialised(GC_gcj_kind.get())),
+        kind,
+    )
 }
 
 /// As in gc_gcj.h: the client's mark procedure is called for it, with environment 1.
@@ -105,5 +126,14 @@ pub unsafe extern "C-unwind" fn GC_debug_gcj_malloc(
     line: c_int,
 ) -> *mut c_void {
     let number = initialised(GC_gcj_debug_kind.get()) as usize;
-    with_type(debug::allocate("GC_debug_gcj_malloc", bytes, number, false, Origin { file, line }), kind)
+    with_type(
+        debug::allocate(
+            "GC_debug_gcj_malloc",
+            bytes,
+            number,
+            false,
+            Origin { file, line },
+        ),
+        kind,
+    )
 }

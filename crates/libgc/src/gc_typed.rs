@@ -23,7 +23,9 @@ use gleaner_spaces::mark_sweep::POISON;
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkProc};
 use gleaner_spaces::size_classes::{CELL_BYTES, GRANULE, LARGEST_SMALL, class_of};
 
-use crate::allocate::{GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes, out_of_memory};
+use crate::allocate::{
+    GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes, out_of_memory,
+};
 use crate::state::{context, table, with_heap};
 
 const WORD: usize = size_of::<usize>();
@@ -85,11 +87,15 @@ fn add_own_proc(heap: &mut Heap, procedure: MarkProc) -> usize {
 
 fn typed_kind() -> usize {
     // The descriptor stands `bytes - WORD` into the object.
-    once(&TYPED_KIND, |_| add_kind(descriptor::PER_OBJECT.wrapping_sub(WORD), true))
+    once(&TYPED_KIND, |_| {
+        add_kind(descriptor::PER_OBJECT.wrapping_sub(WORD), true)
+    })
 }
 
 fn array_kind() -> usize {
-    once(&ARRAY_KIND, |heap| add_kind(proc_descriptor(add_own_proc(heap, scan_array), 0), false))
+    once(&ARRAY_KIND, |heap| {
+        add_kind(proc_descriptor(add_own_proc(heap, scan_array), 0), false)
+    })
 }
 
 fn proc_descriptor(index: usize, environment: usize) -> usize {
@@ -103,14 +109,19 @@ fn proc_descriptor(index: usize, environment: usize) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, length: usize) -> usize {
     // SAFETY: the caller vouches for the bits below `length`.
-    let bit = |index: usize| unsafe { *bitmap.add(index / WORD_BITS) >> (index % WORD_BITS) & 1 != 0 };
+    let bit =
+        |index: usize| unsafe { *bitmap.add(index / WORD_BITS) >> (index % WORD_BITS) & 1 != 0 };
     typed_kind();
-    let Some(last) = (0..length).rev().find(|index| bit(*index)) else { return descriptor::LENGTH };
+    let Some(last) = (0..length).rev().find(|index| bit(*index)) else {
+        return descriptor::LENGTH;
+    };
     if (0..last).all(bit) {
-        return (last + 1) * WORD | descriptor::LENGTH;
+        return ((last + 1) * WORD) | descriptor::LENGTH;
     }
     if last < BITMAP_WORDS {
-        let bits = (0..=last).filter(|index| bit(*index)).fold(0, |bits, index| bits | 1 << (WORD_BITS - 1 - index));
+        let bits = (0..=last)
+            .filter(|index| bit(*index))
+            .fold(0, |bits, index| bits | 1 << (WORD_BITS - 1 - index));
         return bits | descriptor::BITMAP;
     }
     match long_layout(last + 1, bit) {
@@ -120,7 +131,7 @@ pub unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, length:
             proc_descriptor(index, layout as usize / WORD)
         }
         // No memory: conservative, as the interface says.
-        None => (last + 1) * WORD | descriptor::LENGTH,
+        None => ((last + 1) * WORD) | descriptor::LENGTH,
     }
 }
 
@@ -175,7 +186,9 @@ impl ArrayHeader {
     /// Whether this describes an array in an object of `bytes` bytes. Free cells hold zeros, a link or poison.
     fn fits(&self, bytes: usize) -> bool {
         let fits = |used| used <= bytes - ARRAY_HEADER;
-        self.count != POISON && self.bytes != 0 && self.count.checked_mul(self.bytes).is_some_and(fits)
+        self.count != POISON
+            && self.bytes != 0
+            && self.count.checked_mul(self.bytes).is_some_and(fits)
     }
 }
 
@@ -186,11 +199,19 @@ unsafe extern "C-unwind" fn scan_array(
     limit: *mut Entry,
     _environment: usize,
 ) -> *mut Entry {
-    let Some(found) = table().resolve_checked(object as usize) else { return top };
+    let Some(found) = table().resolve_checked(object as usize) else {
+        return top;
+    };
     // SAFETY: a resolved object's block.
     let (bytes, own_descriptor) = unsafe { ((*found.block).bytes, (*found.block).descriptor) };
     // SAFETY: cells of this kind are longer than the header.
-    let header = unsafe { found.base.add(bytes - ARRAY_HEADER).ptr::<ArrayHeader>().read() };
+    let header = unsafe {
+        found
+            .base
+            .add(bytes - ARRAY_HEADER)
+            .ptr::<ArrayHeader>()
+            .read()
+    };
     if !header.fits(bytes) {
         return top;
     }
@@ -209,11 +230,19 @@ unsafe extern "C-unwind" fn scan_array(
     let mut push = |start: Address, descriptor: usize| {
         top = top.wrapping_add(1);
         // SAFETY: at most `room` entries are pushed.
-        unsafe { top.write(Entry { start: start.word(), descriptor }) };
+        unsafe {
+            top.write(Entry {
+                start: start.word(),
+                descriptor,
+            })
+        };
     };
     let piece = left.min(PIECE).min(room - 1);
     if piece < left {
-        push(found.base.add((first + piece) * header.bytes), own_descriptor);
+        push(
+            found.base.add((first + piece) * header.bytes),
+            own_descriptor,
+        );
     }
     for element in first..first + piece {
         push(found.base.add(element * header.bytes), header.descriptor);
@@ -223,13 +252,25 @@ unsafe extern "C-unwind" fn scan_array(
 
 /// Bytes of the object that serves a request for `bytes` bytes in all, a multiple of a word.
 fn granted(bytes: usize) -> usize {
-    if bytes <= LARGEST_SMALL { usize::from(CELL_BYTES[class_of(bytes)]) } else { bytes.next_multiple_of(GRANULE) }
+    if bytes <= LARGEST_SMALL {
+        usize::from(CELL_BYTES[class_of(bytes)])
+    } else {
+        bytes.next_multiple_of(GRANULE)
+    }
 }
 
 /// Allocates `bytes` bytes and room for a description behind them; returns the object and its size. The description
 /// also serves as the extra byte that pointers past the end may refer to.
-fn allocate_with_tail(bytes: usize, tail: usize, kind: usize, off_page: bool) -> Option<(Address, usize)> {
-    let total = bytes.checked_next_multiple_of(WORD)?.checked_add(tail).filter(|total| *total <= LARGEST)?;
+fn allocate_with_tail(
+    bytes: usize,
+    tail: usize,
+    kind: usize,
+    off_page: bool,
+) -> Option<(Address, usize)> {
+    let total = bytes
+        .checked_next_multiple_of(WORD)?
+        .checked_add(tail)
+        .filter(|total| *total <= LARGEST)?;
     let wanted = total - extra_bytes();
     let object = if off_page {
         GC_generic_malloc_ignore_off_page(wanted, kind as i32)
@@ -252,19 +293,29 @@ fn allocate_typed(bytes: usize, descriptor: usize, off_page: bool) -> *mut c_voi
 
 /// As in gc_typed.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_malloc_explicitly_typed(bytes: usize, descriptor: usize) -> *mut c_void {
+pub extern "C-unwind" fn GC_malloc_explicitly_typed(
+    bytes: usize,
+    descriptor: usize,
+) -> *mut c_void {
     allocate_typed(bytes, descriptor, false)
 }
 
 /// As in gc_typed.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_malloc_explicitly_typed_ignore_off_page(bytes: usize, descriptor: usize) -> *mut c_void {
+pub extern "C-unwind" fn GC_malloc_explicitly_typed_ignore_off_page(
+    bytes: usize,
+    descriptor: usize,
+) -> *mut c_void {
     allocate_typed(bytes, descriptor, true)
 }
 
 /// As in gc_typed.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_calloc_explicitly_typed(count: usize, bytes: usize, descriptor: usize) -> *mut c_void {
+pub extern "C-unwind" fn GC_calloc_explicitly_typed(
+    count: usize,
+    bytes: usize,
+    descriptor: usize,
+) -> *mut c_void {
     let Some(total) = count.checked_mul(bytes).filter(|total| *total <= LARGEST) else {
         return out_of_memory(usize::MAX);
     };
@@ -279,7 +330,16 @@ pub extern "C-unwind" fn GC_calloc_explicitly_typed(count: usize, bytes: usize, 
     };
     if !object.is_null() && table().contains(object.word()) {
         // SAFETY: the last three words of a fresh object, which has at least four.
-        unsafe { object.add(size - ARRAY_HEADER).ptr::<ArrayHeader>().write(ArrayHeader { descriptor, bytes, count }) };
+        unsafe {
+            object
+                .add(size - ARRAY_HEADER)
+                .ptr::<ArrayHeader>()
+                .write(ArrayHeader {
+                    descriptor,
+                    bytes,
+                    count,
+                })
+        };
     }
     object.ptr()
 }
@@ -288,7 +348,9 @@ pub extern "C-unwind" fn GC_calloc_explicitly_typed(count: usize, bytes: usize, 
 fn repeated(count: usize, bytes: usize, descriptor: usize) -> Option<usize> {
     let words = bytes / WORD;
     match descriptor & descriptor::TAGS {
-        descriptor::LENGTH if descriptor >= bytes && bytes.is_multiple_of(WORD) => Some(count * bytes),
+        descriptor::LENGTH if descriptor >= bytes && bytes.is_multiple_of(WORD) => {
+            Some(count * bytes)
+        }
         descriptor::BITMAP if count * words <= BITMAP_WORDS && bytes.is_multiple_of(WORD) => {
             let element = descriptor & !descriptor::TAGS;
             let bits = (0..count).fold(0, |bits, index| bits | element >> (index * words));

@@ -17,16 +17,20 @@ const WORD: usize = size_of::<usize>();
 
 /// As in gc.h: told of two pointers that are not in the same object.
 #[unsafe(no_mangle)]
-pub static GC_same_obj_print_proc: Variable<Option<TwoPointersFn>> = Variable::new(Some(different_objects));
+pub static GC_same_obj_print_proc: Variable<Option<TwoPointersFn>> =
+    Variable::new(Some(different_objects));
 /// As in gc.h: told of a pointer into an object that would not count.
 #[unsafe(no_mangle)]
-pub static GC_is_valid_displacement_print_proc: Variable<Option<PointerFn>> = Variable::new(Some(bad_displacement));
+pub static GC_is_valid_displacement_print_proc: Variable<Option<PointerFn>> =
+    Variable::new(Some(bad_displacement));
 /// As in gc.h: told of a place that the collector does not look at.
 #[unsafe(no_mangle)]
 pub static GC_is_visible_print_proc: Variable<Option<PointerFn>> = Variable::new(Some(invisible));
 
 unsafe extern "C-unwind" fn different_objects(p: *mut c_void, q: *mut c_void) {
-    die(format_args!("GC_same_obj: {p:p} and {q:p} are not in the same object"));
+    die(format_args!(
+        "GC_same_obj: {p:p} and {q:p} are not in the same object"
+    ));
 }
 
 unsafe extern "C-unwind" fn bad_displacement(p: *mut c_void) {
@@ -37,12 +41,14 @@ unsafe extern "C-unwind" fn bad_displacement(p: *mut c_void) {
 }
 
 unsafe extern "C-unwind" fn invisible(p: *mut c_void) {
-    die(format_args!("GC_is_visible: the collector does not see a pointer stored at {p:p}"));
+    die(format_args!(
+        "GC_is_visible: the collector does not see a pointer stored at {p:p}"
+    ));
 }
 
 /// The base and size of the object that `pointer` points into; every byte of it counts here, other than in
 /// resolving, where objects may ignore pointers past their first page.
-fn extent(pointer: Address) -> Option<(Address, usize)> {
+pub fn extent(pointer: Address) -> Option<(Address, usize)> {
     let table = table();
     if !table.contains(pointer.word()) {
         return None;
@@ -51,7 +57,11 @@ fn extent(pointer: Address) -> Option<(Address, usize)> {
     // SAFETY: the index lies in the span.
     let block = unsafe { &*table.block(index) };
     let head = match block.state {
-        State::Small => return table.resolve(pointer.word()).map(|found| (found.base, block.bytes)),
+        State::Small => {
+            return table
+                .resolve(pointer.word())
+                .map(|found| (found.base, block.bytes));
+        }
         State::LargeHead => index,
         State::LargeRest => index - block.inverse,
         _ => return None,
@@ -59,7 +69,8 @@ fn extent(pointer: Address) -> Option<(Address, usize)> {
     // SAFETY: the head of a large object lies in the span.
     let object = unsafe { &*table.block(head) };
     let base = table.start(head);
-    (object.state == State::LargeHead && pointer.offset_from(base) < object.bytes).then_some((base, object.bytes))
+    (object.state == State::LargeHead && pointer.offset_from(base) < object.bytes)
+        .then_some((base, object.bytes))
 }
 
 /// As in gc.h.
@@ -116,7 +127,11 @@ pub extern "C-unwind" fn GC_is_valid_displacement(p: *mut c_void) -> *mut c_void
     let counts = |displacement: usize| {
         displacement == 0
             || GC_all_interior_pointers.get() != 0
-            || context().displacements.get(displacement).copied().unwrap_or(false)
+            || context()
+                .displacements
+                .get(displacement)
+                .copied()
+                .unwrap_or(false)
     };
     if let Some((base, _)) = extent(Address::of(p))
         && !counts(Address::of(p).offset_from(base))
@@ -144,7 +159,9 @@ pub extern "C-unwind" fn GC_is_visible(p: *mut c_void) -> *mut c_void {
 
 /// Whether the descriptor of the object around a place says that its word holds no pointer.
 fn is_left_out(place: Address) -> bool {
-    let Some(found) = table().resolve_checked(place.word()) else { return false };
+    let Some(found) = table().resolve_checked(place.word()) else {
+        return false;
+    };
     // SAFETY: a resolved object's block.
     let (template, bytes) = unsafe { ((*found.block).descriptor, (*found.block).bytes) };
     let own = if template & descriptor::TAGS == descriptor::PER_OBJECT && template < bytes {

@@ -127,7 +127,11 @@ fn clear_tail(base: Address, bytes: usize, old_bytes: usize, kind: usize) {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_base(address: *mut c_void) -> *mut c_void {
-    resolve(address).map_or(null_mut(), |found| found.base.ptr())
+    if !is_ready() {
+        return null_mut();
+    }
+    // Also past the first page of an object that ignores pointers there.
+    crate::pointer_checks::extent(Address::of(address)).map_or(null_mut(), |(base, _)| base.ptr())
 }
 
 /// As in gc.h.
