@@ -166,7 +166,9 @@ impl Heap {
             finalizers_before: 0,
             initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
         };
-        heap.engine.equip(1, &raw const *heap.context);
+        if heap.engine.equip(1, &raw const *heap.context) == 0 {
+            return Err(ReserveError { asked: mark_stack_bytes(options, table.span) });
+        }
         heap.space.capacity = heap.initial_capacity;
         heap.space.layout.set_huge_pages(options.huge_pages == options::HugePages::On);
         Ok(heap)
@@ -194,6 +196,9 @@ impl Heap {
         if self.settings.may_collect && attempts < self.settings.retries.max(2) {
             Remedy::Collect("the system has no more memory")
         } else {
+            // What was granted to this request in vain would only put off the next collections.
+            let enough = self.space.used_bytes().saturating_add(heap_size::LEAST_GROWTH).max(self.initial_capacity);
+            self.space.capacity = self.space.capacity.min(enough);
             Remedy::OutOfMemory("the system has no more memory")
         }
     }

@@ -67,6 +67,8 @@ impl Layout {
         // Any word may look like an address in the span, so the whole descriptor table must be readable from the
         // start; what is not used takes no memory.
         if !commit(heap.add(span), descriptors, false) {
+            // SAFETY: just reserved, and nobody knows it. Kept, it would count against the address limit.
+            unsafe { memory::unmap(base, span + descriptors + large_start * MARKS_PER_BLOCK) };
             return None;
         }
         Some(Layout {

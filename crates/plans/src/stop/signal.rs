@@ -8,6 +8,7 @@
 
 use core::ffi::{c_int, c_void};
 
+use gleaner_base::faults::{self, FaultPoint};
 use gleaner_mem::Address;
 use gleaner_os::signals::{self, Delivery, Information};
 use gleaner_os::threads;
@@ -22,6 +23,9 @@ pub extern "C" fn on_suspend(_signal: c_int, _information: *mut Information, _co
     let record = Mutator::current();
     if record.is_null() {
         return; // Not registered, or no longer: nobody waits for this thread.
+    }
+    if faults::armed(FaultPoint::SuspendAckLate) {
+        threads::sleep_ns(2 * RESEND_AFTER_NS); // The stopper sends again meanwhile.
     }
     let stack_pointer = 0usize;
     // SAFETY: the thread word leads to a record that stays mapped; its world outlives it.

@@ -16,6 +16,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
 use gleaner_os::memory;
@@ -319,6 +320,20 @@ impl Marker {
 }
 
 impl Scanner {
+    /// Behaves as if there had been no room for the newest entry (fault `mark-stack-full`). Root ranges stay: they are
+    /// scanned at once when a stack is full.
+    #[cold]
+    fn drop_newest(&mut self) {
+        // SAFETY: the context outlives the collection.
+        let context = unsafe { &*self.context };
+        if let Some(entry) = self.pop() {
+            match context.table.resolve_checked(entry.start) {
+                Some(found) => context.drop_grey(&found),
+                None => _ = self.push(entry),
+            }
+        }
+    }
+
     /// Forgets an entry for want of room; the objects in its range were or will be found through their blocks.
     #[cold]
     fn drop_entry(&self, entry: Entry) {
@@ -371,6 +386,9 @@ impl<P: Policy> MarkPhase<'_, P> {
             until_look -= 1;
             if until_look == 0 {
                 until_look = ENTRIES_BETWEEN_LOOKS;
+                if faults::armed(FaultPoint::MarkStackFull) {
+                    marker.scanner.drop_newest();
+                }
                 if worker.anyone_waiting() && marker.scanner.depth() > SHARE_ABOVE {
                     self.share(marker, worker);
                 }
