@@ -6,7 +6,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_plans::Heap;
@@ -128,8 +128,8 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
 /// Tells the client that memory is out, before its function is asked what to return.
 fn warn_of_exhaustion(bytes: usize, reason: &str) {
     let capacity = crate::state::with_heap(|heap| heap.space.capacity);
-    let mebibytes = capacity >> 20;
-    warn(format_args!("no memory for %lu bytes: {reason}; the heap has {mebibytes} MiB"), bytes);
+    let kibibytes = capacity >> 10;
+    warn(format_args!("no memory for %lu bytes: {reason}; the heap has {kibibytes} KiB"), bytes);
 }
 
 fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address, Shortage> {
@@ -167,9 +167,14 @@ fn is_stress_due(heap: &Heap) -> bool {
     every != 0 && collect::is_enabled() && COUNT.fetch_add(1, Ordering::Relaxed) % every == every - 1
 }
 
-/// Copies counters to the variables that clients read, under the lock.
-fn sync_variables(heap: &Heap) {
-    GC_non_gc_bytes.set(heap.space.uncollectable_bytes.wrapping_add(crate::settings::declared_non_gc_bytes()));
+/// Brings what changed in uncollectable bytes to the variable that clients read and may set. Under the lock.
+pub fn sync_variables(heap: &Heap) {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    let bytes = heap.space.uncollectable_bytes;
+    let seen = SEEN.swap(bytes, Ordering::Relaxed);
+    if bytes != seen {
+        GC_non_gc_bytes.set(GC_non_gc_bytes.get().wrapping_add(bytes).wrapping_sub(seen));
+    }
 }
 
 /// Asks the client's function what to return when memory is exhausted.
@@ -320,7 +325,8 @@ pub unsafe extern "C-unwind" fn GC_generic_malloc_many(bytes: usize, kind: c_int
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
     // libgc rounds to granules with the extra byte first.
-    allocate_many((bytes + extra_bytes()).next_multiple_of(16), NORMAL)
+    let Some(size) = bytes.checked_add(extra_bytes() + 15) else { return out_of_memory(bytes) };
+    allocate_many(size & !15, NORMAL)
 }
 
 /// The free cells of one block as a list. `bytes` is taken as it is, without the extra byte.

@@ -53,7 +53,12 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             }
         }
     }
-    if let Err(error) = with_heap(|heap| heap.space.free(found.base)) {
+    let result = with_heap(|heap| {
+        let result = heap.space.free(found.base);
+        crate::allocate::sync_variables(heap);
+        result
+    });
+    if let Err(error) = result {
         refuse(object, error);
     }
 }

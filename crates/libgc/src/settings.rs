@@ -86,11 +86,6 @@ pub fn pages_executable() -> bool {
     CLIENT.pages_executable.get() != 0
 }
 
-/// What the client declared as not subject to collection.
-pub fn declared_non_gc_bytes() -> usize {
-    0
-}
-
 /// Whether an explicit collection gives memory back to the system.
 pub fn unmaps_on_gcollect() -> bool {
     CLIENT.unmap_on_gcollect.get() != 0
