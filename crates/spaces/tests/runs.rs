@@ -1,0 +1,197 @@
+//! The free runs of the large part and the free blocks of the small part, against plain models.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use gleaner_mem::Address;
+use gleaner_spaces::block::{BLOCK_BYTES, BlockIndex, State};
+use gleaner_spaces::large::{LargeSpace, blocks_for};
+use gleaner_spaces::mark_sweep::pool::FreePool;
+use proptest::prelude::*;
+use support::Reserved;
+
+/// Runs of the model: first block to length, and whether used.
+type Runs = BTreeMap<BlockIndex, (BlockIndex, bool)>;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take(BlockIndex),
+    Give(usize),
+    Release(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let length = prop_oneof![8 => 1..40u32, 2 => 40..300u32, 1 => 1000..1100u32];
+    prop_oneof![
+        6 => length.prop_map(Step::Take),
+        5 => any::<usize>().prop_map(Step::Give),
+        1 => (0..60usize).prop_map(Step::Release),
+    ]
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// The model with neighbouring free runs joined, up to the frontier.
+fn joined(
+    used: &BTreeMap<BlockIndex, BlockIndex>,
+    start: BlockIndex,
+    frontier: BlockIndex,
+) -> Runs {
+    let (mut runs, mut at) = (Runs::new(), start);
+    for (first, length) in used {
+        if *first > at {
+            runs.insert(at, (first - at, false));
+        }
+        runs.insert(*first, (*length, true));
+        at = first + length;
+    }
+    if frontier > at {
+        runs.insert(at, (frontier - at, false));
+    }
+    runs
+}
+
+fn write(start: Address, blocks: BlockIndex) {
+    for page in (0..blocks as usize * BLOCK_BYTES).step_by(4096) {
+        // SAFETY: the run was just taken, and is committed.
+        unsafe { start.add(page + 8).store(1) };
+    }
+}
+
+fn is_zero(start: Address, blocks: BlockIndex) -> bool {
+    // SAFETY: as above.
+    (0..blocks as usize * BLOCK_BYTES)
+        .step_by(4096)
+        .all(|page| unsafe { start.add(page + 8).load() } == 0)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Runs tile the part, never overlap, join when free; clean ones read as zero; the counts are right.
+    #[test]
+    fn large_runs_match_an_interval_model(steps in prop::collection::vec(step(), 1..80)) {
+        let mut reserved = Reserved::new();
+        let layout = &mut reserved.0;
+        let mut large = LargeSpace::new(layout);
+        let start = layout.table.large_start;
+        let mut used: BTreeMap<BlockIndex, BlockIndex> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Take(blocks) => {
+                    let free = joined(&used, start, large.frontier());
+                    let fits = free.values().any(|(length, used)| !used && *length >= blocks);
+                    let room = layout.end() - large.frontier();
+                    let found = large.take_free(layout, blocks);
+                    prop_assert_eq!(found.is_some(), fits, "a free run is found if there is one");
+                    let Some(run) = found.or_else(|| large.take_fresh(layout, blocks)) else {
+                        prop_assert!(blocks > room);
+                        continue;
+                    };
+                    let next = used.range(run.first..).next();
+                    prop_assert!(next.is_none_or(|(first, _)| *first >= run.first + blocks), "overlaps the next");
+                    let before = used.range(..run.first).next_back();
+                    prop_assert!(before.is_none_or(|(first, length)| first + length <= run.first), "overlaps");
+                    prop_assert!(run.first >= start && run.first + blocks <= large.frontier());
+                    prop_assert!(!run.clean || is_zero(layout.table.start(run.first), blocks), "clean is zero");
+                    write(layout.table.start(run.first), blocks);
+                    describe(layout, run.first, blocks);
+                    used.insert(run.first, blocks);
+                }
+                Step::Give(which) if !used.is_empty() => {
+                    let (first, blocks) = used.iter().nth(which % used.len()).map(|(f, b)| (*f, *b)).unwrap();
+                    used.remove(&first);
+                    large.give(layout, first, blocks, false);
+                }
+                Step::Give(_) => {}
+                Step::Release(enough) => {
+                    let before = large.dirty_blocks();
+                    let released = large.release(layout, enough, |_| true);
+                    prop_assert_eq!(large.dirty_blocks(), before - released);
+                    prop_assert!(released >= enough.min(before));
+                }
+            }
+            let mut seen = Runs::new();
+            large.for_each_run(layout, |first| {
+                // SAFETY: a run's head lies in the committed range.
+                let block = unsafe { &*layout.table.block(first) };
+                seen.insert(first, (block.next, block.state == State::LargeHead));
+            });
+            prop_assert_eq!(seen, joined(&used, start, large.frontier()));
+        }
+    }
+
+    /// The pool hands out each block once, lowest addresses first after a rebuild, and clean ones read as zero.
+    #[test]
+    fn the_pool_hands_out_each_block_once(
+        takes in 1..200u32,
+        freed in prop::collection::vec((0..200u32, any::<bool>()), 0..200),
+        enough in 0..100usize,
+    ) {
+        let mut reserved = Reserved::new();
+        let layout = &mut reserved.0;
+        let mut pool = FreePool::new();
+        for number in 0..takes {
+            let taken = pool.take_clean(layout).unwrap();
+            prop_assert_eq!((taken.index, taken.clean), (number, true));
+            prop_assert!(is_zero(layout.table.start(number), 1));
+            write(layout.table.start(number), 1);
+        }
+        let freed: BTreeMap<BlockIndex, bool> = freed.into_iter().filter(|(index, _)| *index < takes).collect();
+        for (index, clean) in &freed {
+            if *clean {
+                layout.release(*index, 1);
+            }
+            pool.put(layout, *index, *clean);
+        }
+        let dirty = freed.values().filter(|clean| !**clean).count();
+        prop_assert_eq!((pool.dirty(), pool.clean()), (dirty, freed.len() - dirty));
+        let released = pool.release(layout, enough);
+        prop_assert_eq!(released, enough.min(dirty));
+        prop_assert_eq!((pool.dirty(), pool.clean()), (dirty - released, freed.len() - dirty + released));
+        let (mut seen, mut last) = (Vec::new(), None);
+        while let Some(taken) = pool.take_dirty(layout) {
+            prop_assert!(!taken.clean && last < Some(taken.index), "in address order");
+            last = Some(taken.index);
+            seen.push(taken.index);
+        }
+        while pool.clean() > 0 {
+            let taken = pool.take_clean(layout).unwrap();
+            prop_assert!(is_zero(layout.table.start(taken.index), 1), "clean is zero");
+            seen.push(taken.index);
+        }
+        seen.sort_unstable();
+        prop_assert_eq!(seen, freed.keys().copied().collect::<Vec<_>>());
+        prop_assert_eq!(pool.take_clean(layout).unwrap().index, takes, "then the frontier moves");
+    }
+}
+
+/// What the space above writes into the descriptors of a run that it uses.
+fn describe(layout: &gleaner_spaces::Layout, first: BlockIndex, blocks: BlockIndex) {
+    for distance in 0..blocks {
+        // SAFETY: blocks of a run that was just taken.
+        let block = unsafe { &mut *layout.table.block(first + distance) };
+        block.state = if distance == 0 {
+            State::LargeHead
+        } else {
+            State::LargeRest
+        };
+        block.inverse = distance;
+        block.next = if distance == 0 { blocks } else { 0 };
+    }
+}
+
+#[test]
+fn the_number_of_blocks_is_rounded_up_and_does_not_overflow() {
+    assert_eq!(blocks_for(1), Some(1));
+    assert_eq!(blocks_for(BLOCK_BYTES), Some(1));
+    assert_eq!(blocks_for(BLOCK_BYTES + 1), Some(2));
+    assert_eq!(blocks_for(usize::MAX), None);
+}

@@ -1,0 +1,182 @@
+//! Sweeping: from any pattern of marks, exactly the dead cells come back, in address order, cleared.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use gleaner_mem::Address;
+use gleaner_spaces::block::BLOCK_BYTES;
+use gleaner_spaces::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::{FREE, MARKED, POISON, SweepMode, WHITE};
+use gleaner_spaces::size_classes::{CELL_BYTES, CLASSES};
+use proptest::prelude::*;
+use support::Space;
+
+const DIRT: usize = 0x5555_5555;
+
+fn fill(object: Address, bytes: usize) {
+    // SAFETY: the test's own object.
+    (0..bytes)
+        .step_by(8)
+        .for_each(|offset| unsafe { object.add(offset).store(DIRT) });
+}
+
+fn words(object: Address, bytes: usize) -> Vec<usize> {
+    // SAFETY: the test's own cell.
+    (0..bytes)
+        .step_by(8)
+        .map(|offset| unsafe { object.add(offset).load() })
+        .collect()
+}
+
+/// A list as a vector.
+fn cells(mut cell: Address) -> Vec<Address> {
+    let mut all = Vec::new();
+    while !cell.is_null() {
+        all.push(cell);
+        // SAFETY: a listed cell links to the next in its first word.
+        cell = unsafe { Address::new(cell.load()) };
+    }
+    all
+}
+
+/// Which of the cells are alive: all patterns from none to all, also in runs.
+fn pattern() -> impl Strategy<Value = Vec<bool>> {
+    let runs = prop::collection::vec((any::<bool>(), 1..40usize), 1..60);
+    runs.prop_map(|runs| {
+        runs.into_iter()
+            .flat_map(|(alive, length)| vec![alive; length])
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_dead_cells_come_back_in_order_and_cleared(
+        class in 0..CLASSES,
+        kind in prop_oneof![Just(NORMAL), Just(PTRFREE), Just(UNCOLLECTABLE), Just(ATOMIC_UNCOLLECTABLE)],
+        eager in any::<bool>(),
+        poison in any::<bool>(),
+        pattern in pattern(),
+    ) {
+        let mode = if eager { SweepMode::Eager } else { SweepMode::Lazy };
+        let mut space = Space::new(mode, poison);
+        let bytes = usize::from(CELL_BYTES[class]);
+        let count = BLOCK_BYTES / bytes;
+        let all: Vec<Address> = (0..count).map(|_| space.0.allocate_small(kind, class).unwrap()).collect();
+        all.iter().for_each(|object| fill(*object, bytes));
+        let alive = |number: usize| pattern.get(number).copied().unwrap_or(false);
+        let (live, dead): (Vec<usize>, Vec<usize>) = (0..count).partition(|number| alive(*number));
+        let uncollectable = kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE;
+        if uncollectable {
+            dead.iter().for_each(|number| assert_eq!(space.0.free(all[*number]), Ok(bytes)));
+        }
+        space.collect(live.iter().map(|number| all[*number]));
+
+        let census = space.0.census;
+        prop_assert_eq!(census.objects, live.len());
+        prop_assert_eq!(census.composite_bytes + census.atomic_bytes, live.len() * bytes);
+        prop_assert_eq!(census.dead_bytes, dead.len() * bytes);
+        for number in &live {
+            prop_assert_eq!(space.mark_of(all[*number]), MARKED);
+            prop_assert!(words(all[*number], bytes).iter().all(|word| *word == DIRT), "a live cell was touched");
+        }
+        let worth = dead.len() > count / 8 || uncollectable;
+        if live.is_empty() || dead.is_empty() || !worth {
+            let in_use = usize::from(!live.is_empty()) * BLOCK_BYTES;
+            prop_assert_eq!(space.0.used_bytes(), in_use, "an empty block is free, a full one left alone");
+            return Ok(());
+        }
+        let list = space.0.take_cells(kind, class).unwrap();
+        let found = cells(list.head);
+        prop_assert_eq!(&found, &dead.iter().map(|number| all[*number]).collect::<Vec<_>>());
+        prop_assert_eq!((list.cells, list.bytes), (dead.len(), dead.len() * bytes));
+        let clears = kind == NORMAL || kind == UNCOLLECTABLE;
+        for cell in found {
+            let expected = if uncollectable { FREE } else { WHITE };
+            prop_assert_eq!(space.mark_of(cell), expected);
+            let rest = &words(cell, bytes)[1..];
+            if poison {
+                prop_assert!(rest.iter().all(|word| *word == POISON));
+            } else if clears {
+                prop_assert!(rest.iter().all(|word| *word == 0));
+            }
+        }
+        // The queue is empty now: the next cells come from a fresh block.
+        let next = space.0.take_cells(kind, class).unwrap();
+        prop_assert!(next.block != list.block && next.cells == count);
+    }
+
+    /// Several cycles of allocating and collecting never hand out a cell that is alive, whatever was swept when.
+    #[test]
+    fn no_live_cell_is_handed_out(
+        class in 0..CLASSES,
+        kind in prop_oneof![Just(NORMAL), Just(PTRFREE), Just(UNCOLLECTABLE)],
+        eager in any::<bool>(),
+        rounds in prop::collection::vec((1..400usize, 1..9usize), 1..8),
+    ) {
+        let mut space = Space::new(if eager { SweepMode::Eager } else { SweepMode::Lazy }, false);
+        let mut live: BTreeSet<Address> = BTreeSet::new();
+        for (allocations, keep) in rounds {
+            for number in 0..allocations {
+                let object = space.0.allocate_small(kind, class).unwrap();
+                prop_assert!(live.insert(object), "{:?} is alive", object);
+                if number % 7 == 3 {
+                    let given_up = *live.first().unwrap();
+                    live.remove(&given_up);
+                    prop_assert!(space.0.free(given_up).is_ok());
+                }
+            }
+            let mut at = 0;
+            if kind != UNCOLLECTABLE {
+                live.retain(|_| {
+                    at += 1;
+                    at % keep == 0
+                });
+            }
+            space.collect(live.iter().copied());
+        }
+    }
+}
+
+/// A nearly full block is left alone; its dead cells come back when more of it has died.
+#[test]
+fn a_nearly_full_block_waits() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let count = BLOCK_BYTES / 16;
+    let all: Vec<Address> = (0..count)
+        .map(|_| space.0.allocate_small(NORMAL, 0).unwrap())
+        .collect();
+    space.collect(all[..count - count / 8].iter().copied());
+    assert_ne!(space.0.take_cells(NORMAL, 0).unwrap().block, 0);
+    space.collect(all[..count - count / 8 - 1].iter().copied());
+    let list = space.0.take_cells(NORMAL, 0).unwrap();
+    assert_eq!((list.block, list.cells), (0, count / 8 + 1));
+}
+
+/// A block that a list's owner still uses is not swept, and its unlisted dead cells wait.
+#[test]
+fn an_owned_block_is_left_alone() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let mut cache = Box::new(gleaner_spaces::mark_sweep::cache::Cache::new());
+    // SAFETY: this thread's own cache.
+    unsafe { space.0.refill(&mut *cache, NORMAL, 3) }.unwrap();
+    let listed = cells(cache.heads[NORMAL][3]);
+    space.collect([]);
+    assert_eq!(cells(cache.heads[NORMAL][3]), listed);
+    assert_ne!(
+        space.0.take_cells(NORMAL, 3).unwrap().block,
+        cache.owned[NORMAL][3]
+    );
+    // SAFETY: as above; the cache is not used again.
+    unsafe { space.0.adopt_cells(&mut *cache) };
+    for expected in &listed {
+        assert_eq!(
+            space.0.allocate_small(NORMAL, 3),
+            Ok(*expected),
+            "adopted cells are used first"
+        );
+    }
+}
