@@ -114,6 +114,9 @@ impl Roots {
 
     /// Leaves a range out of scanning.
     pub fn exclude(&mut self, range: Range) {
+        if range.high <= range.low {
+            return;
+        }
         let at = self.excluded.partition_point(|old| old.low < range.low);
         self.excluded.insert(at, range);
     }
