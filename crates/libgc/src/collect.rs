@@ -209,29 +209,6 @@ pub fn tell_of_growth() {
     }
 }
 
-/// Calls the client's function for the moments of a collection. We reclaim before the world goes on, libgc after it:
-/// clients that go by the order are told of reclaiming when libgc would tell them.
-fn tell_in_libgc_order(moment: Moment) {
-    static RECLAIMED: AtomicBool = AtomicBool::new(false);
-    let Some(event) = CALLBACKS.collection_event.get() else { return };
-    let tell = |moment| {
-        // SAFETY: the client's function; libgc calls it with the lock held.
-        unsafe { event(moment) };
-    };
-    match moment {
-        Moment::ReclaimStart => {}
-        Moment::ReclaimEnd => RECLAIMED.store(true, Ordering::Relaxed),
-        Moment::PostStartWorld => {
-            tell(moment);
-            if RECLAIMED.swap(false, Ordering::Relaxed) {
-                tell(Moment::ReclaimStart);
-                tell(Moment::ReclaimEnd);
-            }
-        }
-        _ => tell(moment),
-    }
-}
-
 /// What the client is told and asked.
 struct Door;
 
@@ -248,7 +225,10 @@ impl Client for Door {
             // SAFETY: the client's function; libgc calls it with the lock held.
             unsafe { start() };
         }
-        tell_in_libgc_order(moment);
+        if let Some(event) = CALLBACKS.collection_event.get() {
+            // SAFETY: as above.
+            unsafe { event(moment) };
+        }
     }
 
     fn thread_moment(&self, moment: Moment, thread: &Mutator) {
