@@ -34,12 +34,14 @@ use gleaner_work::Crew;
 /// Words of the root range.
 pub const ROOTS: usize = 256;
 
-/// A client that only counts the moments it is told of.
+/// A client that counts what it is told of, and gives collections up on demand.
 #[derive(Default)]
 pub struct Quiet {
     pub moments: AtomicUsize,
     pub resized: AtomicUsize,
     pub awaited: AtomicUsize,
+    /// The n-th time that the client is asked from now on, it gives the collection up; 0 for never.
+    pub abandon_when_asked: AtomicUsize,
 }
 
 impl Client for Quiet {
@@ -53,7 +55,10 @@ impl Client for Quiet {
         thread.stack_base
     }
     fn wants_to_stop(&self) -> bool {
-        false
+        let left = self.abandon_when_asked.load(Ordering::Relaxed);
+        self.abandon_when_asked
+            .store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 1
     }
     fn awaits_finalization(&self, _object: Address) {
         self.awaited.fetch_add(1, Ordering::Relaxed);
