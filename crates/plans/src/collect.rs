@@ -99,6 +99,8 @@ impl Heap {
             self.space.disclaim_all();
             self.finish(&mut record, started, request.reason);
         }
+        // Not before blocks are reclaimed: until then the blocks of such a thread's free cells must stay owned.
+        self.forget_gone_threads();
         self.publish(&record);
         client.moment(Moment::End);
         outcome
@@ -151,7 +153,6 @@ impl Heap {
         client.moment(Moment::PreStartWorld);
         record.step(Phase::ResumeWorld, |_| self.world.resume());
         client.moment(Moment::PostStartWorld);
-        self.forget_gone_threads();
     }
 
     fn tell_of_threads(&self, moment: Moment, client: &dyn Client) {

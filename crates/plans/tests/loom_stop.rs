@@ -177,7 +177,9 @@ fn two_threads_are_both_awaited() {
                 .all(|other| other.station.stack_pointer() == 7)
         );
         stage.world.resume();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
     });
 }
 

@@ -33,11 +33,8 @@ impl Part {
 
     fn isolate(&self) {
         // SAFETY: whole pages of the heap's range, which belongs to this test.
-        assert!(
-            unsafe { residency::isolate(self.pointer(), self.bytes) },
-            "{}",
-            self.name
-        );
+        let isolated = unsafe { residency::isolate(self.pointer(), self.bytes) };
+        assert!(isolated, "{}", self.name);
     }
 
     fn referenced(&self) -> usize {
@@ -152,10 +149,8 @@ fn check(policy: &str) {
     for part in &unread[1..3] {
         let index = bench.heap.context.table.index_of(part.start);
         // SAFETY: a block of the heap.
-        assert_eq!(
-            unsafe { (*bench.heap.context.table.block(index)).state },
-            State::Free
-        );
+        let state = unsafe { (*bench.heap.context.table.block(index)).state };
+        assert_eq!(state, State::Free);
     }
     // The same pages count as soon as they are used: the measurement can fail.
     assert!(bench.allocate(NORMAL, LARGE).is_ok());

@@ -332,9 +332,6 @@ impl Bench {
         space
             .verify_structure()
             .unwrap_or_else(|fault| panic!("{fault:?}"));
-        // SAFETY: the record is this thread's.
-        unsafe { space.verify_cache(&raw const (*self.record).cache) }
-            .unwrap_or_else(|fault| panic!("{fault:?}"));
         assert!(
             space.used_bytes() <= space.capacity,
             "{} of {} bytes",
@@ -346,6 +343,13 @@ impl Bench {
     /// Checks in addition what must hold right after a collection.
     pub fn verify_collected(&self) {
         self.verify();
+        // SAFETY: the record is this thread's.
+        unsafe {
+            self.heap
+                .space
+                .verify_cache(&raw const (*self.record).cache)
+        }
+        .unwrap_or_else(|fault| panic!("{fault:?}"));
         self.heap
             .space
             .verify_marks(&self.heap.context)
