@@ -127,7 +127,11 @@ fn print_leak(object: Address) {
         .resolve_checked(object.word())
         .map(|found| unsafe { &*found.block });
     let Some(block) = block else { return };
-    let known = AnyObject { base: object, bytes: block.bytes, kind: usize::from(block.kind) };
+    let known = AnyObject {
+        base: object,
+        bytes: block.bytes,
+        kind: usize::from(block.kind),
+    };
     let mut line = LineBuffer::<512>::new();
     let _ = write!(line, "gleaner:   leaked object {known}");
     let _ = writeln!(line);
