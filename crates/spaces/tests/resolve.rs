@@ -8,7 +8,7 @@ use gleaner_mem::Address;
 use gleaner_spaces::block::{BLOCK_BYTES, FIRST_PAGE};
 use gleaner_spaces::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::SweepMode;
-use gleaner_spaces::size_classes::{CELL_BYTES, CLASSES, LARGEST_SMALL, class_of};
+use gleaner_spaces::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 use proptest::prelude::*;
 use support::{SPAN, Space};
 
@@ -30,9 +30,8 @@ fn found(space: &Space, word: usize) -> Option<(usize, usize)> {
 
 #[test]
 fn every_word_of_a_small_block_leads_to_its_cell_or_to_nothing() {
-    for class in 0..CLASSES {
+    for (class, bytes) in CELL_BYTES.into_iter().map(usize::from).enumerate() {
         let mut space = Space::new(SweepMode::Lazy, false);
-        let bytes = usize::from(CELL_BYTES[class]);
         let cells = BLOCK_BYTES / bytes;
         for _ in 0..cells {
             space.0.allocate_small(NORMAL, class).unwrap();
