@@ -7,6 +7,7 @@
 mod harness;
 
 use std::cell::UnsafeCell;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use gleaner_base::sync::RawLock;
@@ -200,7 +201,16 @@ fn mutate(shared: &Shared, owner: usize) {
     shared.leave(record);
 }
 
+/// A failed check may leave the lock held or the world stopped: the other threads would wait for ever.
+fn end_the_process_at_a_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let _ = writeln!(std::io::stderr(), "{panic}");
+        std::process::abort();
+    }));
+}
+
 fn run(policy: &str) {
+    end_the_process_at_a_panic();
     assert!(signals::install_suspend_handler(
         signals::DEFAULT_SUSPEND,
         on_suspend
