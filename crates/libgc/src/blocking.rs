@@ -2,7 +2,7 @@
 //!
 //! A thread in a blocking region is not stopped: its stack is scanned from where it entered, and it comes back through
 //! the allocator lock, which a collection holds. Meanwhile its thread word makes every allocation take the slow path,
-//! which notices if the region was left by `longjmp` or an exception: then the stack pointer is above the region's.
+//! which notices if the region was left by `longjmp` or an exception: inside, the thread may not use the heap.
 
 use core::ffi::c_void;
 
@@ -58,7 +58,10 @@ fn enter_blocking(record: *mut Mutator, at: Address) {
 fn leave_blocking(record: *mut Mutator) {
     LOCK.lock(); // Waits for the end of a collection.
     // SAFETY: the calling thread's own record, under the lock.
-    unsafe { (*record).blocked_at = Address::NULL };
+    unsafe {
+        (*record).blocked_at = Address::NULL;
+        forget_stale_sections(&mut *record, here());
+    }
     crate::registration::reenter(heap(), record);
     LOCK.unlock();
 }
@@ -72,33 +75,39 @@ fn leave_blocking(record: *mut Mutator) {
 pub unsafe extern "C-unwind" fn GC_call_with_gc_active(function: Function, argument: *mut c_void) -> *mut c_void {
     start();
     let record = Mutator::current();
+    crate::registration::check_regions();
     // SAFETY: the calling thread's own record.
     if record.is_null() || unsafe { !(*record).is_blocked() } {
         widen_stack(record);
         // SAFETY: the caller vouches for the function; this frame holds no guard.
         return unsafe { function(argument) };
     }
-    let mut section = ActiveSection { blocked_at: Address::NULL, older: core::ptr::null_mut() };
+    let mark = 0usize;
+    let frame = Address::of(&raw const mark);
     LOCK.lock(); // Waits for the end of a collection.
     // SAFETY: the calling thread's own record, under the lock.
-    unsafe {
-        section.blocked_at = (*record).blocked_at;
-        section.older = (*record).active;
-        (*record).active = &raw mut section;
-        (*record).blocked_at = Address::NULL;
-    }
+    let blocked_at = unsafe {
+        let thread = &mut *record;
+        let blocked_at = core::mem::replace(&mut thread.blocked_at, Address::NULL);
+        thread.active.push(ActiveSection { frame, blocked_at });
+        blocked_at
+    };
     crate::registration::reenter(heap(), record);
     LOCK.unlock();
     // SAFETY: the caller vouches for the function; this frame holds no guard.
     let result = unsafe { function(argument) };
     LOCK.lock();
     threads::set_thread_word(record as usize | SLOW);
-    // SAFETY: as above.
+    // SAFETY: as above. Newer sections than ours were left without returning.
     unsafe {
-        (*record).active = section.older;
-        (*record).blocked_at = section.blocked_at;
+        let thread = &mut *record;
+        while thread.active.last().is_some_and(|section| section.frame <= frame) {
+            thread.active.pop();
+        }
+        thread.blocked_at = blocked_at;
     }
     LOCK.unlock();
+    core::hint::black_box(&mark);
     result
 }
 
@@ -114,34 +123,37 @@ fn widen_stack(record: *mut Mutator) {
     }
 }
 
-/// Forgets regions and sections whose frames are gone.
+/// Forgets regions and sections whose frames are gone. Called when the thread uses the heap, which it may not do in a
+/// blocking region: so it is in none any more, whatever the depth of its stack.
 #[cold]
 pub fn leave_stale_regions(record: *mut Mutator) {
     let frame = here();
     LOCK.lock();
-    // SAFETY: the calling thread's own record, under the lock; sections above the frame are alive.
-    unsafe {
+    // SAFETY: the calling thread's own record, under the lock.
+    let left = unsafe {
         let thread = &mut *record;
-        let mut left = thread.is_blocked() && thread.blocked_at < frame;
-        if left {
-            thread.blocked_at = Address::NULL;
-        }
-        while !thread.active.is_null() && Address::of(thread.active) < frame {
-            // The section's own frame is gone, but nothing has been written over it below this frame that matters:
-            // the words are read before any other call.
-            let ActiveSection { blocked_at, older } = thread.active.read();
-            thread.active = older;
-            if blocked_at >= frame {
-                thread.blocked_at = blocked_at;
-            } else {
-                left = true;
-            }
-        }
-        if left && !thread.is_blocked() {
-            crate::registration::reenter(heap(), record);
-        }
+        thread.blocked_at = Address::NULL;
+        forget_stale_sections(thread, frame);
+        !thread.is_blocked()
+    };
+    if left {
+        crate::registration::reenter(heap(), record);
     }
     LOCK.unlock();
+}
+
+/// Takes away the sections whose frames lie below `frame`; the thread is then in the blocking region around the last
+/// of them, if that region was not left as well.
+fn forget_stale_sections(thread: &mut Mutator, frame: Address) {
+    while let Some(section) = thread.active.last().copied()
+        && section.frame < frame
+    {
+        thread.active.pop();
+        thread.blocked_at = if section.blocked_at >= frame { section.blocked_at } else { Address::NULL };
+    }
+    if thread.is_blocked() {
+        threads::set_thread_word(core::ptr::from_mut(thread) as usize | SLOW);
+    }
 }
 
 /// As in gc.h.

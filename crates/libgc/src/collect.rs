@@ -64,7 +64,7 @@ pub static CALLBACKS: Callbacks = Callbacks {
 /// Set while the collection in progress obeys a stop function.
 static OBEYS_STOP: AtomicBool = AtomicBool::new(true);
 
-const LIBRARY_ATTEMPTS: usize = 8;
+const LIBRARY_ATTEMPTS: usize = 64;
 
 /// Whether collections are enabled.
 pub fn is_enabled() -> bool {

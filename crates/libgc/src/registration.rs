@@ -5,7 +5,9 @@
 //! A thread without a record allocates under the lock; it may not start a collection.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use gleaner_base::sync::{futex_wait, futex_wake};
 
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
@@ -87,6 +89,8 @@ pub fn install_hooks() {
     if !threads::set_thread_exit_key(thread_ends) {
         say(format_args!("no thread-specific key is left: threads that end without unregistering are noticed late"));
     }
+    // The first thread may end by pthread_exit while others go on.
+    threads::arm_thread_exit(Mutator::current() as usize);
 }
 
 extern "C" fn thread_ends(record: usize) {
@@ -147,7 +151,7 @@ pub fn check_regions() {
     }
     // SAFETY: the calling thread's own record.
     let thread = unsafe { &*record };
-    if thread.is_blocked() || !thread.active.is_null() {
+    if thread.is_blocked() || !thread.active.is_empty() {
         crate::blocking::leave_stale_regions(record);
     }
 }
@@ -353,11 +357,13 @@ pub extern "C-unwind" fn GC_is_thread_suspended(thread: usize) -> c_int {
 }
 
 /// What a new thread is to do. Lives in an uncollectable object, so that the argument stays reachable until the
-/// thread's own stack holds it.
+/// thread's own stack holds it; its creator waits for that and frees it.
 #[repr(C)]
 struct Start {
     function: ThreadFn,
     argument: *mut c_void,
+    detached: bool,
+    registered: AtomicU32,
 }
 
 unsafe extern "C" {
@@ -367,6 +373,7 @@ unsafe extern "C" {
         start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
         argument: *mut c_void,
     ) -> c_int;
+    fn pthread_attr_getdetachstate(attributes: *const c_void, state: *mut c_int) -> c_int;
     fn pthread_join(thread: usize, result: *mut *mut c_void) -> c_int;
     fn pthread_detach(thread: usize) -> c_int;
     fn pthread_cancel(thread: usize) -> c_int;
@@ -380,13 +387,51 @@ unsafe extern "C-unwind" {
 unsafe extern "C-unwind" fn run_thread(start: *mut c_void) -> *mut c_void {
     let start = start.cast::<Start>();
     register(Address::new(threads::stack_top()), false);
-    // SAFETY: made by `GC_pthread_create` for this thread alone.
+    // SAFETY: made by `GC_pthread_create`, which waits until `registered` is set.
     unsafe {
-        let Start { function, argument } = start.read();
-        crate::release::GC_free(start.cast());
+        let (function, argument) = ((*start).function, (*start).argument);
+        (*Mutator::current()).detached = (*start).detached;
+        (*start).registered.store(1, Ordering::Release);
+        futex_wake(&(*start).registered, 1);
         // The thread may leave this frame by pthread_exit; the key of the C library takes the record away.
-        function(argument)
+        let result = function(argument);
+        keep_result(result);
+        result
     }
+}
+
+/// The result of an ending thread stays reachable until somebody joins it.
+fn keep_result(result: *mut c_void) {
+    let record = Mutator::current();
+    // SAFETY: the calling thread's own record.
+    if record.is_null() || result.is_null() || unsafe { (*record).detached } {
+        return;
+    }
+    with_heap(|heap| heap.thread_results.push((threads::current_pthread().0, Address::of(result))));
+}
+
+/// Nobody will ask for the result of `thread` any more.
+fn forget_result(thread: usize) {
+    if is_ready() {
+        with_heap(|heap| heap.thread_results.retain(|(owner, _)| *owner != thread));
+    }
+}
+
+/// Remembers that nobody will join `thread`.
+fn note_detached(thread: usize) {
+    with_heap(|heap| {
+        if let Some(record) = record_of(heap, thread) {
+            // SAFETY: a record of the list, under the lock.
+            unsafe { (*record).detached = true };
+        }
+    });
+}
+
+/// Whether threads made with these attributes start detached.
+fn starts_detached(attributes: *const c_void) -> bool {
+    let mut state: c_int = 0;
+    // SAFETY: the caller's attributes are initialised or null.
+    !attributes.is_null() && unsafe { pthread_attr_getdetachstate(attributes, &mut state) } == 0 && state != 0
 }
 
 /// As in gc_pthread_redirects.h.
@@ -408,11 +453,14 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
     }
     // SAFETY: just allocated; the caller vouches for the rest.
     unsafe {
-        start.write(Start { function, argument });
+        let detached = starts_detached(attributes);
+        start.write(Start { function, argument, detached, registered: AtomicU32::new(0) });
         let result = pthread_create(thread, attributes, run_thread, start.cast());
-        if result != 0 {
-            crate::release::GC_free(start.cast());
+        // As in libgc, the new thread is registered when this returns: the caller may take the allocator lock next.
+        while result == 0 && (*start).registered.load(Ordering::Acquire) == 0 {
+            futex_wait(&(*start).registered, 0);
         }
+        crate::release::GC_free(start.cast());
         result
     }
 }
@@ -424,7 +472,11 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_pthread_join(thread: usize, result: *mut *mut c_void) -> c_int {
     // SAFETY: the caller vouches for it.
-    unsafe { pthread_join(thread, result) }
+    let joined = unsafe { pthread_join(thread, result) };
+    if joined == 0 {
+        forget_result(thread);
+    }
+    joined
 }
 
 /// As in gc_pthread_redirects.h.
@@ -433,6 +485,10 @@ pub unsafe extern "C-unwind" fn GC_pthread_join(thread: usize, result: *mut *mut
 /// As for `pthread_detach`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_pthread_detach(thread: usize) -> c_int {
+    if is_ready() {
+        note_detached(thread);
+        forget_result(thread);
+    }
     // SAFETY: the caller vouches for it.
     unsafe { pthread_detach(thread) }
 }
@@ -453,6 +509,7 @@ pub unsafe extern "C-unwind" fn GC_pthread_cancel(thread: usize) -> c_int {
 /// As for `pthread_exit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) -> ! {
+    keep_result(result);
     // SAFETY: the caller vouches for it.
     unsafe { pthread_exit(result) }
 }

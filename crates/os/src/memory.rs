@@ -180,6 +180,19 @@ pub unsafe fn release(start: NonNull<u8>, bytes: usize) -> bool {
     unsafe { advise(start, bytes, libc::MADV_DONTNEED).is_ok() }
 }
 
+/// Whether every page of a range can be read, which also brings the pages in. True on kernels before 5.14, which
+/// cannot tell.
+pub fn is_readable(start: usize, bytes: usize) -> bool {
+    const POPULATE_READ: usize = 22;
+    let first = start & !(page_size() - 1);
+    let Some(length) = whole_pages(start + bytes - first) else {
+        return false;
+    };
+    // SAFETY: reading pages in changes nothing, and the kernel answers for bad addresses with an error.
+    let answer = unsafe { call(libc::SYS_madvise, [first, length, POPULATE_READ, 0, 0, 0]) };
+    !matches!(answer, Err(Errno(libc::ENOMEM | libc::EFAULT | libc::EHWPOISON)))
+}
+
 /// Tells the kernel something about a range.
 ///
 /// # Safety

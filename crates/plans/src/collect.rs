@@ -1,4 +1,6 @@
-//! A collection, step by step: stop, roots, mark, weak, reclaim, resize, resume.
+//! A collection, step by step: stop, roots, mark, weak, resume, reclaim, resize.
+//!
+//! Reclaiming reads marks and descriptors only, so it follows the resumption: the pause ends with weak processing.
 //!
 //! The collecting thread runs all of it under the allocator lock; helpers take part in marking. Between stop and
 //! resume nothing of ours calls malloc or takes a lock that a stopped thread may hold (I1); the client's callbacks are
@@ -95,9 +97,10 @@ impl Heap {
         self.stop(&mut record, client);
         let outcome = self.collect_stopped(&mut record, &request, client);
         self.resume(&mut record, client);
+        let stopped = clock::monotonic_ns() - started;
         if outcome == Outcome::Done {
-            self.space.disclaim_all();
-            self.finish(&mut record, started, request.reason);
+            self.reclaim(&mut record, &request, client);
+            self.finish(&mut record, started, stopped, request.reason);
         }
         // Not before blocks are reclaimed: until then the blocks of such a thread's free cells must stay owned.
         self.forget_gone_threads();
@@ -108,8 +111,11 @@ impl Heap {
 
     fn collect_stopped(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) -> Outcome {
         let changed = faults::armed(FaultPoint::LibraryListChanged);
-        if (changed || !self.roots.libraries_are_current()) && !request.last_attempt {
-            return Outcome::LibrariesChanged;
+        if changed || !self.roots.libraries_are_current() {
+            if !request.last_attempt {
+                return Outcome::LibrariesChanged;
+            }
+            self.roots.keep_readable_libraries();
         }
         if client.wants_to_stop() {
             return Outcome::Abandoned;
@@ -117,24 +123,20 @@ impl Heap {
         client.moment(Moment::MarkStart);
         self.clear_marks(record);
         self.push_roots(record, request.stack_pointer, client);
-        let workers = self.mark(record);
+        self.mark(record);
         if client.wants_to_stop() {
             return Outcome::Abandoned;
         }
         let newly_ready = self.process_weak(record);
         client.moment(Moment::MarkEnd);
-        self.verify(record, "after marking");
-        client.moment(Moment::ReclaimStart);
+        self.verify_marks(record);
         self.collections += 1;
-        self.reclaim(record, request, client);
-        client.moment(Moment::ReclaimEnd);
         self.engine.release_stacks();
         for index in 0..newly_ready {
             if let Some(object) = self.weak.finalizers.newly_ready(index) {
                 client.awaits_finalization(object);
             }
         }
-        let _ = workers;
         Outcome::Done
     }
 
@@ -241,6 +243,9 @@ impl Heap {
     fn push_inner_roots(&self) {
         let leader = self.engine.leader();
         self.space.for_each_inner_root(|start, descriptor| self.push_entry(start, descriptor));
+        for (_, result) in &self.thread_results {
+            leader.visit_any(result.word());
+        }
         self.weak.for_each_root(&mut |root| leader.visit_any(root.word()));
     }
 
@@ -252,7 +257,7 @@ impl Heap {
         }
     }
 
-    fn mark(&mut self, record: &mut Record) -> usize {
+    fn mark(&mut self, record: &mut Record) {
         let (workers, reason) = self.workers();
         let available = workers.min(self.crew.helpers() + 1).min(self.engine.ready());
         let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
@@ -273,7 +278,6 @@ impl Heap {
             });
             self.totals.dropped_entries += outcome.dropped as u64;
         }
-        available
     }
 
     fn process_weak(&mut self, record: &mut Record) -> usize {
@@ -295,12 +299,12 @@ impl Heap {
         outcome.newly_ready
     }
 
-    fn verify(&mut self, record: &mut Record, when: &'static str) {
+    fn verify_marks(&mut self, record: &mut Record) {
         if self.options.verify == Verify::Off {
             return;
         }
         record.step(Phase::Verify, |event| {
-            event.reason = when;
+            event.reason = "after marking";
             let mut result = self.space.verify_structure().and_then(|()| self.space.verify_marks(&self.context));
             self.mutators.for_each(|thread| {
                 if result.is_ok() {
@@ -309,12 +313,24 @@ impl Heap {
                 }
             });
             if let Err(fault) = result {
-                panic!("verifier {when}: not so: {}; at {:?}, word {:#x}", fault.rule, fault.address, fault.word);
+                panic!("verifier after marking: not so: {}; at {:?}, word {:#x}", fault.rule, fault.address, fault.word);
             }
         });
     }
 
+    /// The world runs again, so only what the lock guards can be checked.
+    fn verify_structure(&self) {
+        if self.options.verify == Verify::Edges
+            && let Err(fault) = self.space.verify_structure()
+        {
+            panic!("verifier after reclaiming: not so: {}; at {:?}, word {:#x}", fault.rule, fault.address, fault.word);
+        }
+    }
+
+    /// Queues and frees blocks. The world runs again, but whoever needs shared memory waits for the lock; threads only
+    /// use the blocks that they own, which are left alone.
     fn reclaim(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) {
+        client.moment(Moment::ReclaimStart);
         self.totals.allocated_bytes += self.space.allocated_bytes as u64;
         let release_after = if request.release_all { 1 } else { self.settings.release_after.min(255) as u8 };
         let reclaimed = record.step(Phase::Reclaim, |event| {
@@ -325,7 +341,8 @@ impl Heap {
         });
         self.totals.reclaimed_bytes += self.space.census.dead_bytes as u64;
         record.step(Phase::Sweep, |event| event.objects = self.space.sweep_all() as u64);
-        self.verify(record, "after reclaiming");
+        self.space.disclaim_all();
+        self.verify_structure();
         record.step(Phase::Resize, |event| {
             let mut released = reclaimed.released_blocks;
             if request.release_all {
@@ -334,6 +351,7 @@ impl Heap {
             self.shrink(released, client);
             event.bytes = self.space.capacity as u64;
         });
+        client.moment(Moment::ReclaimEnd);
     }
 
     fn shrink(&mut self, released_blocks: usize, client: &dyn Client) {
@@ -360,12 +378,11 @@ impl Heap {
         }
     }
 
-    fn finish(&mut self, record: &mut Record, started: u64, reason: &'static str) {
-        let now = clock::monotonic_ns();
-        let stopped = now - started;
+    fn finish(&mut self, record: &mut Record, started: u64, stopped: u64, reason: &'static str) {
+        let all = clock::monotonic_ns() - started;
         self.totals.stopped_ns += stopped;
         self.totals.longest_stop_ns = self.totals.longest_stop_ns.max(stopped);
-        self.totals.collecting_ns += stopped;
+        self.totals.collecting_ns += all;
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         record.step(Phase::End, |event| {
@@ -373,7 +390,7 @@ impl Heap {
             event.objects = census.objects as u64;
             event.reason = reason;
         });
-        record.set_last_duration(stopped);
+        record.set_last_duration(all);
     }
 }
 

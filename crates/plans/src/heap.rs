@@ -4,6 +4,7 @@
 //! thread that holds it, unless it says otherwise.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 
@@ -88,6 +89,8 @@ pub struct Heap {
     pub world: &'static World,
     /// Registered threads.
     pub mutators: Mutators,
+    /// Results of threads that have ended and were not joined yet, with the C library's number of the thread.
+    pub thread_results: Vec<(usize, Address)>,
     /// Static roots.
     pub roots: Roots,
     /// Finalizers, links, toggle references.
@@ -154,6 +157,7 @@ impl Heap {
             crew,
             world,
             mutators: Mutators::new(),
+            thread_results: Vec::new(),
             roots: Roots::new(),
             weak: Weak::new(),
             options: *options,

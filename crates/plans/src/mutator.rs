@@ -8,6 +8,8 @@
 //! threads that ended are used again. All fields are guarded by the allocator lock, except the cache (its thread
 //! alone), the station (see `stop::protocol`) and what says otherwise.
 
+use alloc::vec::Vec;
+
 use gleaner_mem::Address;
 use gleaner_os::threads::{self, ThreadId};
 use gleaner_spaces::mark_sweep::cache::Cache;
@@ -17,14 +19,14 @@ use crate::stop::protocol::{Station, World};
 /// Set in the thread word while the thread must take the slow path.
 pub const SLOW: usize = 1 << 63;
 
-/// Frames that use the heap, between two parts of a stack that do not: [`Mutator::active`] leads from the newest
-/// part to older ones (`GC_call_with_gc_active`). Lives on the stack of the thread.
-#[repr(C)]
+/// Frames that use the heap, between two parts of a stack that do not (`GC_call_with_gc_active`). Kept in the record
+/// and not on the stack, since the frame may be left by `longjmp` and written over.
+#[derive(Clone, Copy, Debug)]
 pub struct ActiveSection {
+    /// The frame that began the section: newer frames lie below.
+    pub frame: Address,
     /// Where the older blocking region was entered: frames above (older) are scanned from here.
     pub blocked_at: Address,
-    /// The next older section.
-    pub older: *mut ActiveSection,
 }
 
 /// A second stack that a thread told us of (`GC_register_altstack`).
@@ -55,12 +57,14 @@ pub struct Mutator {
     pub stack_base: Address,
     /// Where the thread entered a blocking region; null while it is active.
     pub blocked_at: Address,
-    /// Newest section of frames behind blocking regions.
-    pub active: *mut ActiveSection,
+    /// Sections of frames behind blocking regions, the newest last.
+    pub active: Vec<ActiveSection>,
     /// Alternate stack.
     pub alt_stack: AltStack,
     /// Whether the client registered the thread by itself.
     pub explicit: bool,
+    /// Whether nobody will join the thread.
+    pub detached: bool,
     /// Whether the record stands for a thread.
     pub in_use: bool,
     /// Whether the kernel says that the thread has ended without unregistering.
@@ -97,15 +101,12 @@ impl Mutator {
     /// The thread must be stopped, blocked, or the calling one.
     pub unsafe fn for_each_stack_part(&self, stack_pointer: Address, mut visit: impl FnMut(Address, Address)) {
         let mut low = stack_pointer;
-        let mut section = self.active;
-        while !section.is_null() {
-            // SAFETY: sections live on the thread's stack while it is inside them.
-            let ActiveSection { blocked_at, older } = unsafe { section.read() };
-            if Address::of(section) >= low {
-                visit(low, Address::of(section));
-                low = blocked_at;
-            } // Else the section was left by longjmp or an exception: its frame is gone.
-            section = older;
+        for section in self.active.iter().rev() {
+            // A section below the stack pointer was left by longjmp or an exception.
+            if section.frame >= low {
+                visit(low, section.frame);
+                low = section.blocked_at;
+            }
         }
         if self.is_on_alt_stack(low) {
             visit(low, self.alt_stack.low.add(self.alt_stack.bytes));
@@ -171,9 +172,10 @@ impl Mutators {
                 pthread: 0,
                 stack_base: Address::NULL,
                 blocked_at: Address::NULL,
-                active: core::ptr::null_mut(),
+                active: Vec::new(),
                 alt_stack: AltStack::default(),
                 explicit: false,
+                detached: false,
                 in_use: false,
                 gone: false,
                 finalizer_frame: Address::NULL,
@@ -196,10 +198,11 @@ impl Mutators {
         record.pthread = threads::current_pthread().0;
         record.stack_base = stack_base;
         record.blocked_at = Address::NULL;
-        record.active = core::ptr::null_mut();
+        record.active.clear();
         record.alt_stack = AltStack::default();
         record.explicit = explicit;
         record.finalizer_frame = Address::NULL;
+        record.detached = false;
         record.gone = false;
         record.in_use = true;
         self.count += 1;
@@ -214,6 +217,7 @@ impl Mutators {
         unsafe {
             (*record).in_use = false;
             (*record).cache = Cache::new();
+            (*record).active.clear();
         }
         self.count -= 1;
     }

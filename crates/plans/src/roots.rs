@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use gleaner_mem::Address;
 use gleaner_os::libraries::{self, Fingerprint, Segment};
+use gleaner_os::memory;
 
 /// A range of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +62,11 @@ impl LibraryList {
     /// No libraries at all.
     pub const fn empty() -> LibraryList {
         LibraryList { segments: Vec::new(), fingerprint: Fingerprint::EMPTY }
+    }
+
+    /// Leaves out what cannot be read, for the case that the list could not be confirmed. The world must be stopped.
+    fn keep_readable(&mut self) {
+        self.segments.retain(|segment| memory::is_readable(segment.low, segment.high - segment.low));
     }
 
     /// Whether the loader's list is still the one that was read. The world must be stopped.
@@ -134,6 +140,11 @@ impl Roots {
     /// Whether the list in place is still current. The world must be stopped.
     pub fn libraries_are_current(&self) -> bool {
         self.libraries.is_current()
+    }
+
+    /// Makes do with a list that could not be confirmed: what cannot be read is left out. The world must be stopped.
+    pub fn keep_readable_libraries(&mut self) {
+        self.libraries.keep_readable();
     }
 
     /// Bytes of all static roots.
