@@ -6,7 +6,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 use gleaner_mem::Address;
 use gleaner_plans::Heap;
@@ -70,15 +70,29 @@ fn allocate(bytes: usize, kind: usize) -> *mut c_void {
                 let head = &raw mut (*thread).cache.heads[kind][class];
                 let cell = head.read();
                 if !cell.is_null() {
-                    head.write(Address::new(cell.load()));
-                    cell.store(0);
-                    cell.add(8).store(0);
+                    take_head(head, cell);
                     return cell.ptr();
                 }
             }
         }
     }
     allocate_slowly(Wanted::new(bytes, kind))
+}
+
+/// Takes the first cell off a list. The order of the stores matters: a pause that finds the cell listed must find its
+/// link, too (I8).
+///
+/// # Safety
+/// `head` must be the calling thread's list, and `cell` its first cell.
+#[inline(always)]
+unsafe fn take_head(head: *mut Address, cell: Address) {
+    // SAFETY: the caller vouches for both; a cell has at least two words.
+    unsafe {
+        head.write_volatile(Address::new(cell.load()));
+        compiler_fence(Ordering::Release);
+        cell.store(0);
+        cell.add(8).store(0);
+    }
 }
 
 /// Allocates under the lock; collects, grows, and runs finalizers as need be.
@@ -153,9 +167,7 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
             heap.space.refill(cache, wanted.kind, class)?;
         }
         let cell = head.read();
-        head.write(Address::new(cell.load()));
-        cell.store(0);
-        cell.add(8).store(0);
+        take_head(head, cell);
         Ok(cell)
     }
 }

@@ -11,7 +11,7 @@ use gleaner_os::threads;
 use gleaner_plans::mutator::{ActiveSection, Mutator, SLOW};
 use gleaner_plans::stop::signal::here;
 
-use crate::state::{LOCK, heap, start};
+use crate::state::{LOCK, WORLD, heap, start};
 
 /// `GC_fn_type`.
 pub type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -64,6 +64,13 @@ fn leave_blocking(record: *mut Mutator) {
     }
     crate::registration::reenter(heap(), record);
     LOCK.unlock();
+    // In the region the thread got no signal; if it was told to hold meanwhile, it holds here.
+    // SAFETY: as above; the station is made for this.
+    unsafe {
+        if (*record).station.is_on_hold() {
+            WORLD.stop_here(&(*record).station, here().word());
+        }
+    }
 }
 
 /// As in gc.h.

@@ -455,7 +455,12 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
     unsafe {
         let detached = starts_detached(attributes);
         start.write(Start { function, argument, detached, registered: AtomicU32::new(0) });
-        let result = pthread_create(thread, attributes, run_thread, start.cast());
+        let mut result = pthread_create(thread, attributes, run_thread, start.cast());
+        if result == EAGAIN {
+            // Perhaps a lowered address limit: the heap's unused addresses may make room for the stack.
+            with_heap(|heap| heap.space.layout.give_back_addresses());
+            result = pthread_create(thread, attributes, run_thread, start.cast());
+        }
         // As in libgc, the new thread is registered when this returns: the caller may take the allocator lock next.
         while result == 0 && (*start).registered.load(Ordering::Acquire) == 0 {
             futex_wait(&(*start).registered, 0);

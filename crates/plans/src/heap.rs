@@ -184,6 +184,9 @@ impl Heap {
             Shortage::Capacity(bytes) => bytes,
             Shortage::System => return self.system_shortage(attempts),
         };
+        if self.settings.limit != 0 {
+            self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
+        }
         match heap_size::decide(&self.measure(needed, attempts)) {
             Decision::Collect(reason) => Remedy::Collect(reason),
             Decision::Grow(capacity, reason) => {
@@ -294,14 +297,14 @@ fn prefetch_settings(options: &Options) -> PrefetchSettings {
     }
 }
 
-/// The mark stack of each worker: by itself 64 MiB of addresses, of which only what is used takes memory.
+/// The mark stack of each worker: by itself 16 MiB of addresses, of which only what is used takes memory.
 fn mark_stack_bytes(options: &Options, span: usize) -> usize {
     let workers = match options.markers {
         0 => threads::processors().clamp(1, 16),
         markers => markers as usize,
     };
     match options.mark_arena {
-        0 => (span / 64).clamp(1 << 20, 64 << 20),
+        0 => (span / 64).clamp(1 << 20, 16 << 20),
         together => together / workers,
     }
 }

@@ -33,7 +33,9 @@ pub struct Layout {
     pub table: BlockTable,
     small_committed: BlockIndex,
     large_committed: BlockIndex,
+    small_end: BlockIndex,
     end: BlockIndex,
+    reserved: usize,
     executable: bool,
     huge_pages: bool,
 }
@@ -42,7 +44,7 @@ pub struct Layout {
 unsafe impl Send for Layout {}
 
 impl Layout {
-    /// Reserves a heap. `span` is its size in bytes; 0 chooses eight times the physical memory, and less where the
+    /// Reserves a heap. `span` is its size in bytes; 0 chooses four times the physical memory, and less where the
     /// address limit of the process (`RLIMIT_AS`) or the system demands it.
     pub fn reserve(span: usize, executable: bool) -> Result<Layout, ReserveError> {
         let mut span = if span == 0 { automatic_span() } else { span.clamp(SMALLEST_SPAN, LARGEST_SPAN) };
@@ -81,7 +83,9 @@ impl Layout {
             },
             small_committed: 0,
             large_committed: large_start as BlockIndex,
+            small_end: large_start as BlockIndex,
             end: blocks as BlockIndex,
+            reserved: span + descriptors + large_start * MARKS_PER_BLOCK,
             executable,
             huge_pages: false,
         })
@@ -100,9 +104,12 @@ impl Layout {
     /// Makes blocks of the small part below `end` usable; false if the system refuses.
     pub fn commit_small(&mut self, end: BlockIndex) -> bool {
         while self.small_committed < end {
+            if !self.is_within_address_limit() {
+                return false;
+            }
             let first = self.small_committed;
             let marks = Address::of(self.table.marks_of(first));
-            if first >= self.table.large_start
+            if first >= self.small_end
                 || !self.commit_blocks(first)
                 || !commit(marks, COMMIT_STEP as usize * MARKS_PER_BLOCK, false)
             {
@@ -116,12 +123,43 @@ impl Layout {
     /// Makes blocks of the large part below `end` usable; false if the system refuses.
     pub fn commit_large(&mut self, end: BlockIndex) -> bool {
         while self.large_committed < end {
-            if self.large_committed >= self.end || !self.commit_blocks(self.large_committed) {
+            let refused = self.large_committed >= self.end || !self.is_within_address_limit();
+            if refused || !self.commit_blocks(self.large_committed) {
                 return false;
             }
             self.large_committed += COMMIT_STEP;
         }
         true
+    }
+
+    /// A limit that the program set after the heap was reserved counts for what is committed: the system only checks
+    /// new mappings against it.
+    fn is_within_address_limit(&self) -> bool {
+        let committed = self.small_committed + (self.large_committed - self.table.large_start) + COMMIT_STEP;
+        match memory::address_limit() {
+            Some(limit) if (limit as usize) < self.reserved => committed as usize * BLOCK_BYTES <= limit as usize,
+            _ => true,
+        }
+    }
+
+    /// Gives the addresses that were never committed back to the system, for good: for a program that lowered its
+    /// address limit and has no room left for a thread's stack.
+    pub fn give_back_addresses(&mut self) {
+        let large_start = self.table.large_start;
+        let small_marks = Address::of(self.table.marks_of(self.small_committed));
+        let marks_end = Address::of(self.table.marks_of(large_start));
+        for (low, high) in [
+            (self.table.start(self.small_committed), self.table.start(large_start)),
+            (self.table.start(self.large_committed), self.table.start(self.end)),
+            (small_marks, marks_end),
+        ] {
+            if let (true, Some(start)) = (low < high, core::ptr::NonNull::new(low.ptr::<u8>())) {
+                // SAFETY: never committed, so nothing is there.
+                unsafe { memory::unmap(start, high.offset_from(low)) };
+            }
+        }
+        self.small_end = self.small_committed;
+        self.end = self.large_committed;
     }
 
     fn commit_blocks(&self, first: BlockIndex) -> bool {
@@ -170,7 +208,7 @@ impl Layout {
 
 fn automatic_span() -> usize {
     let physical = memory::physical_memory() as usize;
-    let wanted = physical.saturating_mul(8).clamp(64 << 30, LARGEST_SPAN);
+    let wanted = physical.saturating_mul(4).clamp(16 << 30, LARGEST_SPAN);
     match memory::address_limit() {
         Some(limit) => wanted.min((limit as usize / 2).max(SMALLEST_SPAN)),
         None => wanted,

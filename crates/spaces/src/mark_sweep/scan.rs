@@ -275,9 +275,8 @@ impl Scanner {
     unsafe fn scan_range<P: Policy>(&mut self, start: usize, bytes: usize) {
         let mut bytes = bytes;
         self.scanned += 1;
-        if bytes > PIECE {
-            // The popped entry left room for this one.
-            self.push(Entry { start: start + PIECE, descriptor: bytes - PIECE });
+        // What is put off needs room on the stack; a popped entry left some, others may find none.
+        if bytes > PIECE && self.push(Entry { start: start + PIECE, descriptor: bytes - PIECE }) {
             bytes = PIECE;
         }
         self.scanned_bytes += bytes;
