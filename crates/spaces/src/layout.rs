@@ -16,6 +16,8 @@ use crate::block::{BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARK
 /// Blocks committed at a time: 4 MiB of heap, 256 KiB of marks.
 pub const COMMIT_STEP: BlockIndex = 256;
 
+/// Bytes under a lowered address limit that the heap does not take: for thread stacks, malloc, libraries.
+const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
 const SMALLEST_SPAN: usize = 32 << 20;
 const LARGEST_SPAN: usize = 4 << 40;
 const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
@@ -137,7 +139,10 @@ impl Layout {
     fn is_within_address_limit(&self) -> bool {
         let committed = self.small_committed + (self.large_committed - self.table.large_start) + COMMIT_STEP;
         match memory::address_limit() {
-            Some(limit) if (limit as usize) < self.reserved => committed as usize * BLOCK_BYTES <= limit as usize,
+            Some(limit) if (limit as usize) < self.reserved => {
+                let tables = (self.end as usize) * size_of::<Block>() + committed as usize * MARKS_PER_BLOCK;
+                committed as usize * BLOCK_BYTES + tables + LEFT_FOR_THE_PROGRAM <= limit as usize
+            }
             _ => true,
         }
     }
