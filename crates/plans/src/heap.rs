@@ -212,7 +212,10 @@ impl Heap {
 
     fn measure(&self, needed: usize, attempts: usize) -> Measurements {
         let census = &self.space.census;
-        let allocated = self.space.allocated_bytes.saturating_sub(self.space.freed_bytes);
+        // What was freed explicitly does not count, but an eighth of all allocation does: without any collection free
+        // cells of one size would never become blocks for another.
+        let gross = self.space.allocated_bytes;
+        let allocated = gross.saturating_sub(self.space.freed_bytes).max(gross / 8);
         let new_finalizers = self.weak.finalizers.count().saturating_sub(self.finalizers_before);
         Measurements {
             capacity: self.space.capacity,
