@@ -47,13 +47,24 @@ pub struct Wanted {
 impl Wanted {
     /// An ordinary object.
     pub fn new(bytes: usize, kind: usize) -> Wanted {
-        Wanted { bytes, kind, alignment: 16, ignore_off_page: false }
+        Wanted {
+            bytes,
+            kind,
+            alignment: 16,
+            ignore_off_page: false,
+        }
     }
 
     /// Bytes to allocate, with the extra byte.
     fn size(&self) -> Option<usize> {
-        let aligned = if self.alignment > 16 { self.bytes.max(self.alignment) } else { self.bytes };
-        aligned.checked_add(extra_bytes()).filter(|size| *size <= LARGEST_REQUEST)
+        let aligned = if self.alignment > 16 {
+            self.bytes.max(self.alignment)
+        } else {
+            self.bytes
+        };
+        aligned
+            .checked_add(extra_bytes())
+            .filter(|size| *size <= LARGEST_REQUEST)
     }
 }
 
@@ -100,7 +111,9 @@ unsafe fn take_head(head: *mut Address, cell: Address) {
 #[inline(never)]
 pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
     start();
-    let Some(size) = wanted.size() else { return out_of_memory(wanted.bytes) };
+    let Some(size) = wanted.size() else {
+        return out_of_memory(wanted.bytes);
+    };
     let mut attempts = 0;
     loop {
         registration::check_regions();
@@ -143,18 +156,31 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
 fn warn_of_exhaustion(bytes: usize, reason: &str) {
     let capacity = crate::state::with_heap(|heap| heap.space.capacity);
     let kibibytes = capacity >> 10;
-    warn(format_args!("no memory for %lu bytes: {reason}; the heap has {kibibytes} KiB"), bytes);
+    warn(
+        format_args!("no memory for %lu bytes: {reason}; the heap has {kibibytes} KiB"),
+        bytes,
+    );
 }
 
 fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address, Shortage> {
     if size > LARGEST_SMALL || wanted.alignment > 16 {
         let size = size.max(LARGEST_SMALL + 1);
-        return heap.space.allocate_large(wanted.kind, size, wanted.alignment, wanted.ignore_off_page);
+        return heap.space.allocate_large(
+            wanted.kind,
+            size,
+            wanted.alignment,
+            wanted.ignore_off_page,
+        );
     }
     let class = class_of(size);
     let thread = Mutator::current_fast();
     let described = heap.space.kinds.get(wanted.kind).copied();
-    let Some(described) = described else { die(format_args!("allocation of an undefined kind {}", wanted.kind)) };
+    let Some(described) = described else {
+        die(format_args!(
+            "allocation of an undefined kind {}",
+            wanted.kind
+        ))
+    };
     if thread.is_null() || described.uncollectable || described.disclaim.is_some() {
         return heap.space.allocate_small(wanted.kind, class);
     }
@@ -176,7 +202,9 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
 fn is_stress_due(heap: &Heap) -> bool {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let every = heap.options.stress;
-    every != 0 && collect::is_enabled() && COUNT.fetch_add(1, Ordering::Relaxed) % every == every - 1
+    every != 0
+        && collect::is_enabled()
+        && COUNT.fetch_add(1, Ordering::Relaxed) % every == every - 1
 }
 
 /// Brings what changed in uncollectable bytes to the variable that clients read and may set. Under the lock.
@@ -230,7 +258,11 @@ pub extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_voi
 fn is_thread_kind(kind: usize) -> bool {
     start();
     kind < gleaner_spaces::kinds::MAX_KINDS
-        && heap().space.kinds.get(kind).is_some_and(|kind| !kind.uncollectable && kind.disclaim.is_none())
+        && heap()
+            .space
+            .kinds
+            .get(kind)
+            .is_some_and(|kind| !kind.uncollectable && kind.disclaim.is_none())
 }
 
 /// As in gc_inline.h.
@@ -259,11 +291,17 @@ pub extern "C-unwind" fn GC_generic_malloc_uncollectable(bytes: usize, kind: c_i
 
 /// As in gc_mark.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_generic_malloc_ignore_off_page(bytes: usize, kind: c_int) -> *mut c_void {
+pub extern "C-unwind" fn GC_generic_malloc_ignore_off_page(
+    bytes: usize,
+    kind: c_int,
+) -> *mut c_void {
     if bytes < LARGEST_SMALL {
         return GC_malloc_kind(bytes, kind);
     }
-    allocate_slowly(Wanted { ignore_off_page: true, ..Wanted::new(bytes, kind as usize) })
+    allocate_slowly(Wanted {
+        ignore_off_page: true,
+        ..Wanted::new(bytes, kind as usize)
+    })
 }
 
 /// As in gc.h.
@@ -299,7 +337,10 @@ pub extern "C-unwind" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_v
     if !alignment.is_power_of_two() || alignment > 1 << 40 {
         return out_of_memory(bytes);
     }
-    allocate_slowly(Wanted { alignment, ..Wanted::new(bytes, NORMAL) })
+    allocate_slowly(Wanted {
+        alignment,
+        ..Wanted::new(bytes, NORMAL)
+    })
 }
 
 /// As in gc.h.
@@ -307,7 +348,11 @@ pub extern "C-unwind" fn GC_memalign(alignment: usize, bytes: usize) -> *mut c_v
 /// # Safety
 /// `result` must be writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_posix_memalign(result: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int {
+pub unsafe extern "C-unwind" fn GC_posix_memalign(
+    result: *mut *mut c_void,
+    alignment: usize,
+    bytes: usize,
+) -> c_int {
     const EINVAL: c_int = 22;
     const ENOMEM: c_int = 12;
     if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<usize>()) {
@@ -327,7 +372,11 @@ pub unsafe extern "C-unwind" fn GC_posix_memalign(result: *mut *mut c_void, alig
 /// # Safety
 /// `result` must be writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_generic_malloc_many(bytes: usize, kind: c_int, result: *mut *mut c_void) {
+pub unsafe extern "C-unwind" fn GC_generic_malloc_many(
+    bytes: usize,
+    kind: c_int,
+    result: *mut *mut c_void,
+) {
     let list = allocate_many(bytes, kind as usize);
     // SAFETY: the caller vouches for it.
     unsafe { result.write(list) };
@@ -337,7 +386,9 @@ pub unsafe extern "C-unwind" fn GC_generic_malloc_many(bytes: usize, kind: c_int
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
     // libgc rounds to granules with the extra byte first.
-    let Some(size) = bytes.checked_add(extra_bytes() + 15) else { return out_of_memory(bytes) };
+    let Some(size) = bytes.checked_add(extra_bytes() + 15) else {
+        return out_of_memory(bytes);
+    };
     allocate_many(size & !15, NORMAL)
 }
 
@@ -387,7 +438,10 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
 
 fn many_cells(heap: &mut Heap, kind: usize, bytes: usize) -> Result<Address, Shortage> {
     if heap.options.stress == 0 && !heap.options.poison {
-        return heap.space.take_cells(kind, class_of(bytes)).map(|list| list.head);
+        return heap
+            .space
+            .take_cells(kind, class_of(bytes))
+            .map(|list| list.head);
     }
     // Under stress and poison one object at a time, so that collections fall between them.
     let cell = heap.space.allocate_small(kind, class_of(bytes))?;

@@ -22,7 +22,10 @@ pub type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 /// `function` must be callable with `argument` and leave the heap alone.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub unsafe extern "C-unwind" fn GC_do_blocking(function: Function, argument: *mut c_void) -> *mut c_void {
+pub unsafe extern "C-unwind" fn GC_do_blocking(
+    function: Function,
+    argument: *mut c_void,
+) -> *mut c_void {
     start();
     let record = Mutator::current();
     let mut registers = [0usize; 6];
@@ -79,7 +82,10 @@ fn leave_blocking(record: *mut Mutator) {
 /// `function` must be callable with `argument`.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub unsafe extern "C-unwind" fn GC_call_with_gc_active(function: Function, argument: *mut c_void) -> *mut c_void {
+pub unsafe extern "C-unwind" fn GC_call_with_gc_active(
+    function: Function,
+    argument: *mut c_void,
+) -> *mut c_void {
     start();
     let record = Mutator::current();
     crate::registration::check_regions();
@@ -108,7 +114,11 @@ pub unsafe extern "C-unwind" fn GC_call_with_gc_active(function: Function, argum
     // SAFETY: as above. Newer sections than ours were left without returning.
     unsafe {
         let thread = &mut *record;
-        while thread.active.last().is_some_and(|section| section.frame <= frame) {
+        while thread
+            .active
+            .last()
+            .is_some_and(|section| section.frame <= frame)
+        {
             thread.active.pop();
         }
         thread.blocked_at = blocked_at;
@@ -122,7 +132,10 @@ pub unsafe extern "C-unwind" fn GC_call_with_gc_active(function: Function, argum
 fn widen_stack(record: *mut Mutator) {
     let frame = here();
     // SAFETY: the calling thread's own record or null.
-    if !record.is_null() && unsafe { (*record).stack_base } < frame && threads::stack_top() > frame.word() {
+    if !record.is_null()
+        && unsafe { (*record).stack_base } < frame
+        && threads::stack_top() > frame.word()
+    {
         LOCK.lock();
         // SAFETY: as above, under the lock.
         unsafe { (*record).stack_base = Address::new(threads::stack_top()) };
@@ -156,7 +169,11 @@ fn forget_stale_sections(thread: &mut Mutator, frame: Address) {
         && section.frame < frame
     {
         thread.active.pop();
-        thread.blocked_at = if section.blocked_at >= frame { section.blocked_at } else { Address::NULL };
+        thread.blocked_at = if section.blocked_at >= frame {
+            section.blocked_at
+        } else {
+            Address::NULL
+        };
     }
     if thread.is_blocked() {
         threads::set_thread_word(core::ptr::from_mut(thread) as usize | SLOW);
@@ -168,7 +185,10 @@ fn forget_stale_sections(thread: &mut Mutator, frame: Address) {
 /// # Safety
 /// `function` must be callable with `argument`, and must not allocate.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(function: Function, argument: *mut c_void) -> *mut c_void {
+pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
+    function: Function,
+    argument: *mut c_void,
+) -> *mut c_void {
     start();
     LOCK.lock();
     // SAFETY: the caller vouches for the function.

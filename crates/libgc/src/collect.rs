@@ -15,8 +15,8 @@ use gleaner_plans::weak::{Turn, Verdict};
 use crate::message::die;
 use crate::state::{CREW, LOCK, MAIN_THREAD, heap, start};
 use crate::variables::{
-    GC_dont_gc, GC_gc_no, GC_java_finalization, GC_no_dls, GC_on_heap_resize, GC_push_other_roots, GC_stackbottom,
-    Procedure, Variable,
+    GC_dont_gc, GC_gc_no, GC_java_finalization, GC_no_dls, GC_on_heap_resize, GC_push_other_roots,
+    GC_stackbottom, Procedure, Variable,
 };
 
 /// `GC_on_collection_event_proc`.
@@ -86,7 +86,12 @@ pub struct Order {
 
 /// Collects unless somebody else has since `collections` were counted.
 pub fn collect_unless(collections: u64, reason: &'static str) {
-    collect(Order { reason, unless_past: Some(collections), release_all: false, obeys_stop: true });
+    collect(Order {
+        reason,
+        unless_past: Some(collections),
+        release_all: false,
+        obeys_stop: true,
+    });
 }
 
 /// Collects; false if collections are disabled or this one was given up.
@@ -122,7 +127,10 @@ fn collect_below(order: Order) -> bool {
         make_helpers();
         LOCK.lock();
         let heap = heap();
-        if order.unless_past.is_some_and(|seen| seen != heap.collections) {
+        if order
+            .unless_past
+            .is_some_and(|seen| seen != heap.collections)
+        {
             LOCK.unlock();
             return true;
         }
@@ -172,7 +180,9 @@ fn make_helpers() {
     // The number is a hint: read without the lock.
     let wanted = heap().workers().0;
     if CREW.helpers() + 1 < wanted {
-        CREW.ensure_helpers(wanted - 1, &mut |entry, argument| threads::spawn_helper(entry, argument, c"gleaner-mark"));
+        CREW.ensure_helpers(wanted - 1, &mut |entry, argument| {
+            threads::spawn_helper(entry, argument, c"gleaner-mark")
+        });
     }
 }
 
@@ -195,7 +205,13 @@ fn is_root_segment(segment: &Segment) -> bool {
     }
     match CALLBACKS.has_roots.get() {
         // SAFETY: the client's function, called with the library's name and data as its contract says.
-        Some(wanted) => unsafe { wanted(segment.name, segment.low as *mut c_void, segment.high - segment.low) != 0 },
+        Some(wanted) => unsafe {
+            wanted(
+                segment.name,
+                segment.low as *mut c_void,
+                segment.high - segment.low,
+            ) != 0
+        },
         None => true,
     }
 }
@@ -239,7 +255,9 @@ impl Client for Door {
     }
 
     fn settle_toggle_refs(&self, heap: &mut Heap) {
-        let Some(decide) = CALLBACKS.toggle.get() else { return };
+        let Some(decide) = CALLBACKS.toggle.get() else {
+            return;
+        };
         let mut turn = Turn::default();
         while let Some(object) = heap.weak.toggle_refs.object_at(turn) {
             // SAFETY: the client's function, called with a registered object.
@@ -262,12 +280,20 @@ impl Client for Door {
     fn stack_base(&self, thread: &Mutator) -> Address {
         let first = MAIN_THREAD.load(Ordering::Relaxed);
         let moved = GC_stackbottom.get();
-        if core::ptr::eq(first, thread) && !moved.is_null() { Address::of(moved) } else { thread.stack_base }
+        if core::ptr::eq(first, thread) && !moved.is_null() {
+            Address::of(moved)
+        } else {
+            thread.stack_base
+        }
     }
 
     fn wants_to_stop(&self) -> bool {
         // SAFETY: the client's function; libgc calls it with the lock held.
-        OBEYS_STOP.load(Ordering::Relaxed) && CALLBACKS.stop.get().is_some_and(|stop| unsafe { stop() } != 0)
+        OBEYS_STOP.load(Ordering::Relaxed)
+            && CALLBACKS
+                .stop
+                .get()
+                .is_some_and(|stop| unsafe { stop() } != 0)
     }
 
     fn awaits_finalization(&self, object: Address) {
@@ -288,13 +314,23 @@ impl Client for Door {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_gcollect() {
-    collect(Order { reason: "GC_gcollect", unless_past: None, release_all: crate::settings::unmaps_on_gcollect(), obeys_stop: true });
+    collect(Order {
+        reason: "GC_gcollect",
+        unless_past: None,
+        release_all: crate::settings::unmaps_on_gcollect(),
+        obeys_stop: true,
+    });
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_gcollect_and_unmap() {
-    collect(Order { reason: "GC_gcollect_and_unmap", unless_past: None, release_all: true, obeys_stop: false });
+    collect(Order {
+        reason: "GC_gcollect_and_unmap",
+        unless_past: None,
+        release_all: true,
+        obeys_stop: false,
+    });
 }
 
 /// As in gc.h: the collection is given up when `stop` returns nonzero.
@@ -302,7 +338,12 @@ pub extern "C-unwind" fn GC_gcollect_and_unmap() {
 pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
     let before = CALLBACKS.stop.get();
     CALLBACKS.stop.set(stop);
-    let done = collect(Order { reason: "GC_try_to_collect", unless_past: None, release_all: false, obeys_stop: true });
+    let done = collect(Order {
+        reason: "GC_try_to_collect",
+        unless_past: None,
+        release_all: false,
+        obeys_stop: true,
+    });
     CALLBACKS.stop.set(before);
     c_int::from(done)
 }

@@ -15,7 +15,9 @@ use gleaner_plans::weak::{Finalizer, Links, Move, Order, Ready, Registration};
 
 use crate::collect::{AwaitFn, CALLBACKS, ToggleFn};
 use crate::state::{LOCK, address, heap, start, with_heap};
-use crate::variables::{GC_finalize_on_demand, GC_finalizer_notifier, GC_find_leak, Procedure, TwoPointersFn};
+use crate::variables::{
+    GC_finalize_on_demand, GC_finalizer_notifier, GC_find_leak, Procedure, TwoPointersFn,
+};
 
 const SUCCESS: c_int = 0;
 const DUPLICATE: c_int = 1;
@@ -121,7 +123,11 @@ fn register(
         return;
     }
     start();
-    let finalizer = Finalizer { proc: function.map_or(0, |function| function as usize), data: address(data), order };
+    let finalizer = Finalizer {
+        proc: function.map_or(0, |function| function as usize),
+        data: address(data),
+        order,
+    };
     loop {
         LOCK.lock();
         let heap = heap();
@@ -138,7 +144,8 @@ fn register(
             Err(_) => continue,
         };
         // SAFETY: the word was made from a function of this type, or is 0, which is `None`.
-        let was: Option<TwoPointersFn> = unsafe { core::mem::transmute(previous.map_or(0, |old| old.proc)) };
+        let was: Option<TwoPointersFn> =
+            unsafe { core::mem::transmute(previous.map_or(0, |old| old.proc)) };
         // SAFETY: the caller's pointers are writable or null.
         unsafe {
             if !old_function.is_null() {
@@ -205,12 +212,18 @@ pub extern "C-unwind" fn GC_finalize_all() {
     }
 }
 
-fn register_link(links: impl Fn(&mut Heap) -> &mut Links, link: *mut *mut c_void, object: *const c_void) -> c_int {
+fn register_link(
+    links: impl Fn(&mut Heap) -> &mut Links,
+    link: *mut *mut c_void,
+    object: *const c_void,
+) -> c_int {
     if GC_find_leak.get() != 0 {
         return UNIMPLEMENTED;
     }
     if link.is_null() || !(link as usize).is_multiple_of(size_of::<usize>()) {
-        crate::message::die(format_args!("disappearing link {link:p} is null or not aligned"));
+        crate::message::die(format_args!(
+            "disappearing link {link:p} is null or not aligned"
+        ));
     }
     loop {
         let result = with_heap(|heap| links(heap).register(Address::of(link), address(object)));
@@ -245,32 +258,47 @@ pub extern "C-unwind" fn GC_register_disappearing_link(link: *mut *mut c_void) -
     start();
     match crate::state::table().resolve_checked(link as usize) {
         Some(found) => GC_general_register_disappearing_link(link, found.base.ptr()),
-        None => crate::message::die(format_args!("disappearing link {link:p} is not inside an object")),
+        None => crate::message::die(format_args!(
+            "disappearing link {link:p} is not inside an object"
+        )),
     }
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_general_register_disappearing_link(link: *mut *mut c_void, object: *const c_void) -> c_int {
+pub extern "C-unwind" fn GC_general_register_disappearing_link(
+    link: *mut *mut c_void,
+    object: *const c_void,
+) -> c_int {
     register_link(short, link, object)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_register_long_link(link: *mut *mut c_void, object: *const c_void) -> c_int {
+pub extern "C-unwind" fn GC_register_long_link(
+    link: *mut *mut c_void,
+    object: *const c_void,
+) -> c_int {
     register_link(long, link, object)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_move_disappearing_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
-    moved(with_heap(|heap| short(heap).move_link(Address::of(link), Address::of(to))))
+pub extern "C-unwind" fn GC_move_disappearing_link(
+    link: *mut *mut c_void,
+    to: *mut *mut c_void,
+) -> c_int {
+    moved(with_heap(|heap| {
+        short(heap).move_link(Address::of(link), Address::of(to))
+    }))
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_move_long_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
-    moved(with_heap(|heap| long(heap).move_link(Address::of(link), Address::of(to))))
+    moved(with_heap(|heap| {
+        long(heap).move_link(Address::of(link), Address::of(to))
+    }))
 }
 
 /// As in gc.h.
@@ -292,7 +320,10 @@ pub extern "C-unwind" fn GC_toggleref_add(object: *mut c_void, is_strong: c_int)
         if CALLBACKS.toggle.get().is_none() {
             return SUCCESS;
         }
-        heap.weak.toggle_refs.add(address(object), is_strong != 0).map_or(NO_MEMORY, |()| SUCCESS)
+        heap.weak
+            .toggle_refs
+            .add(address(object), is_strong != 0)
+            .map_or(NO_MEMORY, |()| SUCCESS)
     })
 }
 

@@ -17,7 +17,8 @@ static MODE: AtomicI32 = AtomicI32::new(1);
 
 /// Installs the hooks if the client wants them.
 pub fn install_hooks() {
-    if MODE.load(Ordering::Relaxed) == 1 && !fork::register(before, after_in_parent, after_in_child) {
+    if MODE.load(Ordering::Relaxed) == 1 && !fork::register(before, after_in_parent, after_in_child)
+    {
         crate::message::die(format_args!("cannot install fork handlers"));
     }
 }
@@ -26,7 +27,14 @@ pub fn install_hooks() {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_set_handle_fork(value: c_int) {
     if !is_ready() {
-        MODE.store(if value == -1 { -1 } else { c_int::from(value != 0) }, Ordering::Relaxed);
+        MODE.store(
+            if value == -1 {
+                -1
+            } else {
+                c_int::from(value != 0)
+            },
+            Ordering::Relaxed,
+        );
     }
 }
 

@@ -24,7 +24,8 @@ pub struct EmptyLists(UnsafeCell<[*mut c_void; CLASSES + 200]>);
 // SAFETY: nobody of ours writes to it.
 unsafe impl Sync for EmptyLists {}
 /// What `GC_new_free_list` returns.
-pub static EMPTY_LISTS: EmptyLists = EmptyLists(UnsafeCell::new([core::ptr::null_mut(); CLASSES + 200]));
+pub static EMPTY_LISTS: EmptyLists =
+    EmptyLists(UnsafeCell::new([core::ptr::null_mut(); CLASSES + 200]));
 
 /// As in gc_mark.h: the list array is a token to pass to `GC_new_kind`; it stays empty.
 #[unsafe(no_mangle)]
@@ -74,7 +75,10 @@ pub fn add_kind(mut kind: Kind) -> usize {
     crate::leaks::adapt(&mut kind);
     match heap().space.kinds.add(kind) {
         Some(number) => number,
-        None => die(format_args!("too many object kinds: at most {}", gleaner_spaces::kinds::MAX_KINDS)),
+        None => die(format_args!(
+            "too many object kinds: at most {}",
+            gleaner_spaces::kinds::MAX_KINDS
+        )),
     }
 }
 
@@ -91,7 +95,9 @@ pub extern "C-unwind" fn GC_new_proc(procedure: MarkProc) -> u32 {
 pub extern "C-unwind" fn GC_new_proc_inner(procedure: MarkProc) -> u32 {
     let index = NEXT_PROC.fetch_add(1, Ordering::Relaxed);
     if index >= MAX_PROCS {
-        die(format_args!("too many mark procedures: at most {MAX_PROCS}"));
+        die(format_args!(
+            "too many mark procedures: at most {MAX_PROCS}"
+        ));
     }
     heap().context.procs[index] = Some(procedure);
     index as u32
@@ -119,7 +125,11 @@ pub unsafe extern "C-unwind" fn GC_mark_and_push(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void) {
     // SAFETY: the caller vouches for the range.
-    unsafe { heap().engine.push_range(Address::of(low), Address::of(high)) };
+    unsafe {
+        heap()
+            .engine
+            .push_range(Address::of(low), Address::of(high))
+    };
 }
 
 /// As in gc_mark.h: scans at once, with the rule of stacks.
@@ -129,7 +139,11 @@ pub unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void)
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_push_all_eager(low: *mut c_void, high: *mut c_void) {
     // SAFETY: the caller vouches for the range.
-    unsafe { heap().engine.scan_stack(Address::of(low), Address::of(high)) };
+    unsafe {
+        heap()
+            .engine
+            .scan_stack(Address::of(low), Address::of(high))
+    };
 }
 
 /// As in gc_mark.h: there are no dirty bits, so everything is pushed.
@@ -137,7 +151,11 @@ pub unsafe extern "C-unwind" fn GC_push_all_eager(low: *mut c_void, high: *mut c
 /// # Safety
 /// As for `GC_push_all`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_push_conditional(low: *mut c_void, high: *mut c_void, _all: c_int) {
+pub unsafe extern "C-unwind" fn GC_push_conditional(
+    low: *mut c_void,
+    high: *mut c_void,
+    _all: c_int,
+) {
     // SAFETY: the caller vouches for the range.
     unsafe { GC_push_all(low, high) };
 }
@@ -166,13 +184,17 @@ fn mark_of(object: *const c_void) -> Option<&'static core::sync::atomic::AtomicU
         return None;
     }
     // SAFETY: the mark of a resolved object.
-    table().resolve_checked(object as usize).map(|found| unsafe { &*found.mark })
+    table()
+        .resolve_checked(object as usize)
+        .map(|found| unsafe { &*found.mark })
 }
 
 /// As in gc_mark.h; the caller holds the allocator lock.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_is_marked(object: *const c_void) -> c_int {
-    mark_of(object).map_or(0, |mark| c_int::from(mark.load(Ordering::Relaxed) == MARKED))
+    mark_of(object).map_or(0, |mark| {
+        c_int::from(mark.load(Ordering::Relaxed) == MARKED)
+    })
 }
 
 /// As in gc_mark.h; the caller holds the allocator lock.
@@ -199,7 +221,10 @@ pub type ReachableFn = unsafe extern "C-unwind" fn(*mut c_void, usize, *mut c_vo
 /// # Safety
 /// `visit` must be callable with `data`, and must not allocate.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(visit: ReachableFn, data: *mut c_void) {
+pub unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(
+    visit: ReachableFn,
+    data: *mut c_void,
+) {
     let space = &heap().space;
     space.for_each_small_block(|index, block| {
         for object in 0..usize::from(block.objects) {

@@ -7,8 +7,15 @@
 //! mapped arena, never from malloc. The thread-local state is one initial-exec word. Frames that call client code
 //! hold no guard that `pthread_exit`, cancellation, an exception or `longjmp` could skip.
 
-#![allow(non_snake_case, non_upper_case_globals, reason = "the interface's names are fixed")]
-#![allow(clippy::missing_safety_doc, reason = "the contracts of exported functions are those of libgc's headers")]
+#![allow(
+    non_snake_case,
+    non_upper_case_globals,
+    reason = "the interface's names are fixed"
+)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the contracts of exported functions are those of libgc's headers"
+)]
 
 extern crate alloc;
 

@@ -16,7 +16,9 @@ use gleaner_plans::mutator::{AltStack, Mutator, SLOW};
 use gleaner_plans::stop::signal::{here, hold_thread, on_suspend, stop_world};
 
 use crate::message::{die, say};
-use crate::state::{LOCK, MAIN_THREAD, WORLD, first_stack_base, heap, is_ready, new_record, start, with_heap};
+use crate::state::{
+    LOCK, MAIN_THREAD, WORLD, first_stack_base, heap, is_ready, new_record, start, with_heap,
+};
 use crate::variables::{GC_parallel, GC_stackbottom};
 
 /// `struct GC_stack_base`.
@@ -49,7 +51,8 @@ pub fn register_first_thread(heap: &mut Heap) {
     // SAFETY: fresh memory that is never freed.
     unsafe {
         heap.mutators.add(record);
-        heap.mutators.occupy(record, &raw const WORLD, first_stack_base(), false);
+        heap.mutators
+            .occupy(record, &raw const WORLD, first_stack_base(), false);
     }
     let is_first = threads::current_tid().0 == threads::current_process();
     if is_first {
@@ -70,7 +73,8 @@ fn enter(heap: &Heap, record: *mut Mutator) {
 /// Whether the thread may use the fast path when it is not in a blocking region.
 fn word_for(heap: &Heap, record: *mut Mutator) -> usize {
     let options = &heap.options;
-    let fast = options.thread_lists && options.stress == 0 && !options.poison && !crate::leaks::is_armed();
+    let fast =
+        options.thread_lists && options.stress == 0 && !options.poison && !crate::leaks::is_armed();
     record as usize | if fast { 0 } else { SLOW }
 }
 
@@ -83,11 +87,15 @@ pub fn reenter(heap: &Heap, record: *mut Mutator) {
 pub fn install_hooks() {
     let signal = with_heap(|heap| heap.settings.suspend_signal);
     if !signals::install_suspend_handler(signal, on_suspend) {
-        die(format_args!("cannot install a handler for signal {signal}: choose another with GC_set_suspend_signal"));
+        die(format_args!(
+            "cannot install a handler for signal {signal}: choose another with GC_set_suspend_signal"
+        ));
     }
     signals::unblock(signal);
     if !threads::set_thread_exit_key(thread_ends) {
-        say(format_args!("no thread-specific key is left: threads that end without unregistering are noticed late"));
+        say(format_args!(
+            "no thread-specific key is left: threads that end without unregistering are noticed late"
+        ));
     }
     // The first thread may end by pthread_exit while others go on.
     threads::arm_thread_exit(Mutator::current() as usize);
@@ -115,7 +123,11 @@ fn register(stack_base: Address, explicit: bool) -> c_int {
     LOCK.lock();
     let unused = heap().mutators.unused();
     LOCK.unlock();
-    let fresh = if unused.is_none() { new_record() } else { core::ptr::null_mut() };
+    let fresh = if unused.is_none() {
+        new_record()
+    } else {
+        core::ptr::null_mut()
+    };
     LOCK.lock();
     let heap = heap();
     // SAFETY: fresh memory that is never freed, or a record of the list.
@@ -125,7 +137,8 @@ fn register(stack_base: Address, explicit: bool) -> c_int {
         }
         let record = heap.mutators.unused();
         if let Some(record) = record {
-            heap.mutators.occupy(record, &raw const WORLD, stack_base, explicit);
+            heap.mutators
+                .occupy(record, &raw const WORLD, stack_base, explicit);
             enter(heap, record);
         }
         record
@@ -163,10 +176,14 @@ pub fn check_regions() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) -> c_int {
     if !is_ready() {
-        die(format_args!("GC_register_my_thread was called before GC_init"));
+        die(format_args!(
+            "GC_register_my_thread was called before GC_init"
+        ));
     }
     if !PROCS_ON_HELPERS.load(Ordering::Relaxed) {
-        die(format_args!("GC_register_my_thread was called before GC_allow_register_threads"));
+        die(format_args!(
+            "GC_register_my_thread was called before GC_allow_register_threads"
+        ));
     }
     // SAFETY: the caller vouches for it.
     register(Address::of(unsafe { (*base).mem_base }), true)
@@ -226,8 +243,13 @@ pub unsafe extern "C-unwind" fn GC_get_stack_base(base: *mut StackBase) -> c_int
 /// `function` must be callable with `argument`.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub unsafe extern "C-unwind" fn GC_call_with_stack_base(function: StackBaseFn, argument: *mut c_void) -> *mut c_void {
-    let mut base = StackBase { mem_base: core::ptr::null_mut() };
+pub unsafe extern "C-unwind" fn GC_call_with_stack_base(
+    function: StackBaseFn,
+    argument: *mut c_void,
+) -> *mut c_void {
+    let mut base = StackBase {
+        mem_base: core::ptr::null_mut(),
+    };
     base.mem_base = (&raw mut base).cast();
     // SAFETY: the caller vouches for the function; this frame holds no guard.
     let result = unsafe { function(&mut base, argument) };
@@ -244,12 +266,20 @@ pub unsafe extern "C-unwind" fn GC_get_my_stackbottom(base: *mut StackBase) -> *
     start();
     let record = Mutator::current();
     if record.is_null() {
-        die(format_args!("GC_get_my_stackbottom was called by a thread that is not registered"));
+        die(format_args!(
+            "GC_get_my_stackbottom was called by a thread that is not registered"
+        ));
     }
     let moved = GC_stackbottom.get();
     let is_first = record == MAIN_THREAD.load(Ordering::Relaxed);
     // SAFETY: the calling thread's own record; the caller vouches for `base`.
-    unsafe { (*base).mem_base = if is_first { moved.cast() } else { (*record).stack_base.ptr() } };
+    unsafe {
+        (*base).mem_base = if is_first {
+            moved.cast()
+        } else {
+            (*record).stack_base.ptr()
+        }
+    };
     record.cast()
 }
 
@@ -265,7 +295,11 @@ pub unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *c
         GC_stackbottom.set(bottom.cast());
         return;
     }
-    let record = if handle.is_null() { Mutator::current() } else { handle.cast() };
+    let record = if handle.is_null() {
+        Mutator::current()
+    } else {
+        handle.cast()
+    };
     if record == MAIN_THREAD.load(Ordering::Relaxed) {
         GC_stackbottom.set(bottom.cast());
     }
@@ -285,13 +319,18 @@ pub extern "C-unwind" fn GC_register_altstack(
 ) {
     let record = Mutator::current();
     if record.is_null() {
-        die(format_args!("GC_register_altstack was called by a thread that is not registered"));
+        die(format_args!(
+            "GC_register_altstack was called by a thread that is not registered"
+        ));
     }
     with_heap(|_| {
         // SAFETY: the calling thread's own record, under the lock.
         unsafe {
-            (*record).alt_stack =
-                AltStack { normal_low: Address::of(normal), low: Address::of(alternate), bytes: alternate_bytes };
+            (*record).alt_stack = AltStack {
+                normal_low: Address::of(normal),
+                low: Address::of(alternate),
+                bytes: alternate_bytes,
+            };
         }
     });
 }
@@ -320,7 +359,9 @@ fn record_of(heap: &Heap, thread: usize) -> Option<*mut Mutator> {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_suspend_thread(thread: usize) {
     with_heap(|heap| {
-        let Some(record) = record_of(heap, thread) else { return };
+        let Some(record) = record_of(heap, thread) else {
+            return;
+        };
         // SAFETY: a record of the list, under the lock.
         let record = unsafe { &*record };
         if record.pthread != threads::current_pthread().0 {
@@ -352,7 +393,9 @@ pub extern "C-unwind" fn GC_resume_thread(thread: usize) {
 pub extern "C-unwind" fn GC_is_thread_suspended(thread: usize) -> c_int {
     with_heap(|heap| {
         // SAFETY: a record of the list, under the lock.
-        record_of(heap, thread).map_or(0, |record| c_int::from(unsafe { (*record).station.is_on_hold() }))
+        record_of(heap, thread).map_or(0, |record| {
+            c_int::from(unsafe { (*record).station.is_on_hold() })
+        })
     })
 }
 
@@ -407,7 +450,10 @@ fn keep_result(result: *mut c_void) {
     if record.is_null() || result.is_null() || unsafe { (*record).detached } {
         return;
     }
-    with_heap(|heap| heap.thread_results.push((threads::current_pthread().0, Address::of(result))));
+    with_heap(|heap| {
+        heap.thread_results
+            .push((threads::current_pthread().0, Address::of(result)))
+    });
 }
 
 /// Nobody will ask for the result of `thread` any more.
@@ -431,7 +477,9 @@ fn note_detached(thread: usize) {
 fn starts_detached(attributes: *const c_void) -> bool {
     let mut state: c_int = 0;
     // SAFETY: the caller's attributes are initialised or null.
-    !attributes.is_null() && unsafe { pthread_attr_getdetachstate(attributes, &mut state) } == 0 && state != 0
+    !attributes.is_null()
+        && unsafe { pthread_attr_getdetachstate(attributes, &mut state) } == 0
+        && state != 0
 }
 
 /// As in gc_pthread_redirects.h.
@@ -454,7 +502,12 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
     // SAFETY: just allocated; the caller vouches for the rest.
     unsafe {
         let detached = starts_detached(attributes);
-        start.write(Start { function, argument, detached, registered: AtomicU32::new(0) });
+        start.write(Start {
+            function,
+            argument,
+            detached,
+            registered: AtomicU32::new(0),
+        });
         let mut result = pthread_create(thread, attributes, run_thread, start.cast());
         if result == EAGAIN {
             // Perhaps a lowered address limit: the heap's unused addresses may make room for the stack.
@@ -524,7 +577,11 @@ pub unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) -> ! {
 /// # Safety
 /// As for `pthread_sigmask`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_pthread_sigmask(how: c_int, set: *const c_void, old: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn GC_pthread_sigmask(
+    how: c_int,
+    set: *const c_void,
+    old: *mut c_void,
+) -> c_int {
     // SAFETY: the caller vouches for it.
     let result = unsafe { pthread_sigmask(how, set, old) };
     if is_ready() && !Mutator::current().is_null() {

@@ -18,7 +18,11 @@ use crate::state::{is_ready, table, with_heap};
 const MOST_FOREIGN: u32 = 256;
 
 fn resolve(object: *const c_void) -> Option<Resolved> {
-    if is_ready() { table().resolve_checked(object as usize) } else { None }
+    if is_ready() {
+        table().resolve_checked(object as usize)
+    } else {
+        None
+    }
 }
 
 /// As in gc.h.
@@ -30,14 +34,25 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     if object.is_null() {
         return;
     }
-    let Some(found) = resolve(object) else { refuse(object, FreeError::NotAnObject) };
+    let Some(found) = resolve(object) else {
+        refuse(object, FreeError::NotAnObject)
+    };
     if found.displacement != 0 {
-        refuse(object, FreeError::Interior { displacement: found.displacement });
+        refuse(
+            object,
+            FreeError::Interior {
+                displacement: found.displacement,
+            },
+        );
     }
     // SAFETY: the object is allocated, so its descriptor does not change.
     let (state, kind, class) = unsafe {
         let block = &*found.block;
-        (block.state, usize::from(block.kind), usize::from(block.class))
+        (
+            block.state,
+            usize::from(block.kind),
+            usize::from(block.class),
+        )
     };
     let thread = Mutator::current_fast();
     if state == State::Small && (kind == NORMAL || kind == PTRFREE) && !thread.is_null() {
@@ -48,7 +63,14 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
         // SAFETY: the record is the calling thread's; the object is the caller's to give up.
         unsafe {
             if (*thread).cache.foreign[kind][class] < MOST_FOREIGN {
-                push_cell(&raw mut (*thread).cache, kind, class, found.base, kind == NORMAL, false);
+                push_cell(
+                    &raw mut (*thread).cache,
+                    kind,
+                    class,
+                    found.base,
+                    kind == NORMAL,
+                    false,
+                );
                 return;
             }
         }
@@ -66,11 +88,15 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
 #[cold]
 fn refuse(object: *mut c_void, error: FreeError) -> ! {
     match error {
-        FreeError::NotAnObject => die(format_args!("GC_free({object:p}): this address is not an object of the heap")),
+        FreeError::NotAnObject => die(format_args!(
+            "GC_free({object:p}): this address is not an object of the heap"
+        )),
         FreeError::Interior { displacement } => die(format_args!(
             "GC_free({object:p}): this address is {displacement} bytes inside an object; pass its base"
         )),
-        FreeError::Twice => die(format_args!("GC_free({object:p}): this object was freed before (double free)")),
+        FreeError::Twice => die(format_args!(
+            "GC_free({object:p}): this object was freed before (double free)"
+        )),
     }
 }
 
@@ -90,12 +116,18 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
         return null_mut();
     }
     let Some(found) = resolve(object).filter(|found| found.displacement == 0) else {
-        die(format_args!("GC_realloc({object:p}): this address is not an object of the heap"));
+        die(format_args!(
+            "GC_realloc({object:p}): this address is not an object of the heap"
+        ));
     };
     // SAFETY: the object is allocated, so its descriptor does not change.
     let (old_bytes, kind, off_page) = unsafe {
         let block = &*found.block;
-        (block.bytes, usize::from(block.kind), block.has_flag(IGNORE_OFF_PAGE))
+        (
+            block.bytes,
+            usize::from(block.kind),
+            block.has_flag(IGNORE_OFF_PAGE),
+        )
     };
     let usable = old_bytes - extra_bytes().min(old_bytes);
     if bytes <= usable && bytes >= usable / 2 {
@@ -106,7 +138,8 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
     if !copy.is_null() {
         // SAFETY: both objects have that many bytes, and the old one is given up.
         unsafe {
-            copy.cast::<u8>().copy_from_nonoverlapping(object.cast(), bytes.min(old_bytes));
+            copy.cast::<u8>()
+                .copy_from_nonoverlapping(object.cast(), bytes.min(old_bytes));
             GC_free(object);
         }
     }
@@ -115,7 +148,10 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
 
 fn allocate_slowly_or_fast(bytes: usize, kind: usize, ignore_off_page: bool) -> *mut c_void {
     if ignore_off_page {
-        allocate_slowly(Wanted { ignore_off_page, ..Wanted::new(bytes, kind) })
+        allocate_slowly(Wanted {
+            ignore_off_page,
+            ..Wanted::new(bytes, kind)
+        })
     } else {
         crate::allocate::GC_malloc_kind(bytes, kind as c_int)
     }
@@ -148,7 +184,10 @@ pub extern "C-unwind" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
     let index = table().index_of(Address::of(address));
     // SAFETY: the index lies in the span; the state is one byte.
     let state = unsafe { (*table().block(index)).state };
-    c_int::from(matches!(state, State::Small | State::LargeHead | State::LargeRest))
+    c_int::from(matches!(
+        state,
+        State::Small | State::LargeHead | State::LargeRest
+    ))
 }
 
 /// As in gc.h.
@@ -163,9 +202,14 @@ pub extern "C-unwind" fn GC_size(object: *const c_void) -> usize {
 /// # Safety
 /// `size` must be writable or null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_get_kind_and_size(object: *const c_void, size: *mut usize) -> c_int {
+pub unsafe extern "C-unwind" fn GC_get_kind_and_size(
+    object: *const c_void,
+    size: *mut usize,
+) -> c_int {
     let Some(found) = resolve(object) else {
-        die(format_args!("GC_get_kind_and_size({object:p}): this address is not an object of the heap"));
+        die(format_args!(
+            "GC_get_kind_and_size({object:p}): this address is not an object of the heap"
+        ));
     };
     // SAFETY: a resolved object's block; the caller vouches for `size`.
     unsafe {

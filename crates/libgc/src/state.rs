@@ -25,8 +25,8 @@ use gleaner_work::Crew;
 
 use crate::message::{self, die};
 use crate::variables::{
-    GC_all_interior_pointers, GC_free_space_divisor, GC_greatest_plausible_heap_addr, GC_least_plausible_heap_addr,
-    GC_stackbottom,
+    GC_all_interior_pointers, GC_free_space_divisor, GC_greatest_plausible_heap_addr,
+    GC_least_plausible_heap_addr, GC_stackbottom,
 };
 
 /// The allocator lock.
@@ -104,7 +104,10 @@ pub fn start() {
 #[cold]
 fn start_slowly() {
     let own = threads::current_tid().0;
-    if PROGRESS.compare_exchange(UNTOUCHED, STARTING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+    if PROGRESS
+        .compare_exchange(UNTOUCHED, STARTING, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
+    {
         STARTER.store(own, Ordering::Relaxed);
         start_heap();
         start_services();
@@ -154,12 +157,18 @@ fn start_services() {
 }
 
 fn open_log(heap: &mut Heap, options: &Options) {
-    let Some(path) = options.log.as_str() else { return };
+    let Some(path) = options.log.as_str() else {
+        return;
+    };
     let mut buffer = [0u8; 256];
     buffer[..path.len()].copy_from_slice(path.as_bytes());
-    let opened = CStr::from_bytes_until_nul(&buffer).ok().and_then(output::open_append);
+    let opened = CStr::from_bytes_until_nul(&buffer)
+        .ok()
+        .and_then(output::open_append);
     if opened.is_none() {
-        message::say(format_args!("cannot open the log file {path}: events are not written"));
+        message::say(format_args!(
+            "cannot open the log file {path}: events are not written"
+        ));
     }
     heap.log = opened;
 }

@@ -127,7 +127,9 @@ impl Slabs {
     fn carve(&mut self, bytes: usize) -> *mut u8 {
         let padding = self.cursor.align_offset(bytes);
         if self.cursor.is_null() || padding + bytes > self.left {
-            let Some(slab) = memory::map(SLAB_BYTES) else { return ptr::null_mut() };
+            let Some(slab) = memory::map(SLAB_BYTES) else {
+                return ptr::null_mut();
+            };
             self.mapped += SLAB_BYTES;
             self.cursor = slab.as_ptr();
             self.left = SLAB_BYTES;
@@ -148,7 +150,9 @@ unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match class_of(layout) {
             Some(class) => self.with(|slabs| slabs.take(class)),
-            None => mapping_bytes(layout).and_then(memory::map).map_or(ptr::null_mut(), NonNull::as_ptr),
+            None => mapping_bytes(layout)
+                .and_then(memory::map)
+                .map_or(ptr::null_mut(), NonNull::as_ptr),
         }
     }
 

@@ -190,7 +190,10 @@ pub fn is_readable(start: usize, bytes: usize) -> bool {
     };
     // SAFETY: reading pages in changes nothing, and the kernel answers for bad addresses with an error.
     let answer = unsafe { call(libc::SYS_madvise, [first, length, POPULATE_READ, 0, 0, 0]) };
-    !matches!(answer, Err(Errno(libc::ENOMEM | libc::EFAULT | libc::EHWPOISON)))
+    !matches!(
+        answer,
+        Err(Errno(libc::ENOMEM | libc::EFAULT | libc::EHWPOISON))
+    )
 }
 
 /// Tells the kernel something about a range.

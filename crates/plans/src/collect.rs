@@ -109,7 +109,12 @@ impl Heap {
         outcome
     }
 
-    fn collect_stopped(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) -> Outcome {
+    fn collect_stopped(
+        &mut self,
+        record: &mut Record,
+        request: &Request<'_>,
+        client: &dyn Client,
+    ) -> Outcome {
         let changed = faults::armed(FaultPoint::LibraryListChanged);
         if changed || !self.roots.libraries_are_current() {
             if !request.last_attempt {
@@ -242,24 +247,34 @@ impl Heap {
 
     fn push_inner_roots(&self) {
         let leader = self.engine.leader();
-        self.space.for_each_inner_root(|start, descriptor| self.push_entry(start, descriptor));
+        self.space
+            .for_each_inner_root(|start, descriptor| self.push_entry(start, descriptor));
         for (_, result) in &self.thread_results {
             leader.visit_any(result.word());
         }
-        self.weak.for_each_root(&mut |root| leader.visit_any(root.word()));
+        self.weak
+            .for_each_root(&mut |root| leader.visit_any(root.word()));
     }
 
     /// Pushes an object whose contents are to be scanned; scans at once what fits no more.
     fn push_entry(&self, start: Address, descriptor: usize) {
-        if !self.engine.leader().push(Entry { start: start.word(), descriptor }) {
+        if !self.engine.leader().push(Entry {
+            start: start.word(),
+            descriptor,
+        }) {
             self.engine.drain(self.crew, 1, &self.space, &self.context);
-            self.engine.leader().push(Entry { start: start.word(), descriptor });
+            self.engine.leader().push(Entry {
+                start: start.word(),
+                descriptor,
+            });
         }
     }
 
     fn mark(&mut self, record: &mut Record) {
         let (workers, reason) = self.workers();
-        let available = workers.min(self.crew.helpers() + 1).min(self.engine.ready());
+        let available = workers
+            .min(self.crew.helpers() + 1)
+            .min(self.engine.ready());
         let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
         let outcome = record.step(Phase::Mark, |event| {
             let rescans = engine.drain(crew, available, space, context);
@@ -282,7 +297,9 @@ impl Heap {
 
     fn process_weak(&mut self, record: &mut Record) -> usize {
         let mut weak = core::mem::take(&mut self.weak);
-        let settings = weak::Settings { java_finalization: self.settings.java_finalization };
+        let settings = weak::Settings {
+            java_finalization: self.settings.java_finalization,
+        };
         let outcome = record.step(Phase::Weak, |event| {
             let outcome = weak.process(&mut Tracing { heap: self }, settings);
             event.objects = outcome.newly_ready as u64;
@@ -291,7 +308,10 @@ impl Heap {
         if self.options.verify == Verify::Edges
             && let Err(fault) = weak.verify(&Tracing { heap: self })
         {
-            panic!("weak processing broke its promise: {} at {:?}", fault.rule, fault.address);
+            panic!(
+                "weak processing broke its promise: {} at {:?}",
+                fault.rule, fault.address
+            );
         }
         self.weak = weak;
         self.finalizers_before = self.weak.finalizers.count();
@@ -305,7 +325,10 @@ impl Heap {
         }
         record.step(Phase::Verify, |event| {
             event.reason = "after marking";
-            let mut result = self.space.verify_structure().and_then(|()| self.space.verify_marks(&self.context));
+            let mut result = self
+                .space
+                .verify_structure()
+                .and_then(|()| self.space.verify_marks(&self.context));
             self.mutators.for_each(|thread| {
                 if result.is_ok() {
                     // SAFETY: the thread is stopped, blocked or the calling one.
@@ -313,7 +336,10 @@ impl Heap {
                 }
             });
             if let Err(fault) = result {
-                panic!("verifier after marking: not so: {}; at {:?}, word {:#x}", fault.rule, fault.address, fault.word);
+                panic!(
+                    "verifier after marking: not so: {}; at {:?}, word {:#x}",
+                    fault.rule, fault.address, fault.word
+                );
             }
         });
     }
@@ -323,7 +349,10 @@ impl Heap {
         if self.options.verify == Verify::Edges
             && let Err(fault) = self.space.verify_structure()
         {
-            panic!("verifier after reclaiming: not so: {}; at {:?}, word {:#x}", fault.rule, fault.address, fault.word);
+            panic!(
+                "verifier after reclaiming: not so: {}; at {:?}, word {:#x}",
+                fault.rule, fault.address, fault.word
+            );
         }
     }
 
@@ -332,7 +361,11 @@ impl Heap {
     fn reclaim(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) {
         client.moment(Moment::ReclaimStart);
         self.totals.allocated_bytes += self.space.allocated_bytes as u64;
-        let release_after = if request.release_all { 1 } else { self.settings.release_after.min(255) as u8 };
+        let release_after = if request.release_all {
+            1
+        } else {
+            self.settings.release_after.min(255) as u8
+        };
         let reclaimed = record.step(Phase::Reclaim, |event| {
             let reclaimed = self.space.reclaim(release_after);
             event.bytes = self.space.census.dead_bytes as u64;
@@ -340,7 +373,9 @@ impl Heap {
             reclaimed
         });
         self.totals.reclaimed_bytes += self.space.census.dead_bytes as u64;
-        record.step(Phase::Sweep, |event| event.objects = self.space.sweep_all() as u64);
+        record.step(Phase::Sweep, |event| {
+            event.objects = self.space.sweep_all() as u64
+        });
         self.space.disclaim_all();
         self.verify_structure();
         record.step(Phase::Resize, |event| {
@@ -357,8 +392,12 @@ impl Heap {
     fn shrink(&mut self, released_blocks: usize, client: &dyn Client) {
         let released = released_blocks * gleaner_spaces::block::BLOCK_BYTES;
         let used = self.space.used_bytes();
-        let capacity =
-            crate::decide::heap_size::shrink(self.space.capacity, used, released, self.initial_capacity);
+        let capacity = crate::decide::heap_size::shrink(
+            self.space.capacity,
+            used,
+            released,
+            self.initial_capacity,
+        );
         if capacity < self.space.capacity {
             self.space.capacity = capacity;
             client.heap_resized(capacity);
@@ -402,18 +441,25 @@ struct Tracing<'a> {
 impl Tracing<'_> {
     fn mark_of(&self, object: Address) -> Option<&core::sync::atomic::AtomicU8> {
         // SAFETY: the mark of a resolved object.
-        self.heap.space.object_base(object.word()).map(|found| unsafe { &*found.mark })
+        self.heap
+            .space
+            .object_base(object.word())
+            .map(|found| unsafe { &*found.mark })
     }
 
     fn descriptor_of(&self, object: Address) -> usize {
         // SAFETY: a resolved object's block.
-        self.heap.space.object_base(object.word()).map_or(0, |found| unsafe { (*found.block).descriptor })
+        self.heap
+            .space
+            .object_base(object.word())
+            .map_or(0, |found| unsafe { (*found.block).descriptor })
     }
 }
 
 impl weak::Tracer for Tracing<'_> {
     fn is_marked(&self, object: Address) -> bool {
-        self.mark_of(object).is_none_or(|mark| mark.load(core::sync::atomic::Ordering::Relaxed) != WHITE)
+        self.mark_of(object)
+            .is_none_or(|mark| mark.load(core::sync::atomic::Ordering::Relaxed) != WHITE)
     }
 
     fn base(&self, address: Address) -> Option<Address> {
@@ -432,7 +478,9 @@ impl weak::Tracer for Tracing<'_> {
     }
 
     fn trace_children_except_self(&mut self, object: Address) {
-        let Some(mark) = self.mark_of(object).map(|mark| &raw const *mark) else { return };
+        let Some(mark) = self.mark_of(object).map(|mark| &raw const *mark) else {
+            return;
+        };
         let descriptor = self.descriptor_of(object);
         if descriptor == 0 {
             return;
@@ -447,7 +495,13 @@ impl weak::Tracer for Tracing<'_> {
     }
 
     fn drain(&mut self) {
-        let Heap { engine, crew, space, context, .. } = &*self.heap;
+        let Heap {
+            engine,
+            crew,
+            space,
+            context,
+            ..
+        } = &*self.heap;
         engine.drain(crew, 1, space, context);
     }
 

@@ -151,7 +151,10 @@ impl Heap {
             dropped: AtomicUsize::new(0),
         });
         let mut heap = Heap {
-            engine: MarkEngine::new(prefetch_settings(options), mark_stack_bytes(options, table.span)),
+            engine: MarkEngine::new(
+                prefetch_settings(options),
+                mark_stack_bytes(options, table.span),
+            ),
             space: MarkSweep::new(layout, sweep, options.poison),
             context,
             crew,
@@ -171,10 +174,14 @@ impl Heap {
             initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
-            return Err(ReserveError { asked: mark_stack_bytes(options, table.span) });
+            return Err(ReserveError {
+                asked: mark_stack_bytes(options, table.span),
+            });
         }
         heap.space.capacity = heap.initial_capacity;
-        heap.space.layout.set_huge_pages(options.huge_pages == options::HugePages::On);
+        heap.space
+            .layout
+            .set_huge_pages(options.huge_pages == options::HugePages::On);
         Ok(heap)
     }
 
@@ -204,7 +211,11 @@ impl Heap {
             Remedy::Collect("the system has no more memory")
         } else {
             // What was granted to this request in vain would only put off the next collections.
-            let enough = self.space.used_bytes().saturating_add(heap_size::LEAST_GROWTH).max(self.initial_capacity);
+            let enough = self
+                .space
+                .used_bytes()
+                .saturating_add(heap_size::LEAST_GROWTH)
+                .max(self.initial_capacity);
             self.space.capacity = self.space.capacity.min(enough);
             Remedy::OutOfMemory("the system has no more memory")
         }
@@ -216,7 +227,11 @@ impl Heap {
         // cells of one size would never become blocks for another.
         let gross = self.space.allocated_bytes;
         let allocated = gross.saturating_sub(self.space.freed_bytes).max(gross / 8);
-        let new_finalizers = self.weak.finalizers.count().saturating_sub(self.finalizers_before);
+        let new_finalizers = self
+            .weak
+            .finalizers
+            .count()
+            .saturating_sub(self.finalizers_before);
         Measurements {
             capacity: self.space.capacity,
             used: self.space.used_bytes(),
@@ -241,7 +256,8 @@ impl Heap {
     /// Whether enough was allocated that a collection is due (`GC_collect_a_little`).
     pub fn is_collection_due(&self) -> bool {
         let measured = self.measure(0, 0);
-        measured.may_collect && measured.allocated >= heap_size::least_between_collections(&measured)
+        measured.may_collect
+            && measured.allocated >= heap_size::least_between_collections(&measured)
     }
 
     /// Raises the capacity.
@@ -249,7 +265,9 @@ impl Heap {
         let before = self.space.capacity;
         self.space.capacity = capacity.max(before);
         self.totals.peak_capacity = self.totals.peak_capacity.max(self.space.capacity);
-        if self.options.huge_pages == options::HugePages::Auto && self.space.capacity >= HUGE_PAGES_FROM {
+        if self.options.huge_pages == options::HugePages::Auto
+            && self.space.capacity >= HUGE_PAGES_FROM
+        {
             self.space.layout.set_huge_pages(true);
         }
         self.record_growth(before, reason);
@@ -268,7 +286,9 @@ impl Heap {
     /// Whether pointers past the first page of the object at `base` are ignored.
     pub fn ignores_off_page(&self, base: Address) -> bool {
         // SAFETY: a resolved object's block, under the lock.
-        self.space.object_base(base.word()).is_some_and(|found| unsafe { (*found.block).has_flag(IGNORE_OFF_PAGE) })
+        self.space
+            .object_base(base.word())
+            .is_some_and(|found| unsafe { (*found.block).has_flag(IGNORE_OFF_PAGE) })
     }
 
     /// Workers for the next collection, and why.

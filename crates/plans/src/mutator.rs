@@ -86,7 +86,11 @@ impl Mutator {
     #[inline(always)]
     pub fn current_fast() -> *mut Mutator {
         let word = threads::thread_word() as isize;
-        if word > 0 { word as *mut Mutator } else { core::ptr::null_mut() }
+        if word > 0 {
+            word as *mut Mutator
+        } else {
+            core::ptr::null_mut()
+        }
     }
 
     /// Whether the thread is in a blocking region.
@@ -99,7 +103,11 @@ impl Mutator {
     ///
     /// # Safety
     /// The thread must be stopped, blocked, or the calling one.
-    pub unsafe fn for_each_stack_part(&self, stack_pointer: Address, mut visit: impl FnMut(Address, Address)) {
+    pub unsafe fn for_each_stack_part(
+        &self,
+        stack_pointer: Address,
+        mut visit: impl FnMut(Address, Address),
+    ) {
         let mut low = stack_pointer;
         for section in self.active.iter().rev() {
             // A section below the stack pointer was left by longjmp or an exception.
@@ -117,7 +125,8 @@ impl Mutator {
     }
 
     fn is_on_alt_stack(&self, stack_pointer: Address) -> bool {
-        self.alt_stack.bytes != 0 && stack_pointer.offset_from(self.alt_stack.low) < self.alt_stack.bytes
+        self.alt_stack.bytes != 0
+            && stack_pointer.offset_from(self.alt_stack.low) < self.alt_stack.bytes
     }
 }
 
@@ -133,7 +142,10 @@ unsafe impl Send for Mutators {}
 impl Mutators {
     /// No records.
     pub const fn new() -> Mutators {
-        Mutators { first: core::ptr::null_mut(), count: 0 }
+        Mutators {
+            first: core::ptr::null_mut(),
+            count: 0,
+        }
     }
 
     /// How many threads are registered.
@@ -189,7 +201,13 @@ impl Mutators {
     ///
     /// # Safety
     /// `record` must come from this list and be unused.
-    pub unsafe fn occupy(&mut self, record: *mut Mutator, world: *const World, stack_base: Address, explicit: bool) {
+    pub unsafe fn occupy(
+        &mut self,
+        record: *mut Mutator,
+        world: *const World,
+        stack_base: Address,
+        explicit: bool,
+    ) {
         // SAFETY: the caller vouches for the record.
         let record = unsafe { &mut *record };
         record.world = world;

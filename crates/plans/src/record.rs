@@ -44,7 +44,11 @@ impl Record {
 
     /// A record of collection `collection`.
     pub fn new(collection: u64) -> Record {
-        Record { events: [Event::new(Phase::Start, collection); Record::MOST], count: 0, collection }
+        Record {
+            events: [Event::new(Phase::Start, collection); Record::MOST],
+            count: 0,
+            collection,
+        }
     }
 
     /// Adds an event.
@@ -79,7 +83,11 @@ impl Record {
 
     /// Time spent in a phase.
     pub fn duration(&self, phase: Phase) -> u64 {
-        self.events().iter().filter(|event| event.phase == phase).map(|event| event.duration_ns).sum()
+        self.events()
+            .iter()
+            .filter(|event| event.phase == phase)
+            .map(|event| event.duration_ns)
+            .sum()
     }
 }
 

@@ -52,7 +52,10 @@ impl LibraryList {
                 Ok(list) => {
                     segments.truncate(list.segments);
                     segments.retain(|segment| keep(segment));
-                    return LibraryList { segments, fingerprint: list.fingerprint };
+                    return LibraryList {
+                        segments,
+                        fingerprint: list.fingerprint,
+                    };
                 }
                 Err(overflow) => room = overflow.needed + 16,
             }
@@ -61,12 +64,16 @@ impl LibraryList {
 
     /// No libraries at all.
     pub const fn empty() -> LibraryList {
-        LibraryList { segments: Vec::new(), fingerprint: Fingerprint::EMPTY }
+        LibraryList {
+            segments: Vec::new(),
+            fingerprint: Fingerprint::EMPTY,
+        }
     }
 
     /// Leaves out what cannot be read, for the case that the list could not be confirmed. The world must be stopped.
     fn keep_readable(&mut self) {
-        self.segments.retain(|segment| memory::is_readable(segment.low, segment.high - segment.low));
+        self.segments
+            .retain(|segment| memory::is_readable(segment.low, segment.high - segment.low));
     }
 
     /// Whether the loader's list is still the one that was read. The world must be stopped.
@@ -87,7 +94,11 @@ pub struct Roots {
 impl Roots {
     /// No roots.
     pub const fn new() -> Roots {
-        Roots { ranges: Vec::new(), excluded: Vec::new(), libraries: LibraryList::empty() }
+        Roots {
+            ranges: Vec::new(),
+            excluded: Vec::new(),
+            libraries: LibraryList::empty(),
+        }
     }
 
     /// Adds a range; ranges that overlap or touch are joined.
@@ -167,7 +178,10 @@ impl Roots {
             self.without_excluded(*range, &mut visit);
         }
         for segment in &self.libraries.segments {
-            let range = Range { low: Address::new(segment.low), high: Address::new(segment.high) };
+            let range = Range {
+                low: Address::new(segment.low),
+                high: Address::new(segment.high),
+            };
             self.without_excluded(range, &mut visit);
         }
     }
@@ -179,12 +193,18 @@ impl Roots {
                 continue;
             }
             if hole.low > low {
-                visit(Range { low, high: hole.low });
+                visit(Range {
+                    low,
+                    high: hole.low,
+                });
             }
             low = hole.high;
         }
         if low < range.high {
-            visit(Range { low, high: range.high });
+            visit(Range {
+                low,
+                high: range.high,
+            });
         }
     }
 }
@@ -201,7 +221,10 @@ mod tests {
     use std::vec::Vec;
 
     fn range(low: usize, high: usize) -> Range {
-        Range { low: Address::new(low), high: Address::new(high) }
+        Range {
+            low: Address::new(low),
+            high: Address::new(high),
+        }
     }
 
     fn visited(roots: &Roots) -> Vec<(usize, usize)> {

@@ -210,7 +210,11 @@ impl BlockTable {
 
     /// The object that any word points into, if it points into one.
     pub fn resolve_checked(&self, word: usize) -> Option<Resolved> {
-        if self.contains(word) { self.resolve(word) } else { None }
+        if self.contains(word) {
+            self.resolve(word)
+        } else {
+            None
+        }
     }
 
     #[cold]
@@ -231,8 +235,17 @@ impl BlockTable {
             return None;
         }
         let displacement = word - base.word();
-        let reach = if object.has_flag(IGNORE_OFF_PAGE) { FIRST_PAGE.min(object.bytes) } else { object.bytes };
-        (displacement < reach).then_some(Resolved { base, displacement, block, mark: &object.large_mark })
+        let reach = if object.has_flag(IGNORE_OFF_PAGE) {
+            FIRST_PAGE.min(object.bytes)
+        } else {
+            object.bytes
+        };
+        (displacement < reach).then_some(Resolved {
+            base,
+            displacement,
+            block,
+            mark: &object.large_mark,
+        })
     }
 }
 

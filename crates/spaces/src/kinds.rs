@@ -86,7 +86,11 @@ impl Kind {
     /// The mark descriptor of an object of `bytes` bytes; 0 if it holds no pointers.
     #[inline]
     pub fn descriptor_for(&self, bytes: usize) -> usize {
-        if self.add_size { self.descriptor.wrapping_add(bytes) } else { self.descriptor }
+        if self.add_size {
+            self.descriptor.wrapping_add(bytes)
+        } else {
+            self.descriptor
+        }
     }
 }
 

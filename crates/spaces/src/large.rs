@@ -45,7 +45,12 @@ fn bin_of(blocks: BlockIndex) -> usize {
 impl LargeSpace {
     /// An empty space; `layout` gives the first block of the large part.
     pub fn new(layout: &Layout) -> LargeSpace {
-        LargeSpace { bins: [NO_BLOCK; BINS], occupied: 0, frontier: layout.table.large_start, dirty_blocks: 0 }
+        LargeSpace {
+            bins: [NO_BLOCK; BINS],
+            occupied: 0,
+            frontier: layout.table.large_start,
+            dirty_blocks: 0,
+        }
     }
 
     /// The first block that was never used.
@@ -114,7 +119,12 @@ impl LargeSpace {
     }
 
     /// Releases dirty free runs for which `due` says so, until `enough` blocks were released; returns how many were.
-    pub fn release(&mut self, layout: &Layout, enough: usize, mut due: impl FnMut(&Block) -> bool) -> usize {
+    pub fn release(
+        &mut self,
+        layout: &Layout,
+        enough: usize,
+        mut due: impl FnMut(&Block) -> bool,
+    ) -> usize {
         let mut released = 0;
         let mut run = layout.table.large_start;
         while run < self.frontier && released < enough {
@@ -142,7 +152,11 @@ impl LargeSpace {
             run = block.next_link();
         }
         bin += 1;
-        let larger = if bin < BINS { self.occupied >> bin << bin } else { 0 };
+        let larger = if bin < BINS {
+            self.occupied >> bin << bin
+        } else {
+            0
+        };
         (larger != 0).then(|| self.bins[larger.trailing_zeros() as usize])
     }
 
@@ -215,7 +229,10 @@ fn is_clean(block: &Block) -> bool {
     block.class != 0
 }
 
-#[allow(clippy::mut_from_ref, reason = "descriptors are guarded by the allocator lock, not by the layout")]
+#[allow(
+    clippy::mut_from_ref,
+    reason = "descriptors are guarded by the allocator lock, not by the layout"
+)]
 fn descriptor(layout: &Layout, index: BlockIndex) -> &mut Block {
     // SAFETY: indices come from runs inside the committed large part; the lock is held, and no two references made
     // here are used at once.

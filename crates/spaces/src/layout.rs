@@ -49,7 +49,11 @@ impl Layout {
     /// Reserves a heap. `span` is its size in bytes; 0 chooses four times the physical memory, and less where the
     /// address limit of the process (`RLIMIT_AS`) or the system demands it.
     pub fn reserve(span: usize, executable: bool) -> Result<Layout, ReserveError> {
-        let mut span = if span == 0 { automatic_span() } else { span.clamp(SMALLEST_SPAN, LARGEST_SPAN) };
+        let mut span = if span == 0 {
+            automatic_span()
+        } else {
+            span.clamp(SMALLEST_SPAN, LARGEST_SPAN)
+        };
         loop {
             span = span & !(2 * STEP_BYTES - 1);
             if let Some(layout) = Layout::try_reserve(span, executable) {
@@ -66,7 +70,10 @@ impl Layout {
         let blocks = span >> BLOCK_SHIFT;
         let large_start = blocks / 2;
         let descriptors = blocks * size_of::<Block>();
-        let base = memory::reserve(span + descriptors + large_start * MARKS_PER_BLOCK, STEP_BYTES)?;
+        let base = memory::reserve(
+            span + descriptors + large_start * MARKS_PER_BLOCK,
+            STEP_BYTES,
+        )?;
         let heap = Address::of(base.as_ptr());
         // Any word may look like an address in the span, so the whole descriptor table must be readable from the
         // start; what is not used takes no memory.
@@ -137,10 +144,12 @@ impl Layout {
     /// A limit that the program set after the heap was reserved counts for what is committed: the system only checks
     /// new mappings against it.
     fn is_within_address_limit(&self) -> bool {
-        let committed = self.small_committed + (self.large_committed - self.table.large_start) + COMMIT_STEP;
+        let committed =
+            self.small_committed + (self.large_committed - self.table.large_start) + COMMIT_STEP;
         match memory::address_limit() {
             Some(limit) if (limit as usize) < self.reserved => {
-                let tables = (self.end as usize) * size_of::<Block>() + committed as usize * MARKS_PER_BLOCK;
+                let tables =
+                    (self.end as usize) * size_of::<Block>() + committed as usize * MARKS_PER_BLOCK;
                 committed as usize * BLOCK_BYTES + tables + LEFT_FOR_THE_PROGRAM <= limit as usize
             }
             _ => true,
@@ -154,8 +163,14 @@ impl Layout {
         let small_marks = Address::of(self.table.marks_of(self.small_committed));
         let marks_end = Address::of(self.table.marks_of(large_start));
         for (low, high) in [
-            (self.table.start(self.small_committed), self.table.start(large_start)),
-            (self.table.start(self.large_committed), self.table.start(self.end)),
+            (
+                self.table.start(self.small_committed),
+                self.table.start(large_start),
+            ),
+            (
+                self.table.start(self.large_committed),
+                self.table.start(self.end),
+            ),
             (small_marks, marks_end),
         ] {
             if let (true, Some(start)) = (low < high, core::ptr::NonNull::new(low.ptr::<u8>())) {
@@ -185,9 +200,16 @@ impl Layout {
         }
         self.huge_pages = on;
         let large_start = self.table.large_start;
-        for (first, end) in [(0, self.small_committed), (large_start, self.large_committed)] {
+        for (first, end) in [
+            (0, self.small_committed),
+            (large_start, self.large_committed),
+        ] {
             if end > first {
-                advise(self.table.start(first), (end - first) as usize * BLOCK_BYTES, on);
+                advise(
+                    self.table.start(first),
+                    (end - first) as usize * BLOCK_BYTES,
+                    on,
+                );
             }
         }
     }
@@ -200,7 +222,9 @@ impl Layout {
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.
     pub fn release(&self, first: BlockIndex, blocks: BlockIndex) {
         let (start, bytes) = (self.table.start(first), blocks as usize * BLOCK_BYTES);
-        let Some(pointer) = core::ptr::NonNull::new(start.ptr::<u8>()) else { return };
+        let Some(pointer) = core::ptr::NonNull::new(start.ptr::<u8>()) else {
+            return;
+        };
         // SAFETY: the blocks are free, so nobody relies on their contents. The system refuses for locked memory,
         // which then must be made to read as zero by hand (I2).
         unsafe {
@@ -221,13 +245,23 @@ fn automatic_span() -> usize {
 }
 
 fn commit(start: Address, bytes: usize, executable: bool) -> bool {
-    let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>()) else { return false };
+    let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>()) else {
+        return false;
+    };
     // SAFETY: the range lies in our own reservation.
-    unsafe { if executable { memory::commit_executable(start, bytes) } else { memory::commit(start, bytes) } }
+    unsafe {
+        if executable {
+            memory::commit_executable(start, bytes)
+        } else {
+            memory::commit(start, bytes)
+        }
+    }
 }
 
 fn advise(start: Address, bytes: usize, on: bool) {
-    let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>()) else { return };
+    let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>()) else {
+        return;
+    };
     if on {
         // SAFETY: the range is committed memory of our own.
         unsafe { hugepages::advise(start, bytes) };

@@ -13,7 +13,9 @@ pub const CLASSES: usize = EXACT + TAIL.len();
 pub const LARGEST_SMALL: usize = CELL_BYTES[CLASSES - 1] as usize;
 
 const EXACT: usize = 32;
-const TAIL: [usize; 21] = [29, 26, 24, 22, 20, 18, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
+const TAIL: [usize; 21] = [
+    29, 26, 24, 22, 20, 18, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2,
+];
 const MAP: usize = LARGEST_SMALL / GRANULE + 1;
 
 /// Cell size in bytes of each class.
@@ -67,14 +69,20 @@ mod tests {
         for bytes in 0..=LARGEST_SMALL {
             let class = class_of(bytes);
             assert!(usize::from(CELL_BYTES[class]) >= bytes, "{bytes}");
-            assert!(class == 0 || usize::from(CELL_BYTES[class - 1]) < bytes, "{bytes}");
+            assert!(
+                class == 0 || usize::from(CELL_BYTES[class - 1]) < bytes,
+                "{bytes}"
+            );
         }
     }
 
     #[test]
     fn tiny_requests_get_exact_granules() {
         for granules in 1..=32 {
-            assert_eq!(usize::from(CELL_BYTES[class_of(granules * GRANULE)]), granules * GRANULE);
+            assert_eq!(
+                usize::from(CELL_BYTES[class_of(granules * GRANULE)]),
+                granules * GRANULE
+            );
         }
         assert_eq!(LARGEST_SMALL, BLOCK_BYTES / 2);
     }
@@ -84,8 +92,15 @@ mod tests {
         for class in 0..CLASSES {
             let cell = usize::from(CELL_BYTES[class]);
             assert!(BLOCK_BYTES % cell <= BLOCK_BYTES / 8, "{cell}");
-            let smallest = if class == 0 { 1 } else { usize::from(CELL_BYTES[class - 1]) + 1 };
-            assert!(class < EXACT || (cell - smallest) * 3 < cell + cell / 3, "{cell}");
+            let smallest = if class == 0 {
+                1
+            } else {
+                usize::from(CELL_BYTES[class - 1]) + 1
+            };
+            assert!(
+                class < EXACT || (cell - smallest) * 3 < cell + cell / 3,
+                "{cell}"
+            );
         }
     }
 }

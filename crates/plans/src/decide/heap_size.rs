@@ -56,7 +56,11 @@ const MOST_GROWTH: usize = 16 << 20;
 
 /// Bytes that must be allocated before a collection pays.
 pub fn least_between_collections(m: &Measurements) -> usize {
-    let scan = m.composite.saturating_mul(2).saturating_add(m.atomic / 4).saturating_add(m.roots);
+    let scan = m
+        .composite
+        .saturating_mul(2)
+        .saturating_add(m.atomic / 4)
+        .saturating_add(m.roots);
     (scan / m.divisor.max(1)).max(m.least_allocated).max(1)
 }
 
@@ -66,22 +70,45 @@ pub fn decide(m: &Measurements) -> Decision {
     let must_have = m.used.saturating_add(m.needed);
     let paid = m.allocated >= least_between_collections(m) || m.finalizers_due;
     if m.may_collect && m.attempts == 0 && paid {
-        return Decision::Collect(if m.finalizers_due { "many finalizers" } else { "enough was allocated" });
+        return Decision::Collect(if m.finalizers_due {
+            "many finalizers"
+        } else {
+            "enough was allocated"
+        });
     }
     if must_have <= ceiling && (m.may_grow || m.attempts > 0) {
         let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, MOST_GROWTH);
         let target = m.capacity.saturating_add(step).max(must_have).min(ceiling);
-        return Decision::Grow(target, if paid { "collecting did not free enough" } else { "too early to collect" });
+        return Decision::Grow(
+            target,
+            if paid {
+                "collecting did not free enough"
+            } else {
+                "too early to collect"
+            },
+        );
     }
     if m.may_collect && m.attempts < m.retries.max(2) {
-        return Decision::Collect(if must_have > ceiling { "the heap limit is reached" } else { "growth is forbidden" });
+        return Decision::Collect(if must_have > ceiling {
+            "the heap limit is reached"
+        } else {
+            "growth is forbidden"
+        });
     }
-    Decision::GiveUp(if must_have > ceiling { "the heap limit is reached" } else { "growth is forbidden" })
+    Decision::GiveUp(if must_have > ceiling {
+        "the heap limit is reached"
+    } else {
+        "growth is forbidden"
+    })
 }
 
 /// The capacity after a collection: unchanged, unless so much was released that the heap should be smaller.
 pub fn shrink(capacity: usize, used: usize, released: usize, initial: usize) -> usize {
-    capacity.saturating_sub(released).max(used.saturating_add(LEAST_GROWTH)).max(initial).min(capacity)
+    capacity
+        .saturating_sub(released)
+        .max(used.saturating_add(LEAST_GROWTH))
+        .max(initial)
+        .min(capacity)
 }
 
 #[cfg(test)]
@@ -106,46 +133,86 @@ mod tests {
     #[test]
     fn collects_once_enough_was_allocated_and_grows_before() {
         assert_eq!(decide(&usual()), Decision::Collect("enough was allocated"));
-        let early = Measurements { allocated: 1 << 20, ..usual() };
-        let Decision::Grow(to, reason) = decide(&early) else { panic!("{:?}", decide(&early)) };
+        let early = Measurements {
+            allocated: 1 << 20,
+            ..usual()
+        };
+        let Decision::Grow(to, reason) = decide(&early) else {
+            panic!("{:?}", decide(&early))
+        };
         assert_eq!(reason, "too early to collect");
         assert!(to > early.capacity && to <= early.capacity + early.capacity / 2);
     }
 
     #[test]
     fn grows_after_a_collection_that_did_not_help() {
-        let again = Measurements { attempts: 1, ..usual() };
-        assert!(matches!(decide(&again), Decision::Grow(_, "collecting did not free enough")));
+        let again = Measurements {
+            attempts: 1,
+            ..usual()
+        };
+        assert!(matches!(
+            decide(&again),
+            Decision::Grow(_, "collecting did not free enough")
+        ));
     }
 
     #[test]
     fn never_grows_past_the_limit_and_gives_up_after_trying() {
-        let limited = Measurements { limit: 10 << 20, allocated: 0, ..usual() };
-        assert_eq!(decide(&limited), Decision::Collect("the heap limit is reached"));
-        let second = Measurements { attempts: 1, ..limited };
-        assert_eq!(decide(&second), Decision::Collect("the heap limit is reached"));
-        let last = Measurements { attempts: 2, ..limited };
+        let limited = Measurements {
+            limit: 10 << 20,
+            allocated: 0,
+            ..usual()
+        };
+        assert_eq!(
+            decide(&limited),
+            Decision::Collect("the heap limit is reached")
+        );
+        let second = Measurements {
+            attempts: 1,
+            ..limited
+        };
+        assert_eq!(
+            decide(&second),
+            Decision::Collect("the heap limit is reached")
+        );
+        let last = Measurements {
+            attempts: 2,
+            ..limited
+        };
         assert_eq!(decide(&last), Decision::GiveUp("the heap limit is reached"));
     }
 
     #[test]
     fn a_request_larger_than_a_step_is_granted_whole() {
-        let big = Measurements { needed: 1 << 30, allocated: 0, ..usual() };
+        let big = Measurements {
+            needed: 1 << 30,
+            allocated: 0,
+            ..usual()
+        };
         assert!(matches!(decide(&big), Decision::Grow(to, _) if to == (10 << 20) + (1 << 30)));
     }
 
     #[test]
     fn without_collection_it_grows_and_without_both_it_gives_up() {
-        let disabled = Measurements { may_collect: false, ..usual() };
+        let disabled = Measurements {
+            may_collect: false,
+            ..usual()
+        };
         assert!(matches!(decide(&disabled), Decision::Grow(..)));
-        let stuck = Measurements { may_grow: false, ..disabled };
+        let stuck = Measurements {
+            may_grow: false,
+            ..disabled
+        };
         assert_eq!(decide(&stuck), Decision::GiveUp("growth is forbidden"));
     }
 
     #[test]
     fn shrinking_keeps_what_is_used_and_the_initial_heap() {
         assert_eq!(shrink(100 << 20, 10 << 20, 50 << 20, 0), 50 << 20);
-        assert_eq!(shrink(100 << 20, 90 << 20, 50 << 20, 0), (90 << 20) + LEAST_GROWTH);
+        assert_eq!(
+            shrink(100 << 20, 90 << 20, 50 << 20, 0),
+            (90 << 20) + LEAST_GROWTH
+        );
         assert_eq!(shrink(100 << 20, 10 << 20, 90 << 20, 64 << 20), 64 << 20);
         assert_eq!(shrink(100 << 20, 10 << 20, 0, 0), 100 << 20);
     }

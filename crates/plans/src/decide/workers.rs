@@ -8,10 +8,23 @@ const MOST: usize = 16;
 
 /// Workers to use: `wanted` (0: one per processor, at most 16), for a heap of `composite` live bytes with pointers at
 /// the last collection, or `used` bytes if there was none yet.
-pub fn workers(wanted: usize, processors: usize, composite: usize, used: usize) -> (usize, &'static str) {
-    let most = if wanted == 0 { processors.clamp(1, MOST) } else { wanted };
+pub fn workers(
+    wanted: usize,
+    processors: usize,
+    composite: usize,
+    used: usize,
+) -> (usize, &'static str) {
+    let most = if wanted == 0 {
+        processors.clamp(1, MOST)
+    } else {
+        wanted
+    };
     let expected = if composite == 0 { used } else { composite };
-    if most > 1 && expected < ALONE_BELOW { (1, "a small heap") } else { (most, "as configured") }
+    if most > 1 && expected < ALONE_BELOW {
+        (1, "a small heap")
+    } else {
+        (most, "as configured")
+    }
 }
 
 #[cfg(test)]

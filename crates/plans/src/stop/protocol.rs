@@ -10,7 +10,9 @@
 //!
 //! Everything here may run in a signal handler: atomics and raw futexes only, `errno` untouched.
 
-use gleaner_base::sync::{AtomicU32, AtomicUsize, Ordering, fence, futex_wait, futex_wait_timeout, futex_wake};
+use gleaner_base::sync::{
+    AtomicU32, AtomicUsize, Ordering, fence, futex_wait, futex_wait_timeout, futex_wake,
+};
 
 /// The shared words of one world.
 pub struct World {
@@ -112,7 +114,8 @@ impl World {
     /// Stopper: whether a thread has stopped in `epoch`, or is held by itself.
     pub fn has_stopped(&self, station: &Station, epoch: u32) -> bool {
         // Acquire: partner of the Release in `stop_here`.
-        station.stopped_in.load(Ordering::Acquire) == epoch || (station.is_on_hold() && station.is_held())
+        station.stopped_in.load(Ordering::Acquire) == epoch
+            || (station.is_on_hold() && station.is_held())
     }
 
     /// Stopper: a ticket to sleep on, taken before looking whether threads have stopped.
@@ -134,7 +137,9 @@ impl World {
             if epoch & 1 == 0 && !held {
                 return;
             }
-            station.stack_pointer.store(stack_pointer, Ordering::Relaxed);
+            station
+                .stack_pointer
+                .store(stack_pointer, Ordering::Relaxed);
             if epoch & 1 == 1 {
                 station.stopped_in.store(epoch, Ordering::Release);
                 self.acknowledge();

@@ -19,7 +19,11 @@ use crate::mutator::{Mutator, Mutators};
 const RESEND_AFTER_NS: u64 = 100_000_000;
 
 /// The handler of the suspend signal.
-pub extern "C" fn on_suspend(_signal: c_int, _information: *mut Information, _context: *mut c_void) {
+pub extern "C" fn on_suspend(
+    _signal: c_int,
+    _information: *mut Information,
+    _context: *mut c_void,
+) {
     let record = Mutator::current();
     if record.is_null() {
         return; // Not registered, or no longer: nobody waits for this thread.
@@ -56,12 +60,21 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> u32 {
 }
 
 /// Calls `visit` with each thread that the stop in `epoch` still waits for.
-fn for_each_running(world: &World, mutators: &Mutators, epoch: u32, mut visit: impl FnMut(&mut Mutator)) {
+fn for_each_running(
+    world: &World,
+    mutators: &Mutators,
+    epoch: u32,
+    mut visit: impl FnMut(&mut Mutator),
+) {
     let own = threads::current_tid();
     mutators.for_each(|record| {
         // SAFETY: records stay mapped, and the stopper holds the lock that guards them.
         let thread = unsafe { &mut *record };
-        if thread.tid != own && !thread.is_blocked() && !thread.gone && !world.has_stopped(&thread.station, epoch) {
+        if thread.tid != own
+            && !thread.is_blocked()
+            && !thread.gone
+            && !world.has_stopped(&thread.station, epoch)
+        {
             visit(thread);
         }
     });

@@ -14,7 +14,8 @@ use super::cache::{Cache, CellList};
 use super::pool::Taken;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
 use crate::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State, inverse_of,
+    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State,
+    inverse_of,
 };
 use crate::large::{Run, blocks_for};
 use crate::size_classes::{CELL_BYTES, GRANULE};
@@ -38,7 +39,11 @@ impl MarkSweep {
     /// Free cells of one kind and class: a swept block's, or a fresh one's.
     pub fn take_cells(&mut self, kind: usize, class: usize) -> Result<CellList, Shortage> {
         while let Some(index) = self.dequeue(kind, class) {
-            let list = if self.block(index).has_flag(SWEPT) { self.swept_list(index) } else { self.sweep_block(index) };
+            let list = if self.block(index).has_flag(SWEPT) {
+                self.swept_list(index)
+            } else {
+                self.sweep_block(index)
+            };
             if list.cells > 0 {
                 self.allocated_bytes += list.bytes;
                 return Ok(list);
@@ -55,7 +60,12 @@ impl MarkSweep {
     ///
     /// # Safety
     /// The cache must belong to the calling thread, or be the shared one.
-    pub unsafe fn refill(&mut self, cache: *mut Cache, kind: usize, class: usize) -> Result<(), Shortage> {
+    pub unsafe fn refill(
+        &mut self,
+        cache: *mut Cache,
+        kind: usize,
+        class: usize,
+    ) -> Result<(), Shortage> {
         // SAFETY: the caller vouches for the cache; the shared one is a field of `self`, but this method touches
         // that field only through `cache` or through `take_shared`, never both at once.
         let owned = unsafe { (*cache).owned[kind][class] };
@@ -64,7 +74,9 @@ impl MarkSweep {
             // SAFETY: as above.
             unsafe { (*cache).owned[kind][class] = NO_BLOCK };
         }
-        if !core::ptr::eq(cache, &raw const self.shared) && !self.shared.heads[kind][class].is_null() {
+        if !core::ptr::eq(cache, &raw const self.shared)
+            && !self.shared.heads[kind][class].is_null()
+        {
             let (head, cells) = self.take_shared(kind, class);
             // SAFETY: as above.
             unsafe {
@@ -106,7 +118,8 @@ impl MarkSweep {
         for kind in 0..self.kinds.count() {
             for class in 0..CELL_BYTES.len() {
                 // SAFETY: the caller vouches for the cache.
-                let (head, owned) = unsafe { ((*cache).heads[kind][class], (*cache).owned[kind][class]) };
+                let (head, owned) =
+                    unsafe { ((*cache).heads[kind][class], (*cache).owned[kind][class]) };
                 if owned != NO_BLOCK {
                     self.block(owned).clear_flag(OWNED);
                 }
@@ -176,10 +189,18 @@ impl MarkSweep {
     ) -> Result<Address, Shortage> {
         let described = *self.kinds.get(kind).expect("callers pass defined kinds");
         // Descriptors that are built from the size need their two tag bits for themselves.
-        let bytes = bytes.checked_next_multiple_of(GRANULE).ok_or(Shortage::System)?;
-        let extra = if alignment > BLOCK_BYTES { alignment / BLOCK_BYTES - 1 } else { 0 };
+        let bytes = bytes
+            .checked_next_multiple_of(GRANULE)
+            .ok_or(Shortage::System)?;
+        let extra = if alignment > BLOCK_BYTES {
+            alignment / BLOCK_BYTES - 1
+        } else {
+            0
+        };
         let blocks = blocks_for(bytes).ok_or(Shortage::System)?;
-        let searched = blocks.checked_add(extra as BlockIndex).ok_or(Shortage::System)?;
+        let searched = blocks
+            .checked_add(extra as BlockIndex)
+            .ok_or(Shortage::System)?;
         let run = self.take_run(searched, page_bytes(bytes))?;
         let run = self.align_run(run, blocks, extra as BlockIndex, alignment);
         self.describe_large(run.first, blocks, kind, bytes, ignore_off_page);
@@ -205,7 +226,13 @@ impl MarkSweep {
     }
 
     /// Cuts a run that is `extra` blocks too long so that it starts aligned.
-    fn align_run(&mut self, run: Run, blocks: BlockIndex, extra: BlockIndex, alignment: usize) -> Run {
+    fn align_run(
+        &mut self,
+        run: Run,
+        blocks: BlockIndex,
+        extra: BlockIndex,
+        alignment: usize,
+    ) -> Run {
         if extra == 0 {
             return run;
         }
@@ -219,9 +246,13 @@ impl MarkSweep {
             self.large.give(&self.layout, run.first, before, run.clean);
         }
         if after > 0 {
-            self.large.give(&self.layout, first + blocks, after, run.clean);
+            self.large
+                .give(&self.layout, first + blocks, after, run.clean);
         }
-        Run { first, clean: run.clean }
+        Run {
+            first,
+            clean: run.clean,
+        }
     }
 
     fn take_run(&mut self, blocks: BlockIndex, bytes: usize) -> Result<Run, Shortage> {
@@ -238,7 +269,9 @@ impl MarkSweep {
             return Ok(run);
         }
         self.make_room(bytes);
-        self.large.take_fresh(&mut self.layout, blocks).ok_or(Shortage::System)
+        self.large
+            .take_fresh(&mut self.layout, blocks)
+            .ok_or(Shortage::System)
     }
 
     fn take_block(&mut self) -> Result<Taken, Shortage> {
@@ -249,7 +282,9 @@ impl MarkSweep {
             Some(taken) => taken,
             None => {
                 self.make_room(BLOCK_BYTES);
-                self.pool.take_clean(&mut self.layout).ok_or(Shortage::System)?
+                self.pool
+                    .take_clean(&mut self.layout)
+                    .ok_or(Shortage::System)?
             }
         };
         self.used_small_blocks += 1;
@@ -267,13 +302,19 @@ impl MarkSweep {
     /// Gives up to `blocks` dirty free blocks back to the system; returns how many.
     pub fn release_dirty(&mut self, blocks: usize) -> usize {
         let released = self.large.release(&self.layout, blocks, |_| true);
-        released + self.pool.release(&self.layout, blocks.saturating_sub(released))
+        released
+            + self
+                .pool
+                .release(&self.layout, blocks.saturating_sub(released))
     }
 
     fn describe_small(&mut self, index: BlockIndex, kind: usize, class: usize) {
         let bytes = usize::from(CELL_BYTES[class]);
         let objects = BLOCK_BYTES / bytes;
-        let descriptor = self.kinds.get(kind).map_or(0, |kind| kind.descriptor_for(bytes));
+        let descriptor = self
+            .kinds
+            .get(kind)
+            .map_or(0, |kind| kind.descriptor_for(bytes));
         let block = self.block(index);
         block.descriptor = descriptor;
         block.bytes = bytes;
@@ -288,8 +329,18 @@ impl MarkSweep {
         self.fill_marks(index, objects, WHITE);
     }
 
-    fn describe_large(&mut self, first: BlockIndex, blocks: BlockIndex, kind: usize, bytes: usize, off_page: bool) {
-        let descriptor = self.kinds.get(kind).map_or(0, |kind| kind.descriptor_for(bytes));
+    fn describe_large(
+        &mut self,
+        first: BlockIndex,
+        blocks: BlockIndex,
+        kind: usize,
+        bytes: usize,
+        off_page: bool,
+    ) {
+        let descriptor = self
+            .kinds
+            .get(kind)
+            .map_or(0, |kind| kind.descriptor_for(bytes));
         for distance in 1..blocks {
             let rest = self.block(first + distance);
             rest.state = State::LargeRest;
@@ -304,7 +355,10 @@ impl MarkSweep {
         head.kind = kind as u8;
         head.class = 0;
         head.age = 0;
-        head.flags.store(if off_page { IGNORE_OFF_PAGE } else { 0 }, Ordering::Relaxed);
+        head.flags.store(
+            if off_page { IGNORE_OFF_PAGE } else { 0 },
+            Ordering::Relaxed,
+        );
         head.large_mark.store(WHITE, Ordering::Relaxed);
         head.state = State::LargeHead;
     }

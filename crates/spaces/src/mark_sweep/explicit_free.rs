@@ -33,7 +33,14 @@ pub enum FreeError {
 /// The cell must be an allocated cell of this kind and class that nobody uses any more, and `cache` must belong to
 /// the calling thread (no lock is needed then) or be the shared one (under the lock).
 #[inline]
-pub unsafe fn push_cell(cache: *mut Cache, kind: usize, class: usize, cell: Address, clear: bool, poison: bool) {
+pub unsafe fn push_cell(
+    cache: *mut Cache,
+    kind: usize,
+    class: usize,
+    cell: Address,
+    clear: bool,
+    poison: bool,
+) {
     let bytes = usize::from(CELL_BYTES[class]);
     // SAFETY: the caller vouches for both.
     unsafe {
@@ -59,12 +66,19 @@ impl MarkSweep {
     pub fn free(&mut self, base: Address) -> Result<usize, FreeError> {
         let found = self.object_at(base.word()).ok_or(FreeError::NotAnObject)?;
         if found.displacement != 0 {
-            return Err(FreeError::Interior { displacement: found.displacement });
+            return Err(FreeError::Interior {
+                displacement: found.displacement,
+            });
         }
         // SAFETY: a resolved object's block, under the lock.
         let (state, kind, class, bytes) = unsafe {
             let block = &*found.block;
-            (block.state, usize::from(block.kind), usize::from(block.class), block.bytes)
+            (
+                block.state,
+                usize::from(block.kind),
+                usize::from(block.class),
+                block.bytes,
+            )
         };
         let described = *self.kinds.get(kind).expect("blocks hold defined kinds");
         if state == State::LargeHead {

@@ -109,7 +109,10 @@ impl MarkEngine {
     /// the stopped world, under the allocator lock.
     pub fn equip(&mut self, workers: usize, context: *const MarkContext) -> usize {
         while self.ready < workers.min(MAX_WORKERS) {
-            let Some(marker) = Marker::create(self.stack_bytes, context, self.settings.look_ahead) else { break };
+            let Some(marker) = Marker::create(self.stack_bytes, context, self.settings.look_ahead)
+            else {
+                break;
+            };
             self.markers[self.ready] = marker;
             self.ready += 1;
         }
@@ -117,7 +120,10 @@ impl MarkEngine {
     }
 
     /// The collecting thread's scanner, to push roots on. At least one worker must be equipped.
-    #[allow(clippy::mut_from_ref, reason = "only the collecting thread asks, and between phases")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "only the collecting thread asks, and between phases"
+    )]
     pub fn leader(&self) -> &mut Scanner {
         // SAFETY: marker 0 was equipped, and no phase is running while the collecting thread pushes roots.
         unsafe { &mut (*self.markers[0]).scanner }
@@ -164,7 +170,13 @@ impl MarkEngine {
     }
 
     /// Marks everything reachable from what lies on the leader's stack, with up to `workers` workers.
-    pub fn drain(&self, crew: &Crew, workers: usize, space: &MarkSweep, context: &MarkContext) -> usize {
+    pub fn drain(
+        &self,
+        crew: &Crew,
+        workers: usize,
+        space: &MarkSweep,
+        context: &MarkContext,
+    ) -> usize {
         let workers = workers.clamp(1, self.ready);
         let mut rescans = 0;
         self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
@@ -209,7 +221,12 @@ impl MarkEngine {
         loop {
             batch.next.store(first, Ordering::Relaxed);
             // Release: partner of the Acquire in `take_inbox`. Only the leader takes, and it takes all, so no ABA.
-            match self.inbox.compare_exchange_weak(first, number, Ordering::Release, Ordering::Relaxed) {
+            match self.inbox.compare_exchange_weak(
+                first,
+                number,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return,
                 Err(now) => first = now,
             }
@@ -240,7 +257,10 @@ impl MarkEngine {
 
     /// Sums up and resets the counters of all workers.
     pub fn finish(&self, context: &MarkContext) -> MarkOutcome {
-        let mut outcome = MarkOutcome { workers: self.ready, ..MarkOutcome::default() };
+        let mut outcome = MarkOutcome {
+            workers: self.ready,
+            ..MarkOutcome::default()
+        };
         for marker in &self.markers[..self.ready] {
             // SAFETY: no phase is running.
             let scanner = unsafe { &mut (**marker).scanner };
@@ -258,7 +278,10 @@ impl MarkEngine {
             unsafe {
                 let scanner = &(**marker).scanner;
                 let bytes = scanner.limit as usize - scanner.base as usize;
-                let kept = scanner.base.cast::<u8>().wrapping_add(KEPT_STACK_BYTES.min(bytes));
+                let kept = scanner
+                    .base
+                    .cast::<u8>()
+                    .wrapping_add(KEPT_STACK_BYTES.min(bytes));
                 if let Some(rest) = core::ptr::NonNull::new(kept)
                     && bytes > KEPT_STACK_BYTES
                 {
@@ -270,7 +293,11 @@ impl MarkEngine {
 }
 
 impl Marker {
-    fn create(stack_bytes: usize, context: *const MarkContext, look_ahead: usize) -> Option<*mut Marker> {
+    fn create(
+        stack_bytes: usize,
+        context: *const MarkContext,
+        look_ahead: usize,
+    ) -> Option<*mut Marker> {
         let page = memory::page_size();
         let batches = (BATCHES * size_of::<Batch>()).next_multiple_of(page);
         let ring = (BATCHES * size_of::<AtomicU32>()).next_multiple_of(page);
@@ -293,7 +320,10 @@ impl Marker {
                     scanned: 0,
                     scanned_bytes: 0,
                 },
-                fifo: [Entry { start: 0, descriptor: 0 }; MAX_FIFO],
+                fifo: [Entry {
+                    start: 0,
+                    descriptor: 0,
+                }; MAX_FIFO],
                 fifo_first: 0,
                 fifo_length: 0,
                 deque: Deque::from_raw(memory.add(own).cast::<AtomicU32>(), BATCHES),
@@ -339,9 +369,17 @@ impl Scanner {
     fn drop_entry(&self, entry: Entry) {
         // SAFETY: the context outlives the collection.
         let context = unsafe { &*self.context };
-        match context.table.contains(entry.start).then(|| context.table.resolve(entry.start)).flatten() {
+        match context
+            .table
+            .contains(entry.start)
+            .then(|| context.table.resolve(entry.start))
+            .flatten()
+        {
             Some(found) => context.drop_grey(&found),
-            None => panic!("a root range was dropped: {:#x} for {:#x} bytes", entry.start, entry.descriptor),
+            None => panic!(
+                "a root range was dropped: {:#x} for {:#x} bytes",
+                entry.start, entry.descriptor
+            ),
         }
     }
 }
@@ -403,7 +441,9 @@ impl<P: Policy> MarkPhase<'_, P> {
         }
         let length = self.engine.settings.fifo_length;
         while marker.fifo_length < length {
-            let Some(entry) = marker.scanner.pop() else { break };
+            let Some(entry) = marker.scanner.pop() else {
+                break;
+            };
             P::touch(entry.start);
             marker.fifo[(marker.fifo_first + marker.fifo_length) & (MAX_FIFO - 1)] = entry;
             marker.fifo_length += 1;
@@ -420,7 +460,9 @@ impl<P: Policy> MarkPhase<'_, P> {
     /// Publishes the oldest half of the stack, up to a batch.
     #[cold]
     fn share(&self, marker: &mut Marker, worker: &Worker) {
-        let Some(slot) = marker.free_slot() else { return };
+        let Some(slot) = marker.free_slot() else {
+            return;
+        };
         let length = (marker.scanner.depth() / 2).min(BATCH_ENTRIES);
         // SAFETY: the slot is ours until its number is published; `length` entries lie above `bottom`.
         unsafe {
@@ -438,7 +480,8 @@ impl<P: Policy> MarkPhase<'_, P> {
     /// Looks for entries: own deque, the leader's inbox, other deques, blocks to scan again.
     fn find_work(&self, marker: &mut Marker, worker: &Worker) -> bool {
         if let Some(number) = marker.deque.pop() {
-            self.engine.unpack(worker.index(), self.engine.batch(number));
+            self.engine
+                .unpack(worker.index(), self.engine.batch(number));
             return true;
         }
         self.post_for_leader(marker, worker);
@@ -457,7 +500,8 @@ impl<P: Policy> MarkPhase<'_, P> {
             loop {
                 match deque.steal() {
                     Steal::Taken(number) => {
-                        self.engine.unpack(worker.index(), self.engine.batch(number));
+                        self.engine
+                            .unpack(worker.index(), self.engine.batch(number));
                         return true;
                     }
                     Steal::Empty => break,
@@ -474,7 +518,8 @@ impl<P: Policy> MarkPhase<'_, P> {
         inbox
             || (0..self.engine.ready).any(|index| {
                 // SAFETY: as in `steal`.
-                index != worker.index() && unsafe { !(*self.engine.markers[index]).deque.is_empty() }
+                index != worker.index()
+                    && unsafe { !(*self.engine.markers[index]).deque.is_empty() }
             })
     }
 
@@ -527,7 +572,10 @@ impl<P: Policy> MarkPhase<'_, P> {
             return false;
         }
         // Relaxed: the cursor only divides the blocks among workers.
-        let first = self.engine.rescan_cursor.fetch_add(BLOCKS, Ordering::Relaxed);
+        let first = self
+            .engine
+            .rescan_cursor
+            .fetch_add(BLOCKS, Ordering::Relaxed);
         if first >= end {
             return false;
         }
@@ -546,7 +594,9 @@ impl<P: Policy> MarkPhase<'_, P> {
         if first < small_end || first >= large_start {
             return first;
         }
-        self.engine.rescan_cursor.fetch_max(large_start, Ordering::Relaxed);
+        self.engine
+            .rescan_cursor
+            .fetch_max(large_start, Ordering::Relaxed);
         large_start.max(first)
     }
 
@@ -558,11 +608,16 @@ impl<P: Policy> MarkPhase<'_, P> {
         }
         block.clear_flag(RESCAN);
         match block.state {
-            State::LargeHead => self.rescan_object(marker, worker, self.space.start(index), block.descriptor),
+            State::LargeHead => {
+                self.rescan_object(marker, worker, self.space.start(index), block.descriptor)
+            }
             State::Small => {
                 for object in 0..usize::from(block.objects) {
                     // SAFETY: `object` is below the number of cells.
-                    let mark = unsafe { (*self.space.layout.table.marks_of(index).add(object)).load(Ordering::Relaxed) };
+                    let mark = unsafe {
+                        (*self.space.layout.table.marks_of(index).add(object))
+                            .load(Ordering::Relaxed)
+                    };
                     if mark == MARKED {
                         let base = self.space.start(index).add(object * block.bytes);
                         self.rescan_object(marker, worker, base, block.descriptor);
@@ -573,9 +628,18 @@ impl<P: Policy> MarkPhase<'_, P> {
         }
     }
 
-    fn rescan_object(&self, marker: &mut Marker, worker: &Worker, base: Address, descriptor: usize) {
+    fn rescan_object(
+        &self,
+        marker: &mut Marker,
+        worker: &Worker,
+        base: Address,
+        descriptor: usize,
+    ) {
         if descriptor != 0 {
-            marker.scanner.push(Entry { start: base.word(), descriptor });
+            marker.scanner.push(Entry {
+                start: base.word(),
+                descriptor,
+            });
             self.drain(marker, worker);
         }
     }

@@ -78,7 +78,10 @@ pub(crate) struct SweepQueue {
 }
 
 impl SweepQueue {
-    const EMPTY: SweepQueue = SweepQueue { first: NO_BLOCK, last: NO_BLOCK };
+    const EMPTY: SweepQueue = SweepQueue {
+        first: NO_BLOCK,
+        last: NO_BLOCK,
+    };
 }
 
 /// The space.
@@ -162,7 +165,10 @@ impl MarkSweep {
     }
 
     /// The descriptor of a block of this space.
-    #[allow(clippy::mut_from_ref, reason = "descriptors are guarded by the allocator lock")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "descriptors are guarded by the allocator lock"
+    )]
     pub(crate) fn block(&self, index: BlockIndex) -> &mut Block {
         // SAFETY: callers pass blocks inside the committed range, hold the lock, and use one reference at a time.
         unsafe { &mut *self.layout.table.block(index) }

@@ -26,7 +26,11 @@ struct List {
 }
 
 impl List {
-    const EMPTY: List = List { first: NO_BLOCK, last: NO_BLOCK, blocks: 0 };
+    const EMPTY: List = List {
+        first: NO_BLOCK,
+        last: NO_BLOCK,
+        blocks: 0,
+    };
 }
 
 /// Free blocks and the frontier of the small part.
@@ -39,7 +43,11 @@ pub struct FreePool {
 impl FreePool {
     /// A pool with nothing in it.
     pub const fn new() -> FreePool {
-        FreePool { dirty: List::EMPTY, clean: List::EMPTY, frontier: 0 }
+        FreePool {
+            dirty: List::EMPTY,
+            clean: List::EMPTY,
+            frontier: 0,
+        }
     }
 
     /// The first block that was never used.
@@ -59,7 +67,10 @@ impl FreePool {
 
     /// Takes a dirty block.
     pub fn take_dirty(&mut self, layout: &Layout) -> Option<Taken> {
-        pop(&mut self.dirty, layout).map(|index| Taken { index, clean: false })
+        pop(&mut self.dirty, layout).map(|index| Taken {
+            index,
+            clean: false,
+        })
     }
 
     /// Takes a clean block, extending the frontier if need be and if the system allows.
@@ -90,7 +101,11 @@ impl FreePool {
         block.state = State::Free;
         block.next = NO_BLOCK;
         block.class = u8::from(clean);
-        let list = if clean { &mut self.clean } else { &mut self.dirty };
+        let list = if clean {
+            &mut self.clean
+        } else {
+            &mut self.dirty
+        };
         if list.last == NO_BLOCK {
             list.first = index;
         } else {

@@ -75,17 +75,51 @@ pub struct PrefetchSettings {
 macro_rules! with_policy {
     ($settings:expr, $policy:ident => $call:expr) => {{
         use $crate::mark_sweep::prefetch::{Choice, Prefetch};
-        match ($settings.prefetch, $settings.non_temporal, $settings.permuted) {
-            (Prefetch::None, _, false) => { type $policy = Choice<0, false, false>; $call }
-            (Prefetch::None, _, true) => { type $policy = Choice<0, false, true>; $call }
-            (Prefetch::OnGrey, false, false) => { type $policy = Choice<1, false, false>; $call }
-            (Prefetch::OnGrey, false, true) => { type $policy = Choice<1, false, true>; $call }
-            (Prefetch::OnGrey, true, false) => { type $policy = Choice<1, true, false>; $call }
-            (Prefetch::OnGrey, true, true) => { type $policy = Choice<1, true, true>; $call }
-            (Prefetch::Fifo, false, false) => { type $policy = Choice<2, false, false>; $call }
-            (Prefetch::Fifo, false, true) => { type $policy = Choice<2, false, true>; $call }
-            (Prefetch::Fifo, true, false) => { type $policy = Choice<2, true, false>; $call }
-            (Prefetch::Fifo, true, true) => { type $policy = Choice<2, true, true>; $call }
+        match (
+            $settings.prefetch,
+            $settings.non_temporal,
+            $settings.permuted,
+        ) {
+            (Prefetch::None, _, false) => {
+                type $policy = Choice<0, false, false>;
+                $call
+            }
+            (Prefetch::None, _, true) => {
+                type $policy = Choice<0, false, true>;
+                $call
+            }
+            (Prefetch::OnGrey, false, false) => {
+                type $policy = Choice<1, false, false>;
+                $call
+            }
+            (Prefetch::OnGrey, false, true) => {
+                type $policy = Choice<1, false, true>;
+                $call
+            }
+            (Prefetch::OnGrey, true, false) => {
+                type $policy = Choice<1, true, false>;
+                $call
+            }
+            (Prefetch::OnGrey, true, true) => {
+                type $policy = Choice<1, true, true>;
+                $call
+            }
+            (Prefetch::Fifo, false, false) => {
+                type $policy = Choice<2, false, false>;
+                $call
+            }
+            (Prefetch::Fifo, false, true) => {
+                type $policy = Choice<2, false, true>;
+                $call
+            }
+            (Prefetch::Fifo, true, false) => {
+                type $policy = Choice<2, true, false>;
+                $call
+            }
+            (Prefetch::Fifo, true, true) => {
+                type $policy = Choice<2, true, true>;
+                $call
+            }
         }
     }};
 }

@@ -46,14 +46,20 @@ impl MarkSweep {
         for index in 0..self.pool.frontier() {
             let (state, kind, objects) = {
                 let block = self.block(index);
-                (block.state, usize::from(block.kind), usize::from(block.objects))
+                (
+                    block.state,
+                    usize::from(block.kind),
+                    usize::from(block.objects),
+                )
             };
             if state != State::Small {
                 continue;
             }
             self.cut_swept_list(index);
             self.block(index).clear_flag(QUEUED | SWEPT | RESCAN);
-            let Some(kind) = self.kinds.get(kind) else { continue };
+            let Some(kind) = self.kinds.get(kind) else {
+                continue;
+            };
             if kind.marks_free_cells() && !kind.uncollectable {
                 self.clear_all_but_free(index, objects);
             } else if !kind.uncollectable {
@@ -62,7 +68,10 @@ impl MarkSweep {
         }
         self.large.for_each_run(&self.layout, |index| {
             let block = self.block(index);
-            let kept = self.kinds.get(usize::from(block.kind)).is_some_and(|kind| kind.uncollectable);
+            let kept = self
+                .kinds
+                .get(usize::from(block.kind))
+                .is_some_and(|kind| kind.uncollectable);
             if block.state == State::LargeHead {
                 block.clear_flag(RESCAN);
                 if !kept {
@@ -111,7 +120,10 @@ impl MarkSweep {
     /// Cuts the links of a block that was swept eagerly and not used since, where they could mislead the scanner.
     fn cut_swept_list(&self, index: BlockIndex) {
         let block = self.block(index);
-        let exact = self.kinds.get(usize::from(block.kind)).is_some_and(Kind::has_exact_layout);
+        let exact = self
+            .kinds
+            .get(usize::from(block.kind))
+            .is_some_and(Kind::has_exact_layout);
         if !exact || !block.has_flag(SWEPT) {
             return;
         }
@@ -134,7 +146,8 @@ impl MarkSweep {
         for kind in 0..self.kinds.count() {
             for class in 0..CLASSES {
                 // SAFETY: the caller vouches for the cache.
-                let (mut cell, foreign) = unsafe { ((*cache).heads[kind][class], (*cache).foreign[kind][class]) };
+                let (mut cell, foreign) =
+                    unsafe { ((*cache).heads[kind][class], (*cache).foreign[kind][class]) };
                 if foreign == 0 {
                     continue;
                 }
@@ -176,11 +189,22 @@ impl MarkSweep {
         let (objects, bytes, kind, class, owned, composite) = {
             let block = self.block(index);
             let owned = block.has_flag(OWNED);
-            (usize::from(block.objects), block.bytes, block.kind, block.class, owned, block.descriptor != 0)
+            (
+                usize::from(block.objects),
+                block.bytes,
+                block.kind,
+                block.class,
+                owned,
+                block.descriptor != 0,
+            )
         };
         let marks = count_marks(self.layout.table.marks_of(index), objects);
         let live = marks.marked * bytes;
-        *(if composite { &mut census.composite_bytes } else { &mut census.atomic_bytes }) += live;
+        *(if composite {
+            &mut census.composite_bytes
+        } else {
+            &mut census.atomic_bytes
+        }) += live;
         census.objects += marks.marked;
         if owned {
             return;
@@ -188,7 +212,9 @@ impl MarkSweep {
         let (disclaimed, uncollectable) = self
             .kinds
             .get(usize::from(kind))
-            .map_or((false, false), |kind| (kind.disclaim.is_some(), kind.uncollectable));
+            .map_or((false, false), |kind| {
+                (kind.disclaim.is_some(), kind.uncollectable)
+            });
         if marks.marked == 0 && !(disclaimed && marks.white > 0) {
             self.used_small_blocks -= 1;
             self.pool.put(&self.layout, index, false);
@@ -198,7 +224,8 @@ impl MarkSweep {
         }
         let free = objects - marks.marked;
         census.dead_bytes += free * bytes;
-        let worth_sweeping = free > objects / 8 || disclaimed && marks.white > 0 || uncollectable && free > 0;
+        let worth_sweeping =
+            free > objects / 8 || disclaimed && marks.white > 0 || uncollectable && free > 0;
         if free > 0 && worth_sweeping {
             self.enqueue(index, usize::from(kind), usize::from(class));
             reclaimed.queued_blocks += 1;
@@ -220,7 +247,13 @@ impl MarkSweep {
         self.queues[kind][class].last = index;
     }
 
-    fn reclaim_free(&mut self, index: BlockIndex, release_after: u8, due: &mut DueRun, reclaimed: &mut Reclaimed) {
+    fn reclaim_free(
+        &mut self,
+        index: BlockIndex,
+        release_after: u8,
+        due: &mut DueRun,
+        reclaimed: &mut Reclaimed,
+    ) {
         let block = self.block(index);
         let clean = block.class != 0;
         block.age = block.age.saturating_add(1);
@@ -237,11 +270,22 @@ impl MarkSweep {
             let (state, length, bytes, marked, composite, kind) = {
                 let block = self.block(run);
                 let marked = block.large_mark.load(Ordering::Relaxed) == MARKED;
-                (block.state, block.next, block.bytes, marked, block.descriptor != 0, usize::from(block.kind))
+                (
+                    block.state,
+                    block.next,
+                    block.bytes,
+                    marked,
+                    block.descriptor != 0,
+                    usize::from(block.kind),
+                )
             };
             if state == State::LargeHead {
                 if marked || self.has_disclaim(kind) {
-                    *(if composite { &mut census.composite_bytes } else { &mut census.atomic_bytes }) += bytes;
+                    *(if composite {
+                        &mut census.composite_bytes
+                    } else {
+                        &mut census.atomic_bytes
+                    }) += bytes;
                     census.objects += 1;
                 } else {
                     self.free_large(self.start(run), bytes, false);
@@ -254,7 +298,9 @@ impl MarkSweep {
     }
 
     fn has_disclaim(&self, kind: usize) -> bool {
-        self.kinds.get(kind).is_some_and(|kind| kind.disclaim.is_some())
+        self.kinds
+            .get(kind)
+            .is_some_and(|kind| kind.disclaim.is_some())
     }
 
     /// Runs the disclaim procedures for everything that this collection found dead. The world runs again, so a
@@ -278,7 +324,12 @@ impl MarkSweep {
         while run < self.large.frontier() {
             let (state, length, kind, bytes) = {
                 let block = self.block(run);
-                (block.state, block.next, usize::from(block.kind), block.bytes)
+                (
+                    block.state,
+                    block.next,
+                    usize::from(block.kind),
+                    block.bytes,
+                )
             };
             // Freeing merges runs of lower or higher addresses into one, which starts no higher than this one does.
             if state == State::LargeHead
@@ -294,7 +345,9 @@ impl MarkSweep {
 
     /// Whether a dead large object must stay: asks the procedure of its kind if there is one.
     fn disclaim_keeps(&mut self, run: BlockIndex, kind: usize) -> bool {
-        let Some(disclaim) = self.kinds.get(kind).and_then(|kind| kind.disclaim) else { return true };
+        let Some(disclaim) = self.kinds.get(kind).and_then(|kind| kind.disclaim) else {
+            return true;
+        };
         // SAFETY: the client registered this procedure for objects of this kind; this frame holds no guard.
         unsafe { disclaim(self.start(run).ptr()) != 0 }
     }
@@ -309,7 +362,8 @@ impl MarkSweep {
             }
         });
         if release_after != 0 {
-            reclaimed.released_blocks += large.release(layout, usize::MAX, |block| block.age > release_after);
+            reclaimed.released_blocks +=
+                large.release(layout, usize::MAX, |block| block.age > release_after);
         }
     }
 
@@ -321,7 +375,8 @@ impl MarkSweep {
         let mut swept = 0;
         for index in 0..self.pool.frontier() {
             let block = self.block(index);
-            let (state, kind, queued) = (block.state, usize::from(block.kind), block.has_flag(QUEUED));
+            let (state, kind, queued) =
+                (block.state, usize::from(block.kind), block.has_flag(QUEUED));
             if state == State::Small && queued && !self.has_disclaim(kind) {
                 self.sweep_block(index);
                 self.block(index).set_flag(QUEUED | SWEPT);
@@ -338,10 +393,18 @@ impl MarkSweep {
         let (bytes, objects) = (block.bytes, usize::from(block.objects));
         let marks = self.layout.table.marks_of(index);
         // SAFETY: `object` is below the number of cells.
-        let dead = |object: &usize| unsafe { (*marks.add(*object)).load(Ordering::Relaxed) } != MARKED;
+        let dead =
+            |object: &usize| unsafe { (*marks.add(*object)).load(Ordering::Relaxed) } != MARKED;
         let cells = (0..objects).filter(dead).count();
-        let head = (0..objects).find(dead).map_or(Address::NULL, |first| self.start(index).add(first * bytes));
-        CellList { head, cells, bytes: cells * bytes, block: index }
+        let head = (0..objects)
+            .find(dead)
+            .map_or(Address::NULL, |first| self.start(index).add(first * bytes));
+        CellList {
+            head,
+            cells,
+            bytes: cells * bytes,
+            block: index,
+        }
     }
 
     /// True for kinds whose objects hold no pointers by themselves.
@@ -405,5 +468,8 @@ fn count_marks(marks: *const AtomicU8, objects: usize) -> Marks {
         }
         at += 1;
     }
-    Marks { marked, white: objects - marked - free }
+    Marks {
+        marked,
+        white: objects - marked - free,
+    }
 }

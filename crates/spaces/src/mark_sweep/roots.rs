@@ -14,7 +14,9 @@ impl MarkSweep {
     /// Calls `visit` with address and descriptor of every object that is scanned whether marked or not.
     pub fn for_each_inner_root(&self, mut visit: impl FnMut(Address, usize)) {
         let wanted = |kind: u8| {
-            self.kinds.get(usize::from(kind)).filter(|kind| kind.uncollectable || kind.mark_unconditionally)
+            self.kinds
+                .get(usize::from(kind))
+                .filter(|kind| kind.uncollectable || kind.mark_unconditionally)
         };
         for index in 0..self.pool.frontier() {
             let block = self.block(index);
@@ -32,13 +34,22 @@ impl MarkSweep {
         });
     }
 
-    fn visit_cells(&self, index: BlockIndex, block: &Block, kind: &Kind, visit: &mut impl FnMut(Address, usize)) {
+    fn visit_cells(
+        &self,
+        index: BlockIndex,
+        block: &Block,
+        kind: &Kind,
+        visit: &mut impl FnMut(Address, usize),
+    ) {
         let marks = self.layout.table.marks_of(index);
         for object in 0..usize::from(block.objects) {
             // SAFETY: `object` is below the number of cells.
             let mark = unsafe { (*marks.add(object)).load(Ordering::Relaxed) };
             if mark == MARKED || (!kind.uncollectable && mark != FREE) {
-                visit(self.start(index).add(object * block.bytes), block.descriptor);
+                visit(
+                    self.start(index).add(object * block.bytes),
+                    block.descriptor,
+                );
             }
         }
     }

@@ -29,7 +29,8 @@ pub struct Entry {
 }
 
 /// A client's mark procedure (`GC_mark_proc`): object, top of the mark stack, its limit, environment.
-pub type MarkProc = unsafe extern "C-unwind" fn(*mut usize, *mut Entry, *mut Entry, usize) -> *mut Entry;
+pub type MarkProc =
+    unsafe extern "C-unwind" fn(*mut usize, *mut Entry, *mut Entry, usize) -> *mut Entry;
 
 /// The most mark procedures there can be.
 pub const MAX_PROCS: usize = 1 << descriptor::LOG_MAX_PROCS;
@@ -67,7 +68,11 @@ impl MarkContext {
     #[inline(always)]
     pub fn grey(&self, word: usize, lax: bool) -> Option<Resolved> {
         let found = self.table.resolve(word)?;
-        if found.displacement != 0 && !lax && !self.all_interior && !self.is_registered(found.displacement) {
+        if found.displacement != 0
+            && !lax
+            && !self.all_interior
+            && !self.is_registered(found.displacement)
+        {
             return None;
         }
         // SAFETY: the mark of a resolved object.
@@ -88,7 +93,10 @@ impl MarkContext {
 
     #[inline]
     fn is_registered(&self, displacement: usize) -> bool {
-        self.displacements.get(displacement).copied().unwrap_or(false)
+        self.displacements
+            .get(displacement)
+            .copied()
+            .unwrap_or(false)
     }
 
     /// Remembers that the grey object of this block could not be pushed.
@@ -106,11 +114,18 @@ impl MarkContext {
     ///
     /// # Safety
     /// `top` and `limit` must be those that a mark procedure was given, or derived from them.
-    pub unsafe fn mark_and_push(&self, object: usize, top: *mut Entry, limit: *mut Entry) -> *mut Entry {
+    pub unsafe fn mark_and_push(
+        &self,
+        object: usize,
+        top: *mut Entry,
+        limit: *mut Entry,
+    ) -> *mut Entry {
         if !self.table.contains(object) {
             return top;
         }
-        let Some(found) = self.grey(object, FROM_HEAP) else { return top };
+        let Some(found) = self.grey(object, FROM_HEAP) else {
+            return top;
+        };
         // SAFETY: a resolved object's block.
         let descriptor = unsafe { (*found.block).descriptor };
         if descriptor == 0 {
@@ -122,7 +137,12 @@ impl MarkContext {
             return top;
         }
         // SAFETY: `next` lies below the limit of the stack.
-        unsafe { next.write(Entry { start: found.base.word(), descriptor }) };
+        unsafe {
+            next.write(Entry {
+                start: found.base.word(),
+                descriptor,
+            })
+        };
         next
     }
 }
@@ -201,10 +221,17 @@ impl Scanner {
     /// Greys what `word` refers to and pushes it if it must be scanned.
     #[inline(always)]
     pub fn visit(&mut self, word: usize, lax: bool) {
-        let Some(found) = self.context().grey(word, lax) else { return };
+        let Some(found) = self.context().grey(word, lax) else {
+            return;
+        };
         // SAFETY: a resolved object's block.
         let descriptor = unsafe { (*found.block).descriptor };
-        if descriptor != 0 && !self.push(Entry { start: found.base.word(), descriptor }) {
+        if descriptor != 0
+            && !self.push(Entry {
+                start: found.base.word(),
+                descriptor,
+            })
+        {
             self.context().drop_grey(&found);
         }
     }
@@ -276,7 +303,12 @@ impl Scanner {
         let mut bytes = bytes;
         self.scanned += 1;
         // What is put off needs room on the stack; a popped entry left some, others may find none.
-        if bytes > PIECE && self.push(Entry { start: start + PIECE, descriptor: bytes - PIECE }) {
+        if bytes > PIECE
+            && self.push(Entry {
+                start: start + PIECE,
+                descriptor: bytes - PIECE,
+            })
+        {
             bytes = PIECE;
         }
         self.scanned_bytes += bytes;
@@ -286,7 +318,13 @@ impl Scanner {
             return;
         }
         // SAFETY: as above.
-        unsafe { self.scan_words::<P>(Address::new(start), Address::new(start + (bytes & !7)), FROM_HEAP) };
+        unsafe {
+            self.scan_words::<P>(
+                Address::new(start),
+                Address::new(start + (bytes & !7)),
+                FROM_HEAP,
+            )
+        };
     }
 
     /// Scans line by line, prefetching `look_ahead` lines ahead (ISMM 2000, section 4, second refinement).
@@ -300,17 +338,24 @@ impl Scanner {
                 P::touch(low + ahead);
             }
             // SAFETY: the caller vouches for the range.
-            unsafe { self.scan_words::<P>(Address::new(low), Address::new(high.min(end)), FROM_HEAP) };
+            unsafe {
+                self.scan_words::<P>(Address::new(low), Address::new(high.min(end)), FROM_HEAP)
+            };
             low = high;
         }
     }
 
     #[inline(never)]
     unsafe fn scan_described<P: Policy>(&mut self, entry: Entry, leader: bool) -> Scanned {
-        let Entry { start, mut descriptor } = entry;
+        let Entry {
+            start,
+            mut descriptor,
+        } = entry;
         if descriptor & descriptor::TAGS == descriptor::PER_OBJECT {
             // SAFETY: the caller vouches for the entry.
-            let Some(found) = (unsafe { self.descriptor_in_object(start, descriptor) }) else { return Scanned::Done };
+            let Some(found) = (unsafe { self.descriptor_in_object(start, descriptor) }) else {
+                return Scanned::Done;
+            };
             descriptor = found;
         }
         match descriptor & descriptor::TAGS {
@@ -377,7 +422,9 @@ impl Scanner {
         let context = self.context();
         let index = (descriptor >> 2) & (MAX_PROCS - 1);
         let environment = descriptor >> (2 + descriptor::LOG_MAX_PROCS);
-        let Some(proc) = context.procs[index] else { return };
+        let Some(proc) = context.procs[index] else {
+            return;
+        };
         // SAFETY: the second word of a cell is readable.
         let second = unsafe { Address::new(start).add(8).load() };
         if second == POISON || second == cookie(Address::new(start)) {
@@ -387,7 +434,14 @@ impl Scanner {
         self.scanned += 1;
         // SAFETY: the client registered this procedure; `top - 1` is the newest entry in libgc's convention, and a
         // popped entry left at least one free. This frame holds no guard.
-        let top = unsafe { proc(start as *mut usize, self.top.wrapping_sub(1), self.limit, environment) };
+        let top = unsafe {
+            proc(
+                start as *mut usize,
+                self.top.wrapping_sub(1),
+                self.limit,
+                environment,
+            )
+        };
         self.top = top.wrapping_add(1);
     }
 
@@ -409,7 +463,10 @@ impl Scanner {
         if high <= low {
             return;
         }
-        let entry = Entry { start: low.word(), descriptor: high.offset_from(low) };
+        let entry = Entry {
+            start: low.word(),
+            descriptor: high.offset_from(low),
+        };
         if !self.push(entry) {
             // SAFETY: the caller vouches for the range.
             unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };

@@ -26,7 +26,11 @@ struct ListBuilder {
 
 impl ListBuilder {
     const fn new() -> ListBuilder {
-        ListBuilder { head: Address::NULL, tail: Address::NULL, cells: 0 }
+        ListBuilder {
+            head: Address::NULL,
+            tail: Address::NULL,
+            cells: 0,
+        }
     }
 
     /// Links a run of `cells` adjacent cells of `bytes` bytes each.
@@ -106,7 +110,11 @@ impl MarkSweep {
         let (bytes, objects, kind) = {
             let block = self.block(index);
             block.clear_flag(QUEUED);
-            (block.bytes, usize::from(block.objects), usize::from(block.kind))
+            (
+                block.bytes,
+                usize::from(block.objects),
+                usize::from(block.kind),
+            )
         };
         let kind = *self.kinds.get(kind).expect("blocks hold defined kinds");
         let marks = self.layout.table.marks_of(index);
@@ -118,9 +126,17 @@ impl MarkSweep {
         let mut at = 0;
         while at < objects {
             let tracked = kind.marks_free_cells();
-            let dead = if tracked { free_run(marks, at, objects) } else { dead_run(marks, at, objects) };
+            let dead = if tracked {
+                free_run(marks, at, objects)
+            } else {
+                dead_run(marks, at, objects)
+            };
             if dead == 0 {
-                at += if tracked { 1 } else { live_run(marks, at, objects) };
+                at += if tracked {
+                    1
+                } else {
+                    live_run(marks, at, objects)
+                };
                 continue;
             }
             let first = start.add(at * bytes);
@@ -134,14 +150,23 @@ impl MarkSweep {
             }
             at += dead;
         }
-        CellList { head: list.head, cells: list.cells, bytes: list.cells * bytes, block: index }
+        CellList {
+            head: list.head,
+            cells: list.cells,
+            bytes: list.cells * bytes,
+            block: index,
+        }
     }
 
     /// Prepares a block that holds nothing as cells of one kind and class.
     pub(crate) fn format_cells(&mut self, index: BlockIndex, clean: bool) -> CellList {
         let (bytes, objects, kind) = {
             let block = self.block(index);
-            (block.bytes, usize::from(block.objects), usize::from(block.kind))
+            (
+                block.bytes,
+                usize::from(block.objects),
+                usize::from(block.kind),
+            )
         };
         let kind = *self.kinds.get(kind).expect("blocks hold defined kinds");
         let start = self.start(index);
@@ -159,7 +184,12 @@ impl MarkSweep {
             }
             list.append(start, objects, bytes);
         }
-        CellList { head: list.head, cells: objects, bytes: objects * bytes, block: index }
+        CellList {
+            head: list.head,
+            cells: objects,
+            bytes: objects * bytes,
+            block: index,
+        }
     }
 
     /// Makes free memory what allocators expect: zero where the kind wants it, or poison.
@@ -180,7 +210,9 @@ impl MarkSweep {
     /// Asks the kind's disclaim procedure about each dead object; what it keeps is marked, the rest becomes `FREE`
     /// where the kind marks free cells. Cells that bear the sign of a free cell are not asked about.
     fn disclaim_dead(&mut self, index: BlockIndex, kind: &Kind) {
-        let Some(disclaim) = kind.disclaim else { return };
+        let Some(disclaim) = kind.disclaim else {
+            return;
+        };
         let (bytes, objects) = {
             let block = self.block(index);
             (block.bytes, usize::from(block.objects))
@@ -205,7 +237,13 @@ impl MarkSweep {
     /// Sets the first `objects` marks of a block.
     pub(crate) fn fill_marks(&self, index: BlockIndex, objects: usize, mark: u8) {
         // SAFETY: the marks belong to this block and the lock is held.
-        unsafe { core::ptr::write_bytes(self.layout.table.marks_of(index).cast::<u8>(), mark, objects) };
+        unsafe {
+            core::ptr::write_bytes(
+                self.layout.table.marks_of(index).cast::<u8>(),
+                mark,
+                objects,
+            )
+        };
     }
 }
 

@@ -25,7 +25,11 @@ pub struct Fault {
 }
 
 fn fault(rule: &'static str, address: Address, word: usize) -> Result<(), Fault> {
-    Err(Fault { rule, address, word })
+    Err(Fault {
+        rule,
+        address,
+        word,
+    })
 }
 
 impl MarkSweep {
@@ -40,7 +44,13 @@ impl MarkSweep {
                     self.verify_small(index, block)?;
                 }
                 State::Free => free += 1,
-                _ => return fault("a block of the small part is small or free", self.start(index), 0),
+                _ => {
+                    return fault(
+                        "a block of the small part is small or free",
+                        self.start(index),
+                        0,
+                    );
+                }
             }
         }
         if small != self.used_small_blocks {
@@ -55,7 +65,9 @@ impl MarkSweep {
 
     fn verify_small(&self, index: BlockIndex, block: &Block) -> Result<(), Fault> {
         let start = self.start(index);
-        if usize::from(block.objects) * block.bytes > BLOCK_BYTES || block.inverse != inverse_of(block.bytes) {
+        if usize::from(block.objects) * block.bytes > BLOCK_BYTES
+            || block.inverse != inverse_of(block.bytes)
+        {
             return fault("cells fit their block", start, block.bytes);
         }
         if self.kinds.get(usize::from(block.kind)).is_none() {
@@ -75,7 +87,11 @@ impl MarkSweep {
                     let block = self.block(index);
                     let fits = usize::from(block.kind) == kind && usize::from(block.class) == class;
                     if block.state != State::Small || !block.has_flag(QUEUED) || !fits {
-                        return fault("a queued block is small and of its queue's kind", self.start(index), kind);
+                        return fault(
+                            "a queued block is small and of its queue's kind",
+                            self.start(index),
+                            kind,
+                        );
                     }
                     index = block.next;
                 }
@@ -90,7 +106,11 @@ impl MarkSweep {
         self.large.for_each_run(&self.layout, |index| {
             let block = self.block(index);
             let free = block.state == State::Free;
-            if index != end || block.next == 0 || !(free || block.state == State::LargeHead) || (free && free_before) {
+            if index != end
+                || block.next == 0
+                || !(free || block.state == State::LargeHead)
+                || (free && free_before)
+            {
                 broken.get_or_insert(index);
             }
             if !free {
@@ -101,7 +121,9 @@ impl MarkSweep {
         });
         match broken {
             Some(index) => fault("runs tile the large part", self.start(index), 0),
-            None if used != self.used_large_bytes => fault("large bytes are counted", self.start(end), used),
+            None if used != self.used_large_bytes => {
+                fault("large bytes are counted", self.start(end), used)
+            }
             None => Ok(()),
         }
     }
@@ -121,7 +143,10 @@ impl MarkSweep {
                 let marked = unsafe { (*marks.add(object)).load(Ordering::Relaxed) } == MARKED;
                 // The cells of an owned block may be free and marked only to be kept; their links are not edges.
                 if marked && block.descriptor != 0 {
-                    check(self.start(index).add(object * block.bytes), block.descriptor);
+                    check(
+                        self.start(index).add(object * block.bytes),
+                        block.descriptor,
+                    );
                 }
             }
         });
@@ -133,7 +158,12 @@ impl MarkSweep {
         result
     }
 
-    fn verify_object(&self, context: &MarkContext, start: Address, described: usize) -> Result<(), Fault> {
+    fn verify_object(
+        &self,
+        context: &MarkContext,
+        start: Address,
+        described: usize,
+    ) -> Result<(), Fault> {
         if described & descriptor::TAGS != descriptor::LENGTH {
             return Ok(()); // Only the client knows what its procedures and descriptors visit.
         }
@@ -143,14 +173,24 @@ impl MarkSweep {
         for offset in (0..described & !7).step_by(8) {
             // SAFETY: inside a marked object.
             let word = unsafe { start.add(offset).load() };
-            let Some(found) = self.object_at(word) else { continue };
-            let registered = context.displacements.get(found.displacement).copied().unwrap_or(false);
+            let Some(found) = self.object_at(word) else {
+                continue;
+            };
+            let registered = context
+                .displacements
+                .get(found.displacement)
+                .copied()
+                .unwrap_or(false);
             if found.displacement != 0 && !context.all_interior && !registered {
                 continue;
             }
             // SAFETY: the mark of a resolved object.
             if unsafe { (*found.mark).load(Ordering::Relaxed) } == WHITE {
-                return fault("a marked object refers to marked objects", start.add(offset), word);
+                return fault(
+                    "a marked object refers to marked objects",
+                    start.add(offset),
+                    word,
+                );
             }
         }
         Ok(())
@@ -192,7 +232,11 @@ impl MarkSweep {
             return fault("a listed cell is of its list's kind and class", cell, class);
         }
         if !block.has_flag(OWNED) && mark != MARKED && mark != FREE {
-            return fault("a listed cell of a block that is not owned is marked", cell, usize::from(mark));
+            return fault(
+                "a listed cell of a block that is not owned is marked",
+                cell,
+                usize::from(mark),
+            );
         }
         Ok(())
     }
