@@ -131,11 +131,12 @@ pub unsafe extern "C-unwind" fn GC_call_with_gc_active(
 /// A thread that calls from frames above its registered stack base has more stack than we knew.
 fn widen_stack(record: *mut Mutator) {
     let frame = here();
-    // SAFETY: the calling thread's own record or null.
-    if !record.is_null()
-        && unsafe { (*record).stack_base } < frame
-        && threads::stack_top() > frame.word()
-    {
+    if record.is_null() {
+        return;
+    }
+    // SAFETY: the calling thread's own record.
+    let base = unsafe { (*record).stack_base };
+    if base < frame && threads::stack_top() > frame.word() {
         LOCK.lock();
         // SAFETY: as above, under the lock.
         unsafe { (*record).stack_base = Address::new(threads::stack_top()) };

@@ -111,7 +111,8 @@ extern "C" fn thread_ends(record: usize) {
 fn leave(record: *mut Mutator) {
     LOCK.lock();
     threads::set_thread_word(0);
-    heap().retire(record);
+    // SAFETY: the calling thread's own record, which no word of it names any more.
+    unsafe { heap().retire(record) };
     LOCK.unlock();
 }
 
@@ -392,8 +393,8 @@ pub extern "C-unwind" fn GC_resume_thread(thread: usize) {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_is_thread_suspended(thread: usize) -> c_int {
     with_heap(|heap| {
-        // SAFETY: a record of the list, under the lock.
         record_of(heap, thread).map_or(0, |record| {
+            // SAFETY: a record of the list, under the lock.
             c_int::from(unsafe { (*record).station.is_on_hold() })
         })
     })

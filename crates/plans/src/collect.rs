@@ -175,15 +175,19 @@ impl Heap {
 
     /// Threads that ended without unregistering are forgotten; their cells go to the shared lists.
     fn forget_gone_threads(&mut self) {
-        // SAFETY: records stay mapped, and the lock is held.
         while let Some(thread) = self.mutators.find(|thread| thread.gone) {
-            self.retire(thread);
+            // SAFETY: the record comes from the list, and its thread has ended.
+            unsafe { self.retire(thread) };
         }
     }
 
     /// Ends the use of a thread's record: its cells go to the shared lists.
-    pub fn retire(&mut self, thread: *mut Mutator) {
-        // SAFETY: the thread has ended or is the calling one; its record stays mapped.
+    ///
+    /// # Safety
+    /// The record must come from this heap's list. Its thread must have ended, or be the calling one and not use the
+    /// record again.
+    pub unsafe fn retire(&mut self, thread: *mut Mutator) {
+        // SAFETY: the caller vouches for the record and its thread.
         unsafe {
             self.space.adopt_cells(&raw mut (*thread).cache);
             self.mutators.vacate(thread);

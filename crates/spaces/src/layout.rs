@@ -55,7 +55,7 @@ impl Layout {
             span.clamp(SMALLEST_SPAN, LARGEST_SPAN)
         };
         loop {
-            span = span & !(2 * STEP_BYTES - 1);
+            span &= !(2 * STEP_BYTES - 1);
             if let Some(layout) = Layout::try_reserve(span, executable) {
                 return Ok(layout);
             }

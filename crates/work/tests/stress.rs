@@ -301,7 +301,7 @@ fn mark_graphs(workers: usize, nodes: usize, runs: usize, ring: usize) {
     for _ in 0..runs {
         // A tree, so that all is reachable, with one random edge a node; sometimes a thin chain,
         // on which idle workers starve, stand by, and are called back where it branches.
-        let chain = random(&mut seed) % 3 == 0;
+        let chain = random(&mut seed).is_multiple_of(3);
         let edges: Vec<[u32; 3]> = (0..nodes)
             .map(|i| {
                 let left = if chain && i % 64 != 0 {

@@ -48,7 +48,7 @@ impl Place {
     /// Puts event number `n` here, unless somebody else is writing.
     fn write(&self, n: u64, event: &Event) {
         let version = self.version.load(Ordering::Relaxed);
-        let claimed = version % 2 == 0
+        let claimed = version.is_multiple_of(2)
             && self
                 .version
                 // Acquire: with the release store of the writer before, so that its words come before ours.

@@ -170,7 +170,7 @@ impl Program {
             self.settle(Some(object));
         }
         let usable = self.bench.block(object).bytes & !7;
-        assert!(usable >= bytes & !7 && object.word() % 16 == 0);
+        assert!(usable >= bytes & !7 && object.word().is_multiple_of(16));
         let mut known = Object::new(object, usable, reading);
         known.uncollectable = uncollectable;
         known.off_page = off_page;

@@ -63,7 +63,7 @@ impl ListBuilder {
 fn dead_run(marks: *const AtomicU8, from: usize, objects: usize) -> usize {
     let mut at = from;
     while at < objects {
-        if at % 8 == 0 && at + 8 <= objects {
+        if at.is_multiple_of(8) && at + 8 <= objects {
             // SAFETY: eight mark bytes of this block, 8-aligned; the lock keeps everybody else away.
             let eight = unsafe { marks.add(at).cast::<u64>().read() };
             if eight == 0 {
