@@ -16,60 +16,58 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
 use gleaner_os::memory;
-use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Steal, Verdict, Worker};
+use gleaner_work::{Crew, Deque, MAX_WORKERS};
 
-use super::prefetch::{Policy, Prefetch, PrefetchSettings};
-use super::scan::{Entry, FROM_HEAP, MarkContext, Scanned, Scanner};
-use super::{MARKED, MarkSweep};
-use crate::block::{BLOCK_BYTES, Block, BlockIndex, RESCAN, State};
+use super::MarkSweep;
+use super::mark_phase::MarkPhase;
+use super::prefetch::PrefetchSettings;
+use super::scan::{Entry, FROM_HEAP, MarkContext, Scanner};
+use crate::block::{BLOCK_BYTES, BlockIndex};
 use crate::kinds::descriptor;
 use crate::with_policy;
 
-const BATCH_ENTRIES: usize = 256;
-const BATCHES: usize = 64;
-const SHARE_ABOVE: usize = 16;
-const ENTRIES_BETWEEN_LOOKS: u32 = 32;
-const MAX_FIFO: usize = 64;
-const NO_BATCH: u32 = u32::MAX;
+pub(super) const BATCH_ENTRIES: usize = 256;
+pub(super) const BATCHES: usize = 64;
+pub(super) const MAX_FIFO: usize = 64;
+pub(super) const NO_BATCH: u32 = u32::MAX;
 const KEPT_STACK_BYTES: usize = 256 << 10;
 
 /// A buffer that carries entries from one worker to another.
-struct Batch {
+pub(super) struct Batch {
     /// Set by the owner when it fills the buffer, cleared by the thief when it has copied the entries (Release,
     /// partner of the owner's Acquire).
     in_use: AtomicBool,
     /// Next batch in the leader's inbox.
     next: AtomicU32,
-    length: UnsafeCell<usize>,
-    entries: UnsafeCell<[Entry; BATCH_ENTRIES]>,
+    pub(super) length: UnsafeCell<usize>,
+    pub(super) entries: UnsafeCell<[Entry; BATCH_ENTRIES]>,
 }
 
 /// One worker's part of the marking engine, in mapped memory.
-struct Marker {
-    scanner: Scanner,
-    fifo: [Entry; MAX_FIFO],
-    fifo_first: usize,
-    fifo_length: usize,
-    deque: Deque<'static, AtomicU32>,
-    batches: *mut Batch,
+pub(super) struct Marker {
+    pub(super) scanner: Scanner,
+    pub(super) fifo: [Entry; MAX_FIFO],
+    pub(super) fifo_first: usize,
+    pub(super) fifo_length: usize,
+    pub(super) deque: Deque<'static, AtomicU32>,
+    pub(super) batches: *mut Batch,
     /// Entries for the leader, collected until there is a batch of them.
-    for_leader: u32,
+    pub(super) for_leader: u32,
 }
 
 /// The marking engine of a heap.
 pub struct MarkEngine {
-    markers: [*mut Marker; MAX_WORKERS],
-    ready: usize,
+    pub(super) markers: [*mut Marker; MAX_WORKERS],
+    pub(super) ready: usize,
     stack_bytes: usize,
-    settings: PrefetchSettings,
+    pub(super) settings: PrefetchSettings,
     /// Batches for the leader: a stack linked through `Batch::next`. Helpers push, the leader takes all.
-    inbox: AtomicU32,
+    pub(super) inbox: AtomicU32,
     /// First block that no worker has looked at in the current re-scan.
-    rescan_cursor: AtomicUsize,
+    pub(super) rescan_cursor: AtomicUsize,
 }
 
 // SAFETY: each marker is used by the worker with its index; what is shared is atomic.
@@ -202,7 +200,7 @@ impl MarkEngine {
     }
 
     /// Moves what helpers left for the leader to its stack; true if there was any.
-    fn take_inbox(&self) -> bool {
+    pub(super) fn take_inbox(&self) -> bool {
         // Acquire: partner of the Release in `post`.
         let mut number = self.inbox.swap(NO_BATCH, Ordering::Acquire);
         let any = number != NO_BATCH;
@@ -215,7 +213,7 @@ impl MarkEngine {
         any
     }
 
-    fn post(&self, number: u32) {
+    pub(super) fn post(&self, number: u32) {
         let batch = self.batch(number);
         let mut first = self.inbox.load(Ordering::Relaxed);
         loop {
@@ -233,14 +231,14 @@ impl MarkEngine {
         }
     }
 
-    fn batch(&self, number: u32) -> &Batch {
+    pub(super) fn batch(&self, number: u32) -> &Batch {
         let owner = self.markers[number as usize / BATCHES];
         // SAFETY: numbers are made from equipped markers and slots below BATCHES.
         unsafe { &*(*owner).batches.add(number as usize % BATCHES) }
     }
 
     /// Copies a batch to the stack of worker `index` and frees the buffer. Entries that do not fit are dropped.
-    fn unpack(&self, index: usize, batch: &Batch) {
+    pub(super) fn unpack(&self, index: usize, batch: &Batch) {
         // SAFETY: the caller is worker `index` and took the batch's number, so it alone reads it.
         unsafe {
             let scanner = &mut (*self.markers[index]).scanner;
@@ -335,7 +333,7 @@ impl Marker {
     }
 
     /// A free buffer's slot, now in use.
-    fn free_slot(&self) -> Option<usize> {
+    pub(super) fn free_slot(&self) -> Option<usize> {
         (0..BATCHES).find(|slot| {
             // SAFETY: the slot is below BATCHES.
             let batch = unsafe { &*self.batches.add(*slot) };
@@ -353,7 +351,7 @@ impl Scanner {
     /// Behaves as if there had been no room for the newest entry (fault `mark-stack-full`). Root ranges stay: they are
     /// scanned at once when a stack is full.
     #[cold]
-    fn drop_newest(&mut self) {
+    pub(super) fn drop_newest(&mut self) {
         // SAFETY: the context outlives the collection.
         let context = unsafe { &*self.context };
         if let Some(entry) = self.pop() {
@@ -366,7 +364,7 @@ impl Scanner {
 
     /// Forgets an entry for want of room; the objects in its range were or will be found through their blocks.
     #[cold]
-    fn drop_entry(&self, entry: Entry) {
+    pub(super) fn drop_entry(&self, entry: Entry) {
         // SAFETY: the context outlives the collection.
         let context = unsafe { &*self.context };
         match context
@@ -380,267 +378,6 @@ impl Scanner {
                 "a root range was dropped: {:#x} for {:#x} bytes",
                 entry.start, entry.descriptor
             ),
-        }
-    }
-}
-
-/// One phase of marking under a policy.
-struct MarkPhase<'a, P> {
-    engine: &'a MarkEngine,
-    space: &'a MarkSweep,
-    policy: core::marker::PhantomData<fn() -> P>,
-}
-
-// SAFETY: workers only share the engine's atomics and read the space.
-unsafe impl<P> Sync for MarkPhase<'_, P> {}
-
-impl<P: Policy> Phase for MarkPhase<'_, P> {
-    fn work(&self, worker: &Worker) {
-        // SAFETY: each worker uses the marker with its own index.
-        let marker = unsafe { &mut *self.engine.markers[worker.index()] };
-        loop {
-            self.drain(marker, worker);
-            if self.find_work(marker, worker) {
-                continue;
-            }
-            match worker.offer(|| self.work_seems_available(worker)) {
-                Verdict::WorkAgain => {}
-                Verdict::Finished | Verdict::StandBy => return,
-            }
-        }
-    }
-}
-
-impl<P: Policy> MarkPhase<'_, P> {
-    /// Scans until the stack and the queue are empty.
-    fn drain(&self, marker: &mut Marker, worker: &Worker) {
-        let mut until_look = ENTRIES_BETWEEN_LOOKS;
-        while let Some(entry) = self.next(marker) {
-            // SAFETY: entries describe objects of the heap or root ranges; the world is stopped.
-            let scanned = unsafe { marker.scanner.scan_entry::<P>(entry, worker.is_leader()) };
-            if scanned == Scanned::NeedsLeader {
-                self.keep_for_leader(marker, entry);
-            }
-            until_look -= 1;
-            if until_look == 0 {
-                until_look = ENTRIES_BETWEEN_LOOKS;
-                if faults::armed(FaultPoint::MarkStackFull) {
-                    marker.scanner.drop_newest();
-                }
-                if worker.anyone_waiting() && marker.scanner.depth() > SHARE_ABOVE {
-                    self.share(marker, worker);
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn next(&self, marker: &mut Marker) -> Option<Entry> {
-        if P::PREFETCH != Prefetch::Fifo {
-            return marker.scanner.pop();
-        }
-        let length = self.engine.settings.fifo_length;
-        while marker.fifo_length < length {
-            let Some(entry) = marker.scanner.pop() else {
-                break;
-            };
-            P::touch(entry.start);
-            marker.fifo[(marker.fifo_first + marker.fifo_length) & (MAX_FIFO - 1)] = entry;
-            marker.fifo_length += 1;
-        }
-        if marker.fifo_length == 0 {
-            return None;
-        }
-        let entry = marker.fifo[marker.fifo_first & (MAX_FIFO - 1)];
-        marker.fifo_first = marker.fifo_first.wrapping_add(1);
-        marker.fifo_length -= 1;
-        Some(entry)
-    }
-
-    /// Publishes the oldest half of the stack, up to a batch.
-    #[cold]
-    fn share(&self, marker: &mut Marker, worker: &Worker) {
-        let Some(slot) = marker.free_slot() else {
-            return;
-        };
-        let length = (marker.scanner.depth() / 2).min(BATCH_ENTRIES);
-        // SAFETY: the slot is ours until its number is published; `length` entries lie above `bottom`.
-        unsafe {
-            let batch = &*marker.batches.add(slot);
-            let oldest = core::slice::from_raw_parts(marker.scanner.bottom, length);
-            (&mut *batch.entries.get())[..length].copy_from_slice(oldest);
-            *batch.length.get() = length;
-            marker.scanner.bottom = marker.scanner.bottom.add(length);
-        }
-        // The deque has room for every buffer there is.
-        let _ = marker.deque.push((worker.index() * BATCHES + slot) as u32);
-        worker.announce();
-    }
-
-    /// Looks for entries: own deque, the leader's inbox, other deques, blocks to scan again.
-    fn find_work(&self, marker: &mut Marker, worker: &Worker) -> bool {
-        if let Some(number) = marker.deque.pop() {
-            self.engine
-                .unpack(worker.index(), self.engine.batch(number));
-            return true;
-        }
-        self.post_for_leader(marker, worker);
-        if worker.is_leader() && self.engine.take_inbox() {
-            return true;
-        }
-        self.steal(worker) || self.rescan_some(marker, worker)
-    }
-
-    fn steal(&self, worker: &Worker) -> bool {
-        let ready = self.engine.ready;
-        for distance in 1..ready {
-            let victim = (worker.index() + distance) % ready;
-            // SAFETY: the victim's marker is equipped; only its deque is touched, which is made for thieves.
-            let deque = unsafe { &(*self.engine.markers[victim]).deque };
-            loop {
-                match deque.steal() {
-                    Steal::Taken(number) => {
-                        self.engine
-                            .unpack(worker.index(), self.engine.batch(number));
-                        return true;
-                    }
-                    Steal::Empty => break,
-                    Steal::Retry => {}
-                }
-            }
-        }
-        false
-    }
-
-    fn work_seems_available(&self, worker: &Worker) -> bool {
-        // Relaxed hints: missing one costs parallelism, never work.
-        let inbox = worker.is_leader() && self.engine.inbox.load(Ordering::Relaxed) != NO_BATCH;
-        inbox
-            || (0..self.engine.ready).any(|index| {
-                // SAFETY: as in `steal`.
-                index != worker.index()
-                    && unsafe { !(*self.engine.markers[index]).deque.is_empty() }
-            })
-    }
-
-    /// Puts an entry aside whose mark procedure only the collecting thread may call.
-    #[cold]
-    fn keep_for_leader(&self, marker: &mut Marker, entry: Entry) {
-        if marker.for_leader == NO_BATCH {
-            let Some(slot) = marker.free_slot() else {
-                marker.scanner.drop_entry(entry);
-                return;
-            };
-            // SAFETY: the slot is ours until it is posted.
-            unsafe { *(*marker.batches.add(slot)).length.get() = 0 };
-            marker.for_leader = slot as u32;
-        }
-        // SAFETY: as above.
-        unsafe {
-            let batch = &*marker.batches.add(marker.for_leader as usize);
-            let length = &mut *batch.length.get();
-            (*batch.entries.get())[*length] = entry;
-            *length += 1;
-            if *length < BATCH_ENTRIES {
-                return;
-            }
-        }
-        self.post_slot(marker);
-    }
-
-    fn post_for_leader(&self, marker: &mut Marker, worker: &Worker) {
-        if marker.for_leader != NO_BATCH {
-            self.post_slot(marker);
-            worker.announce();
-        }
-    }
-
-    fn post_slot(&self, marker: &mut Marker) {
-        let slot = core::mem::replace(&mut marker.for_leader, NO_BATCH) as usize;
-        // SAFETY: buffers lie in an array that starts at the owner's `batches`.
-        let owner = (0..self.engine.ready)
-            .find(|index| core::ptr::eq(self.engine.markers[*index], marker))
-            .expect("the marker is one of the engine's");
-        self.engine.post((owner * BATCHES + slot) as u32);
-    }
-
-    /// Takes some blocks of the re-scan and pushes the marked objects of those that are flagged.
-    fn rescan_some(&self, marker: &mut Marker, worker: &Worker) -> bool {
-        const BLOCKS: usize = 64;
-        let end = self.space.large_frontier() as usize;
-        if self.engine.rescan_cursor.load(Ordering::Relaxed) >= end {
-            return false;
-        }
-        // Relaxed: the cursor only divides the blocks among workers.
-        let first = self
-            .engine
-            .rescan_cursor
-            .fetch_add(BLOCKS, Ordering::Relaxed);
-        if first >= end {
-            return false;
-        }
-        let first = self.skip_unused(first);
-        for index in first..(first + BLOCKS).min(end) {
-            self.rescan_block(marker, worker, index as BlockIndex);
-        }
-        // True even if nothing was flagged: what was scanned may have been published, so the worker must look again.
-        true
-    }
-
-    /// Jumps from the end of the small part to the start of the large one.
-    fn skip_unused(&self, first: usize) -> usize {
-        let small_end = (self.space.small_frontier() as usize).next_multiple_of(64);
-        let large_start = self.space.layout.table.large_start as usize;
-        if first < small_end || first >= large_start {
-            return first;
-        }
-        self.engine
-            .rescan_cursor
-            .fetch_max(large_start, Ordering::Relaxed);
-        large_start.max(first)
-    }
-
-    fn rescan_block(&self, marker: &mut Marker, worker: &Worker, index: BlockIndex) {
-        // SAFETY: the table covers the span; in the stopped world only flags and marks change.
-        let block: &Block = unsafe { &*self.space.layout.table.block(index) };
-        if !block.has_flag(RESCAN) {
-            return;
-        }
-        block.clear_flag(RESCAN);
-        match block.state {
-            State::LargeHead => {
-                self.rescan_object(marker, worker, self.space.start(index), block.descriptor)
-            }
-            State::Small => {
-                for object in 0..usize::from(block.objects) {
-                    // SAFETY: `object` is below the number of cells.
-                    let mark = unsafe {
-                        (*self.space.layout.table.marks_of(index).add(object))
-                            .load(Ordering::Relaxed)
-                    };
-                    if mark == MARKED {
-                        let base = self.space.start(index).add(object * block.bytes);
-                        self.rescan_object(marker, worker, base, block.descriptor);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn rescan_object(
-        &self,
-        marker: &mut Marker,
-        worker: &Worker,
-        base: Address,
-        descriptor: usize,
-    ) {
-        if descriptor != 0 {
-            marker.scanner.push(Entry {
-                start: base.word(),
-                descriptor,
-            });
-            self.drain(marker, worker);
         }
     }
 }

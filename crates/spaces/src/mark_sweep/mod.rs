@@ -20,6 +20,7 @@ pub mod allocate;
 pub mod cache;
 pub mod explicit_free;
 pub mod mark;
+mod mark_phase;
 pub mod pool;
 pub mod prefetch;
 pub mod reclaim;
