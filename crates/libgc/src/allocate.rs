@@ -114,13 +114,13 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
     let Some(size) = wanted.size() else {
         return out_of_memory(wanted.bytes);
     };
-    let mut attempts = 0;
+    let (mut attempts, mut first) = (0, true);
     loop {
         registration::check_regions();
         LOCK.lock();
         let heap = heap();
         let collections = heap.collections;
-        let result = if is_stress_due(heap) {
+        let result = if take(&mut first) && is_stress_due(heap) {
             Err(Remedy::Collect("stress"))
         } else {
             try_allocate(heap, &wanted, size).map_err(|shortage| {
@@ -189,7 +189,7 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
         let cache = &raw mut (*thread).cache;
         let head = &raw mut (*cache).heads[wanted.kind][class];
         if (*head).is_null() {
-            heap.space.freed_bytes += core::mem::take(&mut (*cache).freed_bytes);
+            heap.space.freed_bytes += take(&mut (*cache).freed_bytes);
             heap.space.refill(cache, wanted.kind, class)?;
         }
         let cell = head.read();
@@ -198,7 +198,7 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
     }
 }
 
-/// Counts allocations under `stress=N`.
+/// Counts allocations under `stress=N`; asked once for each, or `stress=1` would collect without end.
 fn is_stress_due(heap: &Heap) -> bool {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let every = heap.options.stress;
@@ -396,13 +396,13 @@ pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
 fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
     start();
     if bytes <= LARGEST_SMALL && is_thread_kind(kind) {
-        let mut attempts = 0;
+        let (mut attempts, mut first) = (0, true);
         loop {
             registration::check_regions();
             LOCK.lock();
             let heap = heap();
             let collections = heap.collections;
-            let result = if is_stress_due(heap) {
+            let result = if take(&mut first) && is_stress_due(heap) {
                 Err(Remedy::Collect("stress"))
             } else {
                 many_cells(heap, kind, bytes).map_err(|shortage| {

@@ -32,6 +32,7 @@ mod fork;
 mod gc_disclaim;
 mod gc_gcj;
 mod gc_mark;
+mod gc_pthread_redirects;
 mod gc_typed;
 mod incremental;
 mod leaks;
@@ -46,6 +47,7 @@ mod settings_api;
 mod state;
 mod static_roots;
 mod statistics;
+mod suspension;
 mod variables;
 
 #[global_allocator]

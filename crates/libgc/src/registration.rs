@@ -1,19 +1,17 @@
-//! Threads: how they come to the heap and leave it (gc.h, gc_pthread_redirects.h).
+//! Threads: how they come to the heap and leave it (gc.h).
 //!
 //! A record is found through the thread word. It is taken away when the thread ends: by a key of the C library whose
 //! function runs after the client's own, by `GC_unregister_my_thread`, or when a stop finds that the thread is gone.
 //! A thread without a record allocates under the lock; it may not start a collection.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-use gleaner_base::sync::{futex_wait, futex_wake};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
 use gleaner_plans::Heap;
 use gleaner_plans::mutator::{AltStack, Mutator, SLOW};
-use gleaner_plans::stop::signal::{here, hold_thread, on_suspend, stop_world};
+use gleaner_plans::stop::signal::on_suspend;
 
 use crate::message::{die, say};
 use crate::state::{
@@ -30,8 +28,6 @@ pub struct StackBase {
 
 /// `GC_stack_base_func`.
 pub type StackBaseFn = unsafe extern "C-unwind" fn(*mut StackBase, *mut c_void) -> *mut c_void;
-/// The function that a thread runs.
-pub type ThreadFn = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 const SUCCESS: c_int = 0;
 const DUPLICATE: c_int = 1;
@@ -117,7 +113,7 @@ fn leave(record: *mut Mutator) {
 }
 
 /// Registers the calling thread with a stack that ends at `stack_base`.
-fn register(stack_base: Address, explicit: bool) -> c_int {
+pub fn register(stack_base: Address, explicit: bool) -> c_int {
     if !Mutator::current().is_null() {
         return DUPLICATE;
     }
@@ -336,257 +332,7 @@ pub extern "C-unwind" fn GC_register_altstack(
     });
 }
 
-/// As in gc.h: stops every other registered thread and keeps the allocator lock.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_stop_world_external() {
-    start();
-    LOCK.lock();
-    let heap = heap();
-    stop_world(heap.world, &heap.mutators, heap.settings.suspend_signal);
-}
-
-/// As in gc.h: undoes `GC_stop_world_external`.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_start_world_external() {
-    heap().world.resume();
-    LOCK.unlock();
-}
-
-fn record_of(heap: &Heap, thread: usize) -> Option<*mut Mutator> {
+/// The record of the thread with this number of the C library.
+pub fn record_of(heap: &Heap, thread: usize) -> Option<*mut Mutator> {
     heap.mutators.find(|record| record.pthread == thread)
-}
-
-/// As in javaxfc.h: holds one thread until `GC_resume_thread`.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_suspend_thread(thread: usize) {
-    with_heap(|heap| {
-        let Some(record) = record_of(heap, thread) else {
-            return;
-        };
-        // SAFETY: a record of the list, under the lock.
-        let record = unsafe { &*record };
-        if record.pthread != threads::current_pthread().0 {
-            hold_thread(heap.world, record, heap.settings.suspend_signal);
-        } else {
-            record.station.hold();
-        }
-    });
-    if thread == threads::current_pthread().0 {
-        let record = Mutator::current();
-        // SAFETY: the calling thread's own record; it sleeps here until it is resumed.
-        unsafe { WORLD.stop_here(&(*record).station, here().word()) };
-    }
-}
-
-/// As in javaxfc.h.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_resume_thread(thread: usize) {
-    with_heap(|heap| {
-        if let Some(record) = record_of(heap, thread) {
-            // SAFETY: a record of the list, under the lock.
-            unsafe { (*record).station.release() };
-        }
-    });
-}
-
-/// As in javaxfc.h.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_is_thread_suspended(thread: usize) -> c_int {
-    with_heap(|heap| {
-        record_of(heap, thread).map_or(0, |record| {
-            // SAFETY: a record of the list, under the lock.
-            c_int::from(unsafe { (*record).station.is_on_hold() })
-        })
-    })
-}
-
-/// What a new thread is to do. Lives in an uncollectable object, so that the argument stays reachable until the
-/// thread's own stack holds it; its creator waits for that and frees it.
-#[repr(C)]
-struct Start {
-    function: ThreadFn,
-    argument: *mut c_void,
-    detached: bool,
-    registered: AtomicU32,
-}
-
-unsafe extern "C" {
-    fn pthread_create(
-        thread: *mut usize,
-        attributes: *const c_void,
-        start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
-        argument: *mut c_void,
-    ) -> c_int;
-    fn pthread_attr_getdetachstate(attributes: *const c_void, state: *mut c_int) -> c_int;
-    fn pthread_join(thread: usize, result: *mut *mut c_void) -> c_int;
-    fn pthread_detach(thread: usize) -> c_int;
-    fn pthread_cancel(thread: usize) -> c_int;
-    fn pthread_sigmask(how: c_int, set: *const c_void, old: *mut c_void) -> c_int;
-}
-unsafe extern "C-unwind" {
-    fn pthread_exit(result: *mut c_void) -> !;
-}
-
-#[inline(never)]
-unsafe extern "C-unwind" fn run_thread(start: *mut c_void) -> *mut c_void {
-    let start = start.cast::<Start>();
-    register(Address::new(threads::stack_top()), false);
-    // SAFETY: made by `GC_pthread_create`, which waits until `registered` is set.
-    unsafe {
-        let (function, argument) = ((*start).function, (*start).argument);
-        (*Mutator::current()).detached = (*start).detached;
-        (*start).registered.store(1, Ordering::Release);
-        futex_wake(&(*start).registered, 1);
-        // The thread may leave this frame by pthread_exit; the key of the C library takes the record away.
-        let result = function(argument);
-        keep_result(result);
-        result
-    }
-}
-
-/// The result of an ending thread stays reachable until somebody joins it.
-fn keep_result(result: *mut c_void) {
-    let record = Mutator::current();
-    // SAFETY: the calling thread's own record.
-    if record.is_null() || result.is_null() || unsafe { (*record).detached } {
-        return;
-    }
-    with_heap(|heap| {
-        heap.thread_results
-            .push((threads::current_pthread().0, Address::of(result)))
-    });
-}
-
-/// Nobody will ask for the result of `thread` any more.
-fn forget_result(thread: usize) {
-    if is_ready() {
-        with_heap(|heap| heap.thread_results.retain(|(owner, _)| *owner != thread));
-    }
-}
-
-/// Remembers that nobody will join `thread`.
-fn note_detached(thread: usize) {
-    with_heap(|heap| {
-        if let Some(record) = record_of(heap, thread) {
-            // SAFETY: a record of the list, under the lock.
-            unsafe { (*record).detached = true };
-        }
-    });
-}
-
-/// Whether threads made with these attributes start detached.
-fn starts_detached(attributes: *const c_void) -> bool {
-    let mut state: c_int = 0;
-    // SAFETY: the caller's attributes are initialised or null.
-    !attributes.is_null()
-        && unsafe { pthread_attr_getdetachstate(attributes, &mut state) } == 0
-        && state != 0
-}
-
-/// As in gc_pthread_redirects.h.
-///
-/// # Safety
-/// As for `pthread_create`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_pthread_create(
-    thread: *mut usize,
-    attributes: *const c_void,
-    function: ThreadFn,
-    argument: *mut c_void,
-) -> c_int {
-    const EAGAIN: c_int = 11;
-    GC_start_mark_threads();
-    let start = crate::allocate::GC_malloc_uncollectable(size_of::<Start>()).cast::<Start>();
-    if start.is_null() {
-        return EAGAIN;
-    }
-    // SAFETY: just allocated; the caller vouches for the rest.
-    unsafe {
-        let detached = starts_detached(attributes);
-        start.write(Start {
-            function,
-            argument,
-            detached,
-            registered: AtomicU32::new(0),
-        });
-        let mut result = pthread_create(thread, attributes, run_thread, start.cast());
-        if result == EAGAIN {
-            // Perhaps a lowered address limit: the heap's unused addresses may make room for the stack.
-            with_heap(|heap| heap.space.layout.give_back_addresses());
-            result = pthread_create(thread, attributes, run_thread, start.cast());
-        }
-        // As in libgc, the new thread is registered when this returns: the caller may take the allocator lock next.
-        while result == 0 && (*start).registered.load(Ordering::Acquire) == 0 {
-            futex_wait(&(*start).registered, 0);
-        }
-        crate::release::GC_free(start.cast());
-        result
-    }
-}
-
-/// As in gc_pthread_redirects.h.
-///
-/// # Safety
-/// As for `pthread_join`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_pthread_join(thread: usize, result: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller vouches for it.
-    let joined = unsafe { pthread_join(thread, result) };
-    if joined == 0 {
-        forget_result(thread);
-    }
-    joined
-}
-
-/// As in gc_pthread_redirects.h.
-///
-/// # Safety
-/// As for `pthread_detach`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_pthread_detach(thread: usize) -> c_int {
-    if is_ready() {
-        note_detached(thread);
-        forget_result(thread);
-    }
-    // SAFETY: the caller vouches for it.
-    unsafe { pthread_detach(thread) }
-}
-
-/// As in gc_pthread_redirects.h.
-///
-/// # Safety
-/// As for `pthread_cancel`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_pthread_cancel(thread: usize) -> c_int {
-    // SAFETY: the caller vouches for it.
-    unsafe { pthread_cancel(thread) }
-}
-
-/// As in gc_pthread_redirects.h.
-///
-/// # Safety
-/// As for `pthread_exit`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) -> ! {
-    keep_result(result);
-    // SAFETY: the caller vouches for it.
-    unsafe { pthread_exit(result) }
-}
-
-/// As in gc_pthread_redirects.h: the suspend signal stays unblocked.
-///
-/// # Safety
-/// As for `pthread_sigmask`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn GC_pthread_sigmask(
-    how: c_int,
-    set: *const c_void,
-    old: *mut c_void,
-) -> c_int {
-    // SAFETY: the caller vouches for it.
-    let result = unsafe { pthread_sigmask(how, set, old) };
-    if is_ready() && !Mutator::current().is_null() {
-        signals::unblock(heap().settings.suspend_signal);
-    }
-    result
 }

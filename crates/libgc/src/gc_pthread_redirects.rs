@@ -1,0 +1,209 @@
+//! `gc_pthread_redirects.h`: threads that are made and joined through the library.
+//!
+//! A thread is registered before its creator goes on, as in libgc. Its argument stays reachable until its own stack
+//! holds it, and its result until somebody joins it.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use gleaner_base::sync::{futex_wait, futex_wake};
+use gleaner_mem::Address;
+use gleaner_os::{signals, threads};
+use gleaner_plans::mutator::Mutator;
+
+use crate::registration::{GC_start_mark_threads, record_of, register};
+use crate::state::{heap, is_ready, with_heap};
+
+/// The function that a thread runs.
+pub type ThreadFn = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// What a new thread is to do. Lives in an uncollectable object, so that the argument stays reachable until the
+/// thread's own stack holds it; its creator waits for that and frees it.
+#[repr(C)]
+struct Start {
+    function: ThreadFn,
+    argument: *mut c_void,
+    detached: bool,
+    registered: AtomicU32,
+}
+
+unsafe extern "C" {
+    fn pthread_create(
+        thread: *mut usize,
+        attributes: *const c_void,
+        start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn pthread_attr_getdetachstate(attributes: *const c_void, state: *mut c_int) -> c_int;
+    fn pthread_join(thread: usize, result: *mut *mut c_void) -> c_int;
+    fn pthread_detach(thread: usize) -> c_int;
+    fn pthread_cancel(thread: usize) -> c_int;
+    fn pthread_sigmask(how: c_int, set: *const c_void, old: *mut c_void) -> c_int;
+}
+unsafe extern "C-unwind" {
+    fn pthread_exit(result: *mut c_void) -> !;
+}
+
+#[inline(never)]
+unsafe extern "C-unwind" fn run_thread(start: *mut c_void) -> *mut c_void {
+    let start = start.cast::<Start>();
+    register(Address::new(threads::stack_top()), false);
+    // SAFETY: made by `GC_pthread_create`, which waits until `registered` is set.
+    unsafe {
+        let (function, argument) = ((*start).function, (*start).argument);
+        (*Mutator::current()).detached = (*start).detached;
+        (*start).registered.store(1, Ordering::Release);
+        futex_wake(&(*start).registered, 1);
+        // The thread may leave this frame by pthread_exit; the key of the C library takes the record away.
+        let result = function(argument);
+        keep_result(result);
+        result
+    }
+}
+
+/// The result of an ending thread stays reachable until somebody joins it.
+fn keep_result(result: *mut c_void) {
+    let record = Mutator::current();
+    // SAFETY: the calling thread's own record.
+    if record.is_null() || result.is_null() || unsafe { (*record).detached } {
+        return;
+    }
+    with_heap(|heap| {
+        heap.thread_results
+            .push((threads::current_pthread().0, Address::of(result)))
+    });
+}
+
+/// Nobody will ask for the result of `thread` any more.
+fn forget_result(thread: usize) {
+    if is_ready() {
+        with_heap(|heap| heap.thread_results.retain(|(owner, _)| *owner != thread));
+    }
+}
+
+/// Remembers that nobody will join `thread`.
+fn note_detached(thread: usize) {
+    with_heap(|heap| {
+        if let Some(record) = record_of(heap, thread) {
+            // SAFETY: a record of the list, under the lock.
+            unsafe { (*record).detached = true };
+        }
+    });
+}
+
+/// Whether threads made with these attributes start detached.
+fn starts_detached(attributes: *const c_void) -> bool {
+    let mut state: c_int = 0;
+    // SAFETY: the caller's attributes are initialised or null.
+    !attributes.is_null()
+        && unsafe { pthread_attr_getdetachstate(attributes, &mut state) } == 0
+        && state != 0
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_create`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_create(
+    thread: *mut usize,
+    attributes: *const c_void,
+    function: ThreadFn,
+    argument: *mut c_void,
+) -> c_int {
+    const EAGAIN: c_int = 11;
+    GC_start_mark_threads();
+    let start = crate::allocate::GC_malloc_uncollectable(size_of::<Start>()).cast::<Start>();
+    if start.is_null() {
+        return EAGAIN;
+    }
+    // SAFETY: just allocated; the caller vouches for the rest.
+    unsafe {
+        let detached = starts_detached(attributes);
+        start.write(Start {
+            function,
+            argument,
+            detached,
+            registered: AtomicU32::new(0),
+        });
+        let mut result = pthread_create(thread, attributes, run_thread, start.cast());
+        if result == EAGAIN {
+            // Perhaps a lowered address limit: the heap's unused addresses may make room for the stack.
+            with_heap(|heap| heap.space.layout.give_back_addresses());
+            result = pthread_create(thread, attributes, run_thread, start.cast());
+        }
+        // As in libgc, the new thread is registered when this returns: the caller may take the allocator lock next.
+        while result == 0 && (*start).registered.load(Ordering::Acquire) == 0 {
+            futex_wait(&(*start).registered, 0);
+        }
+        crate::release::GC_free(start.cast());
+        result
+    }
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_join`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_join(thread: usize, result: *mut *mut c_void) -> c_int {
+    // SAFETY: the caller vouches for it.
+    let joined = unsafe { pthread_join(thread, result) };
+    if joined == 0 {
+        forget_result(thread);
+    }
+    joined
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_detach`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_detach(thread: usize) -> c_int {
+    if is_ready() {
+        note_detached(thread);
+        forget_result(thread);
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { pthread_detach(thread) }
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_cancel`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_cancel(thread: usize) -> c_int {
+    // SAFETY: the caller vouches for it.
+    unsafe { pthread_cancel(thread) }
+}
+
+/// As in gc_pthread_redirects.h.
+///
+/// # Safety
+/// As for `pthread_exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) -> ! {
+    keep_result(result);
+    // SAFETY: the caller vouches for it.
+    unsafe { pthread_exit(result) }
+}
+
+/// As in gc_pthread_redirects.h: the suspend signal stays unblocked.
+///
+/// # Safety
+/// As for `pthread_sigmask`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_pthread_sigmask(
+    how: c_int,
+    set: *const c_void,
+    old: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller vouches for it.
+    let result = unsafe { pthread_sigmask(how, set, old) };
+    if is_ready() && !Mutator::current().is_null() {
+        signals::unblock(heap().settings.suspend_signal);
+    }
+    result
+}

@@ -1,0 +1,70 @@
+//! Stopping threads at the client's wish: all of them (`gc.h`) or one (`javaxfc.h`).
+
+use core::ffi::c_int;
+
+use gleaner_os::threads;
+use gleaner_plans::mutator::Mutator;
+use gleaner_plans::stop::signal::{here, hold_thread, stop_world};
+
+use crate::registration::record_of;
+use crate::state::{LOCK, WORLD, heap, start, with_heap};
+
+/// As in gc.h: stops every other registered thread and keeps the allocator lock.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_stop_world_external() {
+    start();
+    LOCK.lock();
+    let heap = heap();
+    stop_world(heap.world, &heap.mutators, heap.settings.suspend_signal);
+}
+
+/// As in gc.h: undoes `GC_stop_world_external`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_start_world_external() {
+    heap().world.resume();
+    LOCK.unlock();
+}
+
+/// As in javaxfc.h: holds one thread until `GC_resume_thread`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_suspend_thread(thread: usize) {
+    with_heap(|heap| {
+        let Some(record) = record_of(heap, thread) else {
+            return;
+        };
+        // SAFETY: a record of the list, under the lock.
+        let record = unsafe { &*record };
+        if record.pthread != threads::current_pthread().0 {
+            hold_thread(heap.world, record, heap.settings.suspend_signal);
+        } else {
+            record.station.hold();
+        }
+    });
+    if thread == threads::current_pthread().0 {
+        let record = Mutator::current();
+        // SAFETY: the calling thread's own record; it sleeps here until it is resumed.
+        unsafe { WORLD.stop_here(&(*record).station, here().word()) };
+    }
+}
+
+/// As in javaxfc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_resume_thread(thread: usize) {
+    with_heap(|heap| {
+        if let Some(record) = record_of(heap, thread) {
+            // SAFETY: a record of the list, under the lock.
+            unsafe { (*record).station.release() };
+        }
+    });
+}
+
+/// As in javaxfc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_is_thread_suspended(thread: usize) -> c_int {
+    with_heap(|heap| {
+        record_of(heap, thread).map_or(0, |record| {
+            // SAFETY: a record of the list, under the lock.
+            c_int::from(unsafe { (*record).station.is_on_hold() })
+        })
+    })
+}
