@@ -5,6 +5,7 @@
 //! and releases it to collect, to run finalizers and to report that memory is exhausted.
 
 use core::ffi::{c_char, c_int, c_void};
+use core::mem::take;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
