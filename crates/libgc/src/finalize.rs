@@ -45,22 +45,38 @@ pub fn run_if_ready() {
 
 #[cold]
 fn run_or_notify() {
+    if is_in_finalizer() {
+        return;
+    }
     if GC_finalize_on_demand.get() == 0 {
-        if !is_in_finalizer() {
-            invoke(true);
-        }
+        invoke(true);
         return;
     }
     let collections = with_heap(|heap| heap.collections);
     if NOTIFIED.swap(collections, Ordering::Relaxed) != collections
         && let Some(notify) = GC_finalizer_notifier.get()
     {
+        // A notifier may allocate: a collection that this causes must not notify again inside, or it would never end
+        // when each allocation collects. The next allocation after the notifier makes up for it.
+        let mark = 0usize;
+        set_finalizer_frame(Address::of(&raw const mark));
         // SAFETY: the client's function, called without the lock.
         unsafe { notify() };
+        set_finalizer_frame(Address::NULL);
+        core::hint::black_box(&mark);
     }
 }
 
-/// Whether the calling thread is inside a finalizer that was not left.
+/// Notes where on its stack the calling thread runs client code about finalizers.
+fn set_finalizer_frame(frame: Address) {
+    let thread = Mutator::current();
+    if !thread.is_null() {
+        // SAFETY: the calling thread's own record.
+        unsafe { (*thread).finalizer_frame = frame };
+    }
+}
+
+/// Whether the calling thread is inside a finalizer or a notifier that was not left.
 fn is_in_finalizer() -> bool {
     let thread = Mutator::current();
     if thread.is_null() {
