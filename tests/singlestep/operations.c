@@ -366,6 +366,30 @@ static void check_given(void)
     check_kept();
 }
 
+/* Objects of blocks that may be swept, known to registers and the stack alone
+ * while others are allocated. */
+static void run_registers(void)
+{
+    void *a = given[0], *b = given[1], *c = given[2], *d = given[3], *e = given[4];
+    memset(given, 0, sizeof given[0] * 5);
+    fill(a, 16, held_count);
+    fill(b, 16, held_count + 1);
+    fill(c, 16, held_count + 2);
+    fill(d, 16, held_count + 3);
+    fill(e, 16, held_count + 4);
+    unsigned char *f = GC_malloc(64), *g = GC_malloc_atomic(64);
+    fill(f, 16, held_count + 5);
+    fill(g, 16, held_count + 6);
+    GC_free(GC_malloc(64));
+    hold(a, 16, 0);
+    hold(b, 16, 0);
+    hold(c, 16, 0);
+    hold(d, 16, 0);
+    hold(e, 16, 0);
+    hold(f, 16, 0);
+    hold(g, 16, 0);
+}
+
 /* ---- longer functions --------------------------------------------------- */
 
 static void run_strdup(void)
@@ -458,26 +482,45 @@ static void *count(void *unused)
     return unused;
 }
 
-/* The object is known to registers and stack only while B collects. */
+/* Objects of blocks that may be swept, which registers and the stack alone
+ * know while B collects. `holds` objects are held before these are. */
+#define TAKE_GIVEN(first, holds)                                              \
+    unsigned char *object0 = given[first], *object1 = given[first + 1], *object2 = given[first + 2]; \
+    given[first] = given[first + 1] = given[first + 2] = NULL;                \
+    fill(object0, 16, held_count + (holds));                                  \
+    fill(object1, 16, held_count + (holds) + 1);                              \
+    fill(object2, 16, held_count + (holds) + 2)
+#define HOLD_TAKEN()                                                          \
+    hold(object0, 16, 0);                                                     \
+    hold(object1, 16, 0);                                                     \
+    hold(object2, 16, 0)
+
 static void run_blocking(void)
 {
-    unsigned char *object = GC_malloc(48);
-    fill(object, 16, 0);
+    TAKE_GIVEN(0, 1);
     GC_do_blocking(count, NULL);
-    unsigned char *second = GC_malloc(48);
-    fill(second, 16, 1);
+    unsigned char *fresh = GC_malloc(64);
+    fill(fresh, 16, held_count);
     GC_do_blocking(count, NULL);
-    hold(object, 16, 0);
-    hold(second, 16, 0);
+    hold(fresh, 16, 0);
+    HOLD_TAKEN();
 }
 
 static void *allocate_inside(void *unused)
 {
+    TAKE_GIVEN(3, 2);
     for (unsigned i = 0; i < 2; i++) {
-        unsigned char *object = GC_malloc(48);
+        unsigned char *object = GC_malloc(64);
         fill(object, 16, held_count);
         hold(object, 16, 0);
     }
+    HOLD_TAKEN();
+    return unused;
+}
+
+static void *allocate_more_inside(void *unused)
+{
+    hold(GC_malloc(64), 0, 0);
     return unused;
 }
 
@@ -486,15 +529,14 @@ static void *go_active(void *unused)
     counter++;
     GC_call_with_gc_active(allocate_inside, unused);
     counter++;
-    return GC_call_with_gc_active(allocate_inside, unused);
+    return GC_call_with_gc_active(allocate_more_inside, unused);
 }
 
 static void run_active(void)
 {
-    unsigned char *object = GC_malloc(48);
-    fill(object, 16, 4);
+    TAKE_GIVEN(0, 6);
     GC_do_blocking(go_active, NULL);
-    hold(object, 16, 0);
+    HOLD_TAKEN();
 }
 
 /* ---- deliberately wrong ------------------------------------------------- */
@@ -558,17 +600,18 @@ const struct operation operations[] = {
     {"malloc_many", warm, run_malloc_many, check_allocated, REFILLS, 240, 1, 100},
     {"large", warm, run_large, check_allocated, REFILLS, 48, 1, 100},
     {"uncollectable", warm, run_uncollectable, check_uncollectable, REFILLS, 48, 1, 200},
-    {"free_malloc", prepare_free, run_free_malloc, check_given, LOCKLESS, 64, 1, 800},
-    {"free_malloc_atomic", prepare_free_atomic, run_free_malloc_atomic, check_given, LOCKLESS, 64, 0, 800},
-    {"free_several", prepare_free, run_free_several, check_given, LOCKLESS, 64, 1, 800},
-    {"free_several_atomic", prepare_free_atomic, run_free_several_atomic, check_given, LOCKLESS, 64, 0, 800},
-    {"free_kind", prepare_free_atomic, run_free_kind, check_given, LOCKLESS, 64, 0, 800},
+    {"free_malloc", prepare_free, run_free_malloc, check_given, LOCKLESS, 64, 1, 1000},
+    {"free_malloc_atomic", prepare_free_atomic, run_free_malloc_atomic, check_given, LOCKLESS, 64, 0, 1000},
+    {"free_several", prepare_free, run_free_several, check_given, LOCKLESS, 64, 1, 1000},
+    {"free_several_atomic", prepare_free_atomic, run_free_several_atomic, check_given, LOCKLESS, 64, 0, 1000},
+    {"free_kind", prepare_free_atomic, run_free_kind, check_given, LOCKLESS, 64, 0, 1000},
+    {"registers", prepare_free, run_registers, check_given, LOCKLESS, 64, 1, 1000},
     {"strdup", warm, run_strdup, check_strdup, LOCKLESS, 32, 0, 200},
     {"realloc", warm, run_realloc, check_realloc, 0, 100, 1, 100},
     {"cons", warm, run_cons, check_cons, LOCKLESS, 16, 1, 400},
-    {"blocking", warm, run_blocking, check_kept, BLOCKS | REFILLS, 48, 1, 200},
-    {"active", warm, run_active, check_kept, BLOCKS | REFILLS, 48, 1, 200},
-    {"hidden_once", scatter_hidden, run_hidden, check_hidden, LOSES, 64, 1, 600},
-    {"hidden_longer", scatter_hidden, run_hidden_longer, check_hidden, LOSES, 64, 1, 600},
+    {"blocking", prepare_free, run_blocking, check_given, BLOCKS | REFILLS, 64, 1, 1000},
+    {"active", prepare_free, run_active, check_given, BLOCKS | REFILLS, 64, 1, 1000},
+    {"hidden_once", scatter_hidden, run_hidden, check_hidden, LOSES, 64, 1, 1000},
+    {"hidden_longer", scatter_hidden, run_hidden_longer, check_hidden, LOSES, 64, 1, 1000},
 };
 const unsigned operation_count = sizeof operations / sizeof operations[0];
