@@ -40,7 +40,8 @@ TEST_STEPS := \
 	check-scripts:status check-layers:tally check-rooms:tally check-pages:tally check-symbols:tally \
 	test-rust:cargo test-loom:cargo \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
-	test-clients-default:tally test-clients-stress:tally test-stress:tally
+	test-clients-default:tally test-clients-stress:tally test-stress:tally \
+	test-threads:tally test-singlestep:tally
 
 .PHONY: test
 test: packages-test
@@ -145,17 +146,29 @@ test-conformance-stock: packages-build
 test-conformance-gleaner: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
 
-.PHONY: test-clients test-clients-default test-clients-stress test-stress
+.PHONY: test-clients test-clients-default test-clients-stress test-stress test-threads
+.PHONY: test-singlestep
 test-clients: test-clients-default test-clients-stress
 
 test-clients-default: build
 	$(BENCH) clients --all --size ci
 
+# Each client collects as often as its entry in clients.toml says: at every
+# allocation, where that is a matter of seconds.
 test-clients-stress: build
-	$(BENCH) clients --all --size tiny --opt $(PRESSURE)$(STRESS)
+	$(BENCH) clients --all --size tiny --pressure --least-collections 1000
 
 test-stress: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt $(PRESSURE)$(STRESS)
+
+# More threads than processors, with marking threads beside them.
+test-threads: build
+	$(BENCH) clients --all --only mt_gc_bench-32 --size ci --opt markers=4
+	$(BENCH) clients --all --only mt_gc_bench-32 --size tiny --pressure --opt markers=4 \
+		--least-collections 1000
+
+test-singlestep: build
+	tests/singlestep/run.sh --quiet --lib $(LIBGC)
 
 .PHONY: test-conformance-long test-clients-long test-clients-every test-soak
 test-conformance-long: build
@@ -218,6 +231,8 @@ help:
 #|   make test-stress       the C suite under pressure: a collection at every
 #|                          STRESS-th allocation (100 unless given), verifier
 #|                          and poison on
+#|   make test-threads      32 threads, also under pressure
+#|   make test-singlestep   a collection at every instruction of the allocation paths
 #|   make test-long         10,000 forks, all clients at full size, small ones with
 #|                          a collection at every allocation, a soak; takes hours
 #|

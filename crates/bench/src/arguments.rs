@@ -66,8 +66,15 @@ pub struct Clients {
     #[arg(long, value_enum, default_value_t = Size::Ci)]
     pub size: Size,
     /// Does not ask Gleaner for its event log, so collections are not counted
-    #[arg(long)]
+    #[arg(long, conflicts_with = "least_collections")]
     pub no_log: bool,
+    /// Collects at every so many allocations as the client's entry says, verifies each collection, overwrites what is
+    /// freed
+    #[arg(long)]
+    pub pressure: bool,
+    /// A run on Gleaner with fewer collections is a failure
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub least_collections: u64,
     /// A client whose package is missing is a failure, not left out
     #[arg(long)]
     pub all: bool,

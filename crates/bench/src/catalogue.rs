@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -93,11 +94,18 @@ pub struct Client {
     /// Part of the paper's Table 1.
     #[serde(default)]
     pub table1: bool,
+    /// With `--pressure`, a collection at every so many allocations.
+    #[serde(default = "each")]
+    pub stress: NonZeroU32,
     sizes: Sizes,
 }
 
 fn yes() -> bool {
     true
+}
+
+fn each() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 impl Client {

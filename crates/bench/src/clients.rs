@@ -53,8 +53,9 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
             }
             Some(ready) => {
                 let one = runner.run(&ready, &stock, false)?;
+                let gleaner = under_pressure(&gleaner, chosen.pressure, client);
                 let other = runner.run(&ready, &gleaner, !chosen.no_log)?;
-                let verdict = judge(&one, &other);
+                let verdict = judge(&one, &other, chosen.least_collections);
                 table.row(row(&ready, &one, &other, &verdict, !chosen.no_log));
                 if matches!(verdict, Verdict::Same) {
                     runner.forget(&[&one, &other]);
@@ -90,7 +91,17 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
     Ok(failed == 0)
 }
 
-fn judge(stock: &Trial, gleaner: &Trial) -> Verdict {
+/// The side that a client runs on, with the options that make bugs show.
+fn under_pressure(side: &Side, wanted: bool, client: &Client) -> Side {
+    if !wanted {
+        return side.clone();
+    }
+    let stress = format!("stress={}", client.stress);
+    side.clone()
+        .with_options(["verify=edges", "poison=on", &stress])
+}
+
+fn judge(stock: &Trial, gleaner: &Trial, least_collections: u64) -> Verdict {
     if let Some(problem) = stock.problem() {
         return Verdict::Different(format!("fails on the installed library: {problem}"));
     }
@@ -106,6 +117,12 @@ fn judge(stock: &Trial, gleaner: &Trial) -> Verdict {
             "{place}\n  stock:   {}\n  Gleaner: {}",
             stock.stdout.display(),
             gleaner.stdout.display()
+        ));
+    }
+    let collections = gleaner.collections.count;
+    if collections < least_collections {
+        return Verdict::Different(format!(
+            "{collections} collections, where {least_collections} are wanted"
         ));
     }
     Verdict::Same
