@@ -170,7 +170,7 @@ option_table! {
     reserve: usize = 0, "reserve", Tuning, None, size(16 << 20, "chosen from the limit and the machine");
     /// Checks the heap's invariants at the edges between phases.
     verify: Verify = Verify::Off, "verify", Testing, None, Accepted::Choice(Verify::NAMES);
-    /// Collects at every n-th allocation.
+    /// Collects at every n-th allocation after the first 64.
     stress: u32 = 0, "stress", Testing, None, number(0, u32::MAX, "off");
     /// Overwrites what is freed, so that a use after free shows.
     poison: bool = false, "poison", Testing, None, SWITCH;

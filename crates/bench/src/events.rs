@@ -38,8 +38,8 @@ struct Process {
     whole: BTreeMap<u64, u64>,
 }
 
-/// Phases outside the pause: those before the threads stop and the one about the whole.
-const NOT_PAUSED: [&str; 4] = ["start", "libraries", "end", "sweep"];
+/// Phases outside the pause: those before the threads stop and after they go on, and the one about the whole.
+const NOT_PAUSED: [&str; 6] = ["start", "libraries", "reclaim", "resize", "end", "sweep"];
 /// Events that belong to no collection although they carry the number of the last.
 const OUTSIDE: [&str; 5] = [
     "heap-grow",
@@ -144,7 +144,8 @@ mod tests {
 {"event":"stop-world","pid":1,"collection":1,"start_ns":100,"duration_ns":50}
 {"event":"mark","pid":1,"collection":1,"start_ns":150,"duration_ns":1000}
 {"event":"resume-world","pid":1,"collection":1,"start_ns":1150,"duration_ns":50}
-{"event":"end","pid":1,"collection":1,"start_ns":10,"duration_ns":1190}
+{"event":"reclaim","pid":1,"collection":1,"start_ns":1200,"duration_ns":90}
+{"event":"end","pid":1,"collection":1,"start_ns":10,"duration_ns":1280}
 {"event":"mark","pid":2,"collection":1,"start_ns":0,"duration_ns":7}
 {"event":"mark","pid":1,"collection":2,"start_ns":3000,"duration_ns":400}
 "#;
