@@ -126,7 +126,7 @@ generate: build
 
 .PHONY: test-rust test-loom test-conformance test-conformance-stock test-conformance-gleaner
 test-rust: build
-	$(CARGO) test $(CARGO_FLAGS) --workspace
+	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 
 # The models of the concurrent protocols, in the crates that have some. Other
 # tests leave themselves out of a build with --cfg loom.
@@ -135,7 +135,7 @@ test-loom:
 	for manifest in $$(grep -l '^loom\b' crates/*/Cargo.toml); do \
 		crates+=(-p "gleaner-$$(basename "$$(dirname "$$manifest")")"); \
 	done; \
-	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off $(CARGO) test $(CARGO_FLAGS) --release \
+	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off $(CARGO) test $(CARGO_FLAGS) --release --no-fail-fast \
 		--target-dir target/loom --tests "$${crates[@]}"
 
 test-conformance: test-conformance-stock test-conformance-gleaner
