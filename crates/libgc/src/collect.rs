@@ -13,7 +13,7 @@ use gleaner_plans::roots::LibraryList;
 use gleaner_plans::weak::{Turn, Verdict};
 
 use crate::message::die;
-use crate::state::{CREW, LOCK, MAIN_THREAD, heap, start};
+use crate::state::{CREW, LOADER_GATE, LOCK, MAIN_THREAD, heap, start};
 use crate::variables::{
     GC_dont_gc, GC_gc_no, GC_java_finalization, GC_no_dls, GC_on_heap_resize, GC_push_other_roots,
     GC_stackbottom, Procedure, Variable,
@@ -187,10 +187,12 @@ fn make_helpers() {
 }
 
 fn read_libraries() -> LibraryList {
-    if GC_no_dls.get() != 0 {
-        return LibraryList::read(|_| false);
-    }
-    LibraryList::read(is_root_segment)
+    let all = GC_no_dls.get() == 0;
+    // A fork while the loader's lock is held would leave it locked in the child for ever.
+    LOADER_GATE.enter();
+    let list = LibraryList::read(|segment| all && is_root_segment(segment));
+    LOADER_GATE.leave();
+    list
 }
 
 unsafe extern "C" {

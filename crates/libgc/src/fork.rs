@@ -1,7 +1,9 @@
 //! Fork: the child has one thread, a whole heap, and no helpers until it needs them.
 //!
-//! Before the fork the allocator lock is taken, so that no collection is in progress and the heap is consistent; then
-//! the arena's lock. Both are released in the opposite order on both sides. This is the only registry of hooks.
+//! Before the fork the gate is closed through which threads pass when they take the loader's lock, which the child
+//! could never release. Then the allocator lock is taken, so that no collection is in progress and the heap is
+//! consistent; then the arena's lock. All are released in the opposite order on both sides. This is the only registry
+//! of hooks.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -9,7 +11,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 use gleaner_os::{fork, threads};
 use gleaner_plans::mutator::Mutator;
 
-use crate::state::{CREW, LOCK, MAIN_THREAD, heap, is_ready};
+use crate::state::{CREW, LOADER_GATE, LOCK, MAIN_THREAD, heap, is_ready};
 use crate::variables::GC_parallel;
 
 /// What `GC_set_handle_fork` said: 1 by hooks, -1 by hand, 0 not at all.
@@ -39,6 +41,7 @@ pub extern "C-unwind" fn GC_set_handle_fork(value: c_int) {
 }
 
 extern "C" fn before() {
+    LOADER_GATE.close();
     LOCK.lock();
     crate::ARENA.lock_for_fork();
 }
@@ -46,6 +49,7 @@ extern "C" fn before() {
 extern "C" fn after_in_parent() {
     crate::ARENA.unlock_after_fork();
     LOCK.unlock();
+    LOADER_GATE.open();
 }
 
 extern "C" fn after_in_child() {
@@ -54,6 +58,7 @@ extern "C" fn after_in_child() {
     GC_parallel.set(0);
     keep_only_this_thread();
     LOCK.unlock();
+    LOADER_GATE.open();
 }
 
 /// The other threads do not exist in the child; their cells become free, their stacks are no roots.

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use gleaner_base::events::LineBuffer;
 use gleaner_base::options::Options;
-use gleaner_base::sync::RawLock;
+use gleaner_base::sync::{Gate, RawLock};
 use gleaner_mem::Address;
 use gleaner_os::threads;
 use gleaner_os::{environment, output};
@@ -31,6 +31,8 @@ use crate::variables::{
 
 /// The allocator lock.
 pub static LOCK: RawLock = RawLock::new();
+/// Passed by threads that read the list of libraries; closed by a fork.
+pub static LOADER_GATE: Gate = Gate::new();
 /// Helper threads of the heap.
 pub static CREW: Crew = Crew::new();
 /// The words by which threads are stopped.

@@ -12,6 +12,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("gleaner's sync facade speaks x86-64 Linux only: it makes raw system calls");
 
+mod gate;
 mod raw_lock;
 
 #[cfg(loom)]
@@ -21,6 +22,7 @@ mod imp;
 #[path = "native.rs"]
 mod imp;
 
+pub use gate::Gate;
 pub use imp::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell,
     fence, futex_wait, futex_wait_timeout, futex_wake, model_size, spin_hint, spin_rounds,

@@ -15,12 +15,12 @@ pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
-/// The sleepers on one address.
+/// The sleepers on one address, each by a number of its own: a wake belongs to those who slept when it came, as in
+/// the kernel, and a thread that falls asleep later cannot take it.
 #[derive(Default)]
 struct Queue {
-    sleepers: u32,
-    /// Wakes handed out and not yet taken by a sleeper.
-    tickets: u32,
+    next: u32,
+    sleepers: Vec<u32>,
     condition: Arc<Condvar>,
 }
 
@@ -56,12 +56,13 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
         return;
     }
     let queue = queues.entry(address).or_default();
-    queue.sleepers += 1;
+    let own = queue.next;
+    queue.next += 1;
+    queue.sleepers.push(own);
     let condition = queue.condition.clone();
-    while queues.get_mut(&address).unwrap().tickets == 0 {
+    while queues[&address].sleepers.contains(&own) {
         queues = condition.wait(queues).unwrap();
     }
-    queues.get_mut(&address).unwrap().tickets -= 1;
 }
 
 /// Under loom there is no clock: a timed wait may end at any moment, so it ends at once.
@@ -73,9 +74,8 @@ pub fn futex_wait_timeout(_word: &AtomicU32, _expected: u32, _nanoseconds: u64) 
 pub fn futex_wake(word: &AtomicU32, count: u32) {
     let mut queues = QUEUES.lock().unwrap();
     if let Some(queue) = queues.get_mut(&(word as *const AtomicU32 as usize)) {
-        let woken = queue.sleepers.min(count);
-        queue.sleepers -= woken;
-        queue.tickets += woken;
+        let woken = queue.sleepers.len().min(count as usize);
+        queue.sleepers.drain(..woken);
         if woken > 0 {
             queue.condition.notify_all();
         }
