@@ -52,6 +52,8 @@ pub enum Decision {
 
 /// The heap grows at least by this much, and a heap starts with it.
 pub const LEAST_GROWTH: usize = 256 << 10;
+/// Collections for one request that others may use up before it grows the heap all the same.
+const MOST_CONTENDED: usize = 8;
 const MOST_GROWTH: usize = 16 << 20;
 
 /// Bytes that must be allocated before a collection pays.
@@ -68,8 +70,15 @@ pub fn least_between_collections(m: &Measurements) -> usize {
 pub fn decide(m: &Measurements) -> Decision {
     let ceiling = if m.limit == 0 { usize::MAX } else { m.limit };
     let must_have = m.used.saturating_add(m.needed);
-    let paid = m.allocated >= least_between_collections(m) || m.finalizers_due;
-    if m.may_collect && m.attempts == 0 && paid {
+    let allocated_enough = m.allocated >= least_between_collections(m);
+    let paid = allocated_enough || m.finalizers_due;
+    // Others may have used up what the last collection freed before this thread came to it: then collecting pays again.
+    let pays = if m.attempts == 0 {
+        paid
+    } else {
+        m.attempts < MOST_CONTENDED && allocated_enough
+    };
+    if m.may_collect && pays {
         return Decision::Collect(if m.finalizers_due {
             "many finalizers"
         } else {
@@ -148,10 +157,27 @@ mod tests {
     fn grows_after_a_collection_that_did_not_help() {
         let again = Measurements {
             attempts: 1,
+            allocated: 0,
             ..usual()
         };
         assert!(matches!(
             decide(&again),
+            Decision::Grow(_, "too early to collect")
+        ));
+        let used_up_by_others = Measurements {
+            attempts: 1,
+            ..usual()
+        };
+        assert_eq!(
+            decide(&used_up_by_others),
+            Decision::Collect("enough was allocated")
+        );
+        let starved = Measurements {
+            attempts: 8,
+            ..usual()
+        };
+        assert!(matches!(
+            decide(&starved),
             Decision::Grow(_, "collecting did not free enough")
         ));
     }
