@@ -21,6 +21,11 @@ pub const DEFAULT_RESTART: c_int = libc::SIGXCPU;
 /// (`ucontext_t`).
 pub type Handler = extern "C" fn(c_int, *mut Information, *mut c_void);
 
+/// The C library's signal by which `setuid` reaches every thread. It does no harm to a stopped thread, and whoever
+/// calls `setuid` waits for it. The C library's other signal, of cancellation, must wait: it would carry the thread out
+/// of the handler, with every signal blocked. `sigfillset` leaves out both, so the mask is written by hand.
+const SETXID: u32 = 33;
+
 /// Signal numbers run from 1 to 64.
 const NUMBERS: usize = 65;
 
@@ -30,7 +35,8 @@ static OURS: [AtomicUsize; NUMBERS] = [const { AtomicUsize::new(0) }; NUMBERS];
 
 /// Installs `handler` for a signal; false for a number that cannot be caught.
 ///
-/// While it runs every signal is blocked, so that nothing of the program runs on a stopped thread.
+/// While it runs every signal is blocked, that of cancellation included, so that nothing of the program runs on a
+/// stopped thread.
 /// Interrupted system calls are repeated. The handler runs on the thread's ordinary stack: the stack
 /// pointer it sees is the one from which the stack is scanned. Takes no lock, allocates nothing; not for
 /// handlers.
@@ -44,7 +50,9 @@ pub fn install_suspend_handler(signal: c_int, handler: Handler) -> bool {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        libc::sigfillset(&mut action.sa_mask);
+        (&raw mut action.sa_mask)
+            .cast::<u64>()
+            .write(!(1 << (SETXID - 1)));
         libc::sigaction(signal, &action, core::ptr::null_mut()) == 0
     }
 }
