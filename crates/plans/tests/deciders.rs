@@ -1,5 +1,7 @@
 //! The deciders as pure functions: whatever was measured, the limit holds and the allocation gets somewhere.
 
+#![cfg(not(loom))]
+
 use gleaner_plans::decide::heap_size::{
     Decision, LEAST_GROWTH, Measurements, decide, least_between_collections, shrink,
 };

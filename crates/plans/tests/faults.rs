@@ -1,6 +1,8 @@
 //! Every fault point that a heap can meet fires, and the heap copes. Points are one for the whole process, so this is
 //! one test after the other.
 
+#![cfg(not(loom))]
+
 mod harness;
 
 use gleaner_base::events::Phase;

@@ -4,6 +4,8 @@
 //! Each thread keeps chains of objects in a range of roots of its own. An object carries the number of its thread and a
 //! sum over its words, so a cell that two threads use, or that was swept while in use, shows.
 
+#![cfg(not(loom))]
+
 mod harness;
 
 use std::cell::UnsafeCell;

@@ -1,6 +1,8 @@
 //! Mark stacks of one page: whatever the shape of the graph, everything reachable is marked, by one worker and by
 //! several, and the event log tells of it.
 
+#![cfg(not(loom))]
+
 mod harness;
 
 use std::collections::BTreeSet;

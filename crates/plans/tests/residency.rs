@@ -4,6 +4,8 @@
 //! cleared, a collection is run, and the bits are read. Pages of objects that are scanned must be referenced, or the
 //! measurement shows nothing. A process of its own, because the bits are cleared for the whole process.
 
+#![cfg(not(loom))]
+
 mod harness;
 
 use std::ptr::NonNull;

@@ -1,5 +1,7 @@
 //! Ranges of roots against sets of bytes: what is scanned is what was added and not taken out.
 
+#![cfg(not(loom))]
+
 use std::collections::BTreeSet;
 
 use gleaner_mem::Address;

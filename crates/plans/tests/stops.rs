@@ -4,6 +4,8 @@
 //! The threads share one counter each with the stopper: a thread raises it all the time, and it must not move while
 //! the world is stopped. A door's lock is played by a `RawLock`.
 
+#![cfg(not(loom))]
+
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

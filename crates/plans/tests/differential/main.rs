@@ -3,6 +3,8 @@
 //! The policies change how the heap is marked and swept, never what is found: after each collection the marked objects
 //! are exactly those that the model reaches, their contents are untouched, and what is allocated reads as zero.
 
+#![cfg(not(loom))]
+
 mod compare;
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -1,6 +1,8 @@
 //! Weak processing against a model heap: the cases of the contract one by one, random programs compared with a naive
 //! model, and the promise that a stopped world sees no allocation.
 
+#![cfg(not(loom))]
+
 mod cases;
 mod count_allocations;
 mod heap;
