@@ -57,6 +57,13 @@ static volatile int h_test_failed;
 static int h_quiet UNUSED; /* enough was said about this test */
 static const char *h_only UNUSED;
 
+/* With the option stress, collections come whether needed or not. */
+static UNUSED int under_stress(void)
+{
+    const char *v = getenv("GLEANER_OPTIONS");
+    return v != NULL && strstr(v, "stress=") != NULL;
+}
+
 static UNUSED int on_gleaner(void)
 {
     const char *v = getenv("GLEANER");

@@ -209,6 +209,7 @@ fn is_stress_due(heap: &Heap) -> bool {
     let every = heap.options.stress;
     every != 0
         && collect::is_enabled()
+        && crate::settings::CLIENT.no_automatic.get() == 0
         && COUNT
             .fetch_add(1, Ordering::Relaxed)
             .checked_sub(UNSTRESSED)
