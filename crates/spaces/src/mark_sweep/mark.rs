@@ -356,7 +356,7 @@ impl Scanner {
         let context = unsafe { &*self.context };
         if let Some(entry) = self.pop() {
             match context.table.resolve_checked(entry.start) {
-                Some(found) => context.drop_grey(&found),
+                Some(found) => context.drop_grey(found.block),
                 None => _ = self.push(entry),
             }
         }
@@ -373,7 +373,7 @@ impl Scanner {
             .then(|| context.table.resolve(entry.start))
             .flatten()
         {
-            Some(found) => context.drop_grey(&found),
+            Some(found) => context.drop_grey(found.block),
             None => panic!(
                 "a root range was dropped: {:#x} for {:#x} bytes",
                 entry.start, entry.descriptor

@@ -15,7 +15,7 @@ use gleaner_mem::Address;
 use super::allocate::cookie;
 use super::prefetch::{CACHE_LINE, Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
-use crate::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
+use crate::block::{BLOCK_BYTES, Block, BlockTable, RESCAN, Resolved};
 use crate::kinds::descriptor;
 
 /// One entry of the mark stack, laid out as libgc's.
@@ -102,9 +102,9 @@ impl MarkContext {
     /// Remembers that the grey object of this block could not be pushed.
     #[cold]
     #[inline(never)]
-    pub fn drop_grey(&self, found: &Resolved) {
+    pub fn drop_grey(&self, block: *mut Block) {
         // SAFETY: a resolved object's block.
-        unsafe { (*found.block).set_flag(RESCAN) };
+        unsafe { (*block).set_flag(RESCAN) };
         // Relaxed: read after the phase has ended.
         self.overflowed.store(true, Ordering::Relaxed);
         self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +133,7 @@ impl MarkContext {
         }
         let next = top.wrapping_add(1);
         if next >= limit {
-            self.drop_grey(&found);
+            self.drop_grey(found.block);
             return top;
         }
         // SAFETY: `next` lies below the limit of the stack.
@@ -176,6 +176,22 @@ pub enum Scanned {
     NeedsLeader,
 }
 
+/// Reads an entry as it was pushed, in two halves. One load of both, which the compiler would make of a plain copy,
+/// has to wait until the two stores have left the store buffer: half of the time that marking a long list took.
+///
+/// # Safety
+/// `entry` must be readable.
+#[inline(always)]
+unsafe fn read_halves(entry: *const Entry) -> Entry {
+    // SAFETY: the caller vouches for the entry; volatile only so that the loads stay two.
+    unsafe {
+        Entry {
+            start: (&raw const (*entry).start).read_volatile(),
+            descriptor: (&raw const (*entry).descriptor).read_volatile(),
+        }
+    }
+}
+
 impl Scanner {
     #[inline(always)]
     fn context(&self) -> &MarkContext {
@@ -200,7 +216,7 @@ impl Scanner {
         // SAFETY: the stack is not empty, so the entry below `top` is ours.
         unsafe {
             self.top = self.top.sub(1);
-            Some(self.top.read())
+            Some(read_halves(self.top))
         }
     }
 
@@ -232,7 +248,7 @@ impl Scanner {
                 descriptor,
             })
         {
-            self.context().drop_grey(&found);
+            self.context().drop_grey(found.block);
         }
     }
 
