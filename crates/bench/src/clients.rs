@@ -15,7 +15,7 @@ use crate::workshop::{Ready, Workshop};
 /// What became of one client.
 enum Verdict {
     Same,
-    Different(String),
+    Failed(String),
     Missing,
 }
 
@@ -73,7 +73,7 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
                     client.name, client.package
                 ));
             }
-            Verdict::Different(why) => {
+            Verdict::Failed(why) => {
                 failed += 1;
                 details.push(format!("{}: {why}", client.name));
             }
@@ -103,17 +103,17 @@ fn under_pressure(side: &Side, wanted: bool, client: &Client) -> Side {
 
 fn judge(stock: &Trial, gleaner: &Trial, least_collections: u64) -> Verdict {
     if let Some(problem) = stock.problem() {
-        return Verdict::Different(format!("fails on the installed library: {problem}"));
+        return Verdict::Failed(format!("fails on the installed library: {problem}"));
     }
     if let Some(problem) = gleaner.problem() {
-        return Verdict::Different(problem);
+        return Verdict::Failed(problem);
     }
     if stock.digest.length == 0 {
-        return Verdict::Different("prints nothing, so that nothing was compared".into());
+        return Verdict::Failed("prints nothing, so that nothing was compared".into());
     }
     if stock.digest != gleaner.digest {
         let place = first_difference(&stock.stdout, &gleaner.stdout);
-        return Verdict::Different(format!(
+        return Verdict::Failed(format!(
             "{place}\n  stock:   {}\n  Gleaner: {}",
             stock.stdout.display(),
             gleaner.stdout.display()
@@ -121,7 +121,7 @@ fn judge(stock: &Trial, gleaner: &Trial, least_collections: u64) -> Verdict {
     }
     let collections = gleaner.collections.count;
     if collections < least_collections {
-        return Verdict::Different(format!(
+        return Verdict::Failed(format!(
             "{collections} collections, where {least_collections} are wanted"
         ));
     }
@@ -139,7 +139,7 @@ fn row(
     let megabytes = |trial: &Trial| format!("{:.0}", trial.outcome.peak_kb as f64 / 1024.0);
     let judged = match verdict {
         Verdict::Same => format!("same, {} bytes", stock.digest.length),
-        _ => "DIFFERENT".into(),
+        _ => "FAILED".into(),
     };
     let collections = match (logged, gleaner.collections.logged) {
         (false, _) => "-".into(),
