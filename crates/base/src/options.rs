@@ -151,7 +151,7 @@ option_table! {
     /// Appends one JSON line per phase of each collection to this file.
     log: LogPath = LogPath::NONE, "log", User, None, Accepted::Path(LogPath::LONGEST);
     /// When the marker asks the cache for an object that it will scan.
-    prefetch: Prefetch = Prefetch::Fifo, "prefetch", Tuning, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
+    prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.
     prefetch_hint: PrefetchHint = PrefetchHint::Nta, "prefetch-hint", Tuning, Some("ISMM 2000, appendix A"), Accepted::Choice(PrefetchHint::NAMES);
     /// Whether the pointer pushed last, and so scanned first, is the one prefetched first.
@@ -160,6 +160,8 @@ option_table! {
     look_ahead: u32 = 1, "look-ahead", Tuning, Some("ISMM 2000, section 4"), number(0, 16, "off");
     /// How many grey objects wait in the queue of prefetch=fifo.
     fifo_length: u32 = 16, "fifo-length", Tuning, None, Accepted::Number { least: 1, most: 64, power_of_two: true, zero: "" };
+    /// How many unchecked objects wait in the queue of prefetch=edges.
+    edges_length: u32 = 64, "edges-length", Tuning, Some("ISMM 2007, edge enqueuing"), Accepted::Number { least: 2, most: 64, power_of_two: true, zero: "" };
     /// When unmarked objects become free cells: before the program resumes, or when an allocation needs them.
     sweep: Sweep = Sweep::Lazy, "sweep", Tuning, Some("ISMM 2000, section 5"), Accepted::Choice(Sweep::NAMES);
     /// The mark stacks together never hold more than so many bytes; a full stack costs a re-scan.

@@ -223,7 +223,7 @@ unsafe extern "C-unwind" fn scan_array(
     }
     if room < 2 {
         // Scanned again from its mark when the stack has room.
-        context().drop_grey(found.block);
+        context().drop_grey(found.base);
         return top;
     }
     let mut top = top;

@@ -306,17 +306,20 @@ impl Heap {
 /// Capacity from which `huge-pages=auto` asks for huge pages.
 const HUGE_PAGES_FROM: usize = 512 << 20;
 
-fn prefetch_settings(options: &Options) -> PrefetchSettings {
+/// The marker's prefetch settings that the options ask for.
+pub fn prefetch_settings(options: &Options) -> PrefetchSettings {
     PrefetchSettings {
         prefetch: match options.prefetch {
             options::Prefetch::None => Prefetch::None,
             options::Prefetch::OnGrey => Prefetch::OnGrey,
             options::Prefetch::Fifo => Prefetch::Fifo,
+            options::Prefetch::Edges => Prefetch::Edges,
         },
         non_temporal: options.prefetch_hint == options::PrefetchHint::Nta,
         permuted: options.push_order == options::PushOrder::Permuted,
         look_ahead: options.look_ahead as usize,
         fifo_length: options.fifo_length as usize,
+        edges_length: options.edges_length as usize,
     }
 }
 

@@ -121,7 +121,12 @@ fn a_worker_does_not_start() {
 }
 
 fn a_mark_stack_is_full() {
-    for policy in ["prefetch=none", "prefetch=on-grey", "prefetch=fifo"] {
+    for policy in [
+        "prefetch=none",
+        "prefetch=on-grey",
+        "prefetch=fifo",
+        "prefetch=edges",
+    ] {
         let mut bench = Bench::new(policy);
         let tree = bench.allocate(NORMAL, 8000).unwrap();
         bench.keep(tree);

@@ -71,7 +71,8 @@ fn bushy(bench: &mut Bench) -> Graph {
     while all.len() < 12_000 {
         for child in 0..200 {
             all.push(object(bench, 200 * 8));
-            store(all[parent], child, all[all.len() - 1]);
+            // Those that have children of their own come last in their parent, so that they are scanned first.
+            store(all[parent], 199 - child, all[all.len() - 1]);
         }
         parent += 1;
     }
@@ -206,12 +207,14 @@ fn check(crew: &'static Crew, workers: usize, policy: &str, shape: &Shape) {
     );
 }
 
-const POLICIES: [&str; 5] = [
+const POLICIES: [&str; 7] = [
     "prefetch=none",
     "prefetch=on-grey,push-order=permuted",
     "prefetch=fifo,fifo-length=1",
     "prefetch=fifo,fifo-length=8",
     "prefetch=fifo,fifo-length=64,look-ahead=4",
+    "prefetch=edges,edges-length=2",
+    "prefetch=edges,edges-length=64,push-order=permuted",
 ];
 
 struct Shape {

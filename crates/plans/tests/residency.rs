@@ -162,7 +162,7 @@ fn check(policy: &str) {
     );
 }
 
-/// `fifo` prefetches what it is going to scan and `on-grey` what looks like a pointer: a prefetch that misses the
+/// `fifo` and `edges` prefetch what they are going to scan and `on-grey` what looks like a pointer: a prefetch that misses the
 /// translation buffer may set the bit of a page that is not read, so pointer-free pages are watched without it.
 #[test]
 fn pointer_free_and_empty_blocks_are_left_alone() {
@@ -170,6 +170,7 @@ fn pointer_free_and_empty_blocks_are_left_alone() {
         "prefetch=none,sweep=lazy",
         "prefetch=none,sweep=eager",
         "prefetch=fifo,sweep=lazy",
+        "prefetch=edges,sweep=lazy",
     ] {
         check(policy);
     }

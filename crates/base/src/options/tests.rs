@@ -187,7 +187,7 @@ fn unknown_values_get_the_nearest_one() {
     let error = refused("prefetch", "on-gray");
     assert_eq!(
         error,
-        "option prefetch cannot be 'on-gray'; the nearest is 'on-grey'; accepted: none|on-grey|fifo"
+        "option prefetch cannot be 'on-gray'; the nearest is 'on-grey'; accepted: none|on-grey|fifo|edges"
     );
     assert!(refused("stats", "yes").contains("accepted: off|on"));
 }

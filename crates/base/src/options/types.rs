@@ -39,7 +39,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// When the marker asks the cache for an object (ISMM 2000, section 4).
+    /// When the marker asks the cache for an object (ISMM 2000, section 4; `Edges`: ISMM 2007).
     Prefetch {
         /// Never.
         None = "none",
@@ -47,6 +47,8 @@ choice! {
         OnGrey = "on-grey",
         /// When an object turns grey; a short queue then keeps it from being scanned at once.
         Fifo = "fifo",
+        /// When a word is found that leads to an object, together with the object's mark, which is checked later.
+        Edges = "edges",
     }
 }
 

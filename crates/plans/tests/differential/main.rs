@@ -22,7 +22,12 @@ const TINY: &str = "mark-arena=64k";
 fn policies() -> Vec<String> {
     let mut all = vec![String::new()];
     for choices in [
-        &["prefetch=none", "prefetch=on-grey", "prefetch=fifo"][..],
+        &[
+            "prefetch=none",
+            "prefetch=on-grey",
+            "prefetch=fifo",
+            "prefetch=edges",
+        ][..],
         &["prefetch-hint=t0", "prefetch-hint=nta"],
         &["push-order=natural", "push-order=permuted"],
         &["look-ahead=0", "look-ahead=2"],

@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_base::events::{Event, Phase};
-use gleaner_base::options::{self, Options};
+use gleaner_base::options::Options;
 use gleaner_mem::Address;
 use gleaner_os::{memory, threads};
 use gleaner_plans::Heap;
 use gleaner_plans::collect::{Client, Moment, Outcome, Request};
-use gleaner_plans::heap::Remedy;
+use gleaner_plans::heap::{Remedy, prefetch_settings};
 use gleaner_plans::mutator::Mutator;
 use gleaner_plans::roots::{LibraryList, Range};
 use gleaner_plans::stop::protocol::World;
@@ -27,7 +27,6 @@ use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::explicit_free::push_cell;
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
-use gleaner_spaces::mark_sweep::prefetch::{Prefetch, PrefetchSettings};
 use gleaner_spaces::size_classes::{LARGEST_SMALL, class_of};
 use gleaner_work::Crew;
 
@@ -144,18 +143,7 @@ impl Bench {
 
     /// Gives each worker a mark stack of one page.
     pub fn shrink_mark_stacks(&mut self) {
-        let options = &self.heap.options;
-        let settings = PrefetchSettings {
-            prefetch: match options.prefetch {
-                options::Prefetch::None => Prefetch::None,
-                options::Prefetch::OnGrey => Prefetch::OnGrey,
-                options::Prefetch::Fifo => Prefetch::Fifo,
-            },
-            non_temporal: options.prefetch_hint == options::PrefetchHint::Nta,
-            permuted: options.push_order == options::PushOrder::Permuted,
-            look_ahead: options.look_ahead as usize,
-            fifo_length: options.fifo_length as usize,
-        };
+        let settings = prefetch_settings(&self.heap.options);
         self.heap.engine = MarkEngine::new(settings, 1);
         let context = &raw const *self.heap.context;
         assert_eq!(self.heap.engine.equip(1, context), 1);

@@ -7,7 +7,7 @@
 //! scanned again, by all workers: marking stays parallel.
 //!
 //! # Invariants
-//! - A worker offers to finish only with empty stack, queue, deque and inbox batch (I3).
+//! - A worker offers to finish only with empty stack, queues, deque and inbox batch (I3).
 //! - A buffer is written by its owner while it is free, read by one thief, then free again.
 //! - Every dropped grey object is marked and its block flagged, so a re-scan finds it.
 //!
@@ -22,6 +22,7 @@ use gleaner_os::memory;
 use gleaner_work::{Crew, Deque, MAX_WORKERS};
 
 use super::MarkSweep;
+use super::edges::EdgeQueue;
 use super::mark_phase::MarkPhase;
 use super::prefetch::PrefetchSettings;
 use super::scan::{Entry, FROM_HEAP, MarkContext, Scanner};
@@ -107,8 +108,7 @@ impl MarkEngine {
     /// the stopped world, under the allocator lock.
     pub fn equip(&mut self, workers: usize, context: *const MarkContext) -> usize {
         while self.ready < workers.min(MAX_WORKERS) {
-            let Some(marker) = Marker::create(self.stack_bytes, context, self.settings.look_ahead)
-            else {
+            let Some(marker) = Marker::create(self.stack_bytes, context, &self.settings) else {
                 break;
             };
             self.markers[self.ready] = marker;
@@ -145,7 +145,7 @@ impl MarkEngine {
         with_policy!(self.settings, P => unsafe { self.leader().push_range::<P>(low, high) });
     }
 
-    /// Visits the words of one object at once, pushing what they refer to.
+    /// Visits the words of one object at once, greying and pushing what they refer to.
     ///
     /// # Safety
     /// The descriptor must be the object's; the world must be stopped.
@@ -159,6 +159,7 @@ impl MarkEngine {
                 // SAFETY: as above.
                 unsafe { leader.scan_entry::<P>(Entry { start: object.word(), descriptor }, true) };
             }
+            leader.check_all_edges();
         });
     }
 
@@ -294,7 +295,7 @@ impl Marker {
     fn create(
         stack_bytes: usize,
         context: *const MarkContext,
-        look_ahead: usize,
+        settings: &PrefetchSettings,
     ) -> Option<*mut Marker> {
         let page = memory::page_size();
         let batches = (BATCHES * size_of::<Batch>()).next_multiple_of(page);
@@ -314,7 +315,8 @@ impl Marker {
                     top: stack,
                     base: stack,
                     limit: stack.add(stack_bytes / size_of::<Entry>()),
-                    look_ahead,
+                    edges: EdgeQueue::new(settings.edges_length),
+                    look_ahead: settings.look_ahead,
                     scanned: 0,
                     scanned_bytes: 0,
                 },
@@ -356,7 +358,7 @@ impl Scanner {
         let context = unsafe { &*self.context };
         if let Some(entry) = self.pop() {
             match context.table.resolve_checked(entry.start) {
-                Some(found) => context.drop_grey(found.block),
+                Some(found) => context.drop_grey(found.base),
                 None => _ = self.push(entry),
             }
         }
@@ -373,7 +375,7 @@ impl Scanner {
             .then(|| context.table.resolve(entry.start))
             .flatten()
         {
-            Some(found) => context.drop_grey(found.block),
+            Some(found) => context.drop_grey(found.base),
             None => panic!(
                 "a root range was dropped: {:#x} for {:#x} bytes",
                 entry.start, entry.descriptor

@@ -74,9 +74,22 @@ impl<P: Policy> MarkPhase<'_, P> {
 
     #[inline(always)]
     fn next(&self, marker: &mut Marker) -> Option<Entry> {
-        if P::PREFETCH != Prefetch::Fifo {
-            return marker.scanner.pop();
+        match P::PREFETCH {
+            Prefetch::None | Prefetch::OnGrey => marker.scanner.pop(),
+            Prefetch::Fifo => self.next_of_fifo(marker),
+            Prefetch::Edges => loop {
+                if let Some(entry) = marker.scanner.pop() {
+                    break Some(entry);
+                }
+                if !marker.scanner.check_all_edges() {
+                    break None;
+                }
+            },
         }
+    }
+
+    #[inline(always)]
+    fn next_of_fifo(&self, marker: &mut Marker) -> Option<Entry> {
         let length = self.engine.settings.fifo_length;
         while marker.fifo_length < length {
             let Some(entry) = marker.scanner.pop() else {

@@ -18,6 +18,7 @@
 
 pub mod allocate;
 pub mod cache;
+pub mod edges;
 pub mod explicit_free;
 pub mod mark;
 mod mark_phase;

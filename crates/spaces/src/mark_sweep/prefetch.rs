@@ -3,7 +3,7 @@
 //! `on-grey` prefetches a candidate as soon as it looks like a pointer, before it is checked. `fifo` sends what is
 //! popped from the mark stack through a short queue and prefetches at its entry, so that every object has the length
 //! of the queue to arrive. The permuted push order prefetches first what will be pushed last, so that what was just
-//! greyed is seldom scanned at once.
+//! greyed is seldom scanned at once. `edges` prefetches the marks too ([`super::edges`]).
 
 use core::arch::x86_64::{_MM_HINT_NTA, _MM_HINT_T0, _mm_prefetch};
 
@@ -16,6 +16,8 @@ pub enum Prefetch {
     OnGrey,
     /// Between popping and scanning, through a short queue.
     Fifo,
+    /// When a candidate is found, together with its mark, which is checked a queue of candidates later.
+    Edges,
 }
 
 /// Bytes that one prefetch brings.
@@ -29,16 +31,23 @@ pub trait Policy {
     const PERMUTED: bool;
     /// Prefetches one cache line with the policy's hint.
     fn touch(address: usize);
+    /// Prefetches the line of a mark byte, which is read and written soon and which other objects share.
+    #[inline(always)]
+    fn touch_mark(address: usize) {
+        // SAFETY: a prefetch never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address as *const i8) };
+    }
 }
 
-/// The policies: `MODE` is 0 none, 1 on-grey, 2 fifo.
+/// The policies: `MODE` is 0 none, 1 on-grey, 2 fifo, 3 edges.
 pub struct Choice<const MODE: u8, const NTA: bool, const PERMUTED: bool>;
 
 impl<const MODE: u8, const NTA: bool, const PERMUTED: bool> Policy for Choice<MODE, NTA, PERMUTED> {
     const PREFETCH: Prefetch = match MODE {
         0 => Prefetch::None,
         1 => Prefetch::OnGrey,
-        _ => Prefetch::Fifo,
+        2 => Prefetch::Fifo,
+        _ => Prefetch::Edges,
     };
     const PERMUTED: bool = PERMUTED;
 
@@ -68,6 +77,8 @@ pub struct PrefetchSettings {
     pub look_ahead: usize,
     /// Length of the queue of `fifo`, a power of two up to 64.
     pub fifo_length: usize,
+    /// Length of the queue of `edges`, a power of two from 2 to 64.
+    pub edges_length: usize,
 }
 
 /// Calls `$call` with the type parameter that the settings choose.
@@ -118,6 +129,22 @@ macro_rules! with_policy {
             }
             (Prefetch::Fifo, true, true) => {
                 type $policy = Choice<2, true, true>;
+                $call
+            }
+            (Prefetch::Edges, false, false) => {
+                type $policy = Choice<3, false, false>;
+                $call
+            }
+            (Prefetch::Edges, false, true) => {
+                type $policy = Choice<3, false, true>;
+                $call
+            }
+            (Prefetch::Edges, true, false) => {
+                type $policy = Choice<3, true, false>;
+                $call
+            }
+            (Prefetch::Edges, true, true) => {
+                type $policy = Choice<3, true, true>;
                 $call
             }
         }

@@ -13,9 +13,10 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 
 use super::allocate::cookie;
+use super::edges::EdgeQueue;
 use super::prefetch::{CACHE_LINE, Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
-use crate::block::{BLOCK_BYTES, Block, BlockTable, RESCAN, Resolved};
+use crate::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
 use crate::kinds::descriptor;
 
 /// One entry of the mark stack, laid out as libgc's.
@@ -64,9 +65,9 @@ pub const FROM_HEAP: bool = false;
 pub const FROM_STACK: bool = true;
 
 impl MarkContext {
-    /// The unmarked object that `word` refers to, marked now; nothing if there is none.
+    /// The object that `word` refers to under the rule for interior pointers.
     #[inline(always)]
-    pub fn grey(&self, word: usize, lax: bool) -> Option<Resolved> {
+    fn find(&self, word: usize, lax: bool) -> Option<Resolved> {
         let found = self.table.resolve(word)?;
         if found.displacement != 0
             && !lax
@@ -75,6 +76,13 @@ impl MarkContext {
         {
             return None;
         }
+        Some(found)
+    }
+
+    /// The unmarked object that `word` refers to, marked now; nothing if there is none.
+    #[inline(always)]
+    pub fn grey(&self, word: usize, lax: bool) -> Option<Resolved> {
+        let found = self.find(word, lax)?;
         // SAFETY: the mark of a resolved object.
         let mark = unsafe { &*found.mark };
         // Relaxed: two markers may both find it white; both push it (I4).
@@ -99,11 +107,12 @@ impl MarkContext {
             .unwrap_or(false)
     }
 
-    /// Remembers that the grey object of this block could not be pushed.
+    /// Remembers that the grey object at `base` could not be pushed.
     #[cold]
     #[inline(never)]
-    pub fn drop_grey(&self, block: *mut Block) {
-        // SAFETY: a resolved object's block.
+    pub fn drop_grey(&self, base: Address) {
+        let block = self.table.block(self.table.index_of(base));
+        // SAFETY: the block of an object of the heap.
         unsafe { (*block).set_flag(RESCAN) };
         // Relaxed: read after the phase has ended.
         self.overflowed.store(true, Ordering::Relaxed);
@@ -133,7 +142,7 @@ impl MarkContext {
         }
         let next = top.wrapping_add(1);
         if next >= limit {
-            self.drop_grey(found.block);
+            self.drop_grey(found.base);
             return top;
         }
         // SAFETY: `next` lies below the limit of the stack.
@@ -148,6 +157,8 @@ impl MarkContext {
 }
 
 /// The private mark stack of one worker and what it needs while scanning.
+///
+/// [`super::edges`] has the methods of its edge queue.
 pub struct Scanner {
     /// Shared, read-only while markers run.
     pub context: *const MarkContext,
@@ -159,6 +170,8 @@ pub struct Scanner {
     pub base: *mut Entry,
     /// Behind the last entry.
     pub limit: *mut Entry,
+    /// What was found and not yet checked, under `prefetch=edges`.
+    pub edges: EdgeQueue,
     /// Cache lines to look ahead.
     pub look_ahead: usize,
     /// Objects scanned by this worker in this collection.
@@ -194,7 +207,7 @@ unsafe fn read_halves(entry: *const Entry) -> Entry {
 
 impl Scanner {
     #[inline(always)]
-    fn context(&self) -> &MarkContext {
+    pub(super) fn context(&self) -> &MarkContext {
         // SAFETY: set up by the collector before any worker runs; the context outlives the collection.
         unsafe { &*self.context }
     }
@@ -234,9 +247,20 @@ impl Scanner {
         true
     }
 
-    /// Greys what `word` refers to and pushes it if it must be scanned.
+    /// Greys what `word` refers to and pushes it if it must be scanned, now or after a while in the edge queue.
     #[inline(always)]
-    pub fn visit(&mut self, word: usize, lax: bool) {
+    fn visit<P: Policy>(&mut self, word: usize, lax: bool) {
+        if P::PREFETCH == Prefetch::Edges {
+            if let Some(found) = self.context().find(word, lax) {
+                self.enqueue::<P>(found);
+            }
+        } else {
+            self.visit_now(word, lax);
+        }
+    }
+
+    #[inline(always)]
+    fn visit_now(&mut self, word: usize, lax: bool) {
         let Some(found) = self.context().grey(word, lax) else {
             return;
         };
@@ -248,14 +272,14 @@ impl Scanner {
                 descriptor,
             })
         {
-            self.context().drop_grey(found.block);
+            self.context().drop_grey(found.base);
         }
     }
 
-    /// As [`Scanner::visit`] under the lax rule, for a word that may be anything: also no address of the heap.
+    /// Greys and pushes at once what `word` refers to under the lax rule, if it is an address of the heap at all.
     pub fn visit_any(&mut self, word: usize) {
         if self.context().table.contains(word) {
-            self.visit(word, FROM_STACK);
+            self.visit_now(word, FROM_STACK);
         }
     }
 
@@ -290,11 +314,11 @@ impl Scanner {
                 if P::PREFETCH == Prefetch::OnGrey {
                     P::touch(word);
                 }
-                self.visit(word, lax);
+                self.visit::<P>(word, lax);
             }
         }
         if P::PERMUTED && held_back != 0 {
-            self.visit(held_back, lax);
+            self.visit::<P>(held_back, lax);
         }
     }
 
@@ -429,7 +453,7 @@ impl Scanner {
                 if P::PREFETCH == Prefetch::OnGrey {
                     P::touch(word);
                 }
-                self.visit(word, FROM_HEAP);
+                self.visit::<P>(word, FROM_HEAP);
             }
         }
     }
