@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::ExecArgs;
 use crate::failure::Failure;
+use crate::inherited;
 use crate::inspect::{self, Program};
 use crate::library::{self, Library, SONAME};
 use crate::loader::Loader;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
         print_command(&command);
         return Ok(());
     }
+    inherited::pass_on(&mut command);
     let error = command.exec();
     Err(Failure::not_executable(format_args!(
         "{} cannot be executed: {error}",

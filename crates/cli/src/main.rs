@@ -2,10 +2,11 @@
 //!
 //! Everything here happens before the program starts; afterwards this process *is* the program. So the command's work
 //! is to find out what would go wrong and to say it clearly.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod exec;
 mod failure;
+mod inherited;
 mod inspect;
 mod library;
 mod loader;

@@ -74,6 +74,49 @@ fn exit_status_and_signals_pass_through() {
 }
 
 #[test]
+fn the_signal_mask_and_an_ignored_pipe_signal_are_inherited() {
+    let directory = replaceable();
+    let source = "
+#include <signal.h>
+#include <stdio.h>
+int main(void) {
+    struct sigaction action;
+    sigset_t mask;
+    sigaction(SIGPIPE, 0, &action);
+    sigprocmask(SIG_BLOCK, 0, &mask);
+    printf(\"%d %d %d\\n\", action.sa_handler == SIG_IGN, sigismember(&mask, SIGUSR2), sigismember(&mask, SIGUSR1));
+    return 0;
+}";
+    directory.compile("shows", source, &[]);
+    let outer = "
+#include <signal.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &mask, 0);
+    signal(SIGPIPE, SIG_IGN);
+    return execv(words[1], words + 1);
+}";
+    directory.compile("careful", outer, &[]);
+    let plain = exec(&directory, &["--any"])
+        .arg("./shows")
+        .output()
+        .unwrap();
+    assert_eq!(assert_succeeds(&plain), "0 0 0\n");
+    let inner = exec(&directory, &["--any"]);
+    let output = exec(&directory, &["--any"])
+        .arg("./careful")
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .arg("./shows")
+        .output()
+        .unwrap();
+    assert_eq!(assert_succeeds(&output), "1 1 0\n");
+}
+
+#[test]
 fn the_process_is_the_program_itself() {
     let directory = replaceable();
     let child = exec(&directory, &["--any"])

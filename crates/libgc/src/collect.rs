@@ -113,6 +113,7 @@ pub fn collect(order: Order) -> bool {
     core::hint::black_box(&registers);
     if done {
         crate::leaks::report();
+        crate::finalize::warn_of_cycle();
         crate::finalize::run_if_ready();
     }
     done
@@ -169,6 +170,7 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     let outcome = heap.collect(request, &Door);
     GC_gc_no.set(heap.collections as usize);
     crate::finalize::note_ready(heap);
+    crate::finalize::note_cycle(heap);
     if outcome == Outcome::Done {
         crate::report::after_collection(heap);
     }

@@ -14,6 +14,7 @@ use gleaner_plans::mutator::Mutator;
 use gleaner_plans::weak::{Finalizer, Links, Move, Order, Ready, Registration};
 
 use crate::collect::{AwaitFn, CALLBACKS, ToggleFn};
+use crate::message::warn;
 use crate::state::{LOCK, address, heap, start, with_heap};
 use crate::variables::{
     GC_finalize_on_demand, GC_finalizer_notifier, GC_find_leak, Procedure, TwoPointersFn,
@@ -30,9 +31,32 @@ static READY: AtomicUsize = AtomicUsize::new(0);
 /// The collection for which the client was notified last.
 static NOTIFIED: AtomicU64 = AtomicU64::new(0);
 
+/// An object of a finalization cycle that the client has not been warned of; 0 for none. Stored under the lock.
+static CYCLE: AtomicUsize = AtomicUsize::new(0);
+
 /// Mirrors the length of the queue. Under the lock.
 pub fn note_ready(heap: &Heap) {
     READY.store(heap.weak.finalizers.ready_count(), Ordering::Relaxed);
+}
+
+/// Keeps what the last collection has to say of cycles until warnings may be given. Under the lock.
+pub fn note_cycle(heap: &mut Heap) {
+    if let Some(object) = heap.finalization_cycle.take() {
+        CYCLE.store(object.word(), Ordering::Relaxed);
+    }
+}
+
+/// Warns of an object that is never finalized because it can be reached from itself. Without the lock.
+pub fn warn_of_cycle() {
+    let object = CYCLE.swap(0, Ordering::Relaxed);
+    if object != 0 {
+        warn(
+            format_args!(
+                "Finalization cycle involving %#lx: reachable from itself, it is never finalized"
+            ),
+            object,
+        );
+    }
 }
 
 /// Runs finalizers that wait, or tells the client of them, as `GC_finalize_on_demand` says. Without the lock.

@@ -318,6 +318,7 @@ impl Heap {
             );
         }
         self.weak = weak;
+        self.finalization_cycle = outcome.cycle_example;
         self.finalizers_before = self.weak.finalizers.count();
         self.totals.finalized += outcome.newly_ready as u64;
         outcome.newly_ready

@@ -111,6 +111,8 @@ pub struct Heap {
     pub root_bytes: usize,
     /// Finalizers registered at the last collection.
     pub finalizers_before: usize,
+    /// An object that the last collection could not finalize because it can be reached from itself.
+    pub finalization_cycle: Option<Address>,
     /// Capacity below which the heap does not shrink.
     pub initial_capacity: usize,
 }
@@ -171,6 +173,7 @@ impl Heap {
             totals: Totals::default(),
             root_bytes: 0,
             finalizers_before: 0,
+            finalization_cycle: None,
             initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {

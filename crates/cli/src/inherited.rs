@@ -1,0 +1,55 @@
+//! What the program inherits from whoever started this command: the signal mask, and whether SIGPIPE is ignored.
+//!
+//! The Rust runtime ignores SIGPIPE before `main` runs, and `Command::exec` sets SIGPIPE and the mask to their defaults.
+//! A program under `nohup` or in a pipeline of a careful shell would notice. So the disposition is read before the
+//! runtime starts, and both are set again as the last step before the program takes over.
+//!
+//! One thread only: nothing here runs beside anything else.
+#![allow(
+    unsafe_code,
+    reason = "signal dispositions have no safe interface that runs before main"
+)]
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether SIGPIPE was ignored when this process started.
+static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
+
+#[used]
+// SAFETY: the loader calls what stands in this section once, before `main`; the function needs nothing of the runtime.
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = read_disposition;
+
+extern "C" fn read_disposition() {
+    // SAFETY: all zeros is a valid sigaction, and a query changes nothing.
+    let action = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action);
+        action
+    };
+    IGNORES_PIPE.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+}
+
+/// Makes `command` start its program with the signal mask and the SIGPIPE disposition that this process was given.
+pub(crate) fn pass_on(command: &mut Command) {
+    // SAFETY: a query of the calling thread's mask; all zeros is a valid set.
+    let mask = unsafe {
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask);
+        mask
+    };
+    let restore = move || {
+        // SAFETY: two system calls, on values read from the system.
+        unsafe {
+            if IGNORES_PIPE.load(Ordering::Relaxed) {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only makes system calls that are allowed at any time.
+    unsafe { command.pre_exec(restore) };
+}
