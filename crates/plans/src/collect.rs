@@ -281,21 +281,24 @@ impl Heap {
             .min(self.engine.ready());
         let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
         let outcome = record.step(Phase::Mark, |event| {
-            let rescans = engine.drain(crew, available, space, context);
-            let mut outcome = engine.finish(context);
-            outcome.rescans = rescans;
+            engine.drain(crew, available, space, context);
+            let outcome = engine.finish(context);
             event.bytes = outcome.scanned_bytes as u64;
             event.objects = outcome.scanned as u64;
             event.workers = available as u32;
             event.reason = reason;
             outcome
         });
-        if outcome.rescans > 0 {
+        self.note_overflow(record, outcome.dropped, "a mark stack was full");
+    }
+
+    fn note_overflow(&mut self, record: &mut Record, dropped: usize, reason: &'static str) {
+        if dropped > 0 {
             record.step(Phase::Overflow, |event| {
-                event.objects = outcome.dropped as u64;
-                event.reason = "a mark stack was full";
+                event.objects = dropped as u64;
+                event.reason = reason;
             });
-            self.totals.dropped_entries += outcome.dropped as u64;
+            self.totals.dropped_entries += dropped as u64;
         }
     }
 
@@ -318,6 +321,9 @@ impl Heap {
             );
         }
         self.weak = weak;
+        let traced = self.engine.finish(&self.context);
+        let reason = "a mark stack was full in weak processing";
+        self.note_overflow(record, traced.dropped, reason);
         self.finalization_cycle = outcome.cycle_example;
         self.finalizers_before = self.weak.finalizers.count();
         self.totals.finalized += outcome.newly_ready as u64;

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use gleaner_base::events::Phase;
 use gleaner_mem::Address;
+use gleaner_plans::weak::{Finalizer, Order};
 use gleaner_spaces::kinds::{Kind, NORMAL, PTRFREE, descriptor};
 use gleaner_work::Crew;
 use harness::rng::Rng;
@@ -252,6 +253,30 @@ const SHAPES: [Shape; 7] = [
         build: described,
     },
 ];
+
+/// What a finalizer keeps is marked in weak processing, where a stack may be too small as well.
+#[test]
+fn weak_processing_marks_everything_and_says_so() {
+    for policy in POLICIES {
+        let mut bench = Bench::new(&format!("reserve=128m,initial-heap=64m,markers=1,{policy}"));
+        bench.shrink_mark_stacks();
+        let graph = wide(&mut bench);
+        let finalizer = Finalizer {
+            proc: 1,
+            data: Address::NULL,
+            order: Order::Ordered,
+        };
+        let finalizers = &mut bench.heap.weak.finalizers;
+        finalizers.register(graph[0], finalizer).unwrap();
+        bench.collect();
+        assert_eq!(bench.heap.weak.finalizers.ready_count(), 1, "{policy}");
+        assert_eq!(bench.marked().len(), graph.len(), "{policy}");
+        bench.verify_collected();
+        let overflows = bench.events(Phase::Overflow);
+        assert_eq!(overflows.len(), 1, "{policy}");
+        assert!(overflows[0].objects > 0 && overflows[0].reason.contains("weak"));
+    }
+}
 
 #[test]
 fn one_worker_marks_everything() {

@@ -85,8 +85,6 @@ pub struct MarkOutcome {
     pub scanned_bytes: usize,
     /// Entries dropped because a stack was full.
     pub dropped: usize,
-    /// Times that flagged blocks had to be scanned again.
-    pub rescans: usize,
     /// Workers that could take part.
     pub workers: usize,
 }
@@ -169,15 +167,8 @@ impl MarkEngine {
     }
 
     /// Marks everything reachable from what lies on the leader's stack, with up to `workers` workers.
-    pub fn drain(
-        &self,
-        crew: &Crew,
-        workers: usize,
-        space: &MarkSweep,
-        context: &MarkContext,
-    ) -> usize {
+    pub fn drain(&self, crew: &Crew, workers: usize, space: &MarkSweep, context: &MarkContext) {
         let workers = workers.clamp(1, self.ready);
-        let mut rescans = 0;
         self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
         loop {
             self.run(crew, workers, space);
@@ -186,9 +177,8 @@ impl MarkEngine {
             }
             // Relaxed: `run` has ended, which orders the workers' stores.
             if !context.overflowed.swap(false, Ordering::Relaxed) {
-                return rescans;
+                return;
             }
-            rescans += 1;
             self.rescan_cursor.store(0, Ordering::Relaxed);
         }
     }
