@@ -67,6 +67,8 @@ pub struct MarkEngine {
     pub(super) settings: PrefetchSettings,
     /// Batches for the leader: a stack linked through `Batch::next`. Helpers push, the leader takes all.
     pub(super) inbox: AtomicU32,
+    /// The batches that the leader took from its inbox and has not unpacked. Touched by the leader only.
+    taken: AtomicU32,
     /// First block that no worker has looked at in the current re-scan.
     pub(super) rescan_cursor: AtomicUsize,
 }
@@ -98,6 +100,7 @@ impl MarkEngine {
             stack_bytes: stack_bytes.max(memory::page_size()),
             settings,
             inbox: AtomicU32::new(NO_BATCH),
+            taken: AtomicU32::new(NO_BATCH),
             rescan_cursor: AtomicUsize::new(usize::MAX),
         }
     }
@@ -190,18 +193,22 @@ impl MarkEngine {
         });
     }
 
-    /// Moves what helpers left for the leader to its stack; true if there was any.
+    /// Moves one batch of what helpers left for the leader to its stack, which must be empty so that nothing is
+    /// dropped; false if there was none.
     pub(super) fn take_inbox(&self) -> bool {
-        // Acquire: partner of the Release in `post`.
-        let mut number = self.inbox.swap(NO_BATCH, Ordering::Acquire);
-        let any = number != NO_BATCH;
-        while number != NO_BATCH {
-            let batch = self.batch(number);
-            let next = batch.next.load(Ordering::Relaxed);
-            self.unpack(0, batch);
-            number = next;
+        let mut number = self.taken.load(Ordering::Relaxed);
+        if number == NO_BATCH {
+            // Acquire: partner of the Release in `post`.
+            number = self.inbox.swap(NO_BATCH, Ordering::Acquire);
         }
-        any
+        if number == NO_BATCH {
+            return false;
+        }
+        let batch = self.batch(number);
+        self.taken
+            .store(batch.next.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.unpack(0, batch);
+        true
     }
 
     pub(super) fn post(&self, number: u32) {
@@ -228,16 +235,17 @@ impl MarkEngine {
         unsafe { &*(*owner).batches.add(number as usize % BATCHES) }
     }
 
-    /// Copies a batch to the stack of worker `index` and frees the buffer. Entries that do not fit are dropped.
+    /// Copies a batch to the empty stack of worker `index`, where it fits, and frees the buffer.
     pub(super) fn unpack(&self, index: usize, batch: &Batch) {
         // SAFETY: the caller is worker `index` and took the batch's number, so it alone reads it.
         unsafe {
             let scanner = &mut (*self.markers[index]).scanner;
             let entries = &*batch.entries.get();
             for entry in &entries[..*batch.length.get()] {
-                if !scanner.push(*entry) {
-                    scanner.drop_entry(*entry);
-                }
+                assert!(
+                    scanner.push(*entry),
+                    "a batch found no room on an empty mark stack"
+                );
             }
         }
         // Release: partner of the owner's Acquire in `free_slot`.
