@@ -362,6 +362,7 @@ impl MarkSweep {
             }
         });
         if release_after != 0 {
+            // What this reclaim freed has aged already, unlike free blocks of the small part.
             reclaimed.released_blocks +=
                 large.release(layout, usize::MAX, |block| block.age > release_after);
         }
@@ -412,7 +413,7 @@ impl MarkSweep {
         kind == PTRFREE || kind == ATOMIC_UNCOLLECTABLE
     }
 
-    /// Free bytes: the pool, free runs and what sweeping may yield is not counted.
+    /// Capacity that is not in use, in bytes. What sweeping may yield is not counted.
     pub fn free_bytes(&self) -> usize {
         self.capacity.saturating_sub(self.used_bytes())
     }
@@ -453,7 +454,7 @@ fn count_marks(marks: *const AtomicU8, objects: usize) -> Marks {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let (mut marked, mut free, mut at) = (0, 0, 0);
     while at + 8 <= objects {
-        // SAFETY: eight mark bytes of this block; the world is stopped and marking is over.
+        // SAFETY: eight mark bytes of this block; marking is over, and the allocator lock keeps sweepers out.
         let eight = unsafe { marks.add(at).cast::<u64>().read() };
         marked += (eight & ONES).count_ones() as usize;
         free += (eight >> 1 & ONES).count_ones() as usize;
