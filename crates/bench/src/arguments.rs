@@ -147,7 +147,7 @@ pub struct Table1 {
     /// How much the clients do
     #[arg(long, value_enum, default_value_t = Size::Full)]
     pub size: Size,
-    /// Rounds; each runs the three variants in random order
+    /// Rounds; each runs every setting in random order
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..))]
     pub runs: u32,
     /// Also writes the table as Markdown
