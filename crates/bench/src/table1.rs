@@ -245,6 +245,8 @@ fn change(ratio: Option<Ratio>) -> String {
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     match ratio {
         None => "numbers of collections differ".into(),
+        // One round has no interval.
+        Some(ratio) if !ratio.high.is_finite() => format!("{:+.1} %", percent(ratio.median)),
         Some(ratio) => {
             format!(
                 "{:+.1} % [{:+.1}, {:+.1}]",
