@@ -369,6 +369,40 @@ static void deep_recursion(void)
     CHECK_EQ(recurse(20000), 0);
 }
 
+/* ---- what lies below the caller is dead ---- */
+
+static NOINLINE void make_watched(void)
+{
+    for (int i = 0; i < MANY; i++)
+        watch(i, GC_malloc(48));
+}
+
+/* Fills the dead part of the stack, where the collector's frames will lie, with
+ * the watched objects' addresses. */
+static NOINLINE void fill_dead_stack(void)
+{
+    void *volatile dead[4 * MANY];
+    for (int i = 0; i < 4 * MANY; i++)
+        dead[i] = GC_REVEAL_POINTER(h_watched[i % MANY]);
+    __asm__ volatile("" : : "r"(&dead) : "memory");
+}
+
+static NOINLINE void collect_unscrubbed(void)
+{
+    fill_dead_stack();
+    GC_gcollect();
+}
+
+/* The collector's own frames are large and full of what was there before. The
+ * few words that may still count lie in the frames of GC_gcollect. */
+static void collectors_frames(void)
+{
+    GC_INIT();
+    deep(make_watched);
+    collect_unscrubbed();
+    CHECK_GE(gone(MANY), MANY - MANY / 20);
+}
+
 MAIN_BEGIN
     RUN(only_in_a_stack);
     RUN(only_in_a_register);
@@ -379,4 +413,5 @@ MAIN_BEGIN
     RUN(thread_variables);
     RUN(main_unregisters);
     RUN(deep_recursion);
+    RUN_GLEANER(collectors_frames);
 MAIN_END

@@ -8,6 +8,7 @@ use core::ffi::c_void;
 
 use gleaner_mem::Address;
 use gleaner_os::threads;
+use gleaner_os::threads::SavedRegisters;
 use gleaner_plans::mutator::{ActiveSection, Mutator, SLOW};
 use gleaner_plans::stop::signal::here;
 
@@ -28,25 +29,19 @@ pub unsafe extern "C-unwind" fn GC_do_blocking(
 ) -> *mut c_void {
     start();
     let record = Mutator::current();
-    let mut registers = [0usize; 6];
-    // SAFETY: stores the callee-saved registers into the array, so that the pointers in them are found on the stack.
-    unsafe {
-        core::arch::asm!(
-            "mov [{0}], rbx", "mov [{0} + 8], rbp", "mov [{0} + 16], r12",
-            "mov [{0} + 24], r13", "mov [{0} + 32], r14", "mov [{0} + 40], r15",
-            in(reg) registers.as_mut_ptr(), options(nostack, preserves_flags)
-        );
-    }
+    // libgc finds the argument on the stack, too.
+    let mut registers = SavedRegisters::keeping(argument as usize);
+    let frame = Address::new(registers.save());
     if !record.is_null() {
         crate::registration::check_regions();
-        enter_blocking(record, Address::of(&raw const registers));
+        enter_blocking(record, frame);
     }
     // SAFETY: the caller vouches for the function; this frame holds no guard.
     let result = unsafe { function(argument) };
     if !record.is_null() {
         leave_blocking(record);
     }
-    core::hint::black_box(&registers);
+    registers.address();
     result
 }
 

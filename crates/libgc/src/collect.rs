@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_os::libraries::Segment;
 use gleaner_os::threads;
+use gleaner_os::threads::SavedRegisters;
 use gleaner_plans::Heap;
 use gleaner_plans::collect::{Client, Moment, Outcome, Request};
 use gleaner_plans::mutator::Mutator;
@@ -94,35 +95,35 @@ pub fn collect_unless(collections: u64, reason: &'static str) {
     });
 }
 
-/// Collects; false if collections are disabled or this one was given up.
+/// Collects; false if collections are disabled or this one was given up. Never inlined, for [`SavedRegisters`].
+#[inline(never)]
 pub fn collect(order: Order) -> bool {
     start();
     if !is_enabled() {
         return false;
     }
-    let mut registers = [0usize; 6];
-    // SAFETY: stores the callee-saved registers into the array, so that the pointers in them are found on the stack.
-    unsafe {
-        core::arch::asm!(
-            "mov [{0}], rbx", "mov [{0} + 8], rbp", "mov [{0} + 16], r12",
-            "mov [{0} + 24], r13", "mov [{0} + 32], r14", "mov [{0} + 40], r15",
-            in(reg) registers.as_mut_ptr(), options(nostack, preserves_flags)
-        );
-    }
-    let done = collect_below(order);
-    core::hint::black_box(&registers);
+    let mut registers = SavedRegisters::keeping(0);
+    let frame = Address::new(registers.save());
+    let done = collect_below(order, frame);
+    registers.address();
     if done {
-        crate::leaks::report();
-        crate::finalize::warn_of_cycle();
-        crate::finalize::run_if_ready();
+        report();
     }
     done
 }
 
-/// Runs in a frame below the saved registers.
+/// What the client hears after a collection, once the world runs and the lock is free.
 #[inline(never)]
-fn collect_below(order: Order) -> bool {
-    let here = 0usize;
+fn report() {
+    crate::leaks::report();
+    crate::finalize::warn_of_cycle();
+    crate::finalize::run_if_ready();
+}
+
+/// Runs below `frame`, where the scan of this thread's stack starts: the collector's own frames are large and hold
+/// what was there before, the entries of an earlier mark stack not least.
+#[inline(never)]
+fn collect_below(order: Order, frame: Address) -> bool {
     for attempt in 1..=LIBRARY_ATTEMPTS {
         let mut libraries = read_libraries();
         make_helpers();
@@ -138,7 +139,7 @@ fn collect_below(order: Order) -> bool {
         let request = Request {
             reason: order.reason,
             libraries: &mut libraries,
-            stack_pointer: Address::of(&raw const here),
+            stack_pointer: frame,
             release_all: order.release_all,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };

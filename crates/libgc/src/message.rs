@@ -2,6 +2,8 @@
 //!
 //! Nothing here allocates; a line is put together in a fixed buffer and written with one call. Warnings go through the
 //! client's procedure and have libgc's form: a format of printf and its one argument.
+//!
+//! The buffers never become part of a caller's frame: frames above a collection are scanned for pointers.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::fmt::{self, Write};
@@ -45,6 +47,8 @@ pub fn write_log(bytes: &[u8]) {
 }
 
 /// Writes one line, with the program's name for us in front.
+#[cold]
+#[inline(never)]
 pub fn say(text: fmt::Arguments<'_>) {
     let mut line = LineBuffer::<1024>::new();
     let _ = writeln!(line, "gleaner: {text}");
@@ -52,6 +56,8 @@ pub fn say(text: fmt::Arguments<'_>) {
 }
 
 /// Writes one line to the log, without our name: statistics, in a form that other programs read.
+#[cold]
+#[inline(never)]
 pub fn log(text: fmt::Arguments<'_>) {
     let mut line = LineBuffer::<1024>::new();
     let _ = writeln!(line, "{text}");
@@ -59,6 +65,8 @@ pub fn log(text: fmt::Arguments<'_>) {
 }
 
 /// Reports a fault through the client's abort function and ends the process.
+#[cold]
+#[inline(never)]
 pub fn die(text: fmt::Arguments<'_>) -> ! {
     let mut line = LineBuffer::<1024>::new();
     let _ = write!(line, "gleaner: {text}\0");
@@ -98,6 +106,8 @@ unsafe extern "C" {
 }
 
 /// Warns through the client's procedure. `text` is a format with at most one conversion, which `argument` fits.
+#[cold]
+#[inline(never)]
 pub fn warn(text: fmt::Arguments<'_>, argument: usize) {
     let Some(procedure) = WARN.get() else { return };
     let mut line = LineBuffer::<512>::new();

@@ -92,6 +92,47 @@ fn stack_pointer() -> usize {
     here
 }
 
+/// The registers that a function must preserve for its caller, on the stack, where a scan finds pointers in them.
+///
+/// Make it a local of a function that is never inlined: then all that its callers need, their frames and registers,
+/// lies at or above [`SavedRegisters::address`]. What the function itself spills may lie below.
+#[repr(C)]
+pub struct SavedRegisters {
+    callee_saved: [usize; 6],
+    kept: usize,
+}
+
+impl SavedRegisters {
+    /// A place for the registers, and a word that is to be found beside them.
+    #[inline(always)]
+    pub const fn keeping(word: usize) -> SavedRegisters {
+        SavedRegisters {
+            callee_saved: [0; 6],
+            kept: word,
+        }
+    }
+
+    /// Stores the registers; returns where a scan of the stack starts.
+    #[inline(always)]
+    pub fn save(&mut self) -> usize {
+        // SAFETY: stores six registers into the six words.
+        unsafe {
+            core::arch::asm!(
+                "mov [{0}], rbx", "mov [{0} + 8], rbp", "mov [{0} + 16], r12",
+                "mov [{0} + 24], r13", "mov [{0} + 32], r14", "mov [{0} + 40], r15",
+                in(reg) self.callee_saved.as_mut_ptr(), options(nostack, preserves_flags)
+            );
+        }
+        self.address()
+    }
+
+    /// Where a scan of the stack starts. Called last in the function, it keeps the registers in place until there.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        core::hint::black_box(self) as *const SavedRegisters as usize
+    }
+}
+
 /// The largest stack that the first thread is believed to have when its limit is off.
 const PROCESS_STACK_MAX: u64 = 1 << 30;
 
