@@ -3,7 +3,7 @@
 pub(crate) mod elf;
 mod script;
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -78,7 +78,7 @@ fn check_executable(path: &Path, metadata: &fs::Metadata) -> Result<(), Failure>
 pub(crate) fn inspect(path: &Path) -> Result<Program, Failure> {
     let mut file = path.to_path_buf();
     for _ in 0..=SCRIPT_DEPTH {
-        refuse_set_id(&file)?;
+        refuse_raised_rights(&file)?;
         let data = fs::read(&file).map_err(|error| unreadable(&file, &error))?;
         if data.starts_with(b"#!") {
             file = script::interpreter(&file, &data)?;
@@ -101,19 +101,31 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// The loader ignores preloads for programs that gain rights by running.
-fn refuse_set_id(file: &Path) -> Result<(), Failure> {
+fn refuse_raised_rights(file: &Path) -> Result<(), Failure> {
     let mode = fs::metadata(file)
         .map_err(|error| unreadable(file, &error))?
         .mode();
-    let bit = match mode & 0o6000 {
+    let rights = match mode & 0o6000 {
+        0 if has_capabilities(file) => "has file capabilities",
         0 => return Ok(()),
-        0o2000 => "setgid",
-        _ => "setuid",
+        0o2000 => "is setgid",
+        _ => "is setuid",
     };
     Err(Failure::refused(format_args!(
-        "{} is {bit}: the system does not let another library be loaded into it",
+        "{} {rights}: the system does not let another library be loaded into it",
         file.display()
     )))
+}
+
+/// Whether the file's attributes grant capabilities. An attribute that cannot be read grants none.
+#[allow(unsafe_code, reason = "std reads no extended attributes")]
+fn has_capabilities(file: &Path) -> bool {
+    let Ok(path) = CString::new(file.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let name = c"security.capability";
+    // SAFETY: both are strings; a size of zero only asks for the length of the value.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
 /// Reads an ELF file that must be a dynamically linked program.

@@ -104,6 +104,31 @@ fn setuid_and_setgid_programs_are_refused() {
 }
 
 #[test]
+fn programs_with_file_capabilities_are_refused() {
+    let directory = replaceable();
+    let program = directory.path("which");
+    // Version 2 of the attribute: effective, and the right to bind low ports permitted.
+    let value: [u32; 5] = [0x0200_0001, 1 << 10, 0, 0, 0];
+    let path = std::ffi::CString::new(program.as_os_str().as_encoded_bytes()).unwrap();
+    let name = c"security.capability";
+    // SAFETY: two strings, and a value of 20 bytes.
+    let set = unsafe {
+        let value = value.as_ptr().cast();
+        libc::setxattr(path.as_ptr(), name.as_ptr(), value, 20, 0)
+    };
+    if set != 0 {
+        let error = std::io::Error::last_os_error();
+        eprintln!("left out: only a privileged user grants capabilities ({error})");
+        return;
+    }
+    assert_fails(
+        &dry_run(&directory, &program),
+        125,
+        "which has file capabilities",
+    );
+}
+
+#[test]
 fn static_programs_are_refused() {
     let directory = Directory::new();
     for flag in ["-static", "-static-pie"] {
