@@ -20,6 +20,8 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 LIBGC := target/release/libgc.so
 GLEANER := target/release/gleaner
 BENCH := target/release/gleaner-bench
+LAB_VENV := target/lab/venv
+LAB := $(LAB_VENV)/bin/gleaner-lab
 CONFORMANCE := tests/conformance/run.sh --quiet
 # A run under pressure: a collection at every STRESS-th allocation, the verifier
 # at each phase edge, freed memory overwritten.
@@ -38,7 +40,7 @@ demo: packages-demo build
 TEST_STEPS := \
 	check-format:status check-lints:status check-docs:status \
 	check-scripts:status check-layers:tally check-rooms:tally check-pages:tally check-symbols:tally \
-	test-rust:cargo test-loom:cargo \
+	test-rust:cargo test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
 	test-threads:tally test-singlestep:tally
@@ -184,6 +186,35 @@ test-clients-every: build
 test-soak: build
 	$(BENCH) clients --all --size ci --limit 7200 --opt $(PRESSURE)$(STRESS)
 
+# --- the lab -----------------------------------------------------------------
+
+# Exactly what the lock file names, and the lab itself, where it lies.
+$(LAB_VENV)/made: lab/requirements.lock lab/pyproject.toml
+	scripts/install-packages.sh lab
+	rm -rf $(LAB_VENV)
+	python3 -m venv $(LAB_VENV)
+	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r lab/requirements.lock
+	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable lab
+	touch $@
+
+.PHONY: lab check-lab test-lab lock-lab
+lab: build $(LAB_VENV)/made
+	$(LAB) list
+
+check-lab: $(LAB_VENV)/made
+	$(LAB_VENV)/bin/ruff check --quiet lab
+	$(LAB_VENV)/bin/ruff format --quiet --check lab
+
+test-lab: build $(LAB_VENV)/made
+	cd lab && ../$(LAB_VENV)/bin/python -m pytest -q
+
+# Newer versions of what the lab needs.
+lock-lab: $(LAB_VENV)/made
+	$(LAB_VENV)/bin/pip install --quiet pip-tools
+	cd lab && ../$(LAB_VENV)/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe \
+		--no-emit-index-url --no-emit-trusted-host --no-annotate --no-header --strip-extras \
+		--extra test --extra build --output-file requirements.lock pyproject.toml
+
 # --- measuring ---------------------------------------------------------------
 
 .PHONY: bench
@@ -224,6 +255,8 @@ help:
 #|                          check-pages check-symbols
 #|   make generate          writes the pages of docs/ that come from tables and code
 #|   make test-rust         unit and integration tests
+#|   make check-lab         the lab's lints and format
+#|   make test-lab          the lab's statistics, runs, reports in a browser
 #|   make test-loom         every interleaving of the concurrent protocols
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
 #|   make test-clients      Guile, Nix, ECL, w3m, Crystal: output as under stock,
@@ -237,5 +270,6 @@ help:
 #|                          a collection at every allocation, a soak; takes hours
 #|
 #| Measure it (an idle machine, please)
+#|   make lab       prepares the lab and lists its experiments (lab/README.md)
 #|   make bench     against stock libgc at equal peak memory, and the paper's
 #|                  Table 1, as tables in docs/measured/

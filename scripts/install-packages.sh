@@ -3,6 +3,7 @@
 #
 #   scripts/install-packages.sh build   compile Gleaner and its C programs
 #   scripts/install-packages.sh demo    ... and run the demo
+#   scripts/install-packages.sh lab     ... and measure in the lab
 #   scripts/install-packages.sh test    ... and run every test
 #   scripts/install-packages.sh --dry-run TASK   only say what is missing
 #
@@ -20,8 +21,8 @@ dry_run=false
 if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
 case $task in
-build | demo | test) ;;
-*) die "usage: $0 [--dry-run] build|demo|test" ;;
+build | demo | lab | test) ;;
+*) die "usage: $0 [--dry-run] build|demo|lab|test" ;;
 esac
 
 missing=()
@@ -46,7 +47,13 @@ need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
 if [ "$task" != build ]; then
     need guile-3.0 "runs the Scheme programs" has guile
 fi
+if [ "$task" = lab ] || [ "$task" = test ]; then
+    need python3 "runs the lab" has python3
+    need python3-venv "keeps the lab's packages apart" python3 -c 'import ensurepip, venv'
+fi
 if [ "$task" = test ]; then
+    need valgrind "counts instructions" has valgrind
+    need chromium "opens the lab's reports" has chromium
     need python3 "checks layers and symbols, counts results" \
         python3 -c 'import argparse, collections, json, subprocess'
     need g++ "tests that throw through callbacks" compiles g++ 'int main() { throw 1; }' c++

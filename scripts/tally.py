@@ -10,6 +10,7 @@ the step reports:
     status   it has no tally: it is one check, passed if it exits with 0
     cargo    `cargo test`: the sum of its "test result:" lines
     tally    its last "N passed, N failed" line
+    pytest   its last summary line, such as "1 failed, 54 passed in 3.41s"
 
 A step that should report a tally and does not, or reports that nothing ran,
 or exits with an error without naming a failure, counts as one failure: silence
@@ -21,6 +22,7 @@ import sys
 
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.M)
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed\s*$", re.M)
+PYTEST = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in [\d.]+s", re.M)
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -33,6 +35,11 @@ def count(kind, status, text):
         pairs = CARGO.findall(text)
     elif kind == "tally":
         pairs = TALLY.findall(text)[-1:]
+    elif kind == "pytest":
+        summary = PYTEST.findall(text)[-1:]
+        named = [dict((word, number) for number, word in re.findall(r"(\d+) (\w+)", line)) for line in summary]
+        pairs = [(line.get("passed", 0), sum(int(line.get(word, 0)) for word in ("failed", "error", "errors")))
+                 for line in named]
     else:
         raise SystemExit(f"tally.py: unknown kind {kind!r}")
     passed = sum(int(pair[0]) for pair in pairs)
@@ -58,6 +65,9 @@ def self_test():
         ("a tally in colour", count("tally", 0, "\x1b[32m4 passed, 0 failed\x1b[0m\n"), (4, 0)),
         ("a runner that says nothing", count("tally", 0, "done\n"), (0, 1)),
         ("a runner that dies after its tally", count("tally", 139, "4 passed, 0 failed\n"), (4, 1)),
+        ("pytest", count("pytest", 0, "....\n54 passed, 3 warnings in 3.41s\n"), (54, 0)),
+        ("pytest with failures", count("pytest", 1, "== 1 failed, 54 passed, 2 errors in 3.4s (0:00:03) ==\n"), (54, 3)),
+        ("pytest that collects nothing", count("pytest", 5, "no tests ran in 0.01s\n"), (0, 1)),
         ("an empty run", count("tally", 0, "0 passed, 0 failed\n"), (0, 1)),
     ]
     failed = 0

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::catalogue::Size;
 
@@ -18,6 +18,8 @@ pub struct Arguments {
 /// One subcommand each.
 #[derive(Subcommand)]
 pub enum Command {
+    /// One run of one program, as one line of JSON
+    Run(Run),
     /// Runs every client on both libraries; fails when exit status or output differ
     Clients(Clients),
     /// Measures every client side by side, with an A/A control
@@ -78,6 +80,60 @@ pub struct Clients {
     /// A client whose package is missing is a failure, not left out
     #[arg(long)]
     pub all: bool,
+}
+
+/// Which library a program runs on.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Library {
+    /// Gleaner's, preloaded
+    Gleaner,
+    /// The libgc that the system has installed
+    Stock,
+    /// Neither: the program is measured as it is, and no log is asked for
+    None,
+}
+
+impl Library {
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::Gleaner => "gleaner",
+            Library::Stock => "stock",
+            Library::None => "none",
+        }
+    }
+}
+
+/// Arguments of `run`.
+#[derive(Args)]
+pub struct Run {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub common: Common,
+    /// A program of clients.toml
+    #[arg(conflicts_with = "command", required_unless_present = "command")]
+    pub name: Option<String>,
+    /// The library that it runs on
+    #[arg(long, value_enum, default_value_t = Library::Gleaner)]
+    pub library: Library,
+    /// How much a program of clients.toml does
+    #[arg(long, value_enum, default_value_t = Size::Full)]
+    pub size: Size,
+    /// Marking threads (GC_MARKERS)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Environment of the program; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// Asks the library for its log: collections, pauses and phases are known then, at some cost in time
+    #[arg(long)]
+    pub log: bool,
+    /// A word put before the program, such as a profiler and its arguments; may be repeated
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    pub before: Vec<String>,
+    /// Any other program with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// Arguments of `compare`.

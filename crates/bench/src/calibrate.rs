@@ -24,8 +24,8 @@ use crate::workshop::{Ready, Workshop};
 
 /// The largest divisor that is tried.
 const GREATEST_DIVISOR: u32 = 64;
-/// A divisor above this collects so often that a limit may do better.
-const HIGH_DIVISOR: u32 = 6;
+/// From this divisor on, collections are so frequent that a limit may do better.
+const HIGH_DIVISOR: u32 = 4;
 /// How often the limit is halved in on.
 const LIMIT_STEPS: u32 = 8;
 

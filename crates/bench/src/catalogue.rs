@@ -109,6 +109,29 @@ fn each() -> NonZeroU32 {
 }
 
 impl Client {
+    /// A program that is in no catalogue, named after its file.
+    pub fn of_command(program: &str, command: &[String]) -> Client {
+        let name = Path::new(program).file_name().unwrap_or_default();
+        let none = || command[1..].to_vec();
+        Client {
+            name: name.to_string_lossy().into_owned(),
+            package: String::new(),
+            command: command.to_vec(),
+            setup: Vec::new(),
+            env: BTreeMap::new(),
+            leaves: None,
+            compare: Compare::Stdout,
+            measured: false,
+            table1: false,
+            stress: each(),
+            sizes: Sizes {
+                tiny: none(),
+                ci: none(),
+                full: none(),
+            },
+        }
+    }
+
     /// The arguments of that size.
     pub fn arguments(&self, size: Size) -> &[String] {
         match size {

@@ -18,6 +18,7 @@ mod failure;
 mod output;
 mod process;
 mod progress;
+mod run;
 mod shuffle;
 mod side;
 mod statistics;
@@ -35,6 +36,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.command {
+        Command::Run(chosen) => run::run(chosen),
         Command::Clients(chosen) => clients::run(chosen),
         Command::Compare(chosen) => compare::run(chosen),
         Command::Calibrate(chosen) => calibrate::run(chosen),

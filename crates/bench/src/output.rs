@@ -18,6 +18,12 @@ pub struct Digest {
     hash: u64,
 }
 
+impl std::fmt::Display for Digest {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "{} bytes, {:016x}", self.length, self.hash)
+    }
+}
+
 /// The digest of an output file.
 pub fn digest(path: &Path, compare: Compare) -> Result<Digest> {
     let mut file = File::open(path).map_err(|error| Failure::at(path, error))?;

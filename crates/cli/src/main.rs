@@ -4,6 +4,7 @@
 //! is to find out what would go wrong and to say it clearly.
 #![deny(unsafe_code)]
 
+mod bench;
 mod exec;
 mod failure;
 mod inherited;
@@ -30,6 +31,7 @@ Examples:
   gleaner exec -- guile script.scm           run a Guile program on Gleaner
   gleaner exec --stats -- w3m -dump page.html
   gleaner options                            what can be set, and to what it is set
+  gleaner bench gc_bench --opt sweep=eager   one measured run, as a line of JSON
 
 Try 'gleaner exec --help' and 'gleaner options --help'."
 )]
@@ -42,6 +44,7 @@ struct Cli {
 enum Command {
     Exec(ExecArgs),
     Options(OptionsArgs),
+    Bench(BenchArgs),
 }
 
 /// Run a program that uses libgc on Gleaner
@@ -115,10 +118,30 @@ pub(crate) struct OptionsArgs {
     pub(crate) markdown: bool,
 }
 
+/// Run a benchmark or another program once and print one line of JSON
+///
+/// Wall and processor time, peak memory and, with --log, collections and pauses. The words after `bench` are those of
+/// `gleaner-bench run`; 'gleaner bench --help' shows them.
+#[derive(Args)]
+#[command(
+    disable_help_flag = true,
+    override_usage = "gleaner bench [OPTIONS] NAME\n       gleaner bench [OPTIONS] -- COMMAND [ARGS]..."
+)]
+pub(crate) struct BenchArgs {
+    /// The words for `gleaner-bench run`
+    #[arg(
+        value_name = "WORD",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) words: Vec<OsString>,
+}
+
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Exec(args) => exec::run(args),
         Command::Options(args) => options::run(args),
+        Command::Bench(args) => bench::run(args),
     };
     result.map_or_else(Failure::report, |()| std::process::ExitCode::SUCCESS)
 }

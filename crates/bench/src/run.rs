@@ -1,0 +1,154 @@
+//! `run`: one run of one program, as one line of JSON: what the lab and other scripts build on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::arguments::{self, Library};
+use crate::catalogue::{self, Client};
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::side::Side;
+use crate::trial::{Runner, Trial};
+use crate::workshop::{Ready, Workshop};
+
+/// The line. Times are in seconds, memory in KB.
+#[derive(Serialize)]
+struct Line {
+    workload: String,
+    library: &'static str,
+    /// What went wrong with the run by itself; absent when all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    wall_s: f64,
+    cpu_s: f64,
+    peak_kb: u64,
+    /// What counts of the output: its length in bytes and a hash.
+    output: String,
+    /// Known when the library was asked to log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collector: Option<Collector>,
+    /// What the program itself printed, if its last line is a JSON object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    printed: Option<serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct Collector {
+    collections: u64,
+    longest_pause_s: f64,
+    total_pause_s: f64,
+    /// Seconds by phase; the installed library does not say.
+    phase_s: BTreeMap<String, f64>,
+}
+
+/// Runs once; false when the run failed by itself, which the line says too.
+pub fn run(chosen: &arguments::Run) -> Result<bool> {
+    let common = &chosen.common;
+    let side = match chosen.library {
+        Library::Gleaner => Side::gleaner(common)?,
+        Library::Stock | Library::None if !common.options.is_empty() => {
+            return Err(Failure::new(
+                "--opt is for Gleaner; choose --library gleaner, or pass --env NAME=VALUE",
+            ));
+        }
+        Library::Stock | Library::None => Side::stock(),
+    };
+    let side = match chosen.threads {
+        Some(threads) => side.with_markers(threads),
+        None => side,
+    };
+    let side = side.with_environment(&chosen.env)?;
+    let runner = Runner {
+        workshop: Workshop::open(common)?,
+        limit: Duration::from_secs(common.limit),
+    };
+    let mut ready = ready(&runner.workshop, chosen)?;
+    ready.command = [&*chosen.before, &ready.command].concat();
+    let logged = chosen.log && chosen.library != Library::None;
+    let trial = runner.run(&ready, &side, logged)?;
+    let line = line_of(&ready, chosen, &trial, logged);
+    println!(
+        "{}",
+        serde_json::to_string(&line).map_err(|error| Failure::new(format!("JSON: {error}")))?
+    );
+    runner.forget(&[&trial]);
+    Ok(line.problem.is_none())
+}
+
+/// The program: an entry of the catalogue, or the command that was given.
+fn ready(workshop: &Workshop, chosen: &arguments::Run) -> Result<Ready> {
+    if let Some(program) = chosen.command.first() {
+        let client = Client::of_command(program, &chosen.command);
+        return Ok(Ready {
+            command: chosen.command.clone(),
+            client,
+            leaves: None,
+        });
+    }
+    let name = chosen.name.as_deref().ok_or_else(|| {
+        Failure::new("name a program of clients.toml, or give a command after --")
+    })?;
+    let all = catalogue::read(&chosen.common.clients, &[])?;
+    let client = all
+        .iter()
+        .find(|client| client.name == name)
+        .ok_or_else(|| Failure::new(format!("no client is named \"{name}\"")))?;
+    workshop.prepare(client, chosen.size)?.ok_or_else(|| {
+        Failure::new(format!(
+            "{} needs the package {}",
+            client.name, client.package
+        ))
+    })
+}
+
+fn line_of(ready: &Ready, chosen: &arguments::Run, trial: &Trial, logged: bool) -> Line {
+    let found = &trial.collections;
+    Line {
+        workload: ready.client.name.clone(),
+        library: chosen.library.name(),
+        problem: trial.problem(),
+        wall_s: trial.outcome.wall,
+        cpu_s: trial.outcome.cpu,
+        peak_kb: trial.outcome.peak_kb,
+        output: trial.digest.to_string(),
+        collector: logged.then(|| Collector {
+            collections: found.count,
+            longest_pause_s: found.longest_pause,
+            total_pause_s: found.total_pause,
+            phase_s: found.phases.clone(),
+        }),
+        printed: printed(&trial.stdout),
+    }
+}
+
+/// The JSON object in the last line of the output.
+fn printed(stdout: &Path) -> Option<serde_json::Value> {
+    let last = output::tail(stdout, 1);
+    serde_json::from_str(&last)
+        .ok()
+        .filter(serde_json::Value::is_object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_object_in_the_last_line_is_what_a_program_printed() {
+        let path = std::env::temp_dir().join(format!("gleaner-run-{}", std::process::id()));
+        for (text, expected) in [
+            ("noise\n{\"steps\": 7}\n", Some(7)),
+            ("{\"steps\": 7}\nnoise\n", None),
+            ("[7]\n", None),
+            ("", None),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let found = printed(&path).and_then(|value| value["steps"].as_i64());
+            assert_eq!(found, expected, "{text:?}");
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,1 @@
+"""Gleaner's lab: experiments described as data, run interleaved, reported with intervals."""

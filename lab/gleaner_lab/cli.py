@@ -1,0 +1,202 @@
+"""The command gleaner-lab."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from gleaner_lab import experiment as experiments
+from gleaner_lab.cells import cells_of
+from gleaner_lab.experiment import Experiment
+from gleaner_lab.failure import Failure
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPERIMENTS = ROOT / "lab" / "experiments"
+RESULTS = ROOT / "target" / "lab"
+
+EXAMPLES = """\
+examples:
+  gleaner-lab list                       what there is to measure
+  gleaner-lab show boehm-table1          its cells, and how many runs they make
+  gleaner-lab run boehm-table1           run it; the result set goes to target/lab/
+  gleaner-lab run my.yaml --repetitions 3
+  gleaner-lab resume target/lab/DIR      go on where a run was stopped
+  gleaner-lab report target/lab/DIR      report.html and PNG files, there
+  gleaner-lab compare DIR DIR            two result sets of one experiment
+  gleaner-lab minheap gc_bench           the smallest heap limit that works
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        return chosen.act(chosen)
+    except Failure as failure:
+        print(f"gleaner-lab: {failure}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ngleaner-lab: stopped; gleaner-lab resume goes on from here", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gleaner-lab",
+        description="Runs experiments on garbage collectors and reports them.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    one = commands.add_parser("list", help="the experiments that come with Gleaner")
+    one.set_defaults(act=_list)
+
+    one = commands.add_parser("show", help="what an experiment would run")
+    one.add_argument("experiment", help="a name from the list, or a YAML file")
+    one.set_defaults(act=_show)
+
+    one = commands.add_parser("run", help="run an experiment and report it")
+    one.add_argument("experiment", help="a name from the list, or a YAML file")
+    one.add_argument("--out", type=Path, help="the directory of the result set")
+    one.add_argument("--repetitions", type=int, help="instead of the file's number")
+    one.add_argument("--size", choices=["tiny", "ci", "full"], help="instead of the file's size")
+    one.add_argument("--only", action="append", metavar="NAME", help="only this workload")
+    _execution(one)
+    one.set_defaults(act=_run)
+
+    one = commands.add_parser("resume", help="make the runs that a result set lacks")
+    one.add_argument("results", type=Path)
+    _execution(one)
+    one.set_defaults(act=_resume)
+
+    one = commands.add_parser("report", help="write the page and the pictures of a result set")
+    one.add_argument("results", type=Path)
+    one.set_defaults(act=_report)
+
+    one = commands.add_parser("compare", help="two result sets of one experiment, cell by cell")
+    one.add_argument("before", type=Path)
+    one.add_argument("after", type=Path)
+    one.set_defaults(act=_compare)
+
+    one = commands.add_parser("minheap", help="the smallest heap limit under which programs work")
+    one.add_argument("workload", nargs="+")
+    one.add_argument("--size", choices=["tiny", "ci", "full"], default="full")
+    one.add_argument("--start-mb", type=int, default=64, help="a limit that should work")
+    _execution(one)
+    one.set_defaults(act=_minheap)
+    return parser
+
+
+def _execution(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--bench", type=Path, help="gleaner-bench, if not from target/release")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://127.0.0.1:8786"
+    )
+
+
+def find(name: str) -> Path:
+    """An experiment by the name of its file, or by path."""
+    path = EXPERIMENTS / f"{name}.yaml"
+    if path.exists():
+        return path
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        return Path(name)
+    known = ", ".join(sorted(path.stem for path in EXPERIMENTS.glob("*.yaml")))
+    raise Failure(f"no experiment {name}; there are {known}, or give a YAML file")
+
+
+def _list(_: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("experiment", "question", "runs")
+    for path in sorted(EXPERIMENTS.glob("*.yaml")):
+        one = experiments.read(path)
+        table.add_row(path.stem, one.question, str(_count(one)))
+    Console().print(table)
+    return 0
+
+
+def _count(experiment: Experiment) -> int:
+    from gleaner_lab.runner import tasks_of
+
+    return len(tasks_of(experiment, list(cells_of(experiment))))
+
+
+def _show(chosen: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    experiment = experiments.read(find(chosen.experiment))
+    table = Table("workload", "configuration", "library", "options", "threads", "heap")
+    for cell in cells_of(experiment):
+        if cell.control:
+            continue
+        options = ", ".join(
+            f"{name}={experiments.shown(value)}"
+            for name, value in cell.configuration.options.items()
+            if not isinstance(value, list)
+        )
+        heap = "" if cell.multiple is None else f"{cell.multiple:g} x minimum"
+        table.add_row(
+            cell.workload.name,
+            cell.variant,
+            cell.configuration.library,
+            options,
+            str(cell.threads),
+            heap or experiment.heap.mode,
+        )
+    console = Console()
+    console.print(f"[bold]{experiment.title}[/bold]\n{experiment.question}")
+    console.print(table)
+    console.print(f"{experiment.repetitions} rounds, {_count(experiment)} runs with controls")
+    return 0
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import session
+
+    path = find(chosen.experiment)
+    changes = {
+        "repetitions": chosen.repetitions,
+        "size": chosen.size,
+        "only": chosen.only,
+    }
+    out = chosen.out
+    if out is None:
+        out = RESULTS / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S}"
+    return session.start(path, out, changes, chosen.bench, chosen.scheduler)
+
+
+def _resume(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import session
+
+    return session.resume(chosen.results, chosen.bench, chosen.scheduler)
+
+
+def _report(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import report
+    from gleaner_lab.store import ResultSet
+
+    print(report.write(ResultSet.open(chosen.results)))
+    return 0
+
+
+def _compare(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import session
+
+    return session.compare(chosen.before, chosen.after)
+
+
+def _minheap(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import session
+
+    return session.minheap(chosen.workload, chosen.size, chosen.start_mb << 20, chosen.bench)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,255 @@
+"""Experiments as data: what a file may say, checked before anything runs.
+
+An experiment is one YAML file. Its configurations, thread counts and heap sizes multiply with its
+workloads into cells (see `cells`); everything that the statistics need (confidence, baseline,
+measured iteration, declared outliers) is part of the file, so that a report can be made again from
+the file and its runs alone. Errors name the file, the line and the field.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+
+from gleaner_lab.failure import Failure
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+Scalar = str | int | float | bool
+
+
+class Part(BaseModel):
+    """A part of an experiment: unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Workload(Part):
+    """A process that is run once for each measurement."""
+
+    name: Name
+    #: The command of a program that is in no catalogue. It prints one JSON line, or, with
+    #: `measure: process`, nothing in particular: then only what the kernel knows is recorded.
+    command: list[str] | None = None
+    measure: Literal["json", "process"] = "json"
+    env: dict[str, str] = {}
+    #: How much a program of the catalogue does; the experiment's size unless given.
+    size: Literal["tiny", "ci", "full"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_name(cls, value: Any) -> Any:
+        """A bare name is a program of the catalogue."""
+        return {"name": value} if isinstance(value, str) else value
+
+
+class Configuration(Part):
+    """One way to run a workload: a library with options, or a rival's command."""
+
+    #: `stock` is the installed libgc, `gleaner` ours under it, `none` neither.
+    library: Literal["stock", "gleaner", "none"] = "gleaner"
+    options: dict[Name, Scalar | list[Scalar]] = {}
+    env: dict[str, str] = {}
+    #: Put before the workload's command, for example a rival's launcher.
+    prefix: list[str] = []
+
+    @model_validator(mode="after")
+    def options_belong_to_gleaner(self) -> Configuration:
+        """Only Gleaner knows Gleaner's options."""
+        if self.options and self.library != "gleaner":
+            raise ValueError(f"options are Gleaner's, but the library is {self.library}")
+        return self
+
+
+class Heap(Part):
+    """Which heap sizes are compared."""
+
+    #: `times-minimum`: limits in multiples of each workload's measured minimum heap.
+    #: `equal-peak`: limits that give every configuration the baseline's measured peak.
+    #: `default`: whatever each collector does by itself.
+    mode: Literal["default", "times-minimum", "equal-peak"] = "default"
+    multiples: list[Annotated[float, Field(ge=1.0)]] = []
+    #: How near peaks must be, as a share.
+    within: Annotated[float, Field(gt=0, lt=1)] = 0.03
+
+    @model_validator(mode="after")
+    def multiples_fit_the_mode(self) -> Heap:
+        """Multiples say something for one mode only."""
+        if (self.mode == "times-minimum") != bool(self.multiples):
+            raise ValueError("multiples are needed by mode times-minimum, and by it alone")
+        return self
+
+
+class Statistics(Part):
+    """How runs become figures."""
+
+    baseline: Name
+    metric: str = "cpu_s"
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    #: Intervals wider than this share of the mean are shown in grey (z-rays, Table 3).
+    grey_above: Annotated[float, Field(gt=0)] | None = 0.2
+    #: Workloads left out of means, each with its reason.
+    outliers: dict[Name, str] = {}
+    #: Only rounds with equal numbers of this count are paired (ISMM 2000: collections).
+    equal: str | None = None
+
+
+class Bar(Part):
+    """What the experiment is to show: it passes when the bound of the interval meets it."""
+
+    configuration: Name
+    below: Annotated[float, Field(gt=0)]
+    metric: str = "cpu_s"
+    #: Each workload by itself, or the geometric mean over all.
+    of: Literal["each", "mean"] = "each"
+
+
+class Experiment(Part):
+    """A whole experiment."""
+
+    name: Name
+    title: str
+    question: str
+    size: Literal["tiny", "ci", "full"] = "full"
+    workloads: Annotated[list[Workload], Field(min_length=1)]
+    configurations: Annotated[dict[Name, Configuration], Field(min_length=1)]
+    threads: Annotated[list[Annotated[int, Field(ge=1, le=1024)]], Field(min_length=1)] = [1]
+    heap: Heap = Heap()
+    repetitions: Annotated[int, Field(ge=1, le=10000)] = 10
+    #: The iteration of a process that counts: 1 measures start-up, a later one the steady state.
+    iteration: Annotated[int, Field(ge=1)] = 1
+    seed: int = 2000
+    #: Seconds after which a process is ended and counts as hung.
+    limit_s: Annotated[float, Field(gt=0)] = 900
+    #: Asks the libraries for their logs in each run: collections, pauses and phases are known then.
+    log: bool = True
+    #: Processors to pin processes to; all of them unless given.
+    pin: list[Annotated[int, Field(ge=0)]] | None = None
+    #: The baseline of the first workload is run again after so many runs, to show drift.
+    canary_every: Annotated[int, Field(ge=2)] | None = 25
+    #: `hardware`: counters of the kernel; `cachegrind`: a simulation of a further run.
+    counters: Literal["none", "hardware", "cachegrind"] = "none"
+    statistics: Statistics
+    bars: list[Bar] = []
+    #: A table of a paper to stand beside ours (see `papers`).
+    paper: str | None = None
+
+    @model_validator(mode="after")
+    def names_are_known(self) -> Experiment:
+        """Baseline, bars and outliers name what the experiment has."""
+        variants = set(self.variants())
+        names = [workload.name for workload in self.workloads]
+        _known(("statistics", "baseline"), self.statistics.baseline, variants)
+        for number, bar in enumerate(self.bars):
+            _known(("bars", number, "configuration"), bar.configuration, variants)
+        for outlier in self.statistics.outliers:
+            _known(("statistics", "outliers", outlier), outlier, set(names))
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise _at(("workloads", number), f"a second workload is named {name}")
+        return self
+
+    def variants(self) -> dict[str, Configuration]:
+        """The configurations with each list of option values multiplied out.
+
+        `prefetch: [none, fifo]` in configuration `lazy` gives `lazy+prefetch=none` and
+        `lazy+prefetch=fifo`.
+        """
+        found: dict[str, Configuration] = {}
+        for name, configuration in self.configurations.items():
+            found.update(_multiply(name, configuration))
+        return found
+
+
+def _known(where: tuple[str | int, ...], name: str, names: set[str]) -> None:
+    if name not in names:
+        raise _at(where, f"no {name} among {', '.join(sorted(names))}")
+
+
+def _at(where: tuple[str | int, ...], text: str) -> PydanticCustomError:
+    """An error of the whole that is shown at one of its fields."""
+    return PydanticCustomError("reference", "{text}", {"text": text, "where": where})
+
+
+def _multiply(name: str, configuration: Configuration) -> dict[str, Configuration]:
+    lists = [key for key, value in configuration.options.items() if isinstance(value, list)]
+    if not lists:
+        return {name: configuration}
+    key, found = lists[0], {}
+    for value in configuration.options[key]:
+        options = {**configuration.options, key: value}
+        one = configuration.model_copy(update={"options": options})
+        found.update(_multiply(f"{name}+{key}={shown(value)}", one))
+    return found
+
+
+def shown(value: Scalar) -> str:
+    """An option's value as Gleaner reads it: on and off for YAML's booleans."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def read(path: Path) -> Experiment:
+    """Reads and checks a file."""
+    try:
+        document = YAML().load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from error
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise Failure(f"{path}:{line}: {error.problem}") from error
+    if not isinstance(document, dict):
+        raise Failure(f"{path}:1: an experiment is a mapping of fields, like name: and workloads:")
+    try:
+        return Experiment.model_validate(document)
+    except ValidationError as error:
+        lines = [_message(path, document, problem) for problem in error.errors()]
+        raise Failure("\n".join(lines)) from error
+
+
+def _message(path: Path, document: Any, problem: Any) -> str:
+    steps = problem.get("ctx", {}).get("where", problem["loc"])
+    where = ".".join(str(step) for step in steps)
+    text = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        text = f"no such field; this part has {_fields(steps)}"
+    return f"{path}:{_line(document, steps)}: {where or 'experiment'}: {text}"
+
+
+def _line(document: Any, steps: tuple[Any, ...]) -> int:
+    """The line of the innermost place on the way to a field that the file has."""
+    line = 1
+    for step in steps:
+        if not hasattr(document, "lc"):
+            break
+        try:
+            position = document.lc.item(step) if isinstance(step, int) else document.lc.key(step)
+            line, document = position[0] + 1, document[step]
+        except (KeyError, IndexError, TypeError):
+            break
+    return line
+
+
+def _fields(steps: tuple[Any, ...]) -> str:
+    part: Any = Experiment
+    for step in steps[:-1]:
+        field = getattr(part, "model_fields", {}).get(step)
+        if field is not None:
+            part = _model(field.annotation)
+    return ", ".join(getattr(part, "model_fields", {}))
+
+
+def _model(annotation: Any) -> Any:
+    """The model inside an annotation such as list[Model], or the annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        return annotation
+    for inner in getattr(annotation, "__args__", ()):
+        found = _model(inner)
+        if found is not None and isinstance(found, type) and issubclass(found, Part):
+            return found
+    return annotation

@@ -1,0 +1,84 @@
+"""What the machine is, recorded with each run, so that machines are never mixed in a comparison."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+
+def _text(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def _first(pattern: str, text: str) -> str | None:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1].strip() if found else None
+
+
+def _caches() -> list[str]:
+    found = []
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = (_text(f"{index}/{name}") for name in ("level", "type", "size"))
+        found.append(f"L{level} {kind} {size}")
+    return found
+
+
+def _version(command: list[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = (done.stdout or done.stderr).strip().splitlines()
+    return lines[0] if done.returncode == 0 and lines else None
+
+
+def _package(name: str) -> str | None:
+    return _version(["dpkg-query", "--show", "--showformat=${Version}", name])
+
+
+def describe() -> dict[str, Any]:
+    """Facts that decide what a measurement is worth."""
+    processor = _text("/proc/cpuinfo") or ""
+    memory = _text("/proc/meminfo") or ""
+    nodes = list(Path("/sys/devices/system/node").glob("node[0-9]*"))
+    return {
+        "host": socket.gethostname(),
+        "processor": _first(r"^model name\s*: (.*)$", processor) or platform.processor(),
+        "family": _first(r"^cpu family\s*: (.*)$", processor),
+        "model": _first(r"^model\s*: (.*)$", processor),
+        "processors": len(os.sched_getaffinity(0)),
+        "caches": _caches(),
+        "nodes": len(nodes) or 1,
+        "memory_kb": int(_first(r"^MemTotal:\s*(\d+)", memory) or 0),
+        "huge_pages": _text("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "hypervisor": "hypervisor" in processor,
+        "kernel": platform.release(),
+        "system": _first(r'^PRETTY_NAME="(.*)"$', _text("/etc/os-release") or ""),
+        "python": platform.python_version(),
+        "libc": platform.libc_ver()[1],
+        "libgc1": _package("libgc1"),
+        "guile": _package("guile-3.0"),
+        "counters": has_hardware_counters(),
+    }
+
+
+def identity(facts: dict[str, Any]) -> str:
+    """A short name that is the same for machines that may be compared."""
+    text = json.dumps(facts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def has_hardware_counters() -> bool:
+    """Whether the kernel offers counters of the processor."""
+    return Path("/sys/bus/event_source/devices/cpu").exists()

@@ -1,0 +1,115 @@
+"""The papers' tables as data, and whether their printed means follow from their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from ruamel.yaml import YAML
+
+from gleaner_lab.failure import Failure
+
+DIRECTORY = Path(__file__).resolve().parents[1] / "papers"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: its rows, the summary as printed, and what is known to be wrong."""
+
+    name: str
+    facts: dict[str, Any]
+    rows: pd.DataFrame
+    summary: pd.DataFrame | None
+
+    @property
+    def caption(self) -> str:
+        """Where it is from."""
+        return f"{self.facts['paper']}, {self.facts['table']}"
+
+
+def index() -> dict[str, Any]:
+    """All tables by name."""
+    return YAML(typ="safe").load(DIRECTORY / "index.yaml")
+
+
+def read(name: str) -> Table:
+    """One table."""
+    facts = index().get(name)
+    if facts is None:
+        raise Failure(f"no table {name} among {', '.join(index())}")
+    summary = facts.get("summary")
+    return Table(name, facts, _csv(name), _csv(summary) if summary else None)
+
+
+def _csv(name: str) -> pd.DataFrame:
+    return pd.read_csv(DIRECTORY / f"{name}.csv")
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A printed summary that does not follow from the rows."""
+
+    table: str
+    scope: str
+    statistic: str
+    column: str
+    printed: float
+    computed: float
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What `faults` in the index names it by."""
+        return self.scope, self.statistic, self.column
+
+
+def mismatches(table: Table) -> Iterator[Mismatch]:
+    """Each printed summary that differs from the computed one by more than the table's rounding."""
+    if table.summary is None:
+        return
+    for _, line in table.summary.iterrows():
+        scope = str(line.get("scope", "all"))
+        rows = _scope(table, scope)
+        for column in table.summary.columns:
+            if column in ("scope", "statistic") or column not in rows:
+                continue
+            printed = pd.to_numeric(line[column], errors="coerce")
+            if np.isnan(printed):
+                continue
+            computed = _statistic(table, str(line["statistic"]))(rows[column])
+            if abs(computed - printed) > table.facts["within"]:
+                yield Mismatch(table.name, scope, line["statistic"], column, printed, computed)
+
+
+def _scope(table: Table, scope: str) -> pd.DataFrame:
+    rows = table.rows[~table.rows["benchmark"].isin(table.facts.get("outliers", {}))]
+    if scope == "all" or "groups" not in table.facts:
+        return rows
+    suites = _csv(table.facts["groups"]).set_index("benchmark")["suite"]
+    return rows[rows["benchmark"].map(suites).str.startswith(scope)]
+
+
+def _statistic(table: Table, name: str) -> Callable[[pd.Series], float]:
+    if name == "geomean" and table.facts.get("geometric") != "percent":
+        return _geometric_improvement
+    known: dict[str, Callable[[pd.Series], float]] = {
+        "min": lambda values: float(values.min()),
+        "max": lambda values: float(values.max()),
+        "mean": lambda values: float(values.mean()),
+        "geomean": _geometric_overhead,
+    }
+    return known[name]
+
+
+def _geometric_improvement(percents: pd.Series) -> float:
+    """The geometric mean of improvements: an improvement of p % leaves 1 - p/100 of the time."""
+    left = np.exp(np.mean(np.log(1 - percents / 100)))
+    return float((1 - left) * 100)
+
+
+def _geometric_overhead(percents: pd.Series) -> float:
+    """The geometric mean of overheads: an overhead of p % takes 1 + p/100 of the time."""
+    return float((np.exp(np.mean(np.log(1 + percents / 100))) - 1) * 100)

@@ -1,0 +1,100 @@
+"""The plots of a report."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from gleaner_lab.analysis import Line
+
+#: Distinct without colour vision, and on paper.
+COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555"]
+#: For more configurations than colours.
+MARKERS = "osD^v"
+
+plt.rcParams.update(
+    {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.3,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "gleaner",
+    }
+)
+
+
+def ratios(lines: list[Line], baseline: str, metric: str) -> Figure:
+    """The ratio to the baseline for each group and configuration, with intervals."""
+    groups = list(dict.fromkeys(line.group for line in lines))
+    shown = [line for line in lines if line.variant != baseline or line.control]
+    names = list(dict.fromkeys(_name(line) for line in shown))
+    step = 0.8 / max(1, len(names))
+    height = 1.2 + len(groups) * max(0.35, 0.16 * len(names))
+    figure, axes = plt.subplots(figsize=(8.5, height), layout="constrained")
+    for number, name in enumerate(names):
+        chosen = [line for line in shown if _name(line) == name and line.ratio.runs > 0]
+        at = [groups.index(line.group) + (number - (len(names) - 1) / 2) * step for line in chosen]
+        values = [line.ratio.value for line in chosen]
+        errors = [[_reach(line, -1) for line in chosen], [_reach(line, +1) for line in chosen]]
+        axes.errorbar(
+            values,
+            at,
+            xerr=errors,
+            fmt=MARKERS[number // len(COLOURS) % len(MARKERS)],
+            markersize=4,
+            capsize=2,
+            label=name,
+            color=COLOURS[number % len(COLOURS)],
+        )
+    axes.axvline(1.0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(groups)), groups)
+    axes.set_ylim(len(groups) - 0.5, -0.5)
+    axes.set_xlabel(f"{metric}, ratio to {baseline} (left of 1: less)")
+    if names:
+        figure.legend(loc="outside upper center", ncols=min(3, len(names)), frameon=False)
+    return figure
+
+
+def _name(line: Line) -> str:
+    return f"{line.variant} again (A/A)" if line.control else line.variant
+
+
+def _reach(line: Line, side: int) -> float:
+    end = line.ratio.high if side > 0 else line.ratio.low
+    reach = (end - line.ratio.value) * side
+    return max(0.0, reach) if math.isfinite(reach) else 0.0
+
+
+def drift(canary: pd.DataFrame, metric: str) -> Figure:
+    """How the machine itself changed while the experiment ran."""
+    figure, axes = plt.subplots(figsize=(8.5, 2.4), layout="constrained")
+    start = canary["started"].min()
+    minutes = (canary["started"] - start).dt.total_seconds() / 60
+    axes.plot(minutes, canary["relative"], "o-", markersize=4, color=COLOURS[0])
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set_xlabel("minutes since the first run")
+    axes.set_ylabel(f"canary's {metric}\nover its median")
+    return figure
+
+
+def svg(figure: Figure) -> str:
+    """A figure as text to put into a page."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def save_png(figure: Figure, path: str) -> None:
+    """A figure as a file of its own."""
+    figure.savefig(path, dpi=150)

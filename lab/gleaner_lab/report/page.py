@@ -1,0 +1,133 @@
+"""Puts a report together and writes it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from gleaner_lab import analysis, counters, papers
+from gleaner_lab import experiment as experiments
+from gleaner_lab.experiment import Experiment
+from gleaner_lab.failure import Failure
+from gleaner_lab.report import figures
+from gleaner_lab.statistics import Estimate
+from gleaner_lab.store import ResultSet
+
+#: Names of values with their unit and how they are shown.
+UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "wall_s": ("wall time, s", lambda value: f"{value:.3f}"),
+    "cpu_s": ("processor time, s", lambda value: f"{value:.3f}"),
+    "mutator_s": ("mutator time, s", lambda value: f"{value:.3f}"),
+    "peak_kb": ("peak memory, MB", lambda value: f"{value / 1024:.1f}"),
+    "collections": ("collections", lambda value: f"{value:.0f}"),
+    "longest_pause_s": ("longest pause, ms", lambda value: f"{value * 1e3:.1f}"),
+    "total_pause_s": ("all pauses, ms", lambda value: f"{value * 1e3:.0f}"),
+}
+
+
+def estimate(value: Estimate) -> str:
+    """A ratio with its interval."""
+    if value.runs == 0 or math.isnan(value.value):
+        return "no rounds to compare"
+    if not math.isfinite(value.high):
+        return f"{value.value:.3f}"
+    return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+
+
+def write(results: ResultSet) -> Path:
+    """Writes report.html and its PNG files into the result set; returns the page."""
+    experiment = experiments.read(results.experiment)
+    frame = results.table()
+    if frame.empty:
+        raise Failure(f"{results.path} has no runs yet: gleaner-lab resume {results.path}")
+    lines = analysis.lines_of(frame, experiment)
+    drawings = _draw(results, experiment, frame, lines)
+    environment = Environment(
+        loader=PackageLoader("gleaner_lab.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["estimate"] = estimate
+    names = [name for name in UNITS if any(name in line.medians for line in lines)]
+    text = environment.get_template("page.html.j2").render(
+        experiment=experiment,
+        variants=experiment.variants(),
+        judged=analysis.judge(frame, experiment),
+        lines=lines,
+        means=analysis.means_of(lines, experiment),
+        names=names,
+        units=UNITS,
+        drawings=drawings,
+        failures=analysis.failures_by_cell(frame),
+        differing=analysis.differing_outputs(frame),
+        machines=results.machines(),
+        counts=analysis.counts_of(frame),
+        limits=counters.LIMITS[experiment.counters],
+        runs=_runs(frame),
+        expected=_expected(experiment),
+        paper=papers.read(experiment.paper) if experiment.paper else None,
+        source=results.experiment.read_text(),
+    )
+    page = results.path / "report.html"
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def _expected(experiment: Experiment) -> int:
+    from gleaner_lab.cells import cells_of
+    from gleaner_lab.runner import tasks_of
+
+    return len(tasks_of(experiment, list(cells_of(experiment))))
+
+
+def _draw(
+    results: ResultSet, experiment: Experiment, frame: pd.DataFrame, lines: list[analysis.Line]
+) -> list[tuple[str, str]]:
+    """The plots as (heading, SVG); PNG files of the same beside the page."""
+    metric = experiment.statistics.metric
+    found = []
+    for machine in dict.fromkeys(line.machine for line in lines):
+        part = [line for line in lines if line.machine == machine]
+        label = UNITS.get(metric, (metric, str))[0]
+        figure = figures.ratios(part, experiment.statistics.baseline, label)
+        found.append((f"{label}, by workload", "ratios", figure))
+    canary = analysis.drift_of(frame, metric)
+    if len(canary) > 1:
+        found.append(("The machine's own drift", "drift", figures.drift(canary, metric)))
+    drawings = []
+    for number, (heading, name, figure) in enumerate(found, start=1):
+        figures.save_png(figure, str(results.path / f"{number}-{name}.png"))
+        drawings.append((heading, figures.svg(figure)))
+        plt.close(figure)
+    return drawings
+
+
+def _runs(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Each run with its command, for whoever wants to repeat or doubt it."""
+    found = []
+    for record in frame.to_dict("records"):
+        values = {
+            name.removeprefix("values."): value
+            for name, value in record.items()
+            if name.startswith("values.") and not pd.isna(value)
+        }
+        command = record.get("command")
+        found.append(
+            {
+                "key": record["key"],
+                "started": record["started"],
+                "machine": record["machine"],
+                "values": {name: values[name] for name in UNITS if name in values},
+                "command": " ".join(json.loads(command)) if isinstance(command, str) else "",
+            }
+        )
+    return found

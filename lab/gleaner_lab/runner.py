@@ -1,0 +1,95 @@
+"""Runs an experiment: every task once, in the scheduled order, each result on the disk at once.
+
+Whoever stops it loses at most the runs in progress; `resume` does what is missing. A run that fails
+is recorded with its problem and the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from gleaner_lab.cells import Cell
+from gleaner_lab.experiment import Experiment
+from gleaner_lab.schedule import Task, counted, rounds, with_canary
+from gleaner_lab.store import ResultSet
+from gleaner_lab.workload import Record
+
+
+class Executor(Protocol):
+    """Where runs happen: this machine or a cluster."""
+
+    def run_all(self, tasks: Iterable[Task], done: Callable[[Task, Record, float], None]) -> None:
+        """Runs the tasks and reports each with its record and its start in Unix seconds."""
+
+
+@dataclass
+class Progress:
+    """How far a run is, for whoever shows it."""
+
+    total: int
+    finished: int = 0
+    failed: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def left_s(self) -> float | None:
+        """Seconds that the rest will take, at the speed so far."""
+        if self.finished == 0:
+            return None
+        spent = time.monotonic() - self.started
+        return spent / self.finished * (self.total - self.finished)
+
+
+def tasks_of(experiment: Experiment, cells: list[Cell]) -> list[Task]:
+    """All runs of an experiment, in order."""
+    baseline = experiment.statistics.baseline
+    canary = next((cell for cell in cells if cell.variant == baseline), None)
+    plain = rounds(cells, experiment.repetitions, experiment.seed)
+    tasks = list(with_canary(plain, canary, experiment.canary_every))
+    if experiment.counters != "none":
+        tasks += counted(cells)
+    return tasks
+
+
+def run(
+    experiment: Experiment,
+    cells: list[Cell],
+    results: ResultSet,
+    executor: Executor,
+    watch: Callable[[Progress, Task], None],
+) -> Progress:
+    """Runs what is not finished yet."""
+    results.mend()
+    finished = results.finished()
+    tasks = [task for task in tasks_of(experiment, cells) if task.key not in finished]
+    progress = Progress(len(tasks))
+
+    def done(task: Task, record: Record, started: float) -> None:
+        results.append(entry(task, record, started))
+        progress.finished += 1
+        progress.failed += "problem" in record
+        watch(progress, task)
+
+    executor.run_all(tasks, done)
+    return progress
+
+
+def entry(task: Task, record: Record, started: float) -> Record:
+    """A run as it is stored."""
+    return {
+        "key": task.key,
+        "group": task.cell.group,
+        "workload": task.cell.workload.name,
+        "variant": task.cell.variant,
+        "control": task.cell.control,
+        "threads": task.cell.threads,
+        "multiple": task.cell.multiple,
+        "round": task.round,
+        "canary": task.canary,
+        "counted": task.counted,
+        "started": datetime.fromtimestamp(started, UTC).isoformat(),
+        **record,
+    }

@@ -1,0 +1,319 @@
+"""What the commands do, with what they show meanwhile."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bar
+from rich.table import Table
+from ruamel.yaml import YAML
+
+from gleaner_lab import experiment as experiments
+from gleaner_lab import machine, report, runner, workload
+from gleaner_lab.analysis import failures_of, judge, lines_of
+from gleaner_lab.cells import Cell, cells_of
+from gleaner_lab.executors import Cluster, Here
+from gleaner_lab.experiment import Configuration, Experiment, Workload
+from gleaner_lab.failure import Failure
+from gleaner_lab.heap import EqualPeak, Options, Sample, minimum_heap
+from gleaner_lab.schedule import Task
+from gleaner_lab.statistics import paired_ratio
+from gleaner_lab.store import ResultSet
+from gleaner_lab.workload import Tools
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRATCH = ROOT / "target" / "lab" / "scratch"
+#: Runs for each setting of a search.
+SEARCH_RUNS = 3
+
+console = Console()
+
+
+def start(
+    path: Path, out: Path, changes: dict[str, Any], bench: Path | None, scheduler: str | None
+) -> int:
+    """Runs an experiment into a new result set."""
+    text = changed(path, changes)
+    results = ResultSet.create(out, text)
+    console.print(f"result set: {out}")
+    return _go_on(results, bench, scheduler)
+
+
+def resume(path: Path, bench: Path | None, scheduler: str | None) -> int:
+    """Goes on with a result set."""
+    return _go_on(ResultSet.open(path), bench, scheduler)
+
+
+def changed(path: Path, changes: dict[str, Any]) -> str:
+    """The text of an experiment with what the command line says instead."""
+    experiment = experiments.read(path)
+    yaml = YAML()
+    document = yaml.load(path.read_text(encoding="utf-8"))
+    for name in ("repetitions", "size"):
+        if changes.get(name) is not None:
+            document[name] = changes[name]
+    if only := changes.get("only"):
+        known = [one.name for one in experiment.workloads]
+        if unknown := set(only) - set(known):
+            raise Failure(f"no workload {', '.join(sorted(unknown))} among {', '.join(known)}")
+        kept = [one for one, name in zip(document["workloads"], known, strict=True) if name in only]
+        document["workloads"] = kept
+        outliers = document.get("statistics", {}).get("outliers", {})
+        for name in [name for name in outliers if name not in only]:
+            del outliers[name]
+    out = StringIO()
+    yaml.dump(document, out)
+    return out.getvalue()
+
+
+def _go_on(results: ResultSet, bench: Path | None, scheduler: str | None) -> int:
+    experiment = experiments.read(results.experiment)
+    log = experiment.statistics.equal is not None or experiment.log
+    if scheduler is None:
+        SCRATCH.mkdir(parents=True, exist_ok=True)
+        tools = Tools.find(bench, SCRATCH)
+        facts = machine.describe()
+        results.note_machine(machine.identity(facts), facts)
+        executor: runner.Executor = Here(experiment, tools, log)
+        cells = sized(results, experiment, tools)
+    else:
+        executor = Cluster(scheduler, experiment, str(bench or ""), log, results.note_machine)
+        if experiment.heap.mode != "default":
+            raise Failure(
+                f"heap mode {experiment.heap.mode} needs a search on one machine: run it without "
+                "--scheduler, or set heap.mode to default"
+            )
+        cells = list(cells_of(experiment))
+    with _bar() as bar:
+        shown = bar.add_task("starting", total=None)
+
+        def watch(progress: runner.Progress, task: Task) -> None:
+            failed = f", {progress.failed} failed" if progress.failed else ""
+            bar.update(
+                shown,
+                total=progress.total,
+                completed=progress.finished,
+                description=f"{task.cell.workload.name}{failed}",
+            )
+
+        runner.run(experiment, cells, results, executor, watch)
+    page = report.write(results)
+    return summarise(results, experiment, page)
+
+
+@contextmanager
+def _bar() -> Iterator[Bar]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console) as bar:
+        yield bar
+
+
+def summarise(results: ResultSet, experiment: Experiment, page: Path) -> int:
+    """Prints the verdicts and where the report is; 1 when a run failed or a bar is missed."""
+    frame = results.table()
+    failures = failures_of(frame)
+    for _, one in failures.head(10).iterrows():
+        console.print(f"[red]{one['key']}[/red]: {one['problem']}", highlight=False)
+    if len(failures) > 10:
+        console.print(f"... and {len(failures) - 10} more runs failed; the report lists them")
+    missed = 0
+    for one in judge(frame, experiment):
+        missed += not one.verdict.met
+        word = "[green]met[/green]" if one.verdict.met else "[red]missed[/red]"
+        console.print(f"{word}: {one.bar.configuration}, {one.what}: {one.verdict.reason}")
+    console.print(f"report: {page}")
+    return int(len(failures) > 0 or missed > 0)
+
+
+# ---- heap sizes ----
+
+
+def sized(results: ResultSet, experiment: Experiment, tools: Tools) -> list[Cell]:
+    """The cells with the heap sizes that the experiment asks for, searched for once."""
+    cells = list(cells_of(experiment))
+    if experiment.heap.mode == "default":
+        return cells
+    path = results.path / "heaps.json"
+    known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    search = _minimum if experiment.heap.mode == "times-minimum" else _equal
+    with _bar() as bar:
+        shown = bar.add_task("heap sizes", total=len(cells))
+        found = []
+        for cell in cells:
+            bar.update(shown, description=f"heap size: {cell.workload.name}")
+            found.append(search(cell, experiment, tools, known))
+            path.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+            bar.advance(shown)
+    return found
+
+
+def _measure(
+    cell: Cell, experiment: Experiment, tools: Tools, runs: int
+) -> Callable[[Options], Sample | None]:
+    def measure(options: Options) -> Sample | None:
+        peaks, times = [], []
+        for _ in range(runs):
+            chosen = with_limit(cell, options)
+            command = workload.command_of(chosen, experiment, tools, log=False)
+            record = workload.run(command, chosen, experiment)
+            if "problem" in record:
+                return None
+            peaks.append(record["values"]["peak_kb"])
+            times.append(record["values"]["cpu_s"])
+        return Sample(statistics.median(peaks), statistics.median(times))
+
+    return measure
+
+
+def with_limit(cell: Cell, options: Options) -> Cell:
+    """The cell under further settings of its heap, in the words of its library."""
+    if cell.configuration.library == "gleaner":
+        return cell.with_options(**options)
+    if cell.configuration.library == "stock":
+        names = {
+            "heap-limit": "GC_MAXIMUM_HEAP_SIZE",
+            "free-space-divisor": "GC_FREE_SPACE_DIVISOR",
+        }
+        env = {names[name]: str(value) for name, value in options.items()}
+        merged = {**cell.configuration.env, **env}
+        return replace(cell, configuration=cell.configuration.model_copy(update={"env": merged}))
+    raise Failure(
+        f"{cell.key}: the lab cannot set the heap of a program that uses neither library; "
+        "give heap sizes in its command and set heap.mode to default"
+    )
+
+
+def _minimum(cell: Cell, experiment: Experiment, tools: Tools, known: dict[str, Any]) -> Cell:
+    key = f"minimum of {cell.workload.name}, {cell.threads} threads"
+    if key not in known:
+        first = experiment.variants()[experiment.statistics.baseline]
+        base = Cell(cell.workload, experiment.statistics.baseline, first, cell.threads)
+        measure = _measure(base, experiment, tools, 1)
+        found = minimum_heap(lambda limit: measure({"heap-limit": limit}) is not None, 64 << 20)
+        if found is None:
+            raise Failure(f"{key}: it does not finish under any limit up to 64 GB")
+        known[key] = found[0]
+    assert cell.multiple is not None
+    return with_limit(cell, {"heap-limit": int(known[key] * cell.multiple)})
+
+
+def _equal(cell: Cell, experiment: Experiment, tools: Tools, known: dict[str, Any]) -> Cell:
+    if cell.variant == experiment.statistics.baseline:
+        return cell
+    if cell.key not in known:
+        wanted_key = f"peak of {cell.group}"
+        if wanted_key not in known:
+            first = experiment.variants()[experiment.statistics.baseline]
+            base = Cell(cell.workload, experiment.statistics.baseline, first, cell.threads)
+            sample = _measure(base, experiment, tools, SEARCH_RUNS)({})
+            if sample is None:
+                raise Failure(f"{base.key}: the baseline does not finish")
+            known[wanted_key] = sample.peak_kb
+        measure = _measure(cell, experiment, tools, SEARCH_RUNS)
+        setting = EqualPeak(measure, known[wanted_key], experiment.heap.within).run()
+        known[cell.key] = asdict(setting)
+    return with_limit(cell, known[cell.key]["options"])
+
+
+def minheap(names: Sequence[str], size: str, start_bytes: int, bench: Path | None) -> int:
+    """Prints the smallest heap limit under which each program works."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    tools = Tools.find(bench, SCRATCH)
+    table = Table("workload", "minimum heap, MB", "runs")
+    missing = 0
+    for name in names:
+        experiment = Experiment.model_validate(
+            {
+                "name": "minheap",
+                "title": "",
+                "question": "",
+                "size": size,
+                "workloads": [name],
+                "configurations": {"gleaner": {}},
+                "statistics": {"baseline": "gleaner"},
+            }
+        )
+        cell = Cell(Workload(name=name), "gleaner", Configuration(), 1)
+        measure = _measure(cell, experiment, tools, 1)
+        works = lambda limit, measure=measure: measure({"heap-limit": limit}) is not None  # noqa: E731
+        with console.status(f"searching for the minimum heap of {name}"):
+            found = minimum_heap(works, start_bytes)
+        missing += found is None
+        row = (
+            ("it does not finish", "")
+            if found is None
+            else (f"{found[0] / 2**20:.2f}", str(found[1]))
+        )
+        table.add_row(name, *row)
+    console.print(table)
+    return int(missing > 0)
+
+
+# ---- two result sets ----
+
+
+def compare(before: Path, after: Path) -> int:
+    """Prints how each cell changed from one result set to another."""
+    sets = [ResultSet.open(path) for path in (before, after)]
+    one, other = (experiments.read(results.experiment) for results in sets)
+    if one.statistics.metric != other.statistics.metric:
+        raise Failure(
+            f"{before} measures {one.statistics.metric}, {after} {other.statistics.metric}"
+        )
+    lines = [
+        {(line.machine, line.group, line.variant, line.control): line for line in found}
+        for found in (lines_of(sets[0].table(), one), lines_of(sets[1].table(), other))
+    ]
+    shared = [key for key in lines[0] if key in lines[1]]
+    if not shared:
+        raise Failure(
+            f"{before} and {after} share no cell of the same machine: nothing can be compared"
+        )
+    table = Table("cell", "before", "after", "after / before")
+    for key in shared:
+        first, second = lines[0][key], lines[1][key]
+        rounds = min(first.mean.runs, second.mean.runs)
+        ratio = paired_ratio(
+            _values(sets[1], second.keys, other)[:rounds],
+            _values(sets[0], first.keys, one)[:rounds],
+            one.statistics.confidence,
+        )
+        table.add_row(
+            f"{key[1]}: {key[2]}{' again' if key[3] else ''}",
+            f"{first.mean.value:.4g}",
+            f"{second.mean.value:.4g}",
+            report.estimate(ratio),
+        )
+    console.print(table)
+    console.print(
+        "The result sets were not made in the same rounds: drift between them counts as change."
+    )
+    return 0
+
+
+def _values(results: ResultSet, keys: tuple[str, ...], experiment: Experiment) -> list[float]:
+    metric = experiment.statistics.metric
+    found = {record["key"]: record for record in results.records()}
+    return [found[key]["values"][metric] for key in keys]

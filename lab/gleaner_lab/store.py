@@ -1,0 +1,161 @@
+"""Where runs are kept: a journal while they are made, a Parquet file when they are read.
+
+A result set is a directory: `experiment.yaml` as it was run, `machines.json`, `runs.jsonl` (one run
+a line, on the disk before the next run starts) and `runs.parquet` (the same, made from the journal
+by `table`). A line that a crash cut short is dropped, and its run is done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gleaner_lab.failure import Failure
+
+#: The form of the files; another number is another form.
+FORM = 1
+
+
+@dataclass
+class ResultSet:
+    """The directory of one experiment's runs."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, experiment: str) -> ResultSet:
+        """A new directory with the text of the experiment."""
+        try:
+            path.mkdir(parents=True)
+            (path / "experiment.yaml").write_text(experiment, encoding="utf-8")
+            (path / "form").write_text(f"{FORM}\n")
+        except FileExistsError as error:
+            raise Failure(
+                f"{path} exists: resume it, or name another directory with --out"
+            ) from error
+        except OSError as error:
+            raise Failure(f"{path}: {error.strerror}") from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> ResultSet:
+        """A directory that `create` made."""
+        try:
+            form = (path / "form").read_text().strip()
+        except OSError as error:
+            raise Failure(f"{path} is not a result set: it has no readable file form") from error
+        if form != str(FORM):
+            raise Failure(
+                f"{path} has form {form}, this program reads form {FORM}: "
+                "use the gleaner-lab that made it"
+            )
+        return cls(path)
+
+    @property
+    def experiment(self) -> Path:
+        """The experiment as it was run."""
+        return self.path / "experiment.yaml"
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Adds a run; when this returns, it is on the disk."""
+        line = json.dumps(record, sort_keys=True) + "\n"
+        path = self.path / "runs.jsonl"
+        try:
+            with path.open("ab") as journal:
+                end = journal.tell()
+                try:
+                    journal.write(line.encode())
+                    journal.flush()
+                    os.fsync(journal.fileno())
+                except OSError:
+                    # Half a line would hide the next one.
+                    os.truncate(path, end)
+                    raise
+        except OSError as error:
+            raise Failure(
+                f"{path}: {error.strerror}; what was measured before is safe: "
+                f"make room and run gleaner-lab resume {self.path}"
+            ) from error
+
+    def mend(self) -> None:
+        """Drops a last line that was cut short, before more is appended."""
+        path = self.path / "runs.jsonl"
+        if not path.exists():
+            return
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(path, len(whole))
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """All whole runs, in the order in which they were made."""
+        path = self.path / "runs.jsonl"
+        if not path.exists():
+            return
+        with path.open("rb") as journal:
+            for number, line in enumerate(journal, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield json.loads(line)
+                except ValueError as error:
+                    raise Failure(f"{path}:{number}: not a run: {error}") from error
+
+    def finished(self) -> set[str]:
+        """The keys of the runs that need not be made again."""
+        return {record["key"] for record in self.records()}
+
+    def note_machine(self, identity: str, facts: dict[str, Any]) -> None:
+        """Records a machine once."""
+        machines = self.machines()
+        if identity not in machines:
+            machines[identity] = facts
+            fresh = self.path / "machines.json.new"
+            fresh.write_text(json.dumps(machines, indent=2, sort_keys=True) + "\n")
+            fresh.replace(self.path / "machines.json")
+
+    def machines(self) -> dict[str, Any]:
+        """The machines by identity."""
+        path = self.path / "machines.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def table(self) -> pd.DataFrame:
+        """All runs as a table, which is written as Parquet, too."""
+        frame = pd.DataFrame.from_records([_flat(record) for record in self.records()])
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), "form": str(FORM)})
+        pq.write_table(table, self.path / "runs.parquet")
+        return frame
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    """A table that `ResultSet.table` wrote."""
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise Failure(f"{path}: not a readable Parquet file: {error}") from error
+    form = (table.schema.metadata or {}).get(b"form", b"none").decode()
+    if form != str(FORM):
+        raise Failure(f"{path} has form {form}, this program reads form {FORM}")
+    return table.to_pandas()
+
+
+def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as columns with dots in their names."""
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        if isinstance(value, dict):
+            found.update(_flat(value, f"{prefix}{name}."))
+        elif not isinstance(value, list):
+            found[f"{prefix}{name}"] = value
+        else:
+            found[f"{prefix}{name}"] = json.dumps(value)
+    return found

@@ -1,0 +1,144 @@
+"""One run of a cell: the command, and what came of it.
+
+Everything runs through `gleaner-bench run`, a small process that measures another one: it knows the
+catalogue of programs, both libraries and how to read their logs, and prints one line of JSON. (This
+process could not measure a child's peak memory: the kernel counts the memory of whoever starts it.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gleaner_lab.cells import Cell
+from gleaner_lab.experiment import Experiment, shown
+from gleaner_lab.failure import Failure
+
+#: What a finished run tells about itself besides its values.
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The programs that the lab starts."""
+
+    bench: Path
+    scratch: Path
+
+    @classmethod
+    def find(cls, bench: Path | None, scratch: Path) -> Tools:
+        """The given program, or the one that `make build` made."""
+        root = Path(__file__).resolve().parents[2]
+        found = bench or root / "target" / "release" / "gleaner-bench"
+        if not os.access(found, os.X_OK):
+            raise Failure(f"{found} is not there: run make build, or name it with --bench")
+        return cls(found.resolve(), scratch.resolve())
+
+
+def command_of(
+    cell: Cell, experiment: Experiment, tools: Tools, *, log: bool, before: Sequence[str] = ()
+) -> list[str]:
+    """The command of one run; `before` is put before the program itself."""
+    configuration, workload = cell.configuration, cell.workload
+    command = [str(tools.bench), "run", "--out", str(tools.scratch)]
+    command += ["--library", configuration.library, "--threads", str(cell.threads)]
+    command += ["--limit", str(max(1, round(experiment.limit_s)))]
+    for name, value in configuration.options.items():
+        if isinstance(value, list):
+            raise ValueError(f"{cell.key}: option {name} was not multiplied out")
+        command += ["--opt", f"{name}={shown(value)}"]
+    for name, text in {**workload.env, **configuration.env}.items():
+        command += ["--env", f"{name}={text}"]
+    for word in before:
+        command.append(f"--before={word}")
+    if log:
+        command.append("--log")
+    if workload.command is None:
+        command += ["--size", workload.size or experiment.size, workload.name]
+    else:
+        command += ["--", *configuration.prefix, *workload.command]
+    if experiment.pin is not None:
+        command = ["taskset", "--cpu-list", ",".join(map(str, experiment.pin)), *command]
+    return command
+
+
+def run(command: Sequence[str], cell: Cell, experiment: Experiment) -> Record:
+    """Runs the command; the record has either `values` or `problem`."""
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return {"problem": f"{command[0]}: {error.strerror}"}
+    try:
+        # gleaner-bench ends what takes too long; this is for gleaner-bench itself.
+        out, err = child.communicate(timeout=experiment.limit_s + 60)
+    except subprocess.TimeoutExpired:
+        _end(child)
+        return {"problem": "gleaner-bench did not end, and was ended"}
+    except BaseException:
+        _end(child)
+        raise
+    needs_json = cell.workload.command is not None and cell.workload.measure == "json"
+    return read_line(out, err, child.returncode, needs_json, experiment.iteration)
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int) -> Record:
+    """What `gleaner-bench run` said."""
+    lines = out.strip().splitlines()
+    try:
+        line = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        said = err.strip().splitlines()
+        return {"problem": f"no result: {said[-1] if said else f'exit status {status}'}"}
+    if problem := line.get("problem"):
+        return {"problem": " ".join(str(problem).split())}
+    printed = line.get("printed") or {}
+    if needs_json and not printed:
+        return {"problem": "printed no JSON object in its last line"}
+    values = _numbers({name: line.get(name) for name in ("wall_s", "cpu_s", "peak_kb")})
+    if collector := line.get("collector"):
+        values.update(_collector_values(collector, values))
+    values.update({f"printed.{name}": value for name, value in _numbers(printed).items()})
+    iterations = printed.get("iterations")
+    if iteration > 1 or iterations is not None:
+        count = len(iterations or [])
+        if count < iteration:
+            return {"problem": f"printed {count} iterations, iteration {iteration} is to count"}
+        values.update(_numbers(iterations[iteration - 1]))
+    return {"values": values, "output": line.get("output")}
+
+
+def _collector_values(collector: dict[str, Any], values: dict[str, Any]) -> dict[str, float]:
+    found = {name: collector[name] for name in ("collections", "longest_pause_s", "total_pause_s")}
+    found["mutator_s"] = max(0.0, values["wall_s"] - collector["total_pause_s"])
+    phases = collector.get("phase_s", {})
+    found.update({f"phase.{name}_s": seconds for name, seconds in phases.items()})
+    return found
+
+
+def _numbers(printed: dict[str, Any]) -> dict[str, float]:
+    return {
+        name: value
+        for name, value in printed.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }

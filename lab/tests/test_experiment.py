@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from gleaner_lab import experiment as experiments
+from gleaner_lab.cells import cells_of
+from gleaner_lab.cli import EXPERIMENTS
+from gleaner_lab.failure import Failure
+
+GOOD = """\
+name: small
+title: A title
+question: Is it so?
+workloads:
+  - gc_bench
+  - name: shell
+    command: [sh, -c, "true"]
+    measure: process
+configurations:
+  plain: {options: {prefetch: none}}
+  tuned: {options: {prefetch: [on-grey, fifo], sweep: [lazy, eager]}}
+threads: [1, 2]
+statistics:
+  baseline: plain
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_lists_of_values_are_multiplied_out(tmp_path):
+    experiment = experiments.read(write(tmp_path, GOOD))
+    assert list(experiment.variants()) == [
+        "plain",
+        "tuned+prefetch=on-grey+sweep=lazy",
+        "tuned+prefetch=on-grey+sweep=eager",
+        "tuned+prefetch=fifo+sweep=lazy",
+        "tuned+prefetch=fifo+sweep=eager",
+    ]
+    cells = list(cells_of(experiment))
+    # Two workloads, two thread counts; five variants and the control.
+    assert len(cells) == 2 * 2 * 6
+    assert len({cell.key for cell in cells}) == len(cells)
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_experiments_that_come_with_it_are_valid(path):
+    experiment = experiments.read(path)
+    assert experiment.name == path.stem
+    assert list(cells_of(experiment))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("threads: [1, 2]", "thread: [1, 2]", 12, "no such field"),
+        ("threads: [1, 2]", "threads: [0]", 12, "greater than or equal to 1"),
+        ("baseline: plain", "baseline: plane", 14, "no plane among plain"),
+        ("plain: {options", "plain: {library: stock, options", 10, "options are Gleaner's"),
+        ("plain: {options", "plain: {optoins", 10, "no such field; this part has library, options"),
+        ("measure: process", "measure: proces", 8, "'json' or 'process'"),
+        ("- gc_bench", "- gc bench", 5, "pattern"),
+        ("threads: [1, 2]", "threads: [1, 2", 13, "expected"),
+        ("  - gc_bench", "  - shell", 6, "second workload is named shell"),
+        ("threads: [1, 2]", "heap: {mode: default, multiples: [2]}", 12, "times-minimum"),
+    ],
+)
+def test_errors_name_the_line_and_the_remedy(tmp_path, old, new, line, message):
+    assert old in GOOD
+    path = write(tmp_path, GOOD.replace(old, new, 1))
+    with pytest.raises(Failure) as caught:
+        experiments.read(path)
+    assert f"{path}:{line}:" in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_and_a_file_of_another_kind(tmp_path):
+    with pytest.raises(Failure, match="No such file"):
+        experiments.read(tmp_path / "none.yaml")
+    with pytest.raises(Failure, match="mapping of fields"):
+        experiments.read(write(tmp_path, "- one\n- two\n"))

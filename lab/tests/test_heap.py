@@ -1,0 +1,60 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gleaner_lab.heap import GRANULE, EqualPeak, Sample, minimum_heap
+
+
+@given(st.integers(1, 1 << 32), st.integers(1, 1 << 30))
+def test_the_minimum_heap_works_and_little_less_does_not(true_minimum, start):
+    found = minimum_heap(lambda limit: limit >= true_minimum, start)
+    if found is None:
+        assert true_minimum > start << 10
+        return
+    limit, tried = found
+    assert limit >= true_minimum
+    assert limit - true_minimum <= max(GRANULE, 0.02 * limit)
+    assert tried < 40
+
+
+def test_a_program_that_never_works_has_no_minimum():
+    assert minimum_heap(lambda _: False, 1 << 20) is None
+
+
+def model(live_kb, spike_kb=0):
+    """A collector whose peak goes with the divisor, up to the limit; small heaps cost time."""
+
+    def measure(options):
+        divisor = options.get("free-space-divisor", 3)
+        peak = live_kb * (1 + 2 / divisor) + spike_kb
+        limit_kb = options.get("heap-limit", math.inf) / 1024
+        if limit_kb < live_kb * 1.05:
+            return None
+        return Sample(min(peak, limit_kb), 1 + divisor / 10)
+
+    return measure
+
+
+@pytest.mark.parametrize("wanted", [1.1, 1.3, 1.5, 2.0, 2.9])
+def test_equal_peaks_are_reached(wanted):
+    setting = EqualPeak(model(100_000), 100_000 * wanted, 0.03).run()
+    assert setting.reached
+    assert setting.peak_kb == pytest.approx(100_000 * wanted, rel=0.03)
+
+
+def test_a_limit_beats_a_large_divisor():
+    setting = EqualPeak(model(100_000), 108_000, 0.03).run()
+    assert setting.options == {"heap-limit": setting.options["heap-limit"]}
+
+
+def test_what_cannot_be_reached_is_said_to_be_missed():
+    setting = EqualPeak(model(100_000), 50_000, 0.03).run()
+    assert not setting.reached
+    assert setting.peak_kb >= 100_000
+
+
+def test_nothing_works():
+    setting = EqualPeak(lambda _: None, 1000, 0.03).run()
+    assert not setting.reached

@@ -1,0 +1,232 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import bench
+import pytest
+
+from gleaner_lab import cli, machine
+from gleaner_lab import experiment as experiments
+from gleaner_lab.analysis import differing_outputs, failures_of, judge, lines_of
+from gleaner_lab.store import ResultSet
+
+
+def run(tmp_path, workloads, *more, repetitions=6):
+    path = bench.experiment(tmp_path, workloads, repetitions)
+    tool = bench.make(tmp_path)
+    out = tmp_path / "results"
+    status = cli.main(["run", str(path), "--out", str(out), "--bench", str(tool), *more])
+    return status, ResultSet.open(out)
+
+
+def keys(results):
+    return sorted(record["key"] for record in results.records())
+
+
+def test_an_experiment_from_its_file_to_its_report(tmp_path, capsys):
+    status, results = run(tmp_path, "steady, prints")
+    # One bar is met, the other cannot be.
+    assert status == 1
+    experiment = experiments.read(results.experiment)
+    frame = results.table()
+    lines = lines_of(frame, experiment)
+    assert len(lines) == 2 * 3
+    gleaner = [line for line in lines if line.variant == "gleaner"]
+    assert all(0.75 < line.ratio.value < 0.85 for line in gleaner)
+    assert all(line.ratio.runs == 6 and len(line.keys) == 6 for line in gleaner)
+    control = [line for line in lines if line.control]
+    assert all(0.95 < line.ratio.value < 1.05 for line in control)
+    prints = next(line for line in gleaner if line.workload == "prints")
+    assert prints.medians["printed.steps"] == 7
+    assert prints.medians["phase.mark_s"] == 0.04
+    verdicts = [one.verdict.met for one in judge(frame, experiment)]
+    assert verdicts == [True, True, False]
+    text = capsys.readouterr().out
+    assert "report.html" in text
+    assert "missed" in text
+
+
+def test_what_fails_is_named_and_the_rest_stands(tmp_path, capsys):
+    status, results = run(tmp_path, "steady, crashes, hangs, silent, garbled, differs")
+    assert status == 1
+    frame = results.table()
+    problems = failures_of(frame).groupby("workload")["problem"].first()
+    assert "SIGSEGV" in problems["crashes"]
+    assert "longer than allowed" in problems["hangs"]
+    assert "no client is named silent" in problems["silent"]
+    assert "no result" in problems["garbled"]
+    assert "steady" not in problems
+    assert differing_outputs(frame) == ["differs"]
+    page = (results.path / "report.html").read_text()
+    assert "SIGSEGV" in page
+    assert "differs did not print the same" in page
+    assert "steady" in page
+    assert "crashes" in capsys.readouterr().out
+
+
+def test_a_command_that_should_print_json_and_does_not(tmp_path):
+    path = tmp_path / "own.yaml"
+    bench.experiment(tmp_path, "steady").rename(path)
+    text = path.read_text().replace(
+        "[steady]", "[{name: mine, command: [steady]}, {name: other, command: [prints]}]"
+    )
+    path.write_text(text)
+    tool, out = bench.make(tmp_path), tmp_path / "results"
+    cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)])
+    failures = failures_of(ResultSet.open(out).table())
+    assert set(failures["workload"]) == {"mine"}
+    assert "printed no JSON object" in failures["problem"].iloc[0]
+
+
+@pytest.mark.parametrize("iteration", [1, 2, 3])
+def test_the_iteration_that_counts(tmp_path, iteration):
+    path = bench.experiment(tmp_path, "iterates, steady", repetitions=1)
+    path.write_text(path.read_text() + f"iteration: {iteration}\n")
+    tool, out = bench.make(tmp_path), tmp_path / "results"
+    cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)])
+    records = [one for one in ResultSet.open(out).records() if one["workload"] == "iterates"]
+    if iteration == 3:
+        assert all("printed 2 iterations" in one["problem"] for one in records)
+    else:
+        assert {one["values"]["wall_s"] for one in records} == {[3.0, 1.0][iteration - 1]}
+    steady = [one for one in ResultSet.open(out).records() if one["workload"] == "steady"]
+    assert all(("problem" in one) == (iteration > 1) for one in steady)
+
+
+def test_killed_at_random_points_and_resumed_nothing_is_lost_or_doubled(tmp_path):
+    path = bench.experiment(tmp_path, "steady, prints", repetitions=4)
+    tool, out = bench.make(tmp_path), tmp_path / "results"
+    source, before = random.Random(5), []
+    command = [sys.executable, "-m", "gleaner_lab.cli", "run", str(path), "--out", str(out)]
+    for _ in range(6):
+        child = subprocess.Popen(
+            [*command, "--bench", str(tool)],
+            env={**os.environ, "BENCH_PAUSE": "0.05"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        # Not before something was measured, or only starting up would be interrupted.
+        while child.poll() is None and len(before) == _runs(out):
+            time.sleep(0.01)
+        time.sleep(source.random() * 0.2)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        lines = (out / "runs.jsonl").read_text().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith("\n")]
+        assert whole[: len(before)] == before
+        before = whole
+        command = [sys.executable, "-m", "gleaner_lab.cli", "resume", str(out)]
+    cli.main(["resume", str(out), "--bench", str(tool)])
+    results = ResultSet.open(out)
+    assert list((out / "runs.jsonl").read_text().splitlines(keepends=True))[: len(before)] == before
+    whole_path = tmp_path / "whole"
+    cli.main(["run", str(path), "--out", str(whole_path), "--bench", str(tool)])
+    assert keys(results) == keys(ResultSet.open(whole_path))
+    assert len(set(keys(results))) == len(keys(results))
+
+
+def _runs(out):
+    journal = out / "runs.jsonl"
+    return len(journal.read_bytes().splitlines()) if journal.exists() else 0
+
+
+def test_a_line_cut_short_is_done_again(tmp_path):
+    _, results = run(tmp_path, "steady", repetitions=2)
+    whole = keys(results)
+    journal = results.path / "runs.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-20])
+    assert len(keys(results)) == len(whole) - 1
+    cli.main(["resume", str(results.path), "--bench", str(tmp_path / "bench")])
+    assert keys(results) == whole
+
+
+def test_a_full_disk_loses_nothing_and_is_named(tmp_path):
+    path = bench.experiment(tmp_path, "steady", repetitions=40)
+    tool, out = bench.make(tmp_path), tmp_path / "results"
+    # A file may not grow past this many bytes: the kernel then fails writes as a full disk does.
+    script = (
+        "import resource, signal, sys; from gleaner_lab import cli; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); "
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "run", str(path), "--out", str(out), "--bench", str(tool)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "runs.jsonl" in done.stderr
+    assert "gleaner-lab resume" in done.stderr
+    assert "Traceback" not in done.stderr
+    made = keys(ResultSet.open(out))
+    assert 0 < len(made) < 40
+    assert cli.main(["resume", str(out), "--bench", str(tool)]) == 1
+    assert set(made) < set(keys(ResultSet.open(out)))
+
+
+def test_results_of_another_form_are_refused(tmp_path, capsys):
+    _, results = run(tmp_path, "steady", repetitions=2)
+    (results.path / "form").write_text("99\n")
+    assert cli.main(["report", str(results.path)]) == 2
+    assert "has form 99, this program reads form 1" in capsys.readouterr().err
+    assert cli.main(["report", str(tmp_path)]) == 2
+    assert "is not a result set" in capsys.readouterr().err
+
+
+def test_bad_commands_are_named(tmp_path, capsys):
+    assert cli.main(["show", "no-such-experiment"]) == 2
+    assert "boehm-table1" in capsys.readouterr().err
+    path = bench.experiment(tmp_path, "steady")
+    assert cli.main(["run", str(path), "--out", str(tmp_path / "x"), "--bench", "/no/bench"]) == 2
+    assert "run make build" in capsys.readouterr().err
+    assert cli.main(["run", str(path), "--only", "none", "--out", str(tmp_path / "y")]) == 2
+    assert "no workload none among steady" in capsys.readouterr().err
+
+
+def test_list_and_show(capsys):
+    assert cli.main(["list"]) == 0
+    assert "boehm-table1" in capsys.readouterr().out
+    assert cli.main(["show", "minheap"]) == 0
+    assert "6 x minimum" in capsys.readouterr().out
+
+
+def test_two_result_sets_are_compared(tmp_path, capsys):
+    path, tool = bench.experiment(tmp_path, "steady"), bench.make(tmp_path)
+    for name in ("one", "other"):
+        cli.main(["run", str(path), "--out", str(tmp_path / name), "--bench", str(tool)])
+    capsys.readouterr()
+    assert cli.main(["compare", str(tmp_path / "one"), str(tmp_path / "other")]) == 0
+    assert "not made in the same rounds" in capsys.readouterr().out
+
+
+def test_the_machine_is_recorded(tmp_path):
+    _, results = run(tmp_path, "steady", repetitions=2)
+    facts = json.loads((results.path / "machines.json").read_text())
+    (name,) = facts
+    assert {record["machine"] for record in results.records()} == {name}
+    assert facts[name]["processors"] == len(os.sched_getaffinity(0))
+    changed = {**facts[name], "kernel": "another"}
+    assert machine.identity(changed) != name
+
+
+@pytest.mark.parametrize("mode", ["times-minimum", "equal-peak"])
+def test_heap_sizes_are_searched_for_once(tmp_path, mode):
+    path = bench.experiment(tmp_path, "steady", repetitions=2)
+    multiples = ", multiples: [2]" if mode == "times-minimum" else ""
+    path.write_text(path.read_text() + f"heap: {{mode: {mode}{multiples}}}\n")
+    tool, out = bench.make(tmp_path), tmp_path / "results"
+    cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)])
+    heaps = (out / "heaps.json").read_text()
+    cli.main(["resume", str(out), "--bench", str(tool)])
+    assert (out / "heaps.json").read_text() == heaps
+    commands = [json.dumps(record["command"]) for record in ResultSet.open(out).records()]
+    gleaners = [command for command in commands if '"gleaner"' in command]
+    assert gleaners
+    wanted = "heap-limit=" if mode == "times-minimum" else "free-space-divisor="
+    assert all(wanted in command for command in gleaners)

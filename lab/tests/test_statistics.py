@@ -1,0 +1,92 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gleaner_lab import statistics
+
+positive = st.floats(0.01, 1e6)
+
+
+def test_the_mean_has_students_interval():
+    values = [9.8, 10.4, 10.1, 9.6, 10.6]
+    for confidence in (0.90, 0.95):
+        estimate = statistics.mean_of(values, confidence)
+        expected = stats.ttest_1samp(values, 0).confidence_interval(confidence)
+        assert estimate.value == pytest.approx(10.1)
+        assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_a_known_interval_by_hand():
+    # Deviation 1, four degrees of freedom: 2.776445 / sqrt(5).
+    values = [10 + d for d in (-1.264911, -0.632456, 0, 0.632456, 1.264911)]
+    estimate = statistics.mean_of(values, 0.95)
+    assert estimate.high - 10 == pytest.approx(2.776445 / math.sqrt(5), rel=1e-5)
+
+
+def test_one_value_has_no_bound_and_none_has_no_mean():
+    assert statistics.mean_of([3.0], 0.95).high == math.inf
+    assert math.isnan(statistics.mean_of([], 0.95).value)
+    assert statistics.paired_ratio([2.0], [1.0], 0.95).high == math.inf
+    assert not statistics.judge(statistics.paired_ratio([0.5], [1.0], 0.95), 1.1).met
+
+
+def test_the_relative_mean_scales_the_interval():
+    relative = statistics.relative_mean([2.0, 2.2, 1.8], [4.0, 4.0], 0.95)
+    plain = statistics.mean_of([2.0, 2.2, 1.8], 0.95)
+    assert relative.value == pytest.approx(0.5)
+    assert relative.high == pytest.approx(plain.high / 4)
+    assert relative.width == pytest.approx(plain.width)
+
+
+@given(st.lists(st.tuples(positive, positive), min_size=2, max_size=30))
+def test_a_ratio_turns_over_with_its_sides(pairs):
+    top, bottom = zip(*pairs, strict=True)
+    one = statistics.paired_ratio(top, bottom, 0.95)
+    other = statistics.paired_ratio(bottom, top, 0.95)
+    assert one.low * other.high == pytest.approx(1, rel=1e-6)
+    assert one.low <= one.high
+
+
+@given(st.lists(positive, min_size=1, max_size=30), st.floats(0.1, 10))
+def test_a_ratio_does_not_depend_on_what_the_rounds_have_in_common(values, factor):
+    ratio = statistics.paired_ratio([value * factor for value in values], values, 0.95)
+    assert ratio.value == pytest.approx(factor)
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    source = np.random.default_rng(11)
+    held = 0
+    for _ in range(2000):
+        noise = source.lognormal(0, 0.1, size=(2, 8))
+        ratio = statistics.paired_ratio(1.2 * noise[0], noise[1], 0.95)
+        held += ratio.low <= 1.2 <= ratio.high
+    assert 0.935 < held / 2000 < 0.965
+
+
+def test_series_of_other_lengths_are_refused():
+    with pytest.raises(ValueError, match="2 values cannot be paired with 1"):
+        statistics.paired_ratio([1, 2], [1], 0.95)
+
+
+def test_geometric_means():
+    assert statistics.geometric_mean([0.5, 2.0]) == pytest.approx(1)
+    estimate = statistics.geometric_mean_of([0.5, 2.0, 1.0], 0.95)
+    assert estimate.value == pytest.approx(1)
+    assert estimate.low < 1 < estimate.high
+
+
+def test_a_bar_is_judged_by_the_upper_bound():
+    estimate = statistics.Estimate(1.05, 1.0, 1.11, 10)
+    assert not statistics.judge(estimate, 1.10).met
+    assert statistics.judge(estimate, 1.11).met
+
+
+def test_wide_intervals_are_grey():
+    estimate = statistics.Estimate(1.0, 0.89, 1.11, 5)
+    assert estimate.is_grey(0.2)
+    assert not estimate.is_grey(0.25)
+    assert not estimate.is_grey(None)
