@@ -33,8 +33,8 @@ BENCH_OUT ?= docs/measured
 # --- the two commands of the README -----------------------------------------
 
 .PHONY: demo
-demo: packages-demo build
-	$(BENCH) demo
+demo: packages-demo build $(LAB_VENV)/made
+	$(LAB) run demo
 
 # Each step by the way it reports (see scripts/tally.py).
 TEST_STEPS := \
@@ -239,7 +239,8 @@ help:
 #|
 #| Start here
 #|   make demo      install what is missing, build, and run one Scheme program
-#|                  under stock libgc and under Gleaner, side by side
+#|                  under stock libgc and under Gleaner, side by side; the report
+#|                  that it ends with lies in target/lab/
 #|   make test      install what is missing, then every check and test; the last
 #|                  line is "N passed, N failed", logs lie in target/steps/
 #|

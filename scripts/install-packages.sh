@@ -47,7 +47,7 @@ need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
 if [ "$task" != build ]; then
     need guile-3.0 "runs the Scheme programs" has guile
 fi
-if [ "$task" = lab ] || [ "$task" = test ]; then
+if [ "$task" != build ]; then
     need python3 "runs the lab" has python3
     need python3-venv "keeps the lab's packages apart" python3 -c 'import ensurepip, venv'
 fi

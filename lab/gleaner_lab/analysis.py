@@ -165,7 +165,9 @@ def judge(frame: pd.DataFrame, experiment: Experiment) -> list[Judged]:
             nothing = Verdict(False, "no runs")
             found.append(Judged(bar, "nothing", statistics.UNKNOWN, nothing))
         for what, estimate in rows:
-            found.append(Judged(bar, what, estimate, statistics.judge(estimate, bar.below)))
+            found.append(
+                Judged(bar, what, estimate, statistics.judge(estimate, bar.below, bar.above))
+            )
     return found
 
 

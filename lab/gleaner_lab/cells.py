@@ -15,7 +15,8 @@ class Cell:
     workload: Workload
     variant: str
     configuration: Configuration
-    threads: int
+    #: How many threads collect; None leaves it to the library.
+    threads: int | None
     #: The heap limit in multiples of the workload's minimum; None where no limit is set.
     multiple: float | None = None
     #: The baseline a second time: what differs between the two is noise (A/A).
@@ -25,8 +26,14 @@ class Cell:
     def group(self) -> str:
         """Cells of one group are compared with each other."""
         size = "" if self.multiple is None else f" at {self.multiple:g} times the minimum"
-        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        return f"{self.workload.name}, {threads}{size}"
+        return f"{self.workload.name}{self.threads_shown}{size}"
+
+    @property
+    def threads_shown(self) -> str:
+        """The number of collecting threads as a part of a name."""
+        if self.threads is None:
+            return ""
+        return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
 
     @property
     def key(self) -> str:
@@ -45,7 +52,8 @@ def cells_of(experiment: Experiment) -> Iterator[Cell]:
     """All cells, in the order of the file, and the control of each group."""
     multiples: list[float | None] = list(experiment.heap.multiples) or [None]
     for workload in experiment.workloads:
-        for threads in experiment.threads:
+        for number in experiment.threads:
+            threads = None if number == "default" else number
             for multiple in multiples:
                 for name, configuration in experiment.variants().items():
                     cell = Cell(workload, name, configuration, threads, multiple)

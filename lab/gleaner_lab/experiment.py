@@ -19,7 +19,10 @@ from ruamel.yaml.error import MarkedYAMLError
 from gleaner_lab.failure import Failure
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+#: A configuration with its lists multiplied out (see `Experiment.variants`).
+Variant = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=-]*$")]
 Scalar = str | int | float | bool
+Threads = Annotated[int, Field(ge=1, le=1024)] | Literal["default"]
 
 
 class Part(BaseModel):
@@ -87,7 +90,7 @@ class Heap(Part):
 class Statistics(Part):
     """How runs become figures."""
 
-    baseline: Name
+    baseline: Variant
     metric: str = "cpu_s"
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     #: Intervals wider than this share of the mean are shown in grey (z-rays, Table 3).
@@ -99,13 +102,31 @@ class Statistics(Part):
 
 
 class Bar(Part):
-    """What the experiment is to show: it passes when the bound of the interval meets it."""
+    """What the experiment is to show: it passes when the bound of the interval meets it.
 
-    configuration: Name
-    below: Annotated[float, Field(gt=0)]
+    Either `below` (the upper bound counts) or `above` (the lower bound counts), as a ratio to the
+    baseline.
+    """
+
+    configuration: Variant
+    below: Annotated[float, Field(gt=0)] | None = None
+    above: Annotated[float, Field(gt=0)] | None = None
     metric: str = "cpu_s"
     #: Each workload by itself, or the geometric mean over all.
     of: Literal["each", "mean"] = "each"
+
+    @model_validator(mode="after")
+    def one_side(self) -> Bar:
+        """A bar has one side."""
+        if (self.below is None) == (self.above is None):
+            raise ValueError("a bar needs either below or above")
+        return self
+
+    @property
+    def shown(self) -> str:
+        """The bar in words."""
+        side = f"below {self.below:g}" if self.below is not None else f"above {self.above:g}"
+        return f"{self.configuration}: {self.metric} {side} of the baseline"
 
 
 class Experiment(Part):
@@ -117,7 +138,8 @@ class Experiment(Part):
     size: Literal["tiny", "ci", "full"] = "full"
     workloads: Annotated[list[Workload], Field(min_length=1)]
     configurations: Annotated[dict[Name, Configuration], Field(min_length=1)]
-    threads: Annotated[list[Annotated[int, Field(ge=1, le=1024)]], Field(min_length=1)] = [1]
+    #: How many threads collect; `default` leaves it to the library.
+    threads: Annotated[list[Threads], Field(min_length=1)] = [1]
     heap: Heap = Heap()
     repetitions: Annotated[int, Field(ge=1, le=10000)] = 10
     #: The iteration of a process that counts: 1 measures start-up, a later one the steady state.

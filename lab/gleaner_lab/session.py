@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -50,7 +51,7 @@ def start(
     """Runs an experiment into a new result set."""
     text = changed(path, changes)
     results = ResultSet.create(out, text)
-    console.print(f"result set: {out}")
+    console.print(f"result set: {out}", soft_wrap=True)
     return _go_on(results, bench, scheduler)
 
 
@@ -135,16 +136,42 @@ def summarise(results: ResultSet, experiment: Experiment, page: Path) -> int:
     frame = results.table()
     failures = failures_of(frame)
     for _, one in failures.head(10).iterrows():
-        console.print(f"[red]{one['key']}[/red]: {one['problem']}", highlight=False)
+        console.print(f"[red]{one['key']}[/red]: {one['problem']}", highlight=False, soft_wrap=True)
     if len(failures) > 10:
         console.print(f"... and {len(failures) - 10} more runs failed; the report lists them")
+    side_by_side(frame, experiment)
     missed = 0
     for one in judge(frame, experiment):
         missed += not one.verdict.met
         word = "[green]met[/green]" if one.verdict.met else "[red]missed[/red]"
-        console.print(f"{word}: {one.bar.configuration}, {one.what}: {one.verdict.reason}")
-    console.print(f"report: {page}")
+        console.print(f"{word}: {one.bar.shown}, {one.what}: {one.verdict.reason}", soft_wrap=True)
+    console.print(f"report: {page}", soft_wrap=True)
     return int(len(failures) > 0 or missed > 0)
+
+
+def side_by_side(frame: pd.DataFrame, experiment: Experiment) -> None:
+    """Prints the configurations of each workload beside each other, where that is readable."""
+    lines = [line for line in lines_of(frame, experiment) if not line.control]
+    groups = list(dict.fromkeys((line.machine, line.group) for line in lines))
+    variants = list(experiment.variants())
+    if len(groups) > 4 or len(variants) > 4:
+        return
+    for key in groups:
+        found = {line.variant: line for line in lines if (line.machine, line.group) == key}
+        base = found.get(experiment.statistics.baseline)
+        table = Table(f"{key[1]}, medians", *variants, title_justify="left")
+        for name, (label, show) in report.UNITS.items():
+            cells = []
+            for variant in variants:
+                value = found[variant].medians.get(name) if variant in found else None
+                cell = "" if value is None else show(value)
+                if value is not None and base is not None and variant != base.variant:
+                    unit = base.medians.get(name)
+                    cell += f"  ({value / unit:.2f})" if unit else ""
+                cells.append(cell)
+            if any(cells):
+                table.add_row(label, *cells)
+        console.print(table)
 
 
 # ---- heap sizes ----
@@ -206,7 +233,7 @@ def with_limit(cell: Cell, options: Options) -> Cell:
 
 
 def _minimum(cell: Cell, experiment: Experiment, tools: Tools, known: dict[str, Any]) -> Cell:
-    key = f"minimum of {cell.workload.name}, {cell.threads} threads"
+    key = f"minimum of {cell.workload.name}{cell.threads_shown}"
     if key not in known:
         first = experiment.variants()[experiment.statistics.baseline]
         base = Cell(cell.workload, experiment.statistics.baseline, first, cell.threads)

@@ -106,10 +106,12 @@ class Verdict:
     reason: str
 
 
-def judge(estimate: Estimate, below: float) -> Verdict:
-    """A bar is met when the upper end of the interval is below it."""
+def judge(estimate: Estimate, below: float | None, above: float | None = None) -> Verdict:
+    """A bar is met when the whole interval lies below it, or above it."""
     if estimate.runs < 2:
         return Verdict(False, "less than two rounds: no interval")
-    met = estimate.high <= below
-    sign = "<=" if met else ">"
-    return Verdict(met, f"upper bound {estimate.high:.3f} {sign} {below:g}")
+    if below is not None:
+        met = estimate.high <= below
+        return Verdict(met, f"upper bound {estimate.high:.3f} {'<=' if met else '>'} {below:g}")
+    met = above is not None and estimate.low >= above
+    return Verdict(met, f"lower bound {estimate.low:.3f} {'>=' if met else '<'} {above:g}")

@@ -66,14 +66,15 @@ class ResultSet:
 
     def append(self, record: dict[str, Any]) -> None:
         """Adds a run; when this returns, it is on the disk."""
-        line = json.dumps(record, sort_keys=True) + "\n"
+        line = (json.dumps(record, sort_keys=True) + "\n").encode()
         path = self.path / "runs.jsonl"
         try:
-            with path.open("ab") as journal:
-                end = journal.tell()
+            # Unbuffered: a buffer would be written again when the file is closed.
+            with path.open("ab", buffering=0) as journal:
+                end = journal.seek(0, os.SEEK_END)
                 try:
-                    journal.write(line.encode())
-                    journal.flush()
+                    while line:
+                        line = line[journal.write(line) :]
                     os.fsync(journal.fileno())
                 except OSError:
                     # Half a line would hide the next one.

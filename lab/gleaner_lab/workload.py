@@ -48,7 +48,9 @@ def command_of(
     """The command of one run; `before` is put before the program itself."""
     configuration, workload = cell.configuration, cell.workload
     command = [str(tools.bench), "run", "--out", str(tools.scratch)]
-    command += ["--library", configuration.library, "--threads", str(cell.threads)]
+    command += ["--library", configuration.library]
+    if cell.threads is not None:
+        command += ["--threads", str(cell.threads)]
     command += ["--limit", str(max(1, round(experiment.limit_s)))]
     for name, value in configuration.options.items():
         if isinstance(value, list):

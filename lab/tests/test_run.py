@@ -47,6 +47,7 @@ def test_an_experiment_from_its_file_to_its_report(tmp_path, capsys):
     assert verdicts == [True, True, False]
     text = capsys.readouterr().out
     assert "report.html" in text
+    assert "steady, 1 thread, medians" in text
     assert "missed" in text
 
 

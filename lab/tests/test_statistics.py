@@ -83,6 +83,8 @@ def test_a_bar_is_judged_by_the_upper_bound():
     estimate = statistics.Estimate(1.05, 1.0, 1.11, 10)
     assert not statistics.judge(estimate, 1.10).met
     assert statistics.judge(estimate, 1.11).met
+    assert statistics.judge(estimate, None, 1.0).met
+    assert not statistics.judge(estimate, None, 1.01).met
 
 
 def test_wide_intervals_are_grey():

@@ -28,8 +28,6 @@ pub enum Command {
     Calibrate(Calibrate),
     /// The paper's Table 1: what lazy sweeping and prefetching are worth
     Table1(Table1),
-    /// One Scheme program on both libraries, side by side
-    Demo(Demo),
 }
 
 /// Which programs, on which library. Shared by all subcommands.
@@ -215,21 +213,4 @@ pub struct Table1 {
     /// Seed of the random order
     #[arg(long, default_value_t = 2000)]
     pub seed: u64,
-}
-
-/// Arguments of `demo`.
-#[derive(Args)]
-pub struct Demo {
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub common: Common,
-    /// The program; any name in clients.toml
-    #[arg(long, default_value = "guile-earley")]
-    pub program: String,
-    /// How much it does
-    #[arg(long, value_enum, default_value_t = Size::Full)]
-    pub size: Size,
-    /// Runs on each side; medians are shown
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub runs: u32,
 }

@@ -12,7 +12,6 @@ mod catalogue;
 mod clients;
 mod compare;
 mod comparison;
-mod demo;
 mod events;
 mod failure;
 mod output;
@@ -41,7 +40,6 @@ fn main() -> ExitCode {
         Command::Compare(chosen) => compare::run(chosen),
         Command::Calibrate(chosen) => calibrate::run(chosen),
         Command::Table1(chosen) => table1::run(chosen),
-        Command::Demo(chosen) => demo::run(chosen),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
