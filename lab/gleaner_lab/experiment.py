@@ -129,6 +129,24 @@ class Bar(Part):
         return f"{self.configuration}: {self.metric} {side} of the baseline"
 
 
+class Column(Part):
+    """A column of a paper's table, as our runs give it, in percent."""
+
+    configuration: Variant
+    #: `share`: what the metric is of `of`. `slowdown`: how much more than the baseline, over
+    #: rounds. `speedup`: how much more the baseline is.
+    percent: Literal["share", "slowdown", "speedup"]
+    metric: str = "cpu_s"
+    of: str = "cpu_s"
+
+
+class Paper(Part):
+    """A table of a paper (see `papers`) that stands beside ours."""
+
+    table: Name
+    columns: dict[str, Column] = {}
+
+
 class Experiment(Part):
     """A whole experiment."""
 
@@ -157,8 +175,7 @@ class Experiment(Part):
     counters: Literal["none", "hardware", "cachegrind"] = "none"
     statistics: Statistics
     bars: list[Bar] = []
-    #: A table of a paper to stand beside ours (see `papers`).
-    paper: str | None = None
+    paper: Paper | None = None
 
     @model_validator(mode="after")
     def names_are_known(self) -> Experiment:
@@ -168,6 +185,9 @@ class Experiment(Part):
         _known(("statistics", "baseline"), self.statistics.baseline, variants)
         for number, bar in enumerate(self.bars):
             _known(("bars", number, "configuration"), bar.configuration, variants)
+        for column, part in (self.paper.columns if self.paper else {}).items():
+            where = ("paper", "columns", column, "configuration")
+            _known(where, part.configuration, variants)
         for outlier in self.statistics.outliers:
             _known(("statistics", "outliers", outlier), outlier, set(names))
         for number, name in enumerate(names):

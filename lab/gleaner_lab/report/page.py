@@ -12,11 +12,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from gleaner_lab import analysis, counters, papers
+from gleaner_lab import analysis, counters
 from gleaner_lab import experiment as experiments
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
-from gleaner_lab.report import figures
+from gleaner_lab.report import beside, figures
 from gleaner_lab.statistics import Estimate
 from gleaner_lab.store import ResultSet
 
@@ -74,7 +74,7 @@ def write(results: ResultSet) -> Path:
         limits=counters.LIMITS[experiment.counters],
         runs=_runs(frame),
         expected=_expected(experiment),
-        paper=papers.read(experiment.paper) if experiment.paper else None,
+        beside=beside.table(frame, experiment),
         source=results.experiment.read_text(),
     )
     page = results.path / "report.html"
