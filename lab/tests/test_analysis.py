@@ -1,0 +1,148 @@
+import math
+
+import pandas as pd
+import pytest
+
+from gleaner_lab import analysis
+from gleaner_lab.experiment import Experiment
+
+
+def experiment_of(**statistics):
+    return Experiment.model_validate(
+        {
+            "name": "e",
+            "title": "t",
+            "question": "q",
+            "workloads": ["a", "b"],
+            "configurations": {"one": {}, "other": {"options": {"sweep": "eager"}}},
+            "statistics": {"baseline": "one", **statistics},
+            "bars": [{"configuration": "other", "below": 0.95}],
+        }
+    )
+
+
+def frame_of(*runs):
+    """Rows from (machine, workload, variant, control, round, seconds, collections)."""
+    rows = []
+    for machine, workload, variant, control, number, seconds, collections in runs:
+        group = f"{workload}, 1 thread"
+        rows.append(
+            {
+                "key": f"{group}: {variant} {control} {machine} | round {number}",
+                "machine": machine,
+                "group": group,
+                "workload": workload,
+                "variant": variant,
+                "control": control,
+                "round": number,
+                "canary": math.nan,
+                "counted": False,
+                "values.cpu_s": seconds,
+                "values.collections": collections,
+                "problem": None if seconds is not None else "crashed",
+                "output": None if seconds is None else "1 bytes",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def rounds(machine, workload, variant, seconds, collections=5, control=False):
+    return [
+        (machine, workload, variant, control, number, one, collections)
+        for number, one in enumerate(seconds)
+    ]
+
+
+def find(lines, **wanted):
+    (line,) = [line for line in lines if all(getattr(line, k) == v for k, v in wanted.items())]
+    return line
+
+
+def test_runs_of_two_machines_are_never_put_together():
+    frame = frame_of(
+        *rounds("slow", "a", "one", [10.0, 10.2]),
+        *rounds("slow", "a", "other", [9.0, 9.1]),
+        *rounds("fast", "a", "one", [1.0, 1.1]),
+        *rounds("fast", "a", "other", [2.0, 2.1]),
+    )
+    lines = analysis.lines_of(frame, experiment_of())
+    assert len(lines) == 4
+    slow = find(lines, machine="slow", variant="other")
+    fast = find(lines, machine="fast", variant="other")
+    assert slow.ratio.value == pytest.approx(0.896, abs=0.01)
+    assert fast.ratio.value == pytest.approx(1.95, abs=0.05)
+    assert {mean.machine for mean in analysis.means_of(lines, experiment_of())} == {"slow", "fast"}
+
+
+def test_only_rounds_with_equal_counts_are_paired():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0, 1.0]),
+        ("m", "a", "other", False, 0, 0.9, 5),
+        ("m", "a", "other", False, 1, 0.1, 4),
+        ("m", "a", "other", False, 2, 0.9, 5),
+    )
+    line = find(analysis.lines_of(frame, experiment_of(equal="collections")), variant="other")
+    assert line.ratio.runs == 2
+    assert line.ratio.value == pytest.approx(0.9)
+    assert line.mean.runs == 3
+
+
+def test_a_failed_run_takes_its_round_out_and_is_counted():
+    frame = frame_of(
+        ("m", "a", "one", False, 0, 1.0, 5),
+        ("m", "a", "one", False, 1, None, None),
+        ("m", "a", "one", False, 2, 1.0, 5),
+        *rounds("m", "a", "other", [0.9, 0.5, 0.9]),
+    )
+    lines = analysis.lines_of(frame, experiment_of())
+    assert find(lines, variant="one").failed == 1
+    other = find(lines, variant="other")
+    assert (other.ratio.runs, other.ratio.value) == (2, pytest.approx(0.9))
+    assert analysis.failures_by_cell(frame)[0]["problem"] == "crashed"
+
+
+def test_outliers_are_left_out_of_means_but_not_of_lines():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0]),
+        *rounds("m", "a", "other", [0.5, 0.5]),
+        *rounds("m", "b", "one", [1.0, 1.0]),
+        *rounds("m", "b", "other", [9.0, 9.0]),
+    )
+    experiment = experiment_of(outliers={"b": "allocates nothing"})
+    lines = analysis.lines_of(frame, experiment)
+    assert find(lines, workload="b", variant="other").ratio.value == pytest.approx(9)
+    means = {mean.variant: mean for mean in analysis.means_of(lines, experiment)}
+    assert means["other"].ratio.value == pytest.approx(0.5)
+    assert means["other"].workloads == 1
+
+
+def test_wide_means_are_grey_by_the_experiments_rule():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0]),
+        *rounds("m", "a", "other", [0.5, 1.5]),
+    )
+    assert find(analysis.lines_of(frame, experiment_of()), variant="other").grey
+    lenient = experiment_of(grey_above=None)
+    assert not find(analysis.lines_of(frame, lenient), variant="other").grey
+
+
+def test_bars_are_judged_for_each_workload():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0, 1.0]),
+        *rounds("m", "a", "other", [0.90, 0.91, 0.92]),
+        *rounds("m", "b", "one", [1.0, 1.0, 1.0]),
+        *rounds("m", "b", "other", [0.90, 0.94, 0.98]),
+    )
+    judged = {one.what: one.verdict.met for one in analysis.judge(frame, experiment_of())}
+    assert judged == {"a, 1 thread": True, "b, 1 thread": False}
+    (nothing,) = analysis.judge(frame.iloc[0:0], experiment_of())
+    assert (nothing.verdict.met, nothing.verdict.reason) == (False, "no runs")
+
+
+def test_the_canary_shows_drift_and_counts_for_nothing_else():
+    frame = frame_of(*rounds("m", "a", "one", [1.0, 1.1, 1.2]))
+    frame["canary"] = [0.0, 1.0, 2.0]
+    frame["started"] = ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"]
+    assert analysis.lines_of(frame, experiment_of()) == []
+    drift = analysis.drift_of(frame, "cpu_s")
+    assert drift["relative"].tolist() == pytest.approx([1 / 1.1, 1.0, 1.2 / 1.1])
