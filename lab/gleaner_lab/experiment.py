@@ -239,9 +239,16 @@ def shown(value: Scalar) -> str:
 def read(path: Path) -> Experiment:
     """Reads and checks a file."""
     try:
-        document = YAML().load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
+    return parse(text, path)
+
+
+def parse(text: str, path: Path) -> Experiment:
+    """Checks the text of an experiment; `path` is for messages."""
+    try:
+        document = YAML().load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise Failure(f"{path}:{line}: {error.problem}") from error

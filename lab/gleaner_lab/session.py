@@ -79,6 +79,8 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
             del outliers[name]
     out = StringIO()
     yaml.dump(document, out)
+    # What was given on the command line may be wrong, too: find out before anything is written.
+    experiments.parse(out.getvalue(), path)
     return out.getvalue()
 
 

@@ -190,6 +190,14 @@ def test_bad_commands_are_named(tmp_path, capsys):
     assert "no workload none among steady" in capsys.readouterr().err
 
 
+def test_a_wrong_number_leaves_no_result_set_behind(tmp_path, capsys):
+    path, out = bench.experiment(tmp_path, "steady"), tmp_path / "x"
+    status = cli.main(["run", str(path), "--repetitions", "0", "--out", str(out)])
+    assert status == 2
+    assert "repetitions: Input should be greater than or equal to 1" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_list_and_show(capsys):
     assert cli.main(["list"]) == 0
     assert "boehm-table1" in capsys.readouterr().out

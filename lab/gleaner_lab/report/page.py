@@ -14,9 +14,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gleaner_lab import analysis, counters
 from gleaner_lab import experiment as experiments
+from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
 from gleaner_lab.report import beside, figures
+from gleaner_lab.runner import tasks_of
 from gleaner_lab.statistics import Estimate
 from gleaner_lab.store import ResultSet
 
@@ -73,20 +75,13 @@ def write(results: ResultSet) -> Path:
         counts=analysis.counts_of(frame),
         limits=counters.LIMITS[experiment.counters],
         runs=_runs(frame),
-        expected=_expected(experiment),
+        expected=len(tasks_of(experiment, list(cells_of(experiment)))),
         beside=beside.table(frame, experiment),
         source=results.experiment.read_text(),
     )
     page = results.path / "report.html"
     page.write_text(text, encoding="utf-8")
     return page
-
-
-def _expected(experiment: Experiment) -> int:
-    from gleaner_lab.cells import cells_of
-    from gleaner_lab.runner import tasks_of
-
-    return len(tasks_of(experiment, list(cells_of(experiment))))
 
 
 def _draw(
