@@ -301,6 +301,17 @@ static void with_options(void)
     _exit(h_test_failed);
 }
 
+static void stress_begins_when_told(void)
+{
+    setenv("GLEANER_OPTIONS", "stress=10,stress-after=1000", 1);
+    GC_INIT();
+    GC_word no = GC_get_gc_no();
+    churn(900 * 16, 16);
+    CHECK_EQ(GC_get_gc_no(), no);
+    churn(400 * 16, 16);
+    CHECK_GE(GC_get_gc_no(), no + 20);
+}
+
 static void unknown_option(void)
 {
     char text[8192];
@@ -355,6 +366,7 @@ MAIN_BEGIN
     RUN(bad_interval);
     RUN(bad_switches);
     RUN(bad_log);
+    RUN_GLEANER(stress_begins_when_told);
     RUN_GLEANER(unknown_option);
     RUN_GLEANER(unknown_value);
 MAIN_END

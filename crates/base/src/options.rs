@@ -172,8 +172,10 @@ option_table! {
     reserve: usize = 0, "reserve", Tuning, None, size(16 << 20, "chosen from the limit and the machine");
     /// Checks the heap's invariants at the edges between phases.
     verify: Verify = Verify::Off, "verify", Testing, None, Accepted::Choice(Verify::NAMES);
-    /// Collects at every n-th allocation after the first 64.
+    /// Collects at every n-th allocation.
     stress: u32 = 0, "stress", Testing, None, number(0, u32::MAX, "off");
+    /// So many allocations pass before `stress` begins to count: some runtimes cannot stand a collection earlier.
+    stress_after: u32 = 64, "stress-after", Testing, None, number(0, u32::MAX, "at once");
     /// Overwrites what is freed, so that a use after free shows.
     poison: bool = false, "poison", Testing, None, SWITCH;
     /// Makes the named places fail, each once, at their n-th visit.

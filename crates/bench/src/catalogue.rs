@@ -97,6 +97,9 @@ pub struct Client {
     /// With `--pressure`, a collection at every so many allocations.
     #[serde(default = "each")]
     pub stress: NonZeroU32,
+    /// Under pressure, so many allocations before the first collection, if the program needs it.
+    #[serde(rename = "stress-after")]
+    pub stress_after: Option<u32>,
     sizes: Sizes,
 }
 
@@ -124,6 +127,7 @@ impl Client {
             measured: false,
             table1: false,
             stress: each(),
+            stress_after: None,
             sizes: Sizes {
                 tiny: none(),
                 ci: none(),

@@ -93,12 +93,15 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
 
 /// The side that a client runs on, with the options that make bugs show.
 fn under_pressure(side: &Side, wanted: bool, client: &Client) -> Side {
+    let after = client
+        .stress_after
+        .map(|count| format!("stress-after={count}"));
+    let side = side.clone().with_options(after.as_deref());
     if !wanted {
-        return side.clone();
+        return side;
     }
     let stress = format!("stress={}", client.stress);
-    side.clone()
-        .with_options(["verify=edges", "poison=on", &stress])
+    side.with_options(["verify=edges", "poison=on", &stress])
 }
 
 fn judge(stock: &Trial, gleaner: &Trial, least_collections: u64) -> Verdict {

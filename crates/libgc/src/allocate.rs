@@ -199,10 +199,6 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
     }
 }
 
-/// Allocations of a process before `stress=N` begins to count: runtimes are set up with the first ones, and some of
-/// them (Crystal, whose root callback allocates once) cannot stand a collection before that.
-const UNSTRESSED: u32 = 64;
-
 /// Counts allocations under `stress=N`; asked once for each, or `stress=1` would collect without end.
 fn is_stress_due(heap: &Heap) -> bool {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -212,7 +208,7 @@ fn is_stress_due(heap: &Heap) -> bool {
         && crate::settings::CLIENT.no_automatic.get() == 0
         && COUNT
             .fetch_add(1, Ordering::Relaxed)
-            .checked_sub(UNSTRESSED)
+            .checked_sub(heap.options.stress_after)
             .is_some_and(|count| count % every == every - 1)
 }
 
