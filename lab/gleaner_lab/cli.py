@@ -158,7 +158,7 @@ def _show(chosen: argparse.Namespace) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    from gleaner_lab import session
+    from gleaner_lab import commands
 
     path = find(chosen.experiment)
     changes = {
@@ -169,13 +169,13 @@ def _run(chosen: argparse.Namespace) -> int:
     out = chosen.out
     if out is None:
         out = RESULTS / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    return session.start(path, out, changes, chosen.bench, chosen.scheduler)
+    return commands.start(path, out, changes, chosen.bench, chosen.scheduler)
 
 
 def _resume(chosen: argparse.Namespace) -> int:
-    from gleaner_lab import session
+    from gleaner_lab import commands
 
-    return session.resume(chosen.results, chosen.bench, chosen.scheduler)
+    return commands.resume(chosen.results, chosen.bench, chosen.scheduler)
 
 
 def _report(chosen: argparse.Namespace) -> int:
@@ -187,15 +187,15 @@ def _report(chosen: argparse.Namespace) -> int:
 
 
 def _compare(chosen: argparse.Namespace) -> int:
-    from gleaner_lab import session
+    from gleaner_lab import commands
 
-    return session.compare(chosen.before, chosen.after)
+    return commands.compare(chosen.before, chosen.after)
 
 
 def _minheap(chosen: argparse.Namespace) -> int:
-    from gleaner_lab import session
+    from gleaner_lab import commands
 
-    return session.minheap(chosen.workload, chosen.size, chosen.start_mb << 20, chosen.bench)
+    return commands.minheap(chosen.workload, chosen.size, chosen.start_mb << 20, chosen.bench)
 
 
 if __name__ == "__main__":
