@@ -33,7 +33,7 @@ elif name == "garbled":
     sys.exit(0)
 speed = 0.8 if options["--library"] == "gleaner" else 1.0
 source = random.Random(str(arguments) + str(time.time_ns()))
-cpu = speed * source.lognormvariate(0, 0.02)
+cpu = speed * source.lognormvariate(0, 0.005)
 line.update(wall_s=cpu * 1.1, cpu_s=cpu, peak_kb=20000)
 if name == "differs":
     line["output"] = f"1 bytes, {{source.random()}}"
