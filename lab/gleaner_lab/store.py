@@ -137,18 +137,6 @@ class ResultSet:
         return frame
 
 
-def read_parquet(path: Path) -> pd.DataFrame:
-    """A table that `ResultSet.table` wrote."""
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise Failure(f"{path}: not a readable Parquet file: {error}") from error
-    form = (table.schema.metadata or {}).get(b"form", b"none").decode()
-    if form != str(FORM):
-        raise Failure(f"{path} has form {form}, this program reads form {FORM}")
-    return table.to_pandas()
-
-
 def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested mappings as columns with dots in their names."""
     found: dict[str, Any] = {}

@@ -293,12 +293,12 @@ impl Client for Door {
     }
 
     fn wants_to_stop(&self) -> bool {
+        if !OBEYS_STOP.load(Ordering::Relaxed) {
+            return false;
+        }
         // SAFETY: the client's function; libgc calls it with the lock held.
-        OBEYS_STOP.load(Ordering::Relaxed)
-            && CALLBACKS
-                .stop
-                .get()
-                .is_some_and(|stop| unsafe { stop() } != 0)
+        let asks = |stop: StopFn| unsafe { stop() } != 0;
+        CALLBACKS.stop.get().is_some_and(asks)
     }
 
     fn awaits_finalization(&self, object: Address) {

@@ -66,7 +66,7 @@ pub struct Request<'a> {
     pub reason: &'static str,
     /// The list of libraries, read before the lock was taken; replaced by the old list, to be dropped later.
     pub libraries: &'a mut LibraryList,
-    /// The collecting thread's stack pointer; its registers stand above.
+    /// The collecting thread's stack pointer; its registers stand there or above.
     pub stack_pointer: Address,
     /// Whether all free memory goes back to the system.
     pub release_all: bool,
