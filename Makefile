@@ -27,8 +27,8 @@ CONFORMANCE := tests/conformance/run.sh --quiet
 # at each phase edge, freed memory overwritten.
 STRESS ?= 100
 PRESSURE := verify=edges,poison=on,stress=
-# Where `make bench` puts its tables.
-BENCH_OUT ?= docs/measured
+# What `make bench` measures, one after the other.
+BENCH_EXPERIMENTS := libgc-clients boehm-table1 minheap
 
 # --- the two commands of the README -----------------------------------------
 
@@ -217,16 +217,17 @@ lock-lab: $(LAB_VENV)/made
 
 # --- measuring ---------------------------------------------------------------
 
-.PHONY: bench
-bench: packages-test build
-	mkdir -p "$(BENCH_OUT)" target/clients
-	for markers in 1 2; do \
-		found=target/clients/calibration-$$markers.json; \
-		$(BENCH) calibrate --markers $$markers --json $$found; \
-		$(BENCH) compare --markers $$markers --calibration $$found \
-			--markdown "$(BENCH_OUT)/compare-markers-$$markers.md"; \
-	done
-	$(BENCH) table1 --markdown "$(BENCH_OUT)/table1.md"
+# A run that was stopped goes on; remove target/lab/bench to measure anew.
+.PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%)
+bench: $(BENCH_EXPERIMENTS:%=bench-%)
+
+$(BENCH_EXPERIMENTS:%=bench-%): bench-%: packages-test build $(LAB_VENV)/made
+	mkdir -p docs/measured target/lab/bench
+	out=target/lab/bench/$*; status=0; \
+	if [ -d "$$out" ]; then $(LAB) resume "$$out" || status=$$?; \
+	else $(LAB) run $* --out "$$out" || status=$$?; fi; \
+	[ $$status -le 1 ]
+	$(LAB) report target/lab/bench/$* --markdown docs/measured/$*.md
 
 # --- help --------------------------------------------------------------------
 
@@ -272,5 +273,7 @@ help:
 #|
 #| Measure it (an idle machine, please)
 #|   make lab       prepares the lab and lists its experiments (lab/README.md)
-#|   make bench     against stock libgc at equal peak memory, and the paper's
-#|                  Table 1, as tables in docs/measured/
+#|   make bench     against stock libgc at equal peak memory, the paper's Table 1,
+#|                  and time against heap size: reports in target/lab/bench/,
+#|                  tables in docs/measured/; takes hours, and goes on where it
+#|                  was stopped. make bench-boehm-table1 runs one of them

@@ -13,6 +13,6 @@ int main(int argc, char **argv)
 
     measure_start();
     scale = tree_scale(argc, argv, 1);
-    measure_report("gc_bench", run_trees(&scale));
+    measure("gc_bench", run_trees, &scale);
     return 0;
 }

@@ -30,6 +30,6 @@ int main(int argc, char **argv)
 
     measure_start();
     scale = tree_scale(argc, argv, 1);
-    measure_report("holes_gc_bench", run_trees(&scale));
+    measure("holes_gc_bench", run_trees, &scale);
     return 0;
 }

@@ -28,6 +28,6 @@ int main(int argc, char **argv)
     wanted = 10 * live_bytes(&scale);
     if (wanted > GC_get_heap_size())
         require(GC_expand_hp(wanted - GC_get_heap_size()), "the heap expands");
-    measure_report("large_heap_gc_bench", run_trees(&scale));
+    measure("large_heap_gc_bench", run_trees, &scale);
     return 0;
 }

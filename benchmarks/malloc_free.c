@@ -17,12 +17,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t seed = 2000;
+enum { SEED = 2000 };
+
+static uint64_t random_state;
 static uint64_t sum;
 
 static size_t random_below(size_t limit)
 {
-    return (size_t)(next_random(&seed) % limit);
+    return (size_t)(next_random(&random_state) % limit);
 }
 
 static void *get(size_t size)
@@ -265,19 +267,34 @@ static void fold_tree(const struct syntax *tree)
         fold_tree(tree->child[i]);
 }
 
+struct work {
+    size_t procedures, pages;
+};
+
+static uint64_t translate_and_render(const void *scale)
+{
+    const struct work *work = scale;
+    struct syntax **program;
+    size_t i;
+
+    sum = 0;
+    random_state = SEED;
+    memset(&symbols, 0, sizeof symbols);
+    program = get(work->procedures * sizeof *program);
+    run_translator(program, work->procedures);
+    run_renderer(work->pages);
+    for (i = 0; i < work->procedures; i++)
+        fold_tree(program[i]);
+    return sum;
+}
+
 int main(int argc, char **argv)
 {
-    size_t procedures, pages, i;
-    struct syntax **program;
+    struct work work;
 
     measure_start();
-    procedures = scale_argument(argc, argv, 1, 20000, 1, 10000000);
-    pages = scale_argument(argc, argv, 2, 2000, 0, 10000000);
-    program = get(procedures * sizeof *program);
-    run_translator(program, procedures);
-    run_renderer(pages);
-    for (i = 0; i < procedures; i++)
-        fold_tree(program[i]);
-    measure_report("malloc_free", sum);
+    work.procedures = scale_argument(argc, argv, 1, 20000, 1, 10000000);
+    work.pages = scale_argument(argc, argv, 2, 2000, 0, 10000000);
+    measure("malloc_free", translate_and_render, &work);
     return 0;
 }

@@ -9,7 +9,16 @@
 #include <sys/resource.h>
 #include <time.h>
 
-static double wall_at_start;
+enum { MAX_ITERATIONS = 1000 };
+
+/* What the clocks and the collector say at one moment. */
+struct moment {
+    double wall_s, cpu_s;
+    unsigned long collections, gc_ms;
+    size_t allocated;
+};
+
+static struct moment start;
 
 static double wall_now(void)
 {
@@ -39,26 +48,69 @@ static long peak_resident_kb(void)
     return kb;
 }
 
+static struct moment now(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return (struct moment){
+        .wall_s = wall_now(),
+        .cpu_s = seconds(used.ru_utime) + seconds(used.ru_stime),
+        .collections = GC_get_gc_no(),
+        .gc_ms = GC_get_full_gc_total_time(),
+        .allocated = GC_get_total_bytes(),
+    };
+}
+
 void measure_start(void)
 {
     GC_INIT();
     GC_start_performance_measurement();
-    wall_at_start = wall_now();
+    start = now();
 }
 
-void measure_report(const char *benchmark, uint64_t result)
+/* What happened between two moments, as the inside of a JSON object. */
+static void print_between(const struct moment *from, const struct moment *to)
 {
-    double wall = wall_now() - wall_at_start;
-    struct rusage used;
+    printf("\"wall_s\":%.6f,\"cpu_s\":%.6f,\"collections\":%lu,"
+           "\"gc_ms\":%lu,\"allocated_bytes\":%zu",
+           to->wall_s - from->wall_s, to->cpu_s - from->cpu_s,
+           to->collections - from->collections, to->gc_ms - from->gc_ms,
+           to->allocated - from->allocated);
+}
 
-    getrusage(RUSAGE_SELF, &used);
-    printf("{\"benchmark\":\"%s\",\"result\":\"%016llx\",\"collections\":%lu,"
-           "\"heap_bytes\":%lu,\"peak_rss_kb\":%ld,\"wall_s\":%.6f,"
-           "\"user_s\":%.6f,\"sys_s\":%.6f,\"gc_ms\":%lu}\n",
-           benchmark, (unsigned long long)result,
-           (unsigned long)GC_get_gc_no(), (unsigned long)GC_get_heap_size(),
-           peak_resident_kb(), wall, seconds(used.ru_utime),
-           seconds(used.ru_stime), GC_get_full_gc_total_time());
+static unsigned long iterations(void)
+{
+    char *given = getenv("ITERATIONS");
+    char *arguments[] = { "ITERATIONS", given };
+
+    return scale_argument(given == NULL ? 1 : 2, arguments, 1, 1, 1,
+                          MAX_ITERATIONS);
+}
+
+void measure(const char *benchmark, measured_work *work, const void *scale)
+{
+    static struct moment after[MAX_ITERATIONS];
+    unsigned long i, count = iterations();
+    uint64_t result = 0;
+
+    for (i = 0; i < count; i++) {
+        uint64_t once = work(scale);
+
+        require(i == 0 || once == result, "the iterations agree");
+        result = once;
+        after[i] = now();
+    }
+    printf("{\"benchmark\":\"%s\",\"result\":\"%016llx\",", benchmark,
+           (unsigned long long)result);
+    print_between(&start, &after[count - 1]);
+    printf(",\"heap_bytes\":%lu,\"peak_rss_kb\":%ld",
+           (unsigned long)GC_get_heap_size(), peak_resident_kb());
+    for (i = 0; count > 1 && i < count; i++) {
+        printf(i == 0 ? ",\"iterations\":[{" : "},{");
+        print_between(i == 0 ? &start : &after[i - 1], &after[i]);
+    }
+    printf(count > 1 ? "}]}\n" : "}\n");
     fflush(stdout);
 }
 

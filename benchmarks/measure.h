@@ -2,6 +2,10 @@
  * What a benchmark reports about itself: one line of JSON at the end of its
  * standard output.  The same binary reports on whichever libgc it was loaded
  * with, so the numbers come from the public interface and from the kernel.
+ *
+ * The work is done once, or as often as the environment variable ITERATIONS
+ * says: then the line has a list "iterations", in the order of time, the first
+ * of which finds a new heap and the later ones a settled one.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -11,9 +15,13 @@
 /* Initialises the collector and starts the clocks. */
 void measure_start(void);
 
-/* Prints the line.  `result` must depend on the scale alone, never on when
-   collections happened: it is what two libraries are compared by. */
-void measure_report(const char *benchmark, uint64_t result);
+/* One iteration of a benchmark at a scale.  The result must depend on the
+   scale alone, never on when collections happened or which iteration it is:
+   it is what two libraries are compared by. */
+typedef uint64_t measured_work(const void *scale);
+
+/* Does the work and prints the line. */
+void measure(const char *benchmark, measured_work *work, const void *scale);
 
 /* The `index`-th argument as a number between `low` and `high`, or `fallback`
    when there are fewer arguments; anything else ends the program. */

@@ -11,31 +11,51 @@
 
 enum { MAX_THREADS = 256 };
 
-/* Written before the threads start, read by all of them. */
-static struct scale scale;
+struct work {
+    struct scale scale;
+    unsigned long threads;
+};
+
+/* What one thread is told and tells. */
+struct share {
+    const struct scale *scale;
+    uint64_t result;
+};
 
 static void *run(void *place)
 {
-    *(uint64_t *)place = run_trees(&scale);
+    struct share *share = place;
+
+    share->result = run_trees(share->scale);
     return NULL;
+}
+
+static uint64_t run_threads(const void *place)
+{
+    const struct work *work = place;
+    struct share shares[MAX_THREADS]; /* [i] is written by thread i */
+    pthread_t threads[MAX_THREADS];
+    unsigned long i;
+
+    for (i = 0; i < work->threads; i++) {
+        shares[i] = (struct share){ &work->scale, 0 };
+        require(pthread_create(&threads[i], NULL, run, &shares[i]) == 0,
+                "a thread starts");
+    }
+    for (i = 0; i < work->threads; i++) {
+        require(pthread_join(threads[i], NULL) == 0, "a thread is joined");
+        require(shares[i].result == shares[0].result, "the threads agree");
+    }
+    return shares[0].result * work->threads;
 }
 
 int main(int argc, char **argv)
 {
-    static uint64_t results[MAX_THREADS]; /* [i] is written by thread i */
-    pthread_t threads[MAX_THREADS];
-    unsigned long count, i;
+    struct work work;
 
     measure_start();
-    scale = tree_scale(argc, argv, 1);
-    count = scale_argument(argc, argv, 4, 4, 1, MAX_THREADS);
-    for (i = 0; i < count; i++)
-        require(pthread_create(&threads[i], NULL, run, &results[i]) == 0,
-                "a thread starts");
-    for (i = 0; i < count; i++) {
-        require(pthread_join(threads[i], NULL) == 0, "a thread is joined");
-        require(results[i] == results[0], "the threads agree");
-    }
-    measure_report("mt_gc_bench", results[0] * count);
+    work.scale = tree_scale(argc, argv, 1);
+    work.threads = scale_argument(argc, argv, 4, 4, 1, MAX_THREADS);
+    measure("mt_gc_bench", run_threads, &work);
     return 0;
 }

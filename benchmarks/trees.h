@@ -137,8 +137,10 @@ static void come_and_go(struct forest *forest, const struct scale *scale,
         drop(forest, bottom_up(forest, height));
 }
 
-static uint64_t run_trees(const struct scale *scale)
+/* Takes a struct scale. */
+static uint64_t run_trees(const void *place)
 {
+    const struct scale *scale = place;
     struct forest forest = { 1, 0 };
     struct node *long_lived;
     double *array;

@@ -72,6 +72,6 @@ int main(int argc, char **argv)
     GC_set_bit(pointers, GC_WORD_OFFSET(struct node, right));
     node_type.descriptor
         = GC_make_descriptor(pointers, GC_WORD_LEN(struct node));
-    measure_report("typed_gc_bench", run_trees(&scale));
+    measure("typed_gc_bench", run_trees, &scale);
     return 0;
 }

@@ -20,6 +20,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 dry_run=false
 if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
+[ $# -le 1 ] || die "one task, please: $*"
 case $task in
 build | demo | lab | test) ;;
 *) die "usage: $0 [--dry-run] build|demo|lab|test" ;;

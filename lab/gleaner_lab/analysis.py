@@ -38,6 +38,11 @@ class Line:
     failed: int
     grey: bool
 
+    @property
+    def cell(self) -> str:
+        """What names the line among all lines."""
+        return f"{self.machine} {self.group}: {self.variant}{' again' if self.control else ''}"
+
 
 def lines_of(frame: pd.DataFrame, experiment: Experiment, metric: str | None = None) -> list[Line]:
     """All lines, in the order of the experiment's file."""
@@ -79,7 +84,7 @@ def _line(
     rules = experiment.statistics
     good = runs.dropna(subset=[column])
     pairs = good.merge(base, on="round", suffixes=("", " base"))
-    if rules.equal is not None:
+    if rules.equal is not None and experiment.is_of_baselines_library(str(runs["variant"].iloc[0])):
         equal = f"values.{rules.equal}"
         if equal in pairs:
             pairs = pairs[pairs[equal] == pairs[f"{equal} base"]]
@@ -208,6 +213,11 @@ def counts_of(frame: pd.DataFrame) -> tuple[list[str], list[dict[str, object]]]:
             }
         )
     return [name.removeprefix("counters.") for name in names], rows
+
+
+def builds_of(frame: pd.DataFrame) -> list[str]:
+    """The builds of Gleaner that the runs were made with."""
+    return [str(name) for name in frame["build"].dropna().unique()] if "build" in frame else []
 
 
 def differing_outputs(frame: pd.DataFrame) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,6 +34,7 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     chosen = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return chosen.act(chosen)
     except Failure as failure:
@@ -64,17 +66,24 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--out", type=Path, help="the directory of the result set")
     one.add_argument("--repetitions", type=int, help="instead of the file's number")
     one.add_argument("--size", choices=["tiny", "ci", "full"], help="instead of the file's size")
+    one.add_argument(
+        "--heaps", type=Path, metavar="DIR", help="take the heap sizes that an earlier run found"
+    )
     one.add_argument("--only", action="append", metavar="NAME", help="only this workload")
     _execution(one)
     one.set_defaults(act=_run)
 
     one = commands.add_parser("resume", help="make the runs that a result set lacks")
     one.add_argument("results", type=Path)
+    one.add_argument("--failed", action="store_true", help="make the runs that failed again, too")
     _execution(one)
     one.set_defaults(act=_resume)
 
     one = commands.add_parser("report", help="write the page and the pictures of a result set")
     one.add_argument("results", type=Path)
+    one.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
+    )
     one.set_defaults(act=_report)
 
     one = commands.add_parser("compare", help="two result sets of one experiment, cell by cell")
@@ -169,20 +178,24 @@ def _run(chosen: argparse.Namespace) -> int:
     out = chosen.out
     if out is None:
         out = RESULTS / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    return commands.start(path, out, changes, chosen.bench, chosen.scheduler)
+    return commands.start(path, out, changes, chosen.heaps, chosen.bench, chosen.scheduler)
 
 
 def _resume(chosen: argparse.Namespace) -> int:
     from gleaner_lab import commands
 
-    return commands.resume(chosen.results, chosen.bench, chosen.scheduler)
+    return commands.resume(chosen.results, chosen.failed, chosen.bench, chosen.scheduler)
 
 
 def _report(chosen: argparse.Namespace) -> int:
     from gleaner_lab import report
     from gleaner_lab.store import ResultSet
 
-    print(report.write(ResultSet.open(chosen.results)))
+    results = ResultSet.open(chosen.results)
+    print(report.write(results))
+    if chosen.markdown is not None:
+        chosen.markdown.write_text(report.markdown(results), encoding="utf-8")
+        print(chosen.markdown)
     return 0
 
 

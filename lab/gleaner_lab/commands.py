@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from io import StringIO
@@ -31,7 +29,7 @@ from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.executors import Cluster, Here
 from gleaner_lab.experiment import Configuration, Experiment, Workload
 from gleaner_lab.failure import Failure
-from gleaner_lab.heap import EqualPeak, Options, Sample, minimum_heap
+from gleaner_lab.heap import EqualPeak, Measure, Options, Sample, median_of, minimum_heap
 from gleaner_lab.schedule import Task
 from gleaner_lab.statistics import paired_ratio
 from gleaner_lab.store import ResultSet
@@ -39,25 +37,33 @@ from gleaner_lab.workload import Tools
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / "target" / "lab" / "scratch"
-#: Runs for each setting of a search.
+#: Runs for each setting near the end of a search.
 SEARCH_RUNS = 3
 
 console = Console()
 
 
 def start(
-    path: Path, out: Path, changes: dict[str, Any], bench: Path | None, scheduler: str | None
+    path: Path,
+    out: Path,
+    changes: dict[str, Any],
+    heaps: Path | None,
+    bench: Path | None,
+    scheduler: str | None,
 ) -> int:
-    """Runs an experiment into a new result set."""
+    """Runs an experiment into a new result set, with the heap sizes of an earlier one if given."""
     text = changed(path, changes)
+    known = None if heaps is None else ResultSet.open(heaps).heaps()
     results = ResultSet.create(out, text)
+    if known is not None:
+        results.note_heaps(known)
     console.print(f"result set: {out}", soft_wrap=True)
     return _go_on(results, bench, scheduler)
 
 
-def resume(path: Path, bench: Path | None, scheduler: str | None) -> int:
-    """Goes on with a result set."""
-    return _go_on(ResultSet.open(path), bench, scheduler)
+def resume(path: Path, failed: bool, bench: Path | None, scheduler: str | None) -> int:
+    """Goes on with a result set; with `failed`, runs that failed are made again."""
+    return _go_on(ResultSet.open(path), bench, scheduler, failed)
 
 
 def changed(path: Path, changes: dict[str, Any]) -> str:
@@ -84,7 +90,9 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-def _go_on(results: ResultSet, bench: Path | None, scheduler: str | None) -> int:
+def _go_on(
+    results: ResultSet, bench: Path | None, scheduler: str | None, failed: bool = False
+) -> int:
     experiment = experiments.read(results.experiment)
     log = experiment.statistics.equal is not None or experiment.log
     if scheduler is None:
@@ -92,16 +100,12 @@ def _go_on(results: ResultSet, bench: Path | None, scheduler: str | None) -> int
         tools = Tools.find(bench, SCRATCH)
         facts = machine.describe()
         results.note_machine(machine.identity(facts), facts)
+        _is_one_build(results, tools)
         executor: runner.Executor = Here(experiment, tools, log)
         cells = sized(results, experiment, tools)
     else:
         executor = Cluster(scheduler, experiment, str(bench or ""), log, results.note_machine)
-        if experiment.heap.mode != "default":
-            raise Failure(
-                f"heap mode {experiment.heap.mode} needs a search on one machine: run it without "
-                "--scheduler, or set heap.mode to default"
-            )
-        cells = list(cells_of(experiment))
+        cells = sized(results, experiment, None)
     with _bar() as bar:
         shown = bar.add_task("starting", total=None)
 
@@ -114,9 +118,22 @@ def _go_on(results: ResultSet, bench: Path | None, scheduler: str | None) -> int
                 description=f"{task.cell.workload.name}{failed}",
             )
 
-        runner.run(experiment, cells, results, executor, watch)
+        runner.run(experiment, cells, results, executor, watch, failed)
     page = report.write(results)
     return summarise(results, experiment, page)
+
+
+def _is_one_build(results: ResultSet, tools: Tools) -> None:
+    """Ratios between two builds would be called ratios between configurations."""
+    others = {record["build"] for record in results.records() if "build" in record} - {
+        tools.build()
+    }
+    if others:
+        raise Failure(
+            f"{results.path} was measured with build {', '.join(sorted(others))} of Gleaner, and "
+            f"{tools.bench.parent} holds build {tools.build()}: run the experiment anew, and "
+            "gleaner-lab compare the two"
+        )
 
 
 @contextmanager
@@ -179,13 +196,15 @@ def side_by_side(frame: pd.DataFrame, experiment: Experiment) -> None:
 # ---- heap sizes ----
 
 
-def sized(results: ResultSet, experiment: Experiment, tools: Tools) -> list[Cell]:
-    """The cells with the heap sizes that the experiment asks for, searched for once."""
+def sized(results: ResultSet, experiment: Experiment, tools: Tools | None) -> list[Cell]:
+    """The cells with the heap sizes that the experiment asks for, searched for once.
+
+    Without tools nothing is searched for: what the result set lacks is an error.
+    """
     cells = list(cells_of(experiment))
     if experiment.heap.mode == "default":
         return cells
-    path = results.path / "heaps.json"
-    known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    known = results.heaps()
     search = _minimum if experiment.heap.mode == "times-minimum" else _equal
     with _bar() as bar:
         shown = bar.add_task("heap sizes", total=len(cells))
@@ -193,25 +212,28 @@ def sized(results: ResultSet, experiment: Experiment, tools: Tools) -> list[Cell
         for cell in cells:
             bar.update(shown, description=f"heap size: {cell.workload.name}")
             found.append(search(cell, experiment, tools, known))
-            path.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+            results.note_heaps(known)
             bar.advance(shown)
     return found
 
 
-def _measure(
-    cell: Cell, experiment: Experiment, tools: Tools, runs: int
-) -> Callable[[Options], Sample | None]:
+def _searcher(tools: Tools | None, what: str) -> Tools:
+    if tools is None:
+        raise Failure(
+            f"the {what} is not known, and a cluster does not search for heap sizes: run the "
+            "experiment on one machine first, and give its result set with --heaps"
+        )
+    return tools
+
+
+def _measure(cell: Cell, experiment: Experiment, tools: Tools) -> Measure:
     def measure(options: Options) -> Sample | None:
-        peaks, times = [], []
-        for _ in range(runs):
-            chosen = with_limit(cell, options)
-            command = workload.command_of(chosen, experiment, tools, log=False)
-            record = workload.run(command, chosen, experiment)
-            if "problem" in record:
-                return None
-            peaks.append(record["values"]["peak_kb"])
-            times.append(record["values"]["cpu_s"])
-        return Sample(statistics.median(peaks), statistics.median(times))
+        chosen = with_limit(cell, options)
+        command = workload.command_of(chosen, experiment, tools, log=False)
+        record = workload.run(command, chosen, experiment)
+        if "problem" in record:
+            return None
+        return Sample(record["values"]["peak_kb"], record["values"]["cpu_s"])
 
     return measure
 
@@ -234,12 +256,12 @@ def with_limit(cell: Cell, options: Options) -> Cell:
     )
 
 
-def _minimum(cell: Cell, experiment: Experiment, tools: Tools, known: dict[str, Any]) -> Cell:
+def _minimum(
+    cell: Cell, experiment: Experiment, tools: Tools | None, known: dict[str, Any]
+) -> Cell:
     key = f"minimum of {cell.workload.name}{cell.threads_shown}"
     if key not in known:
-        first = experiment.variants()[experiment.statistics.baseline]
-        base = Cell(cell.workload, experiment.statistics.baseline, first, cell.threads)
-        measure = _measure(base, experiment, tools, 1)
+        measure = _measure(_baseline_of(cell, experiment), experiment, _searcher(tools, key))
         found = minimum_heap(lambda limit: measure({"heap-limit": limit}) is not None, 64 << 20)
         if found is None:
             raise Failure(f"{key}: it does not finish under any limit up to 64 GB")
@@ -248,22 +270,34 @@ def _minimum(cell: Cell, experiment: Experiment, tools: Tools, known: dict[str, 
     return with_limit(cell, {"heap-limit": int(known[key] * cell.multiple)})
 
 
-def _equal(cell: Cell, experiment: Experiment, tools: Tools, known: dict[str, Any]) -> Cell:
+def _equal(cell: Cell, experiment: Experiment, tools: Tools | None, known: dict[str, Any]) -> Cell:
     if cell.variant == experiment.statistics.baseline:
         return cell
     if cell.key not in known:
+        tools = _searcher(tools, f"setting of {cell.key}")
         wanted_key = f"peak of {cell.group}"
         if wanted_key not in known:
-            first = experiment.variants()[experiment.statistics.baseline]
-            base = Cell(cell.workload, experiment.statistics.baseline, first, cell.threads)
-            sample = _measure(base, experiment, tools, SEARCH_RUNS)({})
-            if sample is None:
-                raise Failure(f"{base.key}: the baseline does not finish")
-            known[wanted_key] = sample.peak_kb
-        measure = _measure(cell, experiment, tools, SEARCH_RUNS)
-        setting = EqualPeak(measure, known[wanted_key], experiment.heap.within).run()
-        known[cell.key] = asdict(setting)
+            measure = _measure(_baseline_of(cell, experiment), experiment, tools)
+            samples = [measure({}) for _ in range(SEARCH_RUNS)]
+            if None in samples:
+                raise Failure(f"{wanted_key}: the baseline does not finish")
+            known[wanted_key] = median_of(samples).peak_kb
+        # What was found for another number of threads is often right here, too.
+        others = [replace(cell, threads=None if n == "default" else n) for n in experiment.threads]
+        search = EqualPeak(
+            _measure(cell, experiment, tools),
+            known[wanted_key],
+            experiment.heap.within,
+            SEARCH_RUNS,
+            [known[other.key]["options"] for other in others if other.key in known],
+        )
+        known[cell.key] = asdict(search.run())
     return with_limit(cell, known[cell.key]["options"])
+
+
+def _baseline_of(cell: Cell, experiment: Experiment) -> Cell:
+    name = experiment.statistics.baseline
+    return Cell(cell.workload, name, experiment.variants()[name], cell.threads)
 
 
 def minheap(names: Sequence[str], size: str, start_bytes: int, bench: Path | None) -> int:
@@ -285,7 +319,7 @@ def minheap(names: Sequence[str], size: str, start_bytes: int, bench: Path | Non
             }
         )
         cell = Cell(Workload(name=name), "gleaner", Configuration(), 1)
-        measure = _measure(cell, experiment, tools, 1)
+        measure = _measure(cell, experiment, tools)
         works = lambda limit, measure=measure: measure({"heap-limit": limit}) is not None  # noqa: E731
         with console.status(f"searching for the minimum heap of {name}"):
             found = minimum_heap(works, start_bytes)

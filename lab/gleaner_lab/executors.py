@@ -50,13 +50,13 @@ class Here:
 
     def __init__(self, experiment: Experiment, tools: Tools, log: bool) -> None:
         self.experiment, self.tools, self.log = experiment, tools, log
-        self.machine = machine.identity(machine.describe())
+        self.place = {"machine": machine.identity(machine.describe()), "build": tools.build()}
 
     def run_all(self, tasks: Iterable[Task], done: Done) -> None:
         """Runs the tasks in order."""
         for task in tasks:
             record, started = perform(task, self.experiment, self.tools, self.log)
-            done(task, {**record, "machine": self.machine}, started)
+            done(task, {**record, **self.place}, started)
 
 
 def perform_there(task: Task, experiment: Experiment, bench: str, log: bool) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def perform_there(task: Task, experiment: Experiment, bench: str, log: bool) -> 
     tools = Tools.find(Path(bench) if bench else None, scratch)
     record, started = perform(task, experiment, tools, log)
     return {
-        "record": {**record, "machine": machine.identity(facts)},
+        "record": {**record, "machine": machine.identity(facts), "build": tools.build()},
         "facts": facts,
         "started": started,
     }

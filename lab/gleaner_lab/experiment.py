@@ -92,13 +92,21 @@ class Statistics(Part):
 
     baseline: Variant
     metric: str = "cpu_s"
+    #: Further metrics whose ratios are shown.
+    also: list[str] = []
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     #: Intervals wider than this share of the mean are shown in grey (z-rays, Table 3).
     grey_above: Annotated[float, Field(gt=0)] | None = 0.2
     #: Workloads left out of means, each with its reason.
     outliers: dict[Name, str] = {}
-    #: Only rounds with equal numbers of this count are paired (ISMM 2000: collections).
+    #: Only rounds with equal numbers of this count are paired (ISMM 2000: collections). Another
+    #: library than the baseline's decides by itself when to collect: all its rounds count.
     equal: str | None = None
+
+    @property
+    def metrics(self) -> list[str]:
+        """All metrics whose ratios are shown, the one that counts first."""
+        return list(dict.fromkeys([self.metric, *self.also]))
 
 
 class Bar(Part):
@@ -161,6 +169,7 @@ class Experiment(Part):
     heap: Heap = Heap()
     repetitions: Annotated[int, Field(ge=1, le=10000)] = 10
     #: The iteration of a process that counts: 1 measures start-up, a later one the steady state.
+    #: A later one is asked for in the environment variable ITERATIONS.
     iteration: Annotated[int, Field(ge=1)] = 1
     seed: int = 2000
     #: Seconds after which a process is ended and counts as hung.
@@ -194,6 +203,11 @@ class Experiment(Part):
             if name in names[:number]:
                 raise _at(("workloads", number), f"a second workload is named {name}")
         return self
+
+    def is_of_baselines_library(self, variant: str) -> bool:
+        """Whether a configuration runs on the library that the baseline runs on."""
+        variants = self.variants()
+        return variants[variant].library == variants[self.statistics.baseline].library
 
     def variants(self) -> dict[str, Configuration]:
         """The configurations with each list of option values multiplied out.

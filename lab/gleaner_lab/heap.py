@@ -7,6 +7,7 @@ part of the result set.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ GRANULE = 64 << 10
 GREATEST_DIVISOR = 64
 #: From this divisor on, collections are so frequent that a limit may do better.
 HIGH_DIVISOR = 4
+#: A peak within so many tolerances of the wanted one is measured more than once.
+NEAR = 4
 #: How often a limit is halved in on.
 LIMIT_STEPS = 8
 
@@ -30,7 +33,15 @@ class Sample:
     cpu_s: float
 
 
-#: Makes runs under further options; None when one failed.
+def median_of(samples: list[Sample]) -> Sample:
+    """The medians of some runs, each by itself."""
+    return Sample(
+        statistics.median(one.peak_kb for one in samples),
+        statistics.median(one.cpu_s for one in samples),
+    )
+
+
+#: Makes a run under further options; None when it failed.
 Measure = Callable[[Options], Sample | None]
 
 
@@ -74,20 +85,29 @@ class Setting:
 class EqualPeak:
     """The search for options whose median peak is `wanted_kb`, within a share.
 
-    The free-space divisor is tried first: a larger one means a smaller heap. Its steps may be too
+    Guesses come first: the first of them that reaches the peak is the result. Then the free-space
+    divisor is tried: a larger one means a smaller heap. Its steps may be too
     coarse; then the heap limit is moved beside the divisor whose heap is too large. A run that
     fails for want of memory counts as a limit that is too small. A large divisor collects all the
     time to hold down a peak that lasts for a moment, so where it had to grow much, the limit is
     tried by itself, too; the cheapest setting that reaches the peak is the result.
+
+    A setting that is far off is run once; one that is near is run `runs` times, and medians count.
     """
 
     measure: Measure
     wanted_kb: float
     within: float
+    runs: int = 3
+    guesses: list[Options] = field(default_factory=list)
     tried: list[tuple[Options, Sample]] = field(default_factory=list)
 
     def run(self) -> Setting:
         """Searches; the nearest setting if none reaches the peak."""
+        for options in self.guesses:
+            self._try(options)
+            if self._reached():
+                return self._best()
         above, last = self._divisor()
         if not self._reached():
             self._limit({"free-space-divisor": above})
@@ -96,10 +116,19 @@ class EqualPeak:
         return self._best()
 
     def _try(self, options: Options) -> float | None:
-        sample = self.measure(options)
-        if sample is not None:
-            self.tried.append((options, sample))
-        return None if sample is None else sample.peak_kb
+        first = self.measure(options)
+        if first is None:
+            return None
+        samples = [first]
+        if self._distance(first.peak_kb) <= NEAR * math.log1p(self.within):
+            for _ in range(self.runs - 1):
+                again = self.measure(options)
+                if again is None:
+                    return None
+                samples.append(again)
+        sample = median_of(samples)
+        self.tried.append((options, sample))
+        return sample.peak_kb
 
     def _near(self, peak_kb: float) -> bool:
         return self._distance(peak_kb) <= math.log1p(self.within)

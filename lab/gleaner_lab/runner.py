@@ -6,9 +6,8 @@ is recorded with its problem and the others go on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -33,14 +32,6 @@ class Progress:
     total: int
     finished: int = 0
     failed: int = 0
-    started: float = field(default_factory=time.monotonic)
-
-    def left_s(self) -> float | None:
-        """Seconds that the rest will take, at the speed so far."""
-        if self.finished == 0:
-            return None
-        spent = time.monotonic() - self.started
-        return spent / self.finished * (self.total - self.finished)
 
 
 def tasks_of(experiment: Experiment, cells: list[Cell]) -> list[Task]:
@@ -60,10 +51,11 @@ def run(
     results: ResultSet,
     executor: Executor,
     watch: Callable[[Progress, Task], None],
+    failed: bool = False,
 ) -> Progress:
-    """Runs what is not finished yet."""
+    """Runs what is not finished yet; with `failed`, what failed is not finished."""
     results.mend()
-    finished = results.finished()
+    finished = results.finished(failed)
     tasks = [task for task in tasks_of(experiment, cells) if task.key not in finished]
     progress = Progress(len(tasks))
 

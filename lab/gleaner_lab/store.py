@@ -1,8 +1,9 @@
 """Where runs are kept: a journal while they are made, a Parquet file when they are read.
 
-A result set is a directory: `experiment.yaml` as it was run, `machines.json`, `runs.jsonl` (one run
-a line, on the disk before the next run starts) and `runs.parquet` (the same, made from the journal
-by `table`). A line that a crash cut short is dropped, and its run is done again.
+A result set is a directory: `experiment.yaml` as it was run, `machines.json`, `heaps.json` where
+heap sizes were searched for, `runs.jsonl` (one run a line, on the disk before the next run starts)
+and `runs.parquet` (the same, made from the journal by `table`). A line that a crash cut short is
+dropped, and its run is done again.
 """
 
 from __future__ import annotations
@@ -97,7 +98,10 @@ class ResultSet:
             os.truncate(path, len(whole))
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """All whole runs, in the order in which they were made."""
+        """All whole runs, in the order in which they were made; of a run made again, the last."""
+        yield from {record["key"]: record for record in self._lines()}.values()
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
         path = self.path / "runs.jsonl"
         if not path.exists():
             return
@@ -110,9 +114,9 @@ class ResultSet:
                 except ValueError as error:
                     raise Failure(f"{path}:{number}: not a run: {error}") from error
 
-    def finished(self) -> set[str]:
-        """The keys of the runs that need not be made again."""
-        return {record["key"] for record in self.records()}
+    def finished(self, failed: bool) -> set[str]:
+        """The keys of the runs that need not be made; with `failed`, what failed must be."""
+        return {record["key"] for record in self.records() if not (failed and "problem" in record)}
 
     def note_machine(self, identity: str, facts: dict[str, Any]) -> None:
         """Records a machine once."""
@@ -126,6 +130,17 @@ class ResultSet:
     def machines(self) -> dict[str, Any]:
         """The machines by identity."""
         path = self.path / "machines.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def note_heaps(self, heaps: dict[str, Any]) -> None:
+        """Records the heap sizes that were found so far."""
+        fresh = self.path / "heaps.json.new"
+        fresh.write_text(json.dumps(heaps, indent=2, sort_keys=True) + "\n")
+        fresh.replace(self.path / "heaps.json")
+
+    def heaps(self) -> dict[str, Any]:
+        """Minimum heaps in bytes, peaks in KB and settings of equal peak, by what they are of."""
+        path = self.path / "heaps.json"
         return json.loads(path.read_text()) if path.exists() else {}
 
     def table(self) -> pd.DataFrame:

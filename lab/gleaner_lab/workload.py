@@ -8,6 +8,7 @@ process could not measure a child's peak memory: the kernel counts the memory of
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -41,13 +42,19 @@ class Tools:
             raise Failure(f"{found} is not there: run make build, or name it with --bench")
         return cls(found.resolve(), scratch.resolve())
 
+    def build(self) -> str:
+        """A short name for what is measured: a hash of the library beside the program."""
+        library = self.bench.with_name("libgc.so")
+        measured = library if library.exists() else self.bench
+        return hashlib.sha256(measured.read_bytes()).hexdigest()[:12]
+
 
 def command_of(
     cell: Cell, experiment: Experiment, tools: Tools, *, log: bool, before: Sequence[str] = ()
 ) -> list[str]:
     """The command of one run; `before` is put before the program itself."""
     configuration, workload = cell.configuration, cell.workload
-    command = [str(tools.bench), "run", "--out", str(tools.scratch)]
+    command = [str(tools.bench), "run", "--json", "--out", str(tools.scratch)]
     command += ["--library", configuration.library]
     if cell.threads is not None:
         command += ["--threads", str(cell.threads)]
@@ -56,7 +63,10 @@ def command_of(
         if isinstance(value, list):
             raise ValueError(f"{cell.key}: option {name} was not multiplied out")
         command += ["--opt", f"{name}={shown(value)}"]
-    for name, text in {**workload.env, **configuration.env}.items():
+    env = {**workload.env, **configuration.env}
+    if experiment.iteration > 1:
+        env["ITERATIONS"] = str(experiment.iteration)
+    for name, text in env.items():
         command += ["--env", f"{name}={text}"]
     for word in before:
         command.append(f"--before={word}")
@@ -117,21 +127,26 @@ def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int)
     printed = line.get("printed") or {}
     if needs_json and not printed:
         return {"problem": "printed no JSON object in its last line"}
+    iterations = printed.get("iterations") or []
+    if iterations or iteration > 1:
+        if len(iterations) < iteration:
+            return {
+                "problem": f"printed {len(iterations)} iterations, iteration {iteration} is to "
+                "count; as many are asked for in the environment variable ITERATIONS"
+            }
+        # What is known of the whole process does not hold for one iteration, but for the peak.
+        chosen = _numbers({"peak_kb": line.get("peak_kb"), **iterations[iteration - 1]})
+        return {"values": chosen, "output": line.get("output")}
     values = _numbers({name: line.get(name) for name in ("wall_s", "cpu_s", "peak_kb")})
     if collector := line.get("collector"):
         values.update(_collector_values(collector, values))
     values.update({f"printed.{name}": value for name, value in _numbers(printed).items()})
-    iterations = printed.get("iterations")
-    if iteration > 1 or iterations is not None:
-        count = len(iterations or [])
-        if count < iteration:
-            return {"problem": f"printed {count} iterations, iteration {iteration} is to count"}
-        values.update(_numbers(iterations[iteration - 1]))
     return {"values": values, "output": line.get("output")}
 
 
 def _collector_values(collector: dict[str, Any], values: dict[str, Any]) -> dict[str, float]:
-    found = {name: collector[name] for name in ("collections", "longest_pause_s", "total_pause_s")}
+    names = ("collections", "longest_pause_s", "total_pause_s", "allocated_bytes", "broken_lines")
+    found = {name: collector[name] for name in names if name in collector}
     found["mutator_s"] = max(0.0, values["wall_s"] - collector["total_pause_s"])
     phases = collector.get("phase_s", {})
     found.update({f"phase.{name}_s": seconds for name, seconds in phases.items()})

@@ -8,7 +8,7 @@ from pathlib import Path
 SCRIPT = """#!{python}
 import json, os, random, signal, sys, time
 arguments = sys.argv[1:]
-assert arguments[0] == "run", arguments
+assert arguments[:2] == ["run", "--json"], arguments
 options = dict(zip(arguments, arguments[1:]))
 if "--" in arguments:
     name = arguments[arguments.index("--") + 1]

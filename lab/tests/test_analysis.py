@@ -87,6 +87,18 @@ def test_only_rounds_with_equal_counts_are_paired():
     assert line.mean.runs == 3
 
 
+def test_another_library_is_compared_whatever_it_counted():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0], collections=5),
+        *rounds("m", "a", "rival", [2.0, 2.0], collections=9),
+    )
+    experiment = experiment_of(equal="collections")
+    document = experiment.model_dump(exclude_unset=True)
+    document["configurations"]["rival"] = {"library": "stock"}
+    line = find(analysis.lines_of(frame, Experiment.model_validate(document)), variant="rival")
+    assert (line.ratio.runs, line.ratio.value) == (2, pytest.approx(2.0))
+
+
 def test_a_failed_run_takes_its_round_out_and_is_counted():
     frame = frame_of(
         ("m", "a", "one", False, 0, 1.0, 5),

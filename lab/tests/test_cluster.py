@@ -1,5 +1,7 @@
 """The same experiment on a real Dask cluster on loopback."""
 
+from pathlib import Path
+
 import bench
 import pytest
 from distributed import LocalCluster
@@ -63,4 +65,17 @@ def test_heap_searches_stay_on_one_machine(cluster, tmp_path, capsys):
     out = str(tmp_path / "out")
     status = cli.main(["run", str(path), "--out", out, "--scheduler", cluster.scheduler_address])
     assert status == 2
-    assert "needs a search on one machine" in capsys.readouterr().err
+    assert "a cluster does not search for heap sizes" in capsys.readouterr().err
+
+
+def test_heap_sizes_found_on_one_machine_serve_on_a_cluster(cluster, tmp_path):
+    path, tool = bench.experiment(tmp_path, "steady", repetitions=1), bench.make(tmp_path)
+    path.write_text(path.read_text() + "heap: {mode: equal-peak, within: 0.2}\n")
+    here, there = str(tmp_path / "here"), str(tmp_path / "there")
+    cli.main(["run", str(path), "--out", here, "--bench", str(tool)])
+    more = ["--heaps", here, "--scheduler", cluster.scheduler_address]
+    cli.main(["run", str(path), "--out", there, "--bench", str(tool), *more])
+    sets = [ResultSet.open(Path(one)) for one in (here, there)]
+    assert sets[0].heaps() == sets[1].heaps()
+    assert len(list(sets[1].records())) == len(list(sets[0].records()))
+    assert all("problem" not in record for record in sets[1].records())

@@ -58,3 +58,18 @@ def test_what_cannot_be_reached_is_said_to_be_missed():
 def test_nothing_works():
     setting = EqualPeak(lambda _: None, 1000, 0.03).run()
     assert not setting.reached
+
+
+def test_a_guess_that_is_right_is_the_result():
+    runs = []
+
+    def measure(options):
+        runs.append(options)
+        return model(100_000)(options)
+
+    wanted = model(100_000)({"free-space-divisor": 5}).peak_kb
+    guess = {"free-space-divisor": 5}
+    setting = EqualPeak(measure, wanted, 0.03, guesses=[{"heap-limit": 1 << 40}, guess]).run()
+    assert (setting.options, setting.reached) == (guess, True)
+    # The first guess is far off and is run once.
+    assert runs == [{"heap-limit": 1 << 40}, guess, guess, guess]

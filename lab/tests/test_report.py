@@ -127,3 +127,14 @@ def test_our_figures_stand_beside_the_papers(page):
     share, speedup = re.findall(r'class="paper"></td><td>([^<]+)</td>', rows["steady"])
     assert 3.5 < float(share) < 4.5
     assert 20 < float(speedup.split()[0]) < 30
+
+
+def test_the_tables_can_stand_in_a_page_of_documentation(page, tmp_path):
+    file = tmp_path / "tables.md"
+    assert cli.main(["report", str(page.parent), "--markdown", str(file)]) == 0
+    lines = file.read_text().splitlines()
+    (row,) = [line for line in lines if line.startswith("| steady, 1 thread | gleaner |")]
+    head = lines[lines.index(row) - 3]
+    assert head.startswith("| workload | configuration | processor time | rounds | wall time, s |")
+    assert row.count("|") == head.count("|")
+    assert re.search(r"\| 0\.8\d\d \[0\.\d+, 0\.\d+\] \| 6 \|", row.replace("0.79", "0.80"))

@@ -13,6 +13,7 @@ from gleaner_lab import cli, machine
 from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import differing_outputs, failures_of, judge, lines_of
 from gleaner_lab.store import ResultSet
+from gleaner_lab.workload import Tools
 
 
 def run(tmp_path, workloads, *more, repetitions=6):
@@ -239,3 +240,96 @@ def test_heap_sizes_are_searched_for_once(tmp_path, mode):
     assert gleaners
     wanted = "heap-limit=" if mode == "times-minimum" else "free-space-divisor="
     assert all(wanted in command for command in gleaners)
+
+
+def test_what_failed_can_be_run_again(tmp_path):
+    status, results = run(tmp_path, "steady, crashes", repetitions=2)
+    failed = set(failures_of(results.table())["key"])
+    whole = keys(results)
+    assert status == 1
+    assert failed
+    tool = bench.make(tmp_path)
+    tool.write_text(tool.read_text().replace('"crashes"', '"crashes no more"'))
+    # Another build of what is measured is refused, so the stand-in's library is given a name.
+    assert cli.main(["resume", str(results.path), "--failed", "--bench", str(tool)]) == 2
+    (tmp_path / "libgc.so").write_text("the same in both")
+    lines = (results.path / "runs.jsonl").read_text().splitlines()
+    build = Tools.find(tool, tmp_path).build()
+    (results.path / "runs.jsonl").write_text(
+        "".join(json.dumps({**json.loads(line), "build": build}) + "\n" for line in lines)
+    )
+    cli.main(["resume", str(results.path), "--bench", str(tool)])
+    assert set(failures_of(results.table())["key"]) == failed
+    cli.main(["resume", str(results.path), "--failed", "--bench", str(tool)])
+    assert failures_of(results.table()).empty
+    assert keys(results) == whole
+
+
+def test_results_of_two_builds_are_not_mixed(tmp_path, capsys):
+    _, results = run(tmp_path, "steady", repetitions=1)
+    before = (results.path / "runs.jsonl").read_bytes()
+    tool = bench.make(tmp_path)
+    tool.write_text(tool.read_text() + "# changed\n")
+    assert cli.main(["resume", str(results.path), "--bench", str(tool)]) == 2
+    assert "run the experiment anew" in capsys.readouterr().err
+    assert (results.path / "runs.jsonl").read_bytes() == before
+
+
+def test_ended_by_a_signal_it_says_how_to_go_on(tmp_path):
+    path, tool, out = bench.experiment(tmp_path, "steady"), bench.make(tmp_path), tmp_path / "out"
+    command = [sys.executable, "-m", "gleaner_lab.cli", "run", str(path), "--out", str(out)]
+    child = subprocess.Popen(
+        [*command, "--bench", str(tool)],
+        env={**os.environ, "BENCH_PAUSE": "0.05"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while child.poll() is None and _runs(out) == 0:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGTERM)
+    assert "gleaner-lab resume" in child.communicate()[1]
+    assert child.returncode == 130
+
+
+REAL = """\
+name: real
+title: The real programs
+question: Does everything work together?
+size: tiny
+workloads: [gc_bench, malloc_free]
+configurations:
+  libgc: {library: stock}
+  gleaner: {options: {stress: 50}}
+repetitions: 2
+canary_every: null
+statistics: {baseline: libgc}
+"""
+
+
+def test_the_real_programs(tmp_path):
+    path, out = tmp_path / "real.yaml", tmp_path / "results"
+    path.write_text(REAL)
+    assert cli.main(["run", str(path), "--out", str(out)]) == 0
+    frame = ResultSet.open(out).table()
+    assert differing_outputs(frame) == []
+    ours = frame[frame["variant"] == "gleaner"]
+    assert (ours["values.collections"] > 0).all()
+    assert (ours["values.phase.mark_s"] > 0).all()
+    assert (ours["values.broken_lines"] == 0).all()
+    # Before the last collection at most all that the program allocated, by the library's count.
+    assert (ours["values.allocated_bytes"] <= ours["values.printed.allocated_bytes"]).all()
+    assert (ours["values.allocated_bytes"] > 0).all()
+
+
+def test_the_real_programs_in_their_steady_state(tmp_path):
+    path, out = tmp_path / "real.yaml", tmp_path / "results"
+    text = REAL.replace("size: tiny", "size: ci").replace("{stress: 50}", "{}")
+    path.write_text(text + "iteration: 3\n")
+    assert cli.main(["run", str(path), "--out", str(out)]) == 0
+    frame = ResultSet.open(out).table()
+    assert (frame["values.wall_s"] > 0).all()
+    assert "values.total_pause_s" not in frame
+    # What one iteration allocates depends on the program alone, but for what free lists hold.
+    once = frame[frame["workload"] == "gc_bench"]["values.allocated_bytes"]
+    assert once.max() < 1.1 * once.min()

@@ -34,9 +34,9 @@ macro_rules! phases {
 }
 
 phases! {
-    /// A collection was decided on; the reason says why.
+    /// A collection was decided on; the reason says why, the bytes were allocated since the collection before.
     Start = "start",
-    /// The list of loaded libraries was read, while every thread could still run.
+    /// The list of loaded libraries was read, while every thread could still run; the objects are data segments.
     Libraries = "libraries",
     /// All threads were asked to stop, and did.
     StopWorld = "stop-world",

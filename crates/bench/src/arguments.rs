@@ -18,16 +18,10 @@ pub struct Arguments {
 /// One subcommand each.
 #[derive(Subcommand)]
 pub enum Command {
-    /// One run of one program, as one line of JSON
+    /// One measured run of one program
     Run(Run),
     /// Runs every client on both libraries; fails when exit status or output differ
     Clients(Clients),
-    /// Measures every client side by side, with an A/A control
-    Compare(Compare),
-    /// Finds settings that give the peak memory of the installed library
-    Calibrate(Calibrate),
-    /// The paper's Table 1: what lazy sweeping and prefetching are worth
-    Table1(Table1),
 }
 
 /// Which programs, on which library. Shared by all subcommands.
@@ -39,9 +33,6 @@ pub struct Common {
     /// An option for Gleaner, as in GLEANER_OPTIONS; may be repeated
     #[arg(long = "opt", value_name = "NAME=VALUE")]
     pub options: Vec<String>,
-    /// Only clients whose name contains this; may be repeated
-    #[arg(long, value_name = "NAME")]
-    pub only: Vec<String>,
     /// The directory with clients.toml
     #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients"))]
     pub clients: PathBuf,
@@ -62,6 +53,9 @@ pub struct Clients {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub common: Common,
+    /// Only clients whose name contains this; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
     /// How much the clients do
     #[arg(long, value_enum, default_value_t = Size::Ci)]
     pub size: Size,
@@ -126,91 +120,13 @@ pub struct Run {
     /// Asks the library for its log: collections, pauses and phases are known then, at some cost in time
     #[arg(long)]
     pub log: bool,
+    /// Prints the result as one line of JSON, not as a table
+    #[arg(long)]
+    pub json: bool,
     /// A word put before the program, such as a profiler and its arguments; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub before: Vec<String>,
     /// Any other program with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
-}
-
-/// Arguments of `compare`.
-#[derive(Args)]
-pub struct Compare {
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub common: Common,
-    /// How much the clients do
-    #[arg(long, value_enum, default_value_t = Size::Full)]
-    pub size: Size,
-    /// Rounds; each runs A, B and A again in random order
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
-    pub runs: u32,
-    /// Marking threads on both sides
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub markers: u32,
-    /// Environment of side A, the installed library; may be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub env_a: Vec<String>,
-    /// Environment of side B, Gleaner; may be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub env_b: Vec<String>,
-    /// Settings found by `calibrate`
-    #[arg(long, value_name = "FILE")]
-    pub calibration: Option<PathBuf>,
-    /// Also writes the tables as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-    /// Also writes every measurement as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Seed of the random order
-    #[arg(long, default_value_t = 2000)]
-    pub seed: u64,
-}
-
-/// Arguments of `calibrate`.
-#[derive(Args)]
-pub struct Calibrate {
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub common: Common,
-    /// How much the clients do
-    #[arg(long, value_enum, default_value_t = Size::Full)]
-    pub size: Size,
-    /// Marking threads on both sides
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub markers: u32,
-    /// Runs per setting; their median peak counts
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub runs: u32,
-    /// How near the peaks must be, in percent
-    #[arg(long, default_value_t = 3.0)]
-    pub within: f64,
-    /// The file to write, by default calibration.json in the scratch directory; settings of other clients in it stay
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-}
-
-/// Arguments of `table1`.
-#[derive(Args)]
-pub struct Table1 {
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub common: Common,
-    /// How much the clients do
-    #[arg(long, value_enum, default_value_t = Size::Full)]
-    pub size: Size,
-    /// Rounds; each runs every setting in random order
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..))]
-    pub runs: u32,
-    /// Also writes the table as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-    /// Also writes the rows as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Seed of the random order
-    #[arg(long, default_value_t = 2000)]
-    pub seed: u64,
 }

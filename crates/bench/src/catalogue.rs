@@ -88,12 +88,6 @@ pub struct Client {
     /// What of the output counts.
     #[serde(default)]
     pub compare: Compare,
-    /// Part of `compare` and `calibrate`.
-    #[serde(default = "yes")]
-    pub measured: bool,
-    /// Part of the paper's Table 1.
-    #[serde(default)]
-    pub table1: bool,
     /// With `--pressure`, a collection at every so many allocations.
     #[serde(default = "each")]
     pub stress: NonZeroU32,
@@ -101,10 +95,6 @@ pub struct Client {
     #[serde(rename = "stress-after")]
     pub stress_after: Option<u32>,
     sizes: Sizes,
-}
-
-fn yes() -> bool {
-    true
 }
 
 fn each() -> NonZeroU32 {
@@ -124,8 +114,6 @@ impl Client {
             env: BTreeMap::new(),
             leaves: None,
             compare: Compare::Stdout,
-            measured: false,
-            table1: false,
             stress: each(),
             stress_after: None,
             sizes: Sizes {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use indicatif::{ProgressBar, ProgressStyle};
+
 use crate::arguments;
 use crate::catalogue::{self, Client};
 use crate::failure::{Failure, Result};
 use crate::output::first_difference;
-use crate::progress::Progress;
 use crate::side::Side;
-use crate::table::Table;
 use crate::trial::{Runner, Trial};
 use crate::workshop::{Ready, Workshop};
 
@@ -28,27 +30,24 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
         workshop: Workshop::open(common)?,
         limit: Duration::from_secs(common.limit),
     };
-    let clients = catalogue::read(&common.clients, &common.only)?;
-    let title = format!("Clients at size {}: stock against Gleaner", chosen.size);
-    let mut table = Table::new(
-        title,
-        &[
-            "client",
-            "stock s",
-            "Gleaner s",
-            "stock MB",
-            "Gleaner MB",
-            "collections",
-            "output",
-        ],
-    );
-    let mut progress = Progress::new(clients.len());
+    let clients = catalogue::read(&common.clients, &chosen.only)?;
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header([
+        "client",
+        "stock s",
+        "Gleaner s",
+        "stock MB",
+        "Gleaner MB",
+        "collections",
+        "output",
+    ]);
+    let progress = progress(clients.len());
     let (mut passed, mut failed, mut details) = (0, 0, Vec::new());
     for client in &clients {
-        progress.step(&client.name);
+        progress.set_message(client.name.clone());
         let verdict = match runner.workshop.prepare(client, chosen.size)? {
             None => {
-                table.row(blank_row(client));
+                table.add_row(blank_row(client));
                 Verdict::Missing
             }
             Some(ready) => {
@@ -56,13 +55,14 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
                 let gleaner = under_pressure(&gleaner, chosen.pressure, client);
                 let other = runner.run(&ready, &gleaner, !chosen.no_log)?;
                 let verdict = judge(&one, &other, chosen.least_collections);
-                table.row(row(&ready, &one, &other, &verdict, !chosen.no_log));
+                table.add_row(row(&ready, &one, &other, &verdict, !chosen.no_log));
                 if matches!(verdict, Verdict::Same) {
                     runner.forget(&[&one, &other]);
                 }
                 verdict
             }
         };
+        progress.inc(1);
         match verdict {
             Verdict::Same => passed += 1,
             Verdict::Missing if !chosen.all => {}
@@ -79,8 +79,11 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
             }
         }
     }
-    drop(progress);
-    table.print();
+    progress.finish_and_clear();
+    println!(
+        "Clients at size {}: stock against Gleaner\n{table}",
+        chosen.size
+    );
     for detail in &details {
         println!("{detail}");
     }
@@ -89,6 +92,13 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
         return Err(Failure::new("no client is installed"));
     }
     Ok(failed == 0)
+}
+
+/// On a terminal: how far it is, and how long it will take.
+fn progress(clients: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:24} {bar:24} {pos}/{len}, {eta} left");
+    ProgressBar::new(clients as u64)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// The side that a client runs on, with the options that make bugs show.
@@ -121,6 +131,10 @@ fn judge(stock: &Trial, gleaner: &Trial, least_collections: u64) -> Verdict {
             stock.stdout.display(),
             gleaner.stdout.display()
         ));
+    }
+    let broken = gleaner.collections.broken_lines;
+    if broken > 0 {
+        return Verdict::Failed(format!("{broken} lines of the event log cannot be read"));
     }
     let collections = gleaner.collections.count;
     if collections < least_collections {

@@ -25,6 +25,8 @@ struct Event {
     duration_ns: u64,
     #[serde(default)]
     start_ns: u64,
+    #[serde(default)]
+    bytes: u64,
 }
 
 /// What one process did.
@@ -36,6 +38,8 @@ struct Process {
     spans: BTreeMap<u64, (u64, u64)>,
     /// Time of each whole collection, from the events that say so.
     whole: BTreeMap<u64, u64>,
+    /// Bytes allocated before each collection, since the one before it. A collection may start more than once.
+    allocated: BTreeMap<u64, u64>,
 }
 
 /// Phases outside the pause: those before the threads stop and after they go on, and the one about the whole.
@@ -55,6 +59,9 @@ impl Process {
         *self.phases.entry(name.into()).or_default() += event.duration_ns;
         if OUTSIDE.contains(&name) || event.collection == 0 {
             return;
+        }
+        if name == "start" {
+            self.allocated.insert(event.collection, event.bytes);
         }
         if name == "end" {
             self.whole.insert(event.collection, event.duration_ns);
@@ -115,6 +122,7 @@ pub fn read(path: &Path) -> Result<Collections> {
         count: main.count() as u64,
         longest_pause: pauses.iter().copied().fold(0.0, f64::max),
         total_pause: pauses.iter().sum(),
+        allocated_bytes: main.allocated.values().sum(),
         phases: main
             .phases
             .into_iter()
@@ -140,13 +148,15 @@ mod tests {
     #[test]
     fn a_pause_runs_from_stopping_to_resuming() {
         let log = r#"{"event":"options","pid":1,"collection":0,"start_ns":0,"duration_ns":0}
-{"event":"start","pid":1,"collection":1,"start_ns":10,"duration_ns":0}
+{"event":"start","pid":1,"collection":1,"start_ns":10,"duration_ns":0,"bytes":500}
+{"event":"start","pid":1,"collection":1,"start_ns":12,"duration_ns":0,"bytes":512}
 {"event":"stop-world","pid":1,"collection":1,"start_ns":100,"duration_ns":50}
 {"event":"mark","pid":1,"collection":1,"start_ns":150,"duration_ns":1000}
 {"event":"resume-world","pid":1,"collection":1,"start_ns":1150,"duration_ns":50}
 {"event":"reclaim","pid":1,"collection":1,"start_ns":1200,"duration_ns":90}
 {"event":"end","pid":1,"collection":1,"start_ns":10,"duration_ns":1280}
 {"event":"mark","pid":2,"collection":1,"start_ns":0,"duration_ns":7}
+{"event":"start","pid":1,"collection":2,"start_ns":2900,"duration_ns":0,"bytes":30}
 {"event":"mark","pid":1,"collection":2,"start_ns":3000,"duration_ns":400}
 "#;
         let read = read_text("pause", log);
@@ -154,6 +164,7 @@ mod tests {
         assert!((read.longest_pause - 1100e-9).abs() < 1e-15);
         assert!((read.total_pause - 1500e-9).abs() < 1e-15);
         assert!((read.phases["mark"] - 1400e-9).abs() < 1e-15);
+        assert_eq!(read.allocated_bytes, 542);
         assert_eq!(read.broken_lines, 0);
     }
 

@@ -1,4 +1,4 @@
-//! `gleaner-bench`: runs real clients of libgc on the installed library and on Gleaner's, and says what differs.
+//! `gleaner-bench`: runs real clients of libgc on the installed library and on Gleaner's: one run, measured, or all, compared.
 //!
 //! The parts, from below: [`process`] runs one program and measures it; [`events`] and [`stock_log`] read what a
 //! library logged; [`catalogue`] is the list of clients, [`workshop`] makes them ready; [`side`] is a library with its
@@ -6,24 +6,15 @@
 //! the watchdog of a running program.
 
 mod arguments;
-mod calibrate;
-mod calibration;
 mod catalogue;
 mod clients;
-mod compare;
-mod comparison;
 mod events;
 mod failure;
 mod output;
 mod process;
-mod progress;
 mod run;
-mod shuffle;
 mod side;
-mod statistics;
 mod stock_log;
-mod table;
-mod table1;
 mod trial;
 mod workshop;
 
@@ -37,9 +28,6 @@ fn main() -> ExitCode {
     let done = match &arguments.command {
         Command::Run(chosen) => run::run(chosen),
         Command::Clients(chosen) => clients::run(chosen),
-        Command::Compare(chosen) => compare::run(chosen),
-        Command::Calibrate(chosen) => calibrate::run(chosen),
-        Command::Table1(chosen) => table1::run(chosen),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

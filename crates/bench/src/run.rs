@@ -1,9 +1,11 @@
-//! `run`: one run of one program, as one line of JSON: what the lab and other scripts build on.
+//! `run`: one run of one program, as a table or as one line of JSON, which the lab and other scripts build on.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
 
 use crate::arguments::{self, Library};
@@ -40,8 +42,53 @@ struct Collector {
     collections: u64,
     longest_pause_s: f64,
     total_pause_s: f64,
+    /// Bytes allocated before the last collection.
+    allocated_bytes: u64,
+    /// Lines of the log that could not be read.
+    broken_lines: u64,
     /// Seconds by phase; the installed library does not say.
     phase_s: BTreeMap<String, f64>,
+}
+
+impl Line {
+    /// The same for people.
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table
+            .load_style(UTF8_FULL_CONDENSED)
+            .set_header([&self.workload, self.library]);
+        let mut row = |name: &str, value: String| {
+            table.add_row([name.to_string(), value]);
+        };
+        if let Some(problem) = &self.problem {
+            row("problem", problem.clone());
+        }
+        row("wall time, s", format!("{:.3}", self.wall_s));
+        row("processor time, s", format!("{:.3}", self.cpu_s));
+        let megabytes = self.peak_kb as f64 / 1024.0;
+        row("peak memory, MB", format!("{megabytes:.1}"));
+        if let Some(found) = &self.collector {
+            let milliseconds = |seconds: f64| format!("{:.3}", seconds * 1e3);
+            let allocated = found.allocated_bytes as f64 / f64::from(1 << 20);
+            row("collections", found.collections.to_string());
+            row("longest pause, ms", milliseconds(found.longest_pause_s));
+            row("all pauses, ms", milliseconds(found.total_pause_s));
+            row(
+                "allocated before the last collection, MB",
+                format!("{allocated:.1}"),
+            );
+            for (phase, seconds) in &found.phase_s {
+                // The event at the end of a collection is about all of it.
+                let name = if phase == "end" {
+                    "whole collections"
+                } else {
+                    phase
+                };
+                row(&format!("{name}, ms"), milliseconds(*seconds));
+            }
+        }
+        table
+    }
 }
 
 /// Runs once; false when the run failed by itself, which the line says too.
@@ -70,10 +117,15 @@ pub fn run(chosen: &arguments::Run) -> Result<bool> {
     let logged = chosen.log && chosen.library != Library::None;
     let trial = runner.run(&ready, &side, logged)?;
     let line = line_of(&ready, chosen, &trial, logged);
-    println!(
-        "{}",
-        serde_json::to_string(&line).map_err(|error| Failure::new(format!("JSON: {error}")))?
-    );
+    if chosen.json {
+        let text = serde_json::to_string(&line);
+        println!(
+            "{}",
+            text.map_err(|error| Failure::new(format!("JSON: {error}")))?
+        );
+    } else {
+        println!("{}", line.table());
+    }
     runner.forget(&[&trial]);
     Ok(line.problem.is_none())
 }
@@ -118,6 +170,8 @@ fn line_of(ready: &Ready, chosen: &arguments::Run, trial: &Trial, logged: bool) 
             collections: found.count,
             longest_pause_s: found.longest_pause,
             total_pause_s: found.total_pause,
+            allocated_bytes: found.allocated_bytes,
+            broken_lines: found.broken_lines,
             phase_s: found.phases.clone(),
         }),
         printed: printed(&trial.stdout),

@@ -44,12 +44,6 @@ impl Side {
         })
     }
 
-    /// The same side under another name.
-    pub fn named(mut self, name: &'static str) -> Side {
-        self.name = name;
-        self
-    }
-
     /// The same side with further options of Gleaner's.
     pub fn with_options<'a>(mut self, options: impl IntoIterator<Item = &'a str>) -> Side {
         self.options.extend(options.into_iter().map(String::from));

@@ -1,7 +1,7 @@
 //! What the installed libgc says about a run when GC_PRINT_STATS is set: one group of lines a collection.
 //!
-//! The two lines that are read: the one that begins with `GC #` (a collection has freed something) and
-//! `Complete collection took M ms N ns` (its whole time, all of it with the world stopped, as sweeping is lazy). The
+//! The lines that are read: `--> Marking for collection #N after B allocated bytes`, the one that begins with `GC #` (a
+//! collection has freed something) and `Complete collection took M ms N ns` (its whole time, all of it with the world stopped, as sweeping is lazy). The
 //! text has no process identifier; children that log to the same file are counted with it.
 
 use std::fs::File;
@@ -25,6 +25,9 @@ pub fn read(path: &Path) -> Result<Collections> {
         let line = line.map_err(|error| Failure::at(path, error))?;
         let line = String::from_utf8_lossy(&line);
         found.logged = true;
+        if let Some(bytes) = allocated(&line) {
+            found.allocated_bytes += bytes;
+        }
         if line.starts_with("GC #") {
             found.count += 1;
         }
@@ -37,6 +40,15 @@ pub fn read(path: &Path) -> Result<Collections> {
         }
     }
     Ok(found)
+}
+
+/// The bytes in "--> Marking for collection #12 after 345 allocated bytes".
+fn allocated(line: &str) -> Option<u64> {
+    let rest = line.strip_prefix("--> Marking for collection #")?;
+    let (_, bytes) = rest
+        .strip_suffix(" allocated bytes")?
+        .split_once(" after ")?;
+    bytes.parse().ok()
 }
 
 /// "12 ms 345 ns" as seconds.
@@ -60,12 +72,13 @@ mod tests {
     #[test]
     fn collections_and_pauses_are_found() {
         let path = std::env::temp_dir().join(format!("gleaner-stock-{}", std::process::id()));
-        let log = "Grow heap to 64 KiB\nGC #1 freed 0 bytes\nComplete collection took 2 ms 500000 ns\n\
+        let log = "Grow heap to 64 KiB\n--> Marking for collection #1 after 70 allocated bytes\n\
+                   --> Marking for collection #2 after 9 allocated bytes\nGC #1 freed 0 bytes\nComplete collection took 2 ms 500000 ns\n\
                    GC #2 freed 9 bytes\nComplete collection took 0 ms 47451 ns\n";
         std::fs::write(&path, log).unwrap();
         let read = read(&path).unwrap();
         std::fs::remove_file(path).unwrap();
-        assert_eq!(read.count, 2);
+        assert_eq!((read.count, read.allocated_bytes), (2, 79));
         assert!((read.longest_pause - 0.0025).abs() < 1e-12);
         assert!((read.total_pause - 0.002547451).abs() < 1e-12);
     }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
-
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::output::{self, Digest};
 use crate::process::{self, Launch, Outcome};
 use crate::side::Side;
@@ -14,7 +12,7 @@ use crate::workshop::{Ready, Workshop};
 use crate::{events, stock_log};
 
 /// What a library logged about its collections.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Collections {
     /// The library wrote a log at all.
     pub logged: bool,
@@ -24,6 +22,8 @@ pub struct Collections {
     pub longest_pause: f64,
     /// All pauses together, in seconds.
     pub total_pause: f64,
+    /// Bytes allocated before the last collection.
+    pub allocated_bytes: u64,
     /// Seconds per phase; the installed library does not say.
     pub phases: BTreeMap<String, f64>,
     /// Lines of the log that could not be read.
@@ -64,17 +64,6 @@ impl Trial {
         errors
             .contains("cannot be preloaded")
             .then(|| "the loader refused the library".into())
-    }
-
-    /// Fails unless the run went well.
-    pub fn checked(self, ready: &Ready, side: &Side) -> Result<Trial> {
-        match self.problem() {
-            None => Ok(self),
-            Some(problem) => Err(Failure::new(format!(
-                "{} on {}: {problem}",
-                ready.client.name, side.name
-            ))),
-        }
     }
 }
 

@@ -31,7 +31,7 @@ Examples:
   gleaner exec -- guile script.scm           run a Guile program on Gleaner
   gleaner exec --stats -- w3m -dump page.html
   gleaner options                            what can be set, and to what it is set
-  gleaner bench gc_bench --opt sweep=eager   one measured run, as a line of JSON
+  gleaner bench gc_bench --opt sweep=eager   one measured run; --json for programs
 
 Try 'gleaner exec --help' and 'gleaner options --help'."
 )]
@@ -118,9 +118,9 @@ pub(crate) struct OptionsArgs {
     pub(crate) markdown: bool,
 }
 
-/// Run a benchmark or another program once and print one line of JSON
+/// Run a benchmark or another program once and print what it took
 ///
-/// Wall and processor time, peak memory and, with --log, collections and pauses. The words after `bench` are those of
+/// Wall and processor time, peak memory and, with --log, collections and pauses; with --json as one line of JSON. The words after `bench` are those of
 /// `gleaner-bench run`; 'gleaner bench --help' shows them.
 #[derive(Args)]
 #[command(

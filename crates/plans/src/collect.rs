@@ -6,7 +6,7 @@
 //! resume nothing of ours calls malloc or takes a lock that a stopped thread may hold (I1); the client's callbacks are
 //! bound by their own contract.
 
-use gleaner_base::events::Phase;
+use gleaner_base::events::{Event, Phase};
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
@@ -89,8 +89,9 @@ impl Heap {
     /// Runs a collection.
     pub fn collect(&mut self, request: Request<'_>, client: &dyn Client) -> Outcome {
         let mut record = Record::new(self.collections + 1);
-        self.roots.replace_libraries(request.libraries);
+        self.record_start(&mut record, &request);
         self.record_lazy_sweeping(&mut record);
+        self.roots.replace_libraries(request.libraries);
         client.settle_toggle_refs(self);
         client.moment(Moment::Start);
         let started = clock::monotonic_ns();
@@ -416,6 +417,18 @@ impl Heap {
     }
 
     /// Under lazy sweeping the time is spent between collections; it is recorded at the start of the next.
+    fn record_start(&self, record: &mut Record, request: &Request<'_>) {
+        record.step(Phase::Start, |event| {
+            event.bytes = self.space.allocated_bytes as u64;
+            event.reason = request.reason;
+        });
+        let mut libraries = Event::new(Phase::Libraries, record.collection());
+        libraries.start_ns = request.libraries.read_at_ns;
+        libraries.duration_ns = request.libraries.read_for_ns;
+        libraries.objects = request.libraries.segments() as u64;
+        record.add(libraries);
+    }
+
     fn record_lazy_sweeping(&mut self, record: &mut Record) {
         let (blocks, nanoseconds) = (self.space.swept_blocks as u64, self.space.sweep_ns);
         if self.space.sweep_mode == gleaner_spaces::mark_sweep::SweepMode::Lazy && blocks > 0 {

@@ -51,6 +51,11 @@ impl Record {
         }
     }
 
+    /// The number of the collection.
+    pub fn collection(&self) -> u64 {
+        self.collection
+    }
+
     /// Adds an event.
     pub fn add(&mut self, event: Event) {
         if self.count < Record::MOST {

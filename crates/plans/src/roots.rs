@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use gleaner_mem::Address;
 use gleaner_os::libraries::{self, Fingerprint, Segment};
-use gleaner_os::memory;
+use gleaner_os::{clock, memory};
 
 /// A range of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,11 +38,15 @@ impl Range {
 pub struct LibraryList {
     segments: Vec<Segment>,
     fingerprint: Fingerprint,
+    /// When reading began, in nanoseconds of the monotonic clock, and how long it took; 0 if nothing was read.
+    pub(crate) read_at_ns: u64,
+    pub(crate) read_for_ns: u64,
 }
 
 impl LibraryList {
     /// Reads the list. Takes a lock of the loader and may allocate: no lock may be held, the world must run.
     pub fn read(keep: impl Fn(&Segment) -> bool) -> LibraryList {
+        let began = clock::monotonic_ns();
         let mut segments: Vec<Segment> = Vec::new();
         let mut room = 64;
         loop {
@@ -55,6 +59,8 @@ impl LibraryList {
                     return LibraryList {
                         segments,
                         fingerprint: list.fingerprint,
+                        read_at_ns: began,
+                        read_for_ns: clock::monotonic_ns() - began,
                     };
                 }
                 Err(overflow) => room = overflow.needed + 16,
@@ -62,11 +68,18 @@ impl LibraryList {
         }
     }
 
+    /// How many data segments were read.
+    pub(crate) fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
     /// No libraries at all.
     pub const fn empty() -> LibraryList {
         LibraryList {
             segments: Vec::new(),
             fingerprint: Fingerprint::EMPTY,
+            read_at_ns: 0,
+            read_for_ns: 0,
         }
     }
 

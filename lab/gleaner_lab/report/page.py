@@ -10,7 +10,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from gleaner_lab import analysis, counters
 from gleaner_lab import experiment as experiments
@@ -28,6 +28,7 @@ UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "cpu_s": ("processor time, s", lambda value: f"{value:.3f}"),
     "mutator_s": ("mutator time, s", lambda value: f"{value:.3f}"),
     "peak_kb": ("peak memory, MB", lambda value: f"{value / 1024:.1f}"),
+    "allocated_bytes": ("allocated, MB", lambda value: f"{value / 2**20:.0f}"),
     "collections": ("collections", lambda value: f"{value:.0f}"),
     "longest_pause_s": ("longest pause, ms", lambda value: f"{value * 1e3:.1f}"),
     "total_pause_s": ("all pauses, ms", lambda value: f"{value * 1e3:.0f}"),
@@ -45,43 +46,106 @@ def estimate(value: Estimate) -> str:
 
 def write(results: ResultSet) -> Path:
     """Writes report.html and its PNG files into the result set; returns the page."""
-    experiment = experiments.read(results.experiment)
-    frame = results.table()
-    if frame.empty:
-        raise Failure(f"{results.path} has no runs yet: gleaner-lab resume {results.path}")
+    experiment, frame = _read(results)
     lines = analysis.lines_of(frame, experiment)
     drawings = _draw(results, experiment, frame, lines)
-    environment = Environment(
-        loader=PackageLoader("gleaner_lab.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["estimate"] = estimate
-    names = [name for name in UNITS if any(name in line.medians for line in lines)]
-    text = environment.get_template("page.html.j2").render(
-        experiment=experiment,
-        variants=experiment.variants(),
-        judged=analysis.judge(frame, experiment),
-        lines=lines,
-        means=analysis.means_of(lines, experiment),
-        names=names,
-        units=UNITS,
+    text = _template("page.html.j2", escape=True).render(
+        **_figures(results, experiment, frame, lines),
         drawings=drawings,
-        failures=analysis.failures_by_cell(frame),
-        differing=analysis.differing_outputs(frame),
         machines=results.machines(),
         counts=analysis.counts_of(frame),
         limits=counters.LIMITS[experiment.counters],
         runs=_runs(frame),
-        expected=len(tasks_of(experiment, list(cells_of(experiment)))),
-        beside=beside.table(frame, experiment),
         source=results.experiment.read_text(),
     )
     page = results.path / "report.html"
     page.write_text(text, encoding="utf-8")
     return page
+
+
+def markdown(results: ResultSet) -> str:
+    """The tables of the report, for a page of documentation."""
+    experiment, frame = _read(results)
+    lines = analysis.lines_of(frame, experiment)
+    return _template("tables.md.j2", escape=False).render(
+        **_figures(results, experiment, frame, lines),
+        machines=results.machines(),
+        started=frame["started"].min()[:10],
+        baselines={
+            (line.machine, line.group): line
+            for line in lines
+            if line.variant == experiment.statistics.baseline and not line.control
+        },
+    )
+
+
+def _read(results: ResultSet) -> tuple[Experiment, pd.DataFrame]:
+    frame = results.table()
+    if frame.empty:
+        raise Failure(f"{results.path} has no runs yet: gleaner-lab resume {results.path}")
+    return experiments.read(results.experiment), frame
+
+
+def _template(name: str, *, escape: bool) -> Template:
+    environment = Environment(
+        loader=PackageLoader("gleaner_lab.report"),
+        autoescape=escape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["estimate"] = estimate
+    return environment.get_template(name)
+
+
+def _figures(
+    results: ResultSet, experiment: Experiment, frame: pd.DataFrame, lines: list[analysis.Line]
+) -> dict[str, Any]:
+    """What both forms of the report show."""
+    metrics = experiment.statistics.metrics
+    by_metric = {metric: analysis.lines_of(frame, experiment, metric) for metric in metrics}
+    return {
+        "experiment": experiment,
+        "variants": experiment.variants(),
+        "judged": analysis.judge(frame, experiment),
+        "lines": lines,
+        "metrics": metrics,
+        "ratios": {
+            metric: {line.cell: line.ratio for line in found} for metric, found in by_metric.items()
+        },
+        "means": {
+            metric: analysis.means_of(found, experiment) for metric, found in by_metric.items()
+        },
+        "names": [name for name in UNITS if any(name in line.medians for line in lines)],
+        "units": UNITS,
+        "label": label,
+        "heaps": _heaps(results),
+        "failures": analysis.failures_by_cell(frame),
+        "differing": analysis.differing_outputs(frame),
+        "builds": analysis.builds_of(frame),
+        "made": len(frame),
+        "expected": len(tasks_of(experiment, list(cells_of(experiment)))),
+        "beside": beside.table(frame, experiment),
+    }
+
+
+def label(metric: str) -> str:
+    """A metric as people call it, without its unit."""
+    return UNITS[metric][0].split(",")[0] if metric in UNITS else metric
+
+
+def _heaps(results: ResultSet) -> dict[str, str]:
+    """The heap sizes that were searched for, in words, by what they are of."""
+    found = {}
+    for name, value in results.heaps().items():
+        if isinstance(value, dict):
+            text = ", ".join(f"{option}={setting}" for option, setting in value["options"].items())
+            found[name] = text + ("" if value["reached"] else " (the nearest)")
+        elif name.startswith("minimum"):
+            found[name] = f"{value / 2**20:.2f} MB"
+        else:
+            found[name] = f"{value / 1024:.1f} MB"
+    return found
 
 
 def _draw(
@@ -92,9 +156,9 @@ def _draw(
     found = []
     for machine in dict.fromkeys(line.machine for line in lines):
         part = [line for line in lines if line.machine == machine]
-        label = UNITS.get(metric, (metric, str))[0]
-        figure = figures.ratios(part, experiment.statistics.baseline, label)
-        found.append((f"{label}, by workload", "ratios", figure))
+        shown = UNITS.get(metric, (metric, str))[0]
+        figure = figures.ratios(part, experiment.statistics.baseline, shown)
+        found.append((f"{shown}, by workload", "ratios", figure))
     canary = analysis.drift_of(frame, metric)
     if len(canary) > 1:
         found.append(("The machine's own drift", "drift", figures.drift(canary, metric)))
