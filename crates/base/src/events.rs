@@ -46,6 +46,14 @@ phases! {
     Roots = "roots",
     /// Everything reachable was marked.
     Mark = "mark",
+    /// What lives in the young generation was copied; bytes and objects are those copied.
+    Copy = "copy",
+    /// Where each live object goes was decided.
+    Plan = "plan",
+    /// Every reference was replaced by that to the new place.
+    Update = "update",
+    /// The live objects were moved to their new places.
+    Slide = "slide",
     /// The mark stacks had been full: the heap was re-scanned from the marks.
     Overflow = "overflow",
     /// Weak links were cleared and finalizable objects found.
@@ -237,7 +245,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 19);
+        assert_eq!(Phase::ALL.len(), 23);
     }
 
     #[test]

@@ -27,11 +27,15 @@ pub enum FaultPoint {
     SuspendAckLate,
     /// A library is loaded or closed between reading the list and the stop.
     LibraryListChanged,
+    /// An allocation finds no memory although it may collect.
+    Allocation,
+    /// The old space has no room for an object that is promoted.
+    Promotion,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 8;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -41,6 +45,8 @@ impl FaultPoint {
         FaultPoint::MarkStackFull,
         FaultPoint::SuspendAckLate,
         FaultPoint::LibraryListChanged,
+        FaultPoint::Allocation,
+        FaultPoint::Promotion,
     ];
 
     /// The names, in the same order.
@@ -51,6 +57,8 @@ impl FaultPoint {
         "mark-stack-full",
         "suspend-ack-late",
         "library-list-changed",
+        "allocation",
+        "promotion",
     ];
 
     /// The name that the option `fault` uses.

@@ -1,4 +1,5 @@
-//! Words and memory of the collector: addresses, the arena for its own data, zeroing.
+//! Words and memory of the collector: addresses, slots, headers, the layout of precise objects, side metadata, the
+//! arena for the collector's own data, zeroing.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
 #[cfg(test)]
@@ -6,6 +7,13 @@ extern crate std;
 
 pub mod address;
 pub mod arena;
+pub mod cards;
+pub mod header;
+pub mod mark_bits;
+pub mod object_model;
+pub mod object_starts;
+pub mod side;
+pub mod slot;
 pub mod zero;
 
 pub use address::Address;

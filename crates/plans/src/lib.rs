@@ -9,6 +9,7 @@ pub mod heap;
 pub mod mutator;
 pub mod record;
 pub mod roots;
+pub mod scavenge;
 pub mod stop;
 pub mod weak;
 

@@ -3,6 +3,7 @@
 //! - [`deque`]: a worker's own end and the thieves' end of a bounded queue of small words.
 //! - [`termination`]: who is in a phase, and the moment at which it is finished.
 //! - [`parking`]: where a thread sleeps until it is called to a phase.
+//! - [`task_queue`]: the tasks that a phase begins with.
 //! - [`crew`]: helpers, the leader, and a run of one phase.
 //! - [`worker`]: what the code of a phase sees: its index, offering, announcing.
 //!
@@ -14,9 +15,11 @@
 pub mod crew;
 pub mod deque;
 pub mod parking;
+pub mod task_queue;
 pub mod termination;
 pub mod worker;
 
 pub use crew::{Crew, HelperEntry, MAX_WORKERS, Phase};
 pub use deque::{Deque, Steal};
+pub use task_queue::TaskQueue;
 pub use worker::{Verdict, Worker};

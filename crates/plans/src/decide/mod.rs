@@ -2,5 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod collection;
 pub mod heap_size;
 pub mod workers;

@@ -1,4 +1,6 @@
-//! Stopping the world: the protocol, and the stopper that works by signals.
+//! Stopping the world, in two ways: by signals, with the protocol of their words, for threads that know nothing of us;
+//! by polls, for mutators of the precise heap.
 
+pub mod poll;
 pub mod protocol;
 pub mod signal;

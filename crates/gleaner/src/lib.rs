@@ -1,0 +1,57 @@
+//! A precise, moving, generational garbage collector to embed in a language runtime.
+//!
+//! A [`Heap`] holds objects of registered [types](types). Threads attach to it as [`Mutator`]s. A mutator works in a
+//! [`Scope`]: it allocates there, and every reference it holds is a [`Local`], which the collector knows and updates
+//! when objects move. A [`Handle`] keeps an object alive beyond scopes and may go to other threads.
+//!
+//! ```
+//! use gleaner::{Heap, Structure};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let heap = Heap::builder().limit(16 << 20).build()?;
+//! // A pair: two references, and eight bytes of its own.
+//! let pair = heap.structure(Structure { references: 2, bytes: 8 })?;
+//! let mut mutator = heap.attach()?;
+//! let length = mutator.scope(|scope| -> Result<u64, gleaner::OutOfMemory> {
+//!     let list = scope.null();
+//!     for number in 0..1000_u64 {
+//!         scope.nested(|scope| -> Result<(), gleaner::OutOfMemory> {
+//!             let head = scope.allocate(pair)?;
+//!             scope.set(head, 0, list);
+//!             scope.write_u64(head, 0, number);
+//!             scope.assign(list, head);
+//!             Ok(())
+//!         })?;
+//!     }
+//!     let mut sum = 0;
+//!     while !scope.is_null(list) {
+//!         sum += scope.read_u64(list, 0);
+//!         scope.load(list, 0, list);
+//!     }
+//!     Ok(sum)
+//! })?;
+//! assert_eq!(length, 999 * 1000 / 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The layer below, [`raw`], is for code that a compiler makes: references are plain addresses there, roots are frames
+//! of a shadow stack, and the fast paths are inlined.
+//!
+//! A mutator is stopped where it allocates or [polls](Scope::poll); around calls that block, use
+//! [`Mutator::blocking`], or collections wait.
+
+mod crew;
+mod handle;
+mod heap;
+mod mutator;
+pub mod raw;
+mod scope;
+pub mod types;
+
+pub use gleaner_plans::scavenge::{CreateError, Totals};
+pub use handle::Handle;
+pub use heap::{Builder, Heap, OutOfMemory, References};
+pub use mutator::Mutator;
+pub use scope::{Local, Scope};
+pub use types::{Array, Elements, ReferenceArray, Structure, Type, TypeError};

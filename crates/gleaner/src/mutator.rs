@@ -1,0 +1,97 @@
+//! A thread that uses a heap.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use gleaner_plans::scavenge::Totals;
+use gleaner_plans::scavenge::mutator::Mutator as Record;
+
+use crate::heap::{Heap, Kind, Shared, with_heap};
+use crate::scope::Scope;
+
+/// A thread's use of a heap. It stays on the thread that attached it, and detaches when it is dropped.
+pub struct Mutator {
+    pub(crate) shared: Arc<Shared>,
+    /// Taken out by `drop` alone.
+    pub(crate) record: ManuallyDrop<Box<Record>>,
+    pub(crate) compressed: bool,
+    hash_state: u64,
+    not_send: PhantomData<*mut ()>,
+}
+
+impl fmt::Debug for Mutator {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Mutator")
+            .field("number", &self.record.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Mutator {
+    pub(crate) fn new(shared: Arc<Shared>, record: Box<Record>) -> Mutator {
+        Mutator {
+            compressed: matches!(shared.kind, Kind::Compressed(_)),
+            hash_state: u64::from(record.number) << 32,
+            shared,
+            record: ManuallyDrop::new(record),
+            not_send: PhantomData,
+        }
+    }
+
+    /// The heap.
+    pub fn heap(&self) -> Heap {
+        Heap {
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// Runs `body` with references that live as long as it runs.
+    pub fn scope<R>(&mut self, body: impl for<'s> FnOnce(&mut Scope<'s>) -> R) -> R {
+        Scope::enter(self, body)
+    }
+
+    /// Runs `body`, which may block and must not use the heap, while collections go on without this thread.
+    pub fn blocking<R>(&mut self, body: impl FnOnce() -> R) -> R {
+        struct Outside<'a>(&'a Shared);
+        impl Drop for Outside<'_> {
+            fn drop(&mut self) {
+                with_heap!(&self.0.kind, heap => heap.gate.enter());
+            }
+        }
+        with_heap!(&self.shared.kind, heap => heap.gate.leave());
+        let outside = Outside(&self.shared);
+        let result = body();
+        drop(outside);
+        result
+    }
+
+    /// What collections did so far.
+    pub fn totals(&mut self) -> Totals {
+        let heap = self.heap();
+        self.blocking(|| heap.totals())
+    }
+
+    /// Bytes that this mutator has allocated.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.record.allocated_bytes - self.record.tlab.left() as u64
+    }
+
+    /// The next number of a sequence that is this mutator's (splitmix64).
+    pub(crate) fn next_hash(&mut self) -> u32 {
+        self.hash_state = self.hash_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.hash_state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) as u32
+    }
+}
+
+impl Drop for Mutator {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the record after this.
+        let record = unsafe { ManuallyDrop::take(&mut self.record) };
+        with_heap!(&self.shared.kind, heap => heap.detach(record));
+    }
+}

@@ -1,0 +1,209 @@
+//! The raw layer: what a compiler targets.
+//!
+//! References are plain addresses and valid until the next allocation or poll of their mutator, unless they are in a
+//! root slot: a frame of the shadow stack, a handle, or an object that is one. The fast paths are inlined here; the
+//! offsets of a mutator's fields that generated code uses are in [`offsets`].
+
+use gleaner_base::sync::Ordering;
+use gleaner_mem::header::{self, Header};
+use gleaner_mem::object_model::LENGTH;
+use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+use gleaner_plans::scavenge::collect::Extent;
+
+pub use gleaner_mem::Address;
+pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
+pub use gleaner_mem::header::VERSION;
+pub use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes};
+pub use gleaner_mem::slot::Value;
+pub use gleaner_plans::scavenge::mutator::{Frame, offsets};
+
+use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
+use crate::mutator::Mutator;
+use crate::types::TypeError;
+
+impl Heap {
+    /// Registers a type by its layout.
+    pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
+        self.register(shape)
+    }
+}
+
+impl Mutator {
+    /// A new object of a structure of `bytes` bytes. Its fields are zero.
+    ///
+    /// # Safety
+    /// `id` is a structure of this heap with instances of so many bytes. Other references that this thread holds
+    /// outside of root slots are not used again.
+    #[inline(always)]
+    pub unsafe fn allocate_raw(
+        &mut self,
+        id: TypeId,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let object = self.room(bytes)?;
+        // SAFETY: fresh memory of this mutator.
+        unsafe { header::store(object, Header::fresh(id)) };
+        Ok(object)
+    }
+
+    /// A new array of `length` elements in `bytes` bytes (see [`array_bytes`]). Its elements are zero.
+    ///
+    /// # Safety
+    /// `id` is an array type of this heap, and `bytes` follows from its elements. Otherwise as for
+    /// [`Mutator::allocate_raw`].
+    #[inline(always)]
+    pub unsafe fn allocate_array_raw(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let object = self.room(bytes)?;
+        // SAFETY: fresh memory of this mutator, with room for header and length.
+        unsafe {
+            header::store(object, Header::fresh(id));
+            object.add(LENGTH).ptr::<u32>().write(length);
+        }
+        Ok(object)
+    }
+
+    #[inline(always)]
+    fn room(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
+        match self.record.tlab.allocate(bytes) {
+            Some(object) => Ok(object),
+            None => self.room_slowly(bytes),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn room_slowly(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
+        let record = &mut self.record;
+        with_heap!(&self.shared.kind, heap => heap.allocate_slowly(record, bytes))
+            .ok_or(OutOfMemory { bytes })
+    }
+
+    /// Reads the slot at `offset` of an object.
+    ///
+    /// # Safety
+    /// `object` is a valid reference, and a slot of its type lies at `offset`.
+    #[inline(always)]
+    pub unsafe fn load_raw(&self, object: Address, offset: usize) -> Value {
+        let (at, base) = (object.add(offset), self.record.base);
+        if self.compressed {
+            // SAFETY: the caller's promise.
+            unsafe { Compressed::load(at, base) }
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { Wide::load(at, base) }
+        }
+    }
+
+    /// Writes the slot at `offset` of an object, through the barrier.
+    ///
+    /// # Safety
+    /// As for [`Mutator::load_raw`]; the value is valid and fits the slot format.
+    #[inline(always)]
+    pub unsafe fn store_raw(&self, object: Address, offset: usize, value: Value) {
+        let (at, base) = (object.add(offset), self.record.base);
+        if self.compressed {
+            // SAFETY: the caller's promise.
+            unsafe { Compressed::store(at, base, value) };
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { Wide::store(at, base, value) };
+        }
+        self.dirty(at);
+    }
+
+    /// The write barrier for a slot at `at`: after the store, or before.
+    #[inline(always)]
+    fn dirty(&self, at: Address) {
+        let card = self.record.cards.wrapping_add(at.word() >> CARD_SHIFT);
+        // SAFETY: the address is in the heap, so it has a card.
+        unsafe { &*(card as *const gleaner_base::sync::AtomicU8) }.store(DIRTY, Ordering::Relaxed);
+    }
+
+    /// The length of an array.
+    ///
+    /// # Safety
+    /// `object` is a valid reference to an array.
+    #[inline(always)]
+    pub unsafe fn length_raw(&self, object: Address) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { object.add(LENGTH).ptr::<u32>().read() }
+    }
+
+    /// The type of an object.
+    ///
+    /// # Safety
+    /// `object` is a valid reference.
+    #[inline(always)]
+    pub unsafe fn type_raw(&self, object: Address) -> TypeId {
+        // SAFETY: the caller's promise.
+        unsafe { header::load(object, Ordering::Relaxed) }.type_id()
+    }
+
+    /// Stops here if the collector asks for it.
+    #[inline(always)]
+    pub fn poll(&mut self) {
+        if self.record.poll.load(Ordering::Relaxed) != 0 {
+            let record = &mut self.record;
+            with_heap!(&self.shared.kind, heap => heap.poll(record));
+        }
+    }
+
+    /// Collects: the young generation, or everything.
+    pub fn collect(&mut self, everything: bool) {
+        let extent = if everything {
+            Extent::Full
+        } else {
+            Extent::Young
+        };
+        let record = &mut self.record;
+        with_heap!(&self.shared.kind, heap => heap.collect(record, extent, "asked for"));
+    }
+
+    /// Makes `frame` the newest of the shadow stack; null for none.
+    ///
+    /// # Safety
+    /// The frame, and those that it leads to, stay in place and hold valid values at every allocation and poll, until
+    /// another frame is set.
+    #[inline(always)]
+    pub unsafe fn set_frame(&mut self, frame: *mut Frame) {
+        self.record.frames = frame;
+    }
+
+    /// The newest frame of the shadow stack.
+    #[inline(always)]
+    pub fn frame(&self) -> *mut Frame {
+        self.record.frames
+    }
+
+    /// The identity hash of an object: the same as long as it lives, from 1 to 2^28 - 1.
+    ///
+    /// # Safety
+    /// `object` is a valid reference.
+    pub unsafe fn identity_hash_raw(&mut self, object: Address) -> u32 {
+        loop {
+            // SAFETY: the caller's promise.
+            let header = unsafe { header::load(object, Ordering::Relaxed) };
+            if header.hash() != 0 {
+                return header.hash();
+            }
+            let with_hash = header.with_hash(self.next_hash());
+            // SAFETY: the caller's promise.
+            if unsafe { header::replace(object, header, with_hash) }.is_ok() {
+                return with_hash.hash();
+            }
+        }
+    }
+
+    /// Whether an immediate keeps its number in this heap's slots.
+    pub fn fits(&self, number: i64) -> bool {
+        match &self.shared.kind {
+            Kind::Wide(_) => Wide::fits(number),
+            Kind::Compressed(_) => Compressed::fits(number),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The safe layer: scopes, and the references in them.
+//!
+//! A [`Local`] is not a reference but the place of one, in a table of roots that the collector updates. It cannot leave
+//! its scope (its lifetime is a brand that no other scope has), so a forgotten root cannot exist. Every access checks
+//! the object's type and the index; a wrong one panics with both.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use gleaner_base::sync::Ordering;
+use gleaner_mem::Address;
+use gleaner_mem::header;
+use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape};
+use gleaner_mem::slot::{SlotFormat, Value, Wide};
+use gleaner_plans::scavenge::mutator::MOST_LOCALS;
+
+use crate::handle::Handle;
+use crate::heap::{OutOfMemory, with_heap};
+use crate::mutator::Mutator;
+use crate::types::{Array, ReferenceArray, Type, array_bytes, element};
+
+/// A reference, null or a small integer, in a scope. Copies are the same place.
+#[derive(Clone, Copy)]
+pub struct Local<'s> {
+    slot: Address,
+    brand: PhantomData<fn(&'s ()) -> &'s ()>,
+}
+
+impl fmt::Debug for Local<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Local({:?})", self.slot)
+    }
+}
+
+/// Where a mutator works: its locals live as long as it.
+pub struct Scope<'s> {
+    mutator: *mut Mutator,
+    /// How many locals there were before.
+    before: usize,
+    brand: PhantomData<fn(&'s ()) -> &'s ()>,
+}
+
+impl Drop for Scope<'_> {
+    fn drop(&mut self) {
+        let before = self.before;
+        self.mutator().record.local_count = before;
+    }
+}
+
+impl<'s> Scope<'s> {
+    pub(crate) fn enter<R>(
+        mutator: &mut Mutator,
+        body: impl for<'t> FnOnce(&mut Scope<'t>) -> R,
+    ) -> R {
+        let before = mutator.record.local_count;
+        let mut scope = Scope {
+            mutator,
+            before,
+            brand: PhantomData,
+        };
+        body(&mut scope)
+    }
+
+    fn mutator(&mut self) -> &mut Mutator {
+        // SAFETY: the mutator is borrowed by whoever entered the outermost scope, and inner scopes borrow outer ones.
+        unsafe { &mut *self.mutator }
+    }
+
+    fn shared(&self) -> &Mutator {
+        // SAFETY: as above.
+        unsafe { &*self.mutator }
+    }
+
+    /// Runs `body` in a scope of its own: its locals are gone afterwards.
+    pub fn nested<R>(&mut self, body: impl for<'t> FnOnce(&mut Scope<'t>) -> R) -> R {
+        Scope::enter(self.mutator(), body)
+    }
+
+    fn local(&mut self, value: Value) -> Local<'s> {
+        let record = &mut self.mutator().record;
+        assert!(
+            record.local_count < MOST_LOCALS,
+            "a mutator has at most {MOST_LOCALS} locals at a time: use nested scopes inside loops"
+        );
+        let slot = record.local(record.local_count);
+        // SAFETY: a slot of the mutator's table.
+        unsafe { Wide::store(slot, Address::NULL, value) };
+        record.local_count += 1;
+        Local {
+            slot,
+            brand: PhantomData,
+        }
+    }
+
+    fn value(&self, local: Local<'_>) -> Value {
+        let offset = local.slot.offset_from(self.shared().record.local(0));
+        assert!(
+            offset < MOST_LOCALS * size_of::<Value>(),
+            "a local of another mutator: locals are used by the mutator whose scope made them"
+        );
+        // SAFETY: a slot of this mutator's table; its scope exists, by its brand.
+        unsafe { Wide::load(local.slot, Address::NULL) }
+    }
+
+    fn put_value(&mut self, local: Local<'_>, value: Value) {
+        self.value(local);
+        // SAFETY: `value` has checked the slot.
+        unsafe { Wide::store(local.slot, Address::NULL, value) };
+    }
+
+    fn object(&self, local: Local<'_>) -> Address {
+        match self.value(local).as_object() {
+            Some(object) => object,
+            None => panic!(
+                "an access through {:?}, which refers to no object",
+                self.value(local)
+            ),
+        }
+    }
+
+    fn shape<R>(&self, object: Address, body: impl FnOnce(Option<Shape<'_>>) -> R) -> R {
+        // SAFETY: a local refers to a valid object.
+        let id = unsafe { header::load(object, Ordering::Relaxed) }.type_id();
+        with_heap!(&self.shared().shared.kind, heap => body(heap.model.shape(id)))
+    }
+
+    /// A new local that is null.
+    pub fn null(&mut self) -> Local<'s> {
+        self.local(Value::NULL)
+    }
+
+    /// A new local that is a small integer. Panics when the heap's slots cannot hold it: 63 bits wide, 31 compressed.
+    pub fn integer(&mut self, number: i64) -> Local<'s> {
+        assert!(
+            self.shared().fits(number),
+            "the integer {number} does not fit a slot of this heap"
+        );
+        self.local(Value::immediate(number))
+    }
+
+    /// The integer in a local, if it is one.
+    pub fn as_integer(&self, local: Local<'_>) -> Option<i64> {
+        self.value(local).as_immediate()
+    }
+
+    /// Whether a local is null.
+    pub fn is_null(&self, local: Local<'_>) -> bool {
+        self.value(local).is_null()
+    }
+
+    /// Whether two locals are the same object, the same integer, or both null.
+    pub fn same(&self, one: Local<'_>, other: Local<'_>) -> bool {
+        self.value(one) == self.value(other)
+    }
+
+    /// Makes `into` what `from` is.
+    pub fn assign(&mut self, into: Local<'_>, from: Local<'_>) {
+        let value = self.value(from);
+        self.put_value(into, value);
+    }
+
+    /// A new object; its references are null and its bytes 0. `of` is a type of this heap.
+    pub fn allocate(&mut self, of: Type) -> Result<Local<'s>, OutOfMemory> {
+        // SAFETY: a type has its own size; of references, a scope has locals only.
+        let object = unsafe { self.mutator().allocate_raw(of.id, of.layout.total) }?;
+        Ok(self.local(Value::reference(object)))
+    }
+
+    /// A new array of null references.
+    pub fn allocate_references(
+        &mut self,
+        of: ReferenceArray,
+        length: u32,
+    ) -> Result<Local<'s>, OutOfMemory> {
+        let log2 = if self.shared().compressed { 2 } else { 3 };
+        let bytes = array_bytes(length, log2);
+        // SAFETY: as above.
+        let object = unsafe { self.mutator().allocate_array_raw(of.0, length, bytes) }?;
+        Ok(self.local(Value::reference(object)))
+    }
+
+    /// A new array of zeros.
+    pub fn allocate_array(&mut self, of: Array, length: u32) -> Result<Local<'s>, OutOfMemory> {
+        let bytes = array_bytes(length, of.1 as u32);
+        // SAFETY: as above.
+        let object = unsafe { self.mutator().allocate_array_raw(of.0, length, bytes) }?;
+        Ok(self.local(Value::reference(object)))
+    }
+
+    /// The offset of the reference `index` of a structure or an array of references.
+    fn slot_offset(&self, object: Address, index: usize) -> usize {
+        let found = self.shape(object, |shape| match shape {
+            Some(Shape::Structure { references, .. }) => {
+                references.get(index).map(|&offset| offset as usize)
+            }
+            Some(Shape::References) => {
+                let bytes = if self.shared().compressed { 4 } else { 8 };
+                // SAFETY: this shape is an array.
+                let length = unsafe { self.shared().length_raw(object) } as usize;
+                (index < length).then_some(ELEMENTS + index * bytes)
+            }
+            _ => None,
+        });
+        found.unwrap_or_else(|| {
+            panic!(
+                "reference {index} of an object that has {}",
+                self.describe(object)
+            )
+        })
+    }
+
+    fn describe(&self, object: Address) -> String {
+        self.shape(object, |shape| match shape {
+            Some(Shape::Structure { bytes, references }) => {
+                format!("{} references in {bytes} bytes", references.len())
+            }
+            Some(Shape::References) => {
+                // SAFETY: this shape is an array.
+                format!("{} elements, references", unsafe {
+                    self.shared().length_raw(object)
+                })
+            }
+            Some(Shape::Primitives { log2 }) => {
+                // SAFETY: this shape is an array.
+                let length = unsafe { self.shared().length_raw(object) };
+                format!("{length} elements of {} bytes", 1 << log2)
+            }
+            None => "no type of this heap".into(),
+        })
+    }
+
+    /// Reference `index` of an object or an array, as a new local.
+    pub fn get(&mut self, object: Local<'_>, index: usize) -> Local<'s> {
+        let value = self.read_slot(object, index);
+        self.local(value)
+    }
+
+    /// Makes `into` what reference `index` of an object or an array is.
+    pub fn load(&mut self, object: Local<'_>, index: usize, into: Local<'_>) {
+        let value = self.read_slot(object, index);
+        self.put_value(into, value);
+    }
+
+    fn read_slot(&self, object: Local<'_>, index: usize) -> Value {
+        let object = self.object(object);
+        let offset = self.slot_offset(object, index);
+        // SAFETY: the offset is that of a slot of this object.
+        unsafe { self.shared().load_raw(object, offset) }
+    }
+
+    /// Makes reference `index` of an object or an array what `value` is.
+    pub fn set(&mut self, object: Local<'_>, index: usize, value: Local<'_>) {
+        let value = self.value(value);
+        let object = self.object(object);
+        let offset = self.slot_offset(object, index);
+        // SAFETY: the offset is that of a slot of this object; locals hold what fits.
+        unsafe { self.shared().store_raw(object, offset, value) };
+    }
+
+    /// Elements of an array.
+    pub fn length(&self, array: Local<'_>) -> u32 {
+        let object = self.object(array);
+        let is_array = self.shape(object, |shape| {
+            matches!(shape, Some(Shape::References | Shape::Primitives { .. }))
+        });
+        assert!(
+            is_array,
+            "the length of an object that has {}",
+            self.describe(object)
+        );
+        // SAFETY: an array.
+        unsafe { self.shared().length_raw(object) }
+    }
+
+    /// Where `bytes` bytes lie from byte `index * bytes` of a structure's own bytes, or element `index` of an array
+    /// with elements of so many bytes.
+    fn data(&self, object: Local<'_>, index: usize, bytes: usize) -> Address {
+        let object = self.object(object);
+        let slot_bytes = if self.shared().compressed { 4 } else { 8 };
+        let found = self.shape(object, |shape| match shape {
+            Some(Shape::Structure {
+                bytes: total,
+                references,
+            }) => {
+                let end = FIELDS + references.len() * slot_bytes;
+                let in_front = references
+                    .last()
+                    .is_none_or(|&last| last as usize + slot_bytes == end);
+                let offset = end.next_multiple_of(8) + index * bytes;
+                (in_front && offset + bytes <= total).then_some(offset)
+            }
+            Some(Shape::Primitives { log2 }) if 1 << log2 == bytes => {
+                // SAFETY: this shape is an array.
+                let length = unsafe { self.shared().length_raw(object) } as usize;
+                (index < length).then(|| element(index as u32, log2))
+            }
+            _ => None,
+        });
+        match found {
+            Some(offset) => object.add(offset),
+            None => panic!(
+                "item {index} of {bytes} bytes of an object that has {}",
+                self.describe(object)
+            ),
+        }
+    }
+
+    /// A new identity hash, or the one that the object already has: it stays the same when the object moves.
+    pub fn identity_hash(&mut self, object: Local<'_>) -> u32 {
+        let object = self.object(object);
+        // SAFETY: a local refers to a valid object.
+        unsafe { self.mutator().identity_hash_raw(object) }
+    }
+
+    /// A handle to what a local is. `None` when the heap has as many handles as it can.
+    pub fn handle(&mut self, local: Local<'_>) -> Option<Handle> {
+        let value = self.value(local);
+        let shared = &self.mutator().shared;
+        let number = with_heap!(&shared.kind, heap => heap.handles.create(value))?;
+        Some(Handle {
+            shared: shared.clone(),
+            number,
+        })
+    }
+
+    /// What a handle of this heap refers to, as a new local.
+    pub fn open(&mut self, handle: &Handle) -> Local<'s> {
+        let shared = &self.mutator().shared;
+        assert!(
+            std::sync::Arc::ptr_eq(shared, &handle.shared),
+            "a handle of another heap"
+        );
+        // SAFETY: the slot of a handle that exists.
+        let value = unsafe { Wide::load(shared.handle_slot(handle.number), Address::NULL) };
+        self.local(value)
+    }
+
+    /// Stops here if another thread collects.
+    pub fn poll(&mut self) {
+        self.mutator().poll();
+    }
+
+    /// Collects: the young generation, or everything.
+    pub fn collect(&mut self, everything: bool) {
+        self.mutator().collect(everything);
+    }
+}
+
+/// Declares a reader and a writer for one size of data.
+macro_rules! data_access {
+    ($($read:ident, $write:ident: $type:ty;)+) => {
+        impl Scope<'_> {
+            $(
+                /// Reads item `index` of this size from a structure's own bytes, or from an array of this element.
+                pub fn $read(&self, object: Local<'_>, index: usize) -> $type {
+                    let at = self.data(object, index, size_of::<$type>());
+                    // SAFETY: inside the object, aligned, and any bits are a value. Volatile, since other mutators may
+                    // write: then either value is read.
+                    unsafe { at.ptr::<$type>().read_volatile() }
+                }
+
+                /// Writes item `index` of this size to a structure's own bytes, or to an array of this element.
+                pub fn $write(&mut self, object: Local<'_>, index: usize, value: $type) {
+                    let at = self.data(object, index, size_of::<$type>());
+                    // SAFETY: as for reading.
+                    unsafe { at.ptr::<$type>().write_volatile(value) }
+                }
+            )+
+        }
+    };
+}
+
+data_access! {
+    read_u8, write_u8: u8;
+    read_u16, write_u16: u16;
+    read_u32, write_u32: u32;
+    read_u64, write_u64: u64;
+    read_f64, write_f64: f64;
+}

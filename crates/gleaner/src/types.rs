@@ -1,0 +1,96 @@
+//! Types of objects: what the collector has to know of them, and where the embedder finds its fields.
+
+use gleaner_mem::object_model::{ELEMENTS, FIELDS, TypeId};
+
+pub use gleaner_mem::object_model::{MOST_STRUCTURE_BYTES, MOST_TYPES, TypeError};
+
+/// A type with a fixed size: so many references, then so many bytes that the collector does not look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Structure {
+    /// How many references.
+    pub references: u32,
+    /// How many bytes beside them.
+    pub bytes: u32,
+}
+
+impl Structure {
+    pub(crate) fn layout(self, slot_bytes: usize) -> Layout {
+        let data = (FIELDS + self.references as usize * slot_bytes).next_multiple_of(8);
+        let total = (data + self.bytes as usize).next_multiple_of(8);
+        Layout {
+            references: self.references,
+            slot_bytes: slot_bytes as u32,
+            data: data as u32,
+            bytes: self.bytes,
+            // An object has at least one granule beside its header.
+            total: total.max(16),
+        }
+    }
+}
+
+/// Where the fields of a structure lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    pub(crate) references: u32,
+    slot_bytes: u32,
+    /// Offset of the bytes.
+    pub(crate) data: u32,
+    pub(crate) bytes: u32,
+    pub(crate) total: usize,
+}
+
+impl Layout {
+    pub(crate) fn offsets(self) -> impl Iterator<Item = u32> {
+        (0..self.references).map(move |index| FIELDS as u32 + index * self.slot_bytes)
+    }
+}
+
+/// A registered structure of one heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Type {
+    pub(crate) id: TypeId,
+    pub(crate) layout: Layout,
+}
+
+impl Type {
+    pub(crate) fn new(id: TypeId, layout: Layout) -> Type {
+        Type { id, layout }
+    }
+
+    /// Bytes of an instance, its header included.
+    pub fn size(&self) -> usize {
+        self.layout.total
+    }
+}
+
+/// A registered type of arrays of references.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReferenceArray(pub(crate) TypeId);
+
+/// What the elements of an array without references are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Elements {
+    /// One byte each.
+    Bytes = 0,
+    /// Two bytes each.
+    Halves = 1,
+    /// Four bytes each.
+    Words = 2,
+    /// Eight bytes each.
+    Doubles = 3,
+}
+
+/// A registered type of arrays without references.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Array(pub(crate) TypeId, pub(crate) Elements);
+
+/// Bytes of an array, if they can be counted.
+pub(crate) fn array_bytes(length: u32, log2: u32) -> usize {
+    gleaner_mem::object_model::array_bytes(length, log2)
+}
+
+/// Offset of an element.
+pub(crate) fn element(index: u32, log2: u32) -> usize {
+    ELEMENTS + ((index as usize) << log2)
+}

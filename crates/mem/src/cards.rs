@@ -1,0 +1,122 @@
+//! The card table: which parts of a span had a reference stored into them.
+//!
+//! A card is 512 bytes and has one byte: 0 is clean. The write barrier stores [`DIRTY`] without looking; the scavenger
+//! cleans a card, scans its slots, and dirties it again if one still refers to a young object (invariant I5).
+//!
+//! Mutators and workers store bytes without competing for them: all of them store the same value, and only the worker
+//! that was given a strip of cards cleans them, in a stopped world.
+
+use core::ptr::NonNull;
+
+use gleaner_base::sync::{AtomicU8, Ordering};
+
+use crate::Address;
+use crate::side::Side;
+
+/// Bytes of a card, as a power of two.
+pub const CARD_SHIFT: u32 = 9;
+/// Bytes of a card.
+pub const CARD_BYTES: usize = 1 << CARD_SHIFT;
+/// The byte of a card that was stored into.
+pub const DIRTY: u8 = 1;
+
+/// The cards of a span.
+pub struct CardTable {
+    cards: Side<AtomicU8>,
+}
+
+impl CardTable {
+    /// Clean cards for a span; `None` when the system gives no memory.
+    pub fn new(base: Address, bytes: usize) -> Option<CardTable> {
+        // SAFETY: a zero byte is a clean card.
+        let cards = unsafe { Side::new(base, bytes, CARD_SHIFT) }?;
+        Some(CardTable { cards })
+    }
+
+    /// Notes that a slot at `at` may refer to a young object.
+    #[inline(always)]
+    pub fn dirty(&self, at: Address) {
+        // Relaxed: read in a stopped world, whose stop orders it.
+        self.cards
+            .get(self.cards.index(at))
+            .store(DIRTY, Ordering::Relaxed);
+    }
+
+    /// Whether the card of `at` is dirty.
+    pub fn is_dirty(&self, at: Address) -> bool {
+        self.cards.get(self.cards.index(at)).load(Ordering::Relaxed) != 0
+    }
+
+    /// Cleans each dirty card of `low..high` and hands its bounds to `scan`, which may dirty it again. The bounds are
+    /// whole cards, and the calling worker is the only one with these cards.
+    pub fn take_dirty(&self, low: Address, high: Address, mut scan: impl FnMut(Address, Address)) {
+        let mut index = self.cards.index(low);
+        let end = self.cards.index(high);
+        while index < end {
+            if index % 8 == 0 && index + 8 <= end && self.eight_are_clean(index) {
+                index += 8;
+                continue;
+            }
+            let card = self.cards.get(index);
+            if card.load(Ordering::Relaxed) != 0 {
+                card.store(0, Ordering::Relaxed);
+                let start = self.cards.address(index);
+                scan(start, start.add(CARD_BYTES));
+            }
+            index += 1;
+        }
+    }
+
+    fn eight_are_clean(&self, index: usize) -> bool {
+        (index..index + 8).all(|one| self.cards.get(one).load(Ordering::Relaxed) == 0)
+    }
+
+    /// Cleans all cards of `low..high`.
+    ///
+    /// # Safety
+    /// Nobody stores into the range or scans it meanwhile.
+    pub unsafe fn clean(&self, low: Address, high: Address) {
+        // SAFETY: the caller's promise.
+        unsafe { self.cards.clear(low, high) };
+    }
+
+    /// The byte of the card at address 0, as if the table began there: card of `at` is `biased + (at >> CARD_SHIFT)`.
+    pub fn biased(&self) -> usize {
+        let first: NonNull<AtomicU8> = self.cards.first();
+        (first.as_ptr() as usize).wrapping_sub(self.cards.address(0).word() >> CARD_SHIFT)
+    }
+
+    /// Bytes of the table.
+    pub fn bytes(&self) -> usize {
+        self.cards.bytes()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn dirty_cards_are_taken_once() {
+        let base = Address::new(0x10_0000);
+        let table = CardTable::new(base, 64 * CARD_BYTES).unwrap();
+        for card in [0usize, 9, 10, 63] {
+            table.dirty(base.add(card * CARD_BYTES + 17));
+        }
+        let mut taken = Vec::new();
+        table.take_dirty(base, base.add(64 * CARD_BYTES), |low, high| {
+            assert_eq!(high.offset_from(low), CARD_BYTES);
+            taken.push(low.offset_from(base) / CARD_BYTES);
+            if low == base {
+                table.dirty(low);
+            }
+        });
+        assert_eq!(taken, [0, 9, 10, 63]);
+        assert!(table.is_dirty(base) && !table.is_dirty(base.add(9 * CARD_BYTES)));
+        assert_eq!(
+            table.biased().wrapping_add(base.word() >> 9),
+            table.cards.first().as_ptr() as usize
+        );
+    }
+}

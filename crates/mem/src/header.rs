@@ -1,0 +1,200 @@
+//! The header of a precise object: one 64-bit word.
+//!
+//! ```text
+//!  63        40 39  36 35          8 7   4 3  2 1   0
+//! |  type id   |  -   | identity hash | age | -  |state|
+//! ```
+//!
+//! State `forwarded` replaces the whole word by the new address, whose low three bits are free. State `self-forwarded`
+//! (an object whose promotion failed stays where it is) keeps all other bits. Marks are never here: they are side
+//! metadata.
+//!
+//! The word is atomic: workers compete for the state by compare-and-swap (invariant I4), mutators put the hash there
+//! the same way.
+
+use gleaner_base::sync::{AtomicU64, Ordering};
+
+use crate::Address;
+use crate::object_model::TypeId;
+
+/// Version of the bit layout, for whoever compiles it into code.
+pub const VERSION: u32 = 1;
+
+const STATE: u64 = 0b11;
+const FORWARDED: u64 = 0b01;
+const SELF_FORWARDED: u64 = 0b10;
+const AGE_SHIFT: u32 = 4;
+const AGE: u64 = 0xf << AGE_SHIFT;
+const HASH_SHIFT: u32 = 8;
+const HASH_BITS: u32 = 28;
+const HASH: u64 = ((1 << HASH_BITS) - 1) << HASH_SHIFT;
+const TYPE_SHIFT: u32 = 40;
+
+/// The value of a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Header(u64);
+
+impl Header {
+    /// The greatest age; an object that survives more often keeps it.
+    pub const OLDEST: u32 = 15;
+
+    /// The header of a fresh object.
+    #[inline(always)]
+    pub const fn fresh(id: TypeId) -> Header {
+        Header((id.get() as u64) << TYPE_SHIFT)
+    }
+
+    /// The word.
+    #[inline(always)]
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The type, unless the object is forwarded.
+    #[inline(always)]
+    pub const fn type_id(self) -> TypeId {
+        TypeId::new((self.0 >> TYPE_SHIFT) as u32)
+    }
+
+    /// How many collections the object has survived.
+    #[inline(always)]
+    pub const fn age(self) -> u32 {
+        ((self.0 & AGE) >> AGE_SHIFT) as u32
+    }
+
+    /// One collection older.
+    #[inline(always)]
+    pub const fn older(self) -> Header {
+        if self.age() < Header::OLDEST {
+            Header(self.0 + (1 << AGE_SHIFT))
+        } else {
+            self
+        }
+    }
+
+    /// The identity hash, from 1; 0 before it was asked for.
+    #[inline(always)]
+    pub const fn hash(self) -> u32 {
+        ((self.0 & HASH) >> HASH_SHIFT) as u32
+    }
+
+    /// With an identity hash made of the low bits of `seed`, never 0.
+    pub const fn with_hash(self, seed: u32) -> Header {
+        let hash = seed as u64 & (HASH >> HASH_SHIFT);
+        let hash = if hash == 0 { 1 } else { hash };
+        Header(self.0 & !HASH | hash << HASH_SHIFT)
+    }
+
+    /// What is left in the place of an object that moved to `target`, a multiple of 8.
+    #[inline(always)]
+    pub fn forwarded_to(target: Address) -> Header {
+        Header(target.word() as u64 | FORWARDED)
+    }
+
+    /// Where the object is now, if it was forwarded to another place or to itself at `here`.
+    #[inline(always)]
+    pub fn forwardee(self, here: Address) -> Option<Address> {
+        match self.0 & STATE {
+            0 => None,
+            FORWARDED => Some(Address::new((self.0 & !STATE) as usize)),
+            _ => Some(here),
+        }
+    }
+
+    /// An object that stays where it is although it should have been copied.
+    #[inline(always)]
+    pub const fn self_forwarded(self) -> Header {
+        Header(self.0 | SELF_FORWARDED)
+    }
+
+    /// In the normal state again; not for an object that moved.
+    #[inline(always)]
+    pub const fn normal(self) -> Header {
+        Header(self.0 & !STATE)
+    }
+
+    /// Neither forwarded nor self-forwarded.
+    #[inline(always)]
+    pub const fn is_normal(self) -> bool {
+        self.0 & STATE == 0
+    }
+}
+
+/// The header word of the object at `object`.
+///
+/// # Safety
+/// An object, or the place of one that moved, must lie there and stay mapped as long as the reference is used.
+#[inline(always)]
+pub unsafe fn word_of<'a>(object: Address) -> &'a AtomicU64 {
+    // SAFETY: the caller vouches for the word, which is 8-aligned like every object.
+    unsafe { &*object.ptr::<AtomicU64>() }
+}
+
+/// Reads the header of the object at `object`.
+///
+/// # Safety
+/// As for [`word_of`].
+#[inline(always)]
+pub unsafe fn load(object: Address, ordering: Ordering) -> Header {
+    // SAFETY: the caller's promise.
+    Header(unsafe { word_of(object) }.load(ordering))
+}
+
+/// Writes the header of the object at `object`.
+///
+/// # Safety
+/// As for [`word_of`], and nobody else writes the word meanwhile.
+#[inline(always)]
+pub unsafe fn store(object: Address, header: Header) {
+    // SAFETY: the caller's promise.
+    unsafe { word_of(object) }.store(header.0, Ordering::Relaxed);
+}
+
+/// Replaces `old` by `new`, or says what is there instead. Success releases what was written before, failure acquires
+/// what the winner wrote.
+///
+/// # Safety
+/// As for [`word_of`].
+#[inline(always)]
+pub unsafe fn replace(object: Address, old: Header, new: Header) -> Result<(), Header> {
+    // SAFETY: the caller's promise.
+    unsafe { word_of(object) }
+        .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+        .map(|_| ())
+        .map_err(Header)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_do_not_touch_each_other() {
+        let header = Header::fresh(TypeId::new(0xabcdef)).with_hash(0xffff_ffff);
+        assert_eq!(header.hash(), 0x0fff_ffff);
+        let mut older = header;
+        for age in 0..20 {
+            assert_eq!(older.age(), age.min(Header::OLDEST));
+            older = older.older();
+        }
+        assert_eq!(
+            (older.type_id(), older.hash()),
+            (header.type_id(), header.hash())
+        );
+        assert!(older.is_normal());
+        assert_eq!(Header::fresh(TypeId::new(1)).with_hash(1 << 28).hash(), 1);
+    }
+
+    #[test]
+    fn forwarding_says_where_the_object_is() {
+        let (here, there) = (Address::new(0x1000), Address::new(0x7f00_0000_1238));
+        let header = Header::fresh(TypeId::new(7)).with_hash(99);
+        assert_eq!(header.forwardee(here), None);
+        assert_eq!(Header::forwarded_to(there).forwardee(here), Some(there));
+        let stays = header.self_forwarded();
+        assert_eq!(stays.forwardee(here), Some(here));
+        assert_eq!(stays.type_id(), header.type_id());
+        assert_eq!(stays.normal(), header);
+    }
+}

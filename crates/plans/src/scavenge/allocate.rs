@@ -1,0 +1,95 @@
+//! Allocation off the fast path: a fresh TLAB, a large object, or a collection first (ASPLOS 2013, section 2.2).
+//!
+//! # Invariants
+//! - What is handed out reads as zero (I2), and nothing polls between that and the header's being written.
+//! - When eden has no room: a scavenge, then everything, and only then is it out of memory (I7).
+
+use gleaner_base::faults::{self, FaultPoint};
+use gleaner_mem::Address;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_mem::zero;
+
+use super::Scavenge;
+use super::collect::Extent;
+use super::mutator::Mutator;
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Objects from this size on are large: they are born in the old space.
+    pub fn large_bytes(&self) -> usize {
+        self.nursery.eden.bytes() / 4
+    }
+
+    /// Zeroed memory for an object of `bytes` bytes, a multiple of 8, when the TLAB has no room for it. `None` when
+    /// memory is exhausted. May collect.
+    #[cold]
+    #[inline(never)]
+    pub fn allocate_slowly(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+        self.stress(mutator);
+        if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
+            return None;
+        }
+        for extent in [Extent::Young, Extent::Full] {
+            let seen = self.epoch();
+            if let Some(object) = self.take(mutator, bytes) {
+                return Some(object);
+            }
+            self.collect_unless_past(mutator, extent, "no room to allocate", seen);
+        }
+        // Somebody else may have collected, and less: make sure of it once.
+        if let Some(object) = self.take(mutator, bytes) {
+            return Some(object);
+        }
+        self.collect(
+            mutator,
+            Extent::Full,
+            "no room to allocate after a collection",
+        );
+        self.take(mutator, bytes)
+    }
+
+    fn take(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+        if bytes >= self.large_bytes() {
+            return self.take_large(mutator, bytes);
+        }
+        // Under stress each object has a buffer of its own, so that every allocation comes here.
+        let wanted = if self.config.stress > 0 {
+            bytes
+        } else {
+            self.config.tlab.max(bytes)
+        };
+        let piece = self.nursery.eden.take(bytes, wanted)?;
+        mutator.allocated_bytes -= mutator.tlab.left() as u64;
+        // SAFETY: the buffer is the calling mutator's.
+        unsafe { mutator.tlab.retire() };
+        // SAFETY: the piece is the calling mutator's alone.
+        unsafe { zero::zero(piece.0, piece.1) };
+        mutator.allocated_bytes += piece.1 as u64;
+        mutator.tlab.refill(piece);
+        mutator.tlab.allocate(bytes)
+    }
+
+    fn take_large(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+        let object = self.old.allocate_alone(bytes)?;
+        // SAFETY: the piece is the calling mutator's alone.
+        unsafe { zero::zero(object, bytes) };
+        mutator.allocated_bytes += bytes as u64;
+        Some(object)
+    }
+
+    fn stress(&self, mutator: &mut Mutator) {
+        if self.config.stress == 0 {
+            return;
+        }
+        mutator.stress_left = mutator.stress_left.saturating_sub(1);
+        if mutator.stress_left == 0 {
+            mutator.stress_left = self.config.stress;
+            // Every other one is full, so that both kinds are tried.
+            let extent = if self.epoch() % 2 == 0 {
+                Extent::Young
+            } else {
+                Extent::Full
+            };
+            self.collect(mutator, extent, "stress");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a mutator of the precise heap has to itself: its allocation buffer, poll word and roots.
+//!
+//! The record lies at a fixed address as long as the mutator is attached, and its first fields are at published
+//! offsets, so that compiled code may use them ([`offsets`]).
+//!
+//! # Invariants
+//! - The owner touches the record while it is inside the gate; the collector while the world is stopped. The poll word
+//!   is written by the stopper at any time.
+//! - Slots of frames and locals hold wide values that are valid at every poll and allocation.
+
+use core::ptr::{self, NonNull};
+
+use gleaner_base::sync::AtomicU32;
+use gleaner_mem::Address;
+use gleaner_mem::slot::Value;
+use gleaner_os::memory;
+use gleaner_spaces::bump::LocalBuffer;
+
+/// How many locals a mutator can have at a time.
+pub const MOST_LOCALS: usize = 1 << 20;
+const LOCALS_BYTES: usize = MOST_LOCALS * size_of::<Value>();
+
+/// A frame of a shadow stack: so many values follow it in memory.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Frame {
+    /// The frame of the caller, or null.
+    pub previous: *mut Frame,
+    /// How many values follow.
+    pub count: usize,
+}
+
+impl Frame {
+    /// The first value.
+    pub fn values(frame: *mut Frame) -> Address {
+        Address::of(frame).add(size_of::<Frame>())
+    }
+}
+
+/// The record of one mutator.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Mutator {
+    /// The TLAB: cursor and limit.
+    pub tlab: LocalBuffer,
+    /// Not 0 when the mutator is to call `poll`.
+    pub poll: AtomicU32,
+    /// The number of this mutator, which no other of the heap has or had.
+    pub number: u32,
+    /// What compressed references count from.
+    pub base: Address,
+    /// The card of address a is at this plus a / 512.
+    pub cards: usize,
+    /// The frame of the function that runs, or null.
+    pub frames: *mut Frame,
+    /// Values of the safe interface, from the first; the collector reads `local_count` of them.
+    locals: NonNull<Value>,
+    /// How many locals are in use.
+    pub local_count: usize,
+    /// Allocations until the next collection under `stress`.
+    pub stress_left: u32,
+    /// Bytes of the buffers that were taken, without what was given back.
+    pub allocated_bytes: u64,
+}
+
+/// Offsets of the fields that compiled code uses, from the start of the record. They change only with
+/// [`header::VERSION`](gleaner_mem::header::VERSION).
+pub mod offsets {
+    use super::Mutator;
+    /// The allocation cursor, 8 bytes.
+    pub const CURSOR: usize = core::mem::offset_of!(Mutator, tlab.cursor);
+    /// The allocation limit, 8 bytes.
+    pub const LIMIT: usize = core::mem::offset_of!(Mutator, tlab.limit);
+    /// The poll word, 4 bytes.
+    pub const POLL: usize = core::mem::offset_of!(Mutator, poll);
+    /// The base of compressed references, 8 bytes.
+    pub const BASE: usize = core::mem::offset_of!(Mutator, base);
+    /// The biased start of the card table, 8 bytes.
+    pub const CARDS: usize = core::mem::offset_of!(Mutator, cards);
+    /// The newest frame of the shadow stack, 8 bytes.
+    pub const FRAMES: usize = core::mem::offset_of!(Mutator, frames);
+}
+
+const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
+const _: () = assert!(offsets::BASE == 24 && offsets::CARDS == 32 && offsets::FRAMES == 40);
+
+impl Mutator {
+    /// A record without roots; `None` when the system gives no memory for locals.
+    pub fn new(number: u32, base: Address, cards: usize, stress: u32) -> Option<Mutator> {
+        Some(Mutator {
+            tlab: LocalBuffer::default(),
+            poll: AtomicU32::new(0),
+            number,
+            base,
+            cards,
+            frames: ptr::null_mut(),
+            locals: memory::map(LOCALS_BYTES)?.cast(),
+            local_count: 0,
+            stress_left: stress,
+            allocated_bytes: 0,
+        })
+    }
+
+    /// The slot of a local below [`MOST_LOCALS`].
+    #[inline(always)]
+    pub fn local(&self, index: usize) -> Address {
+        debug_assert!(index < MOST_LOCALS);
+        Address::of(self.locals.as_ptr()).add(index * size_of::<Value>())
+    }
+
+    /// Visits each root slot, all of them wide.
+    ///
+    /// # Safety
+    /// The mutator is stopped, or it is the caller.
+    pub unsafe fn visit_roots(&self, mut visit: impl FnMut(Address)) {
+        for index in 0..self.local_count {
+            visit(self.local(index));
+        }
+        let mut frame = self.frames;
+        while !frame.is_null() {
+            // SAFETY: the embedder's frames are linked while their functions run (contract of `frames`).
+            let (count, previous) = unsafe { ((*frame).count, (*frame).previous) };
+            for index in 0..count {
+                visit(Frame::values(frame).add(index * size_of::<Value>()));
+            }
+            frame = previous;
+        }
+    }
+}
+
+impl Drop for Mutator {
+    fn drop(&mut self) {
+        // SAFETY: `new` mapped so much.
+        unsafe { memory::unmap(self.locals.cast(), LOCALS_BYTES) };
+    }
+}

@@ -1,0 +1,368 @@
+//! The parallel trace of the precise heap: what workers do until nothing is grey.
+//!
+//! Grey objects are items on each worker's own stack; a worker whose colleagues wait moves the oldest items to its
+//! deque, where they are stolen. Tasks (roots, strips of cards) come from one queue first. A large array of
+//! references is cut into chunks, so that several workers scan it.
+//!
+//! # Invariants
+//! - An item is on one stack or in one deque, or being scanned (I3: at the end nothing is left in either).
+//! - An object is made grey once, by whoever won it; so a stack that has room for every object never overflows.
+//!
+//! Each worker runs this on its own [`Share`]; the leader makes and reads the shares between phases.
+
+use alloc::vec::Vec;
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+
+use gleaner_base::sync::AtomicU64;
+use gleaner_mem::Address;
+use gleaner_mem::object_model::GRANULE;
+use gleaner_os::memory;
+use gleaner_spaces::bump::LocalBuffer;
+use gleaner_work::{Crew, Deque, Phase, Steal, TaskQueue, Verdict, Worker};
+
+/// Slots of an array that are one item.
+pub const CHUNK_SLOTS: usize = 512;
+/// Items that a deque holds.
+const DEQUE_ITEMS: usize = 1024;
+/// The most items that are moved to the deque at once.
+const MOST_SHARED: usize = 256;
+/// With fewer items on its stack a worker shares nothing.
+const FEW_ITEMS: usize = 8;
+/// After a collection a stack keeps so many bytes of memory.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// A grey object, or a chunk of a grey array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Item(u64);
+
+const CHUNK_SHIFT: u32 = 40;
+
+impl Item {
+    /// The object at `object` in the span from `base`, which is at most 8 TB long.
+    #[inline(always)]
+    pub fn object(object: Address, base: Address) -> Item {
+        Item((object.offset_from(base) / GRANULE) as u64)
+    }
+
+    /// The chunk of that number, from 1, of the same array.
+    #[inline(always)]
+    pub fn chunk(self, number: usize) -> Item {
+        Item(self.0 | (number as u64) << CHUNK_SHIFT)
+    }
+
+    /// The object, and the number of its chunk: 0 stands for the object as such, with its first chunk.
+    #[inline(always)]
+    pub fn get(self, base: Address) -> (Address, usize) {
+        let offset = self.0 & ((1 << CHUNK_SHIFT) - 1);
+        (
+            base.add(offset as usize * GRANULE),
+            (self.0 >> CHUNK_SHIFT) as usize,
+        )
+    }
+}
+
+/// A worker's stack of items, in memory that is mapped for the most there can be.
+struct Stack {
+    items: NonNull<u64>,
+    capacity: usize,
+    /// Items below were moved to the deque.
+    bottom: usize,
+    top: usize,
+    /// The highest top since memory was given back.
+    highest: usize,
+}
+
+impl Stack {
+    fn new(capacity: usize) -> Option<Stack> {
+        Some(Stack {
+            items: memory::map(capacity * 8)?.cast(),
+            capacity,
+            bottom: 0,
+            top: 0,
+            highest: 0,
+        })
+    }
+
+    #[inline(always)]
+    fn push(&mut self, item: Item) {
+        assert!(
+            self.top < self.capacity,
+            "phase trace: a stack of {} items is full, which has room for every object",
+            self.capacity
+        );
+        // SAFETY: below the capacity.
+        unsafe { self.items.add(self.top).write(item.0) };
+        self.top += 1;
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) -> Option<Item> {
+        if self.top == self.bottom {
+            self.highest = self.highest.max(self.top);
+            (self.bottom, self.top) = (0, 0);
+            return None;
+        }
+        self.top -= 1;
+        // SAFETY: below the top, so it was written.
+        Some(Item(unsafe { self.items.add(self.top).read() }))
+    }
+
+    /// Moves the older half to the deque; whether anything was moved.
+    fn share(&mut self, deque: &Deque<'_, AtomicU64>) -> bool {
+        let count = self.top - self.bottom;
+        self.highest = self.highest.max(self.top);
+        if count < FEW_ITEMS {
+            return false;
+        }
+        for _ in 0..(count / 2).min(MOST_SHARED) {
+            // SAFETY: between bottom and top.
+            let item = unsafe { self.items.add(self.bottom).read() };
+            if deque.push(item).is_err() {
+                break;
+            }
+            self.bottom += 1;
+        }
+        true
+    }
+
+    /// Gives memory back that a deep trace took.
+    fn release(&mut self) {
+        debug_assert_eq!(self.top, self.bottom);
+        let high = memory::whole_pages(self.highest * 8).unwrap_or(0);
+        if high > KEPT_BYTES {
+            // SAFETY: whole pages of the mapping, and no item is on the stack.
+            unsafe { memory::release(self.items.cast::<u8>().add(KEPT_BYTES), high - KEPT_BYTES) };
+        }
+        self.highest = 0;
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let bytes = memory::whole_pages(self.capacity * 8).unwrap_or(0);
+        // SAFETY: `new` mapped so much.
+        unsafe { memory::unmap(self.items.cast(), bytes) };
+    }
+}
+
+/// What one worker has to itself during a phase.
+pub struct Share {
+    stack: Stack,
+    /// Where it copies survivors to.
+    pub survivor_plab: LocalBuffer,
+    /// Where it promotes to.
+    pub old_plab: LocalBuffer,
+    /// Bytes that it copied to the survivor space.
+    pub survived: usize,
+    /// Bytes that it promoted.
+    pub promoted: usize,
+    /// Objects that it made grey.
+    pub objects: usize,
+}
+
+impl Share {
+    /// Makes an object grey; the caller has won it.
+    #[inline(always)]
+    pub fn grey(&mut self, item: Item) {
+        self.stack.push(item);
+    }
+}
+
+/// What is done with tasks and grey objects: scavenging, marking, updating.
+pub trait Trace: Sync {
+    /// Does a task of the queue.
+    fn task(&self, share: &mut Share, task: usize);
+    /// Scans a grey object.
+    fn item(&self, share: &mut Share, item: Item);
+}
+
+/// The workers' shares and deques.
+pub struct Engine {
+    /// `[i]` is touched by worker i during a phase, and by the leader between phases.
+    shares: Vec<UnsafeCell<Share>>,
+    /// `[i]` belongs to worker i; others steal.
+    deques: Vec<Deque<'static, AtomicU64>>,
+    /// Memory of the deques.
+    rings: NonNull<u8>,
+    tasks: TaskQueue,
+}
+
+// SAFETY: a share is touched by one worker at a time (see the field).
+unsafe impl Sync for Engine {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Engine {}
+
+impl Engine {
+    /// Shares for so many workers, whose stacks have room for `items` items each; `None` when the system gives no
+    /// memory.
+    pub fn new(workers: usize, items: usize) -> Option<Engine> {
+        let ring = DEQUE_ITEMS * size_of::<AtomicU64>();
+        let rings = memory::map(workers * ring)?;
+        let deques = (0..workers)
+            .map(|index| {
+                // SAFETY: zeroed memory of this engine, a piece for each deque; it lives as long as they do.
+                unsafe { Deque::from_raw(rings.add(index * ring).cast().as_ptr(), DEQUE_ITEMS) }
+            })
+            .collect();
+        let mut shares = Vec::new();
+        for _ in 0..workers {
+            shares.push(UnsafeCell::new(Share {
+                stack: Stack::new(items)?,
+                survivor_plab: LocalBuffer::default(),
+                old_plab: LocalBuffer::default(),
+                survived: 0,
+                promoted: 0,
+                objects: 0,
+            }));
+        }
+        Some(Engine {
+            shares,
+            deques,
+            rings,
+            tasks: TaskQueue::new(),
+        })
+    }
+
+    /// How many workers there are at most.
+    pub fn workers(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// The shares; between phases.
+    pub fn shares(&mut self) -> impl Iterator<Item = &mut Share> {
+        self.shares.iter_mut().map(UnsafeCell::get_mut)
+    }
+
+    /// Runs a phase with the tasks `0..tasks` until nothing is grey.
+    pub fn run(&mut self, crew: &Crew, workers: usize, tasks: usize, trace: &dyn Trace) {
+        self.tasks.fill(tasks);
+        let workers = workers.min(self.workers());
+        let run = Run {
+            engine: self,
+            trace,
+        };
+        crew.run(workers, &run);
+        for share in self.shares() {
+            share.stack.release();
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let bytes = self.deques.len() * DEQUE_ITEMS * size_of::<AtomicU64>();
+        self.deques.clear();
+        // SAFETY: `new` mapped so much, and the deques are gone.
+        unsafe { memory::unmap(self.rings, memory::whole_pages(bytes).unwrap_or(bytes)) };
+    }
+}
+
+struct Run<'a> {
+    engine: &'a Engine,
+    trace: &'a dyn Trace,
+}
+
+impl Run<'_> {
+    fn steal(&self, own: usize) -> Option<Item> {
+        let deques = &self.engine.deques;
+        for step in 1..deques.len() {
+            let victim = &deques[(own + step) % deques.len()];
+            loop {
+                match victim.steal() {
+                    Steal::Taken(item) => return Some(Item(item)),
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+        }
+        None
+    }
+
+    fn something_is_left(&self) -> bool {
+        !self.engine.tasks.is_empty() || self.engine.deques.iter().any(|deque| !deque.is_empty())
+    }
+}
+
+impl Phase for Run<'_> {
+    fn work(&self, worker: &Worker<'_>) {
+        let own = worker.index();
+        let deque = &self.engine.deques[own];
+        // SAFETY: during a phase the share belongs to the worker of its index.
+        let share = unsafe { &mut *self.engine.shares[own].get() };
+        loop {
+            while let Some(item) = share.stack.pop().or_else(|| deque.pop().map(Item)) {
+                self.trace.item(share, item);
+                if worker.anyone_waiting() && deque.is_empty() && share.stack.share(deque) {
+                    worker.announce();
+                }
+            }
+            if let Some(task) = self.engine.tasks.take() {
+                self.trace.task(share, task);
+                if !self.engine.tasks.is_empty() {
+                    worker.announce();
+                }
+            } else if let Some(item) = self.steal(own) {
+                share.stack.push(item);
+            } else {
+                match worker.offer(|| self.something_is_left()) {
+                    Verdict::WorkAgain => {}
+                    Verdict::Finished | Verdict::StandBy => return,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn items_keep_object_and_chunk() {
+        let base = Address::new(0x7000_0000_0000);
+        let object = base.add((1 << 42) - 8);
+        let item = Item::object(object, base);
+        assert_eq!(item.get(base), (object, 0));
+        assert_eq!(item.chunk(9_000_000).get(base), (object, 9_000_000));
+    }
+
+    /// Each task greys a tree of items: item n has the children 2n and 2n+1 below a bound.
+    struct Trees(Mutex<Vec<u64>>);
+
+    impl Trace for Trees {
+        fn task(&self, share: &mut Share, _: usize) {
+            share.grey(Item(1));
+        }
+        fn item(&self, share: &mut Share, item: Item) {
+            self.0.lock().unwrap().push(item.0);
+            for child in [item.0 * 2, item.0 * 2 + 1] {
+                if child < 3000 {
+                    share.grey(Item(child));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_item_is_scanned_once() {
+        static CREW: Crew = Crew::new();
+        CREW.ensure_helpers(3, &mut |entry, argument| {
+            let argument = argument as usize;
+            std::thread::spawn(move || entry(argument as *mut _));
+            true
+        });
+        let mut engine = Engine::new(4, 1 << 16).unwrap();
+        for _ in 0..20 {
+            let trees = Trees(Mutex::new(Vec::new()));
+            engine.run(&CREW, 4, 5, &trees);
+            let mut seen = trees.0.into_inner().unwrap();
+            seen.sort_unstable();
+            let expected: Vec<u64> = (1..3000).flat_map(|item| [item; 5]).collect();
+            assert_eq!(seen, expected);
+        }
+        CREW.dismiss();
+    }
+}

@@ -1,0 +1,188 @@
+//! Bump allocation: a region that hands out pieces to many threads, and the buffer in which one thread allocates.
+//!
+//! Eden, the survivor spaces and the old space of the precise heap are regions; a mutator's TLAB and a worker's PLAB
+//! are buffers (ASPLOS 2013, section 2.2). A buffer that is given up is filled, so that its region stays walkable.
+
+use gleaner_base::sync::{AtomicUsize, Ordering};
+use gleaner_mem::{Address, object_model};
+
+/// A range of addresses that is handed out from its start.
+#[derive(Debug)]
+pub struct BumpRegion {
+    start: Address,
+    end: Address,
+    /// What lies below was handed out. Advanced by compare-and-swap; set by one thread in a stopped world. Relaxed:
+    /// whoever gets a piece is the only one who touches it.
+    top: AtomicUsize,
+}
+
+impl BumpRegion {
+    /// An empty region.
+    pub fn new(start: Address, bytes: usize) -> BumpRegion {
+        BumpRegion {
+            start,
+            end: start.add(bytes),
+            top: AtomicUsize::new(start.word()),
+        }
+    }
+
+    /// Where it begins.
+    #[inline(always)]
+    pub fn start(&self) -> Address {
+        self.start
+    }
+
+    /// Where it ends.
+    #[inline(always)]
+    pub fn end(&self) -> Address {
+        self.end
+    }
+
+    /// What lies below is in use.
+    #[inline]
+    pub fn top(&self) -> Address {
+        Address::new(self.top.load(Ordering::Relaxed))
+    }
+
+    /// Sets the top. In a stopped world, by one thread.
+    pub fn set_top(&self, top: Address) {
+        debug_assert!(self.start <= top && top <= self.end);
+        self.top.store(top.word(), Ordering::Relaxed);
+    }
+
+    /// All of it is free again.
+    pub fn reset(&self) {
+        self.set_top(self.start);
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        self.top().offset_from(self.start)
+    }
+
+    /// Bytes that are left.
+    pub fn free(&self) -> usize {
+        self.end.offset_from(self.top())
+    }
+
+    /// All bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> usize {
+        self.end.offset_from(self.start)
+    }
+
+    /// Whether it contains an address.
+    #[inline(always)]
+    pub fn contains(&self, at: Address) -> bool {
+        at.offset_from(self.start) < self.bytes()
+    }
+
+    /// Takes `wanted` bytes, or what is left if that is at least `least`. All are multiples of 8.
+    pub fn take(&self, least: usize, wanted: usize) -> Option<(Address, usize)> {
+        let mut top = self.top.load(Ordering::Relaxed);
+        loop {
+            let left = self.end.word() - top;
+            let bytes = wanted.min(left);
+            if bytes < least || bytes == 0 {
+                return None;
+            }
+            match self.top.compare_exchange_weak(
+                top,
+                top + bytes,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some((Address::new(top), bytes)),
+                Err(now) => top = now,
+            }
+        }
+    }
+}
+
+/// A piece of a region in which one thread allocates.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct LocalBuffer {
+    /// Where the next object goes.
+    pub cursor: Address,
+    /// Where the buffer ends.
+    pub limit: Address,
+}
+
+impl LocalBuffer {
+    /// Uses the piece of a region.
+    pub fn refill(&mut self, (start, bytes): (Address, usize)) {
+        self.cursor = start;
+        self.limit = start.add(bytes);
+    }
+
+    /// Room for an object.
+    #[inline(always)]
+    pub fn allocate(&mut self, bytes: usize) -> Option<Address> {
+        let start = self.cursor;
+        if bytes <= self.left() {
+            self.cursor = start.add(bytes);
+            Some(start)
+        } else {
+            None
+        }
+    }
+
+    /// Takes back the object that was allocated last.
+    #[inline]
+    pub fn retract(&mut self, start: Address) {
+        debug_assert!(start < self.cursor);
+        self.cursor = start;
+    }
+
+    /// Bytes that are left.
+    #[inline(always)]
+    pub fn left(&self) -> usize {
+        self.limit.offset_from(self.cursor)
+    }
+
+    /// Fills what is left and gives the buffer up; where the filler is, if there is one.
+    ///
+    /// # Safety
+    /// The buffer is the calling thread's, or its owner is stopped.
+    pub unsafe fn retire(&mut self) -> Option<(Address, usize)> {
+        let (start, bytes) = (self.cursor, self.left());
+        *self = LocalBuffer::default();
+        if bytes == 0 {
+            return None;
+        }
+        // SAFETY: what is left of a buffer is unused memory of the heap.
+        unsafe { object_model::fill(start, bytes) };
+        Some((start, bytes))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_do_not_overlap_and_the_last_may_be_short() {
+        let region = BumpRegion::new(Address::new(0x1000), 100 * 8);
+        assert_eq!(region.take(8, 400), Some((Address::new(0x1000), 400)));
+        assert_eq!(region.take(8, 640), Some((Address::new(0x1000 + 400), 400)));
+        assert_eq!(region.take(8, 8), None);
+        assert_eq!((region.used(), region.free()), (800, 0));
+        region.reset();
+        assert_eq!(region.take(808, 1000), None);
+        assert!(region.contains(Address::new(0x1000)) && !region.contains(region.end()));
+    }
+
+    #[test]
+    fn a_buffer_gives_out_what_it_has() {
+        let mut buffer = LocalBuffer::default();
+        assert_eq!(buffer.allocate(8), None);
+        buffer.refill((Address::new(0x2000), 32));
+        assert_eq!(buffer.allocate(24), Some(Address::new(0x2000)));
+        assert_eq!(buffer.allocate(16), None);
+        buffer.retract(Address::new(0x2000));
+        assert_eq!(buffer.allocate(32), Some(Address::new(0x2000)));
+        // SAFETY: nothing is left, so nothing is written.
+        assert_eq!(unsafe { buffer.retire() }, None);
+    }
+}

@@ -1,0 +1,269 @@
+//! Mark-compact: where each live object goes, and the sliding itself (ASPLOS 2013, section 2.4; the table of block
+//! destinations after Kermany and Petrank, PLDI 2006).
+//!
+//! The marks say which granules are live. [`Plan::make`] walks the words of marks in the order of addresses and gives
+//! each word the destination of its first live granule: the old space is filled first, then eden, and what does not fit
+//! slides down in its own survivor space. The new address of an object is then its word's destination and the live granules before it in
+//! the word. References are updated by that, and [`Plan::slide`] moves the objects.
+//!
+//! # Invariants
+//! - Regions are planned and slid in ascending order of addresses: the old space, eden, the survivor spaces. So no
+//!   object moves up, and none is overwritten before it has moved.
+//! - Objects keep their order, and the objects that begin in one word stay together.
+//!
+//! One thread plans and slides, in a stopped world. Any worker asks for new addresses in between.
+
+use gleaner_mem::mark_bits::{MarkBits, WORD_BYTES, WORD_SHIFT};
+use gleaner_mem::object_model::GRANULE;
+use gleaner_mem::side::Side;
+use gleaner_mem::{Address, header};
+
+use crate::bump::BumpRegion;
+
+/// The destinations of one full collection.
+pub struct Plan {
+    /// For each word of marks, the destination of its first live granule if all were live objects that begin in it:
+    /// wrapping, since the tail of an earlier object may come before the first start.
+    destinations: Side<usize>,
+}
+
+/// The regions in ascending order: the old space, eden, the survivor spaces.
+pub type Regions<'a> = [&'a BumpRegion; 4];
+
+/// Where the last object of each region ends after sliding.
+pub type Ends = [Address; 4];
+
+impl Plan {
+    /// Room for the destinations of a span; `None` when the system gives no memory.
+    pub fn new(base: Address, bytes: usize) -> Option<Plan> {
+        // SAFETY: zero is a number.
+        let destinations = unsafe { Side::new(base, bytes, WORD_SHIFT) }?;
+        Some(Plan { destinations })
+    }
+
+    /// Decides where everything that is marked goes. `size` tells the bytes of a live object.
+    ///
+    /// # Safety
+    /// The world is stopped, marking is over, nobody else uses the plan.
+    pub unsafe fn make(
+        &self,
+        marks: &MarkBits,
+        regions: Regions<'_>,
+        size: impl Fn(Address) -> usize,
+    ) -> Ends {
+        let mut ends = regions.map(BumpRegion::start);
+        let mut target = 0;
+        for region in regions {
+            let words =
+                marks.word_of(region.start())..marks.word_of(region.top().add(WORD_BYTES - 1));
+            for word in words {
+                let starts = marks.starts(word);
+                let bits = starts.bits();
+                if bits == 0 {
+                    continue;
+                }
+                let tail =
+                    (marks.live(word) & !(!0 << bits.trailing_zeros())).count_ones() as usize;
+                let bytes: usize = starts.map(&size).sum();
+                // A region has room for its own objects, so this ends there at the latest.
+                while regions[target].end().offset_from(ends[target]) < bytes {
+                    target += 1;
+                }
+                let destination = ends[target].word().wrapping_sub(tail * GRANULE);
+                // SAFETY: elements are within the mapping; this thread alone writes them.
+                unsafe { self.destinations.first().add(word).write(destination) };
+                ends[target] = ends[target].add(bytes);
+            }
+        }
+        ends
+    }
+
+    /// Where the live object at `object` goes.
+    #[inline(always)]
+    pub fn new_address(&self, marks: &MarkBits, object: Address) -> Address {
+        let word = marks.word_of(object);
+        Address::new(
+            self.destinations
+                .get(word)
+                .wrapping_add(marks.live_before(object) * GRANULE),
+        )
+    }
+
+    /// Moves the live objects of a region; `moved` is told the new place of each, with its bytes, in ascending order.
+    ///
+    /// # Safety
+    /// As for [`Plan::make`]; all references were updated, and the regions below were slid.
+    pub unsafe fn slide(
+        &self,
+        marks: &MarkBits,
+        region: &BumpRegion,
+        size: impl Fn(Address) -> usize,
+        mut moved: impl FnMut(Address, usize),
+    ) {
+        for word in marks.word_of(region.start())..marks.word_of(region.top().add(WORD_BYTES - 1)) {
+            for object in marks.starts(word) {
+                let bytes = size(object);
+                let target = self.new_address(marks, object);
+                if target != object {
+                    // SAFETY: what is overwritten has moved or is dead (see the invariants).
+                    unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
+                }
+                // SAFETY: the object lies there now.
+                debug_assert!(
+                    unsafe { header::load(target, core::sync::atomic::Ordering::Relaxed) }
+                        .is_normal()
+                );
+                moved(target, bytes);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use gleaner_mem::header::Header;
+    use gleaner_mem::object_model::TypeId;
+    use gleaner_os::memory;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    /// Lays objects of these sizes out from the start of a region, each marked or not, with its number inside.
+    fn lay(
+        region: &BumpRegion,
+        sizes: &mut BTreeMap<usize, usize>,
+        marks: &MarkBits,
+        objects: &[(usize, Option<u64>)],
+    ) {
+        for &(bytes, number) in objects {
+            let (at, _) = region.take(bytes, bytes).unwrap();
+            // SAFETY: the memory is this test's.
+            unsafe {
+                header::store(at, Header::fresh(TypeId::new(2)));
+                at.add(8).store(number.unwrap_or(u64::MAX) as usize);
+            }
+            sizes.insert(at.word(), bytes);
+            if number.is_some() {
+                assert!(marks.mark(at));
+                marks.mark_granules(at, bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_lives_slides_down_in_order_and_overflows_into_eden() {
+        let bytes = 64 << 10;
+        let base = Address::of(memory::reserve(bytes, 1 << 16).unwrap().as_ptr());
+        // SAFETY: the reservation is this test's.
+        assert!(unsafe { memory::commit(core::ptr::NonNull::new(base.ptr()).unwrap(), bytes) });
+        let marks = MarkBits::new(base, bytes).unwrap();
+        let plan = Plan::new(base, bytes).unwrap();
+        let old = BumpRegion::new(base, 4096);
+        let young: Vec<BumpRegion> = (1..4)
+            .map(|i| BumpRegion::new(base.add(i * 8192), 8192))
+            .collect();
+        let young = [&young[0], &young[1], &young[2]];
+        let mut sizes = BTreeMap::new();
+        lay(
+            &old,
+            &mut sizes,
+            &marks,
+            &[
+                (24, None),
+                (600, Some(1)),
+                (16, None),
+                (488, Some(2)),
+                (1000, None),
+            ],
+        );
+        lay(
+            young[0],
+            &mut sizes,
+            &marks,
+            &[
+                (16, None),
+                (24, Some(3)),
+                (3000, Some(4)),
+                (40, None),
+                (16, Some(5)),
+            ],
+        );
+        lay(
+            young[1],
+            &mut sizes,
+            &marks,
+            &[(512, Some(6)), (16, None), (1504, Some(7))],
+        );
+        lay(young[2], &mut sizes, &marks, &[(16, Some(8))]);
+        let size = |at: Address| sizes[&at.word()];
+        let regions = [&old, young[0], young[1], young[2]];
+        // SAFETY: there is only this thread.
+        let ends = unsafe { plan.make(&marks, regions, size) };
+        let mut places = Vec::new();
+        for region in regions {
+            // SAFETY: as above.
+            unsafe {
+                plan.slide(&marks, region, size, |at, bytes| {
+                    places.push((at, bytes, at.add(8).load()))
+                });
+            }
+        }
+        let numbers: Vec<usize> = places.iter().map(|place| place.2).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+        // 600 + 488 fit into the old space; the word with 24 and 3000 does not, and so nothing after it does.
+        let mut expected = base;
+        for (index, &(at, bytes, _)) in places.iter().enumerate() {
+            if index == 2 {
+                assert_eq!(ends[0], expected);
+                expected = young[0].start();
+            }
+            assert_eq!(at, expected, "object {}", index + 1);
+            expected = expected.add(bytes);
+        }
+        assert_eq!(ends[1], expected);
+        assert_eq!(ends[2..], [young[1].start(), young[2].start()]);
+        // SAFETY: nobody uses it any more.
+        unsafe { memory::unmap(core::ptr::NonNull::new(base.ptr()).unwrap(), bytes) };
+    }
+
+    #[test]
+    fn what_fits_nowhere_stays_in_its_survivor_space() {
+        let bytes = 16 << 10;
+        let base = Address::of(memory::map(bytes).unwrap().as_ptr()).align_up(512);
+        let marks = MarkBits::new(base, bytes - 512).unwrap();
+        let plan = Plan::new(base, bytes - 512).unwrap();
+        let regions: Vec<BumpRegion> = (0..4)
+            .map(|i| BumpRegion::new(base.add(i * 1024), 1024))
+            .collect();
+        let regions = [&regions[0], &regions[1], &regions[2], &regions[3]];
+        let mut sizes = BTreeMap::new();
+        for (index, region) in regions.into_iter().enumerate() {
+            let number = Some(index as u64);
+            let dead = if index < 2 { 0 } else { 256 };
+            let rest = 1024 - dead;
+            if dead > 0 {
+                lay(region, &mut sizes, &marks, &[(dead, None)]);
+            }
+            lay(
+                region,
+                &mut sizes,
+                &marks,
+                &[(rest / 2, number), (rest / 2, number)],
+            );
+        }
+        let size = |at: Address| sizes[&at.word()];
+        // SAFETY: there is only this thread.
+        let ends = unsafe { plan.make(&marks, regions, size) };
+        for (index, region) in regions.into_iter().enumerate() {
+            let used = if index < 2 { 1024 } else { 768 };
+            assert_eq!(ends[index], region.start().add(used));
+            // SAFETY: as above.
+            unsafe {
+                plan.slide(&marks, region, size, |at, _| {
+                    assert_eq!(at.add(8).load(), index);
+                    assert!(region.contains(at));
+                });
+            }
+        }
+    }
+}
