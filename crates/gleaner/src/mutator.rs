@@ -91,7 +91,7 @@ impl Mutator {
 impl Drop for Mutator {
     fn drop(&mut self) {
         // SAFETY: nobody uses the record after this.
-        let record = unsafe { ManuallyDrop::take(&mut self.record) };
-        with_heap!(&self.shared.kind, heap => heap.detach(record));
+        let mut record = unsafe { ManuallyDrop::take(&mut self.record) };
+        with_heap!(&self.shared.kind, heap => heap.detach(&mut record));
     }
 }

@@ -53,7 +53,7 @@ impl CardTable {
         let mut index = self.cards.index(low);
         let end = self.cards.index(high);
         while index < end {
-            if index % 8 == 0 && index + 8 <= end && self.eight_are_clean(index) {
+            if index.is_multiple_of(8) && index + 8 <= end && self.eight_are_clean(index) {
                 index += 8;
                 continue;
             }

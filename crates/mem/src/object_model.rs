@@ -265,7 +265,7 @@ fn check_structure(bytes: usize, references: &[u32], slot_bytes: usize) -> Resul
     let mut free = FIELDS;
     for &offset in references {
         let start = offset as usize;
-        if start < free || start % slot_bytes != 0 || start + slot_bytes > bytes {
+        if start < free || !start.is_multiple_of(slot_bytes) || start + slot_bytes > bytes {
             return Err(TypeError::Offset(offset));
         }
         free = start + slot_bytes;
@@ -358,11 +358,12 @@ impl<F: SlotFormat> ObjectModel<F> {
     pub unsafe fn array_slots(&self, header: Header, object: Address) -> Option<(Address, usize)> {
         // SAFETY: a header of this heap names one of its types.
         let record = unsafe { self.types.record(header.type_id()) };
+        if record.shape != REFERENCES {
+            return None;
+        }
         // SAFETY: this shape is an array.
-        (record.shape == REFERENCES).then(|| {
-            (object.add(ELEMENTS), unsafe { self.length(object) }
-                as usize)
-        })
+        let length = unsafe { self.length(object) };
+        Some((object.add(ELEMENTS), length as usize))
     }
 
     /// Visits each slot of an object.

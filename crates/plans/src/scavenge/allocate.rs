@@ -84,7 +84,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if mutator.stress_left == 0 {
             mutator.stress_left = self.config.stress;
             // Every other one is full, so that both kinds are tried.
-            let extent = if self.epoch() % 2 == 0 {
+            let extent = if self.epoch().is_multiple_of(2) {
                 Extent::Young
             } else {
                 Extent::Full

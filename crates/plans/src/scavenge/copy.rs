@@ -190,6 +190,9 @@ impl<F: SlotFormat> Copying<'_, F> {
         {
             return Some((target, false));
         }
+        if faults::armed(FaultPoint::Promotion) {
+            return None;
+        }
         if let Some(target) = self.old_room(share, bytes) {
             return Some((target, true));
         }
@@ -210,9 +213,6 @@ impl<F: SlotFormat> Copying<'_, F> {
 
     #[inline(always)]
     fn old_room(&self, share: &mut Share, bytes: usize) -> Option<Address> {
-        if faults::armed(FaultPoint::Promotion) {
-            return None;
-        }
         if let Some(target) = share.old_plab.allocate(bytes) {
             return Some(target);
         }

@@ -317,8 +317,8 @@ impl<F: SlotFormat> Scavenge<F> {
         attached
     }
 
-    /// A mutator that is inside the gate stops being one.
-    pub fn detach(&self, mut mutator: Box<Mutator>) {
+    /// A mutator that is inside the gate stops being one; its record is not used again.
+    pub fn detach(&self, mutator: &mut Mutator) {
         // SAFETY: the buffer is the caller's.
         unsafe { mutator.tlab.retire() };
         self.gate.leave();

@@ -351,7 +351,9 @@ mod tests {
         static CREW: Crew = Crew::new();
         CREW.ensure_helpers(3, &mut |entry, argument| {
             let argument = argument as usize;
-            std::thread::spawn(move || entry(argument as *mut _));
+            std::thread::spawn(move || {
+                entry(argument as *mut _);
+            });
             true
         });
         let mut engine = Engine::new(4, 1 << 16).unwrap();

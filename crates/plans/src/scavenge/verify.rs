@@ -132,7 +132,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     fn is_object(&self, at: Address) -> bool {
-        at.word() % 8 == 0
+        at.word().is_multiple_of(8)
             && self
                 .regions()
                 .iter()

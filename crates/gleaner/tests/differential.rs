@@ -1,0 +1,119 @@
+//! The same seeded programs under every policy: what they reach at the end is what an oracle says.
+
+mod programs;
+
+use gleaner::{Builder, Heap, References};
+use programs::{Program, Types};
+
+fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
+    let heap = builder.verify(true).poison(true).build().unwrap();
+    let types = Types::register(&heap);
+    let mut mutator = heap.attach().unwrap();
+    let failed = mutator.scope(|scope| Program::new(seed, 24).run(scope, types, steps));
+    assert_eq!(failed, 0, "seed {seed}: there should be room");
+    mutator.totals()
+}
+
+fn both() -> [Builder; 2] {
+    [References::Wide, References::Compressed]
+        .map(|references| Heap::builder().references(references).limit(12 << 20))
+}
+
+#[test]
+fn under_any_number_of_workers() {
+    for builder in both() {
+        for workers in [1, 2, 5, 8] {
+            for seed in 0..3 {
+                run(builder.clone().workers(workers).young(1 << 20), seed, 6000);
+            }
+        }
+    }
+}
+
+#[test]
+fn under_any_tenure_and_buffer() {
+    let mut promoted = 0;
+    for builder in both() {
+        for tenure in [0, 1, 3, 15] {
+            for tlab in [64, 4 << 10, 1 << 20] {
+                let builder = builder.clone().workers(2).young(2 << 20);
+                let totals = run(
+                    builder.tenure(tenure).tlab(tlab),
+                    u64::from(tenure) + 100,
+                    6000,
+                );
+                promoted += totals.promoted_bytes;
+            }
+        }
+    }
+    assert!(promoted > 0);
+}
+
+#[test]
+fn with_a_collection_at_every_allocation() {
+    for builder in both() {
+        for seed in 200..203 {
+            let totals = run(
+                builder.clone().workers(3).young(1 << 20).stress(1),
+                seed,
+                700,
+            );
+            assert!(
+                totals.scavenges > 150 && totals.full_collections > 150,
+                "{totals:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn in_a_heap_that_is_almost_too_small() {
+    for references in [References::Wide, References::Compressed] {
+        let mut failed = 0;
+        for seed in 300..306 {
+            let heap = Heap::builder()
+                .references(references)
+                .limit(1 << 20)
+                .workers(2)
+                .verify(true)
+                .poison(true)
+                .build()
+                .unwrap();
+            let types = Types::register(&heap);
+            let mut mutator = heap.attach().unwrap();
+            failed += mutator.scope(|scope| Program::new(seed, 400).run(scope, types, 4000));
+        }
+        assert!(failed > 0, "the heap should have been full at times");
+    }
+}
+
+#[test]
+fn many_mutators_at_once() {
+    for builder in both() {
+        let heap = builder
+            .workers(2)
+            .young(1 << 20)
+            .verify(true)
+            .poison(true)
+            .build()
+            .unwrap();
+        let types = Types::register(&heap);
+        std::thread::scope(|threads| {
+            for seed in 400..432 {
+                let heap = &heap;
+                threads.spawn(move || {
+                    // Threads come and go while others collect.
+                    for part in 0..3 {
+                        let mut mutator = heap.attach().unwrap();
+                        let failed = mutator.scope(|scope| {
+                            Program::new(seed * 10 + part, 24).run(scope, types, 300)
+                        });
+                        assert_eq!(failed, 0);
+                        mutator.blocking(std::thread::yield_now);
+                    }
+                });
+            }
+        });
+        assert!(heap.totals().scavenges > 10, "{:?}", heap.totals());
+    }
+}

@@ -1,0 +1,106 @@
+//! Injected failures: an allocation that finds no memory, a promotion that finds no room, a helper that does not start.
+//! Fault points are the process's, so the tests take turns.
+
+mod programs;
+
+use std::sync::{Mutex, MutexGuard};
+
+use gleaner::{Builder, Heap, References};
+use gleaner_base::faults::{self, FaultPoint};
+use programs::{Program, Types};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+fn builder(references: References) -> Builder {
+    Heap::builder()
+        .references(references)
+        .limit(8 << 20)
+        .young(1 << 20)
+        .workers(2)
+        .verify(true)
+        .poison(true)
+}
+
+const FORMATS: [References; 2] = [References::Wide, References::Compressed];
+
+/// Runs a program in a heap of its own; how many allocations failed, and how many full collections there were.
+fn run(builder: Builder, seed: u64, steps: usize) -> (usize, u64) {
+    let heap = builder.build().unwrap();
+    let types = Types::register(&heap);
+    let mut mutator = heap.attach().unwrap();
+    let failed = mutator.scope(|scope| Program::new(seed, 24).run(scope, types, steps));
+    (failed, mutator.totals().full_collections)
+}
+
+#[test]
+fn out_of_memory_at_every_allocation_is_one_error_and_nothing_else() {
+    let _turn = turn();
+    for references in FORMATS {
+        // Under stress every allocation takes the slow path, where the point is.
+        let builder = builder(references).stress(1000);
+        let mut visit = 1;
+        loop {
+            faults::arm(FaultPoint::Allocation, visit);
+            let (failed, _) = run(builder.clone(), 500, 120);
+            if failed == 0 {
+                break;
+            }
+            assert_eq!(failed, 1, "visit {visit}");
+            visit += 1;
+        }
+        faults::arm(FaultPoint::Allocation, 0);
+        assert!(visit > 50, "the program allocates {} times", visit - 1);
+    }
+}
+
+#[test]
+fn a_promotion_that_fails_ends_in_a_full_collection() {
+    let _turn = turn();
+    for references in FORMATS {
+        for workers in [1, 3] {
+            let builder = builder(references).workers(workers).tenure(0);
+            let (_, usual) = run(builder.clone(), 501, 3000);
+            let mut more = 0;
+            for visit in [1, 2, 3, 10, 50, 200, 500, 1000] {
+                faults::arm(FaultPoint::Promotion, visit);
+                let (failed, full) = run(builder.clone(), 501, 3000);
+                assert_eq!(failed, 0);
+                more += u64::from(full > usual);
+            }
+            faults::arm(FaultPoint::Promotion, 0);
+            assert!(more >= 6, "{more} of 8 failures led to a full collection");
+        }
+    }
+}
+
+#[test]
+fn a_helper_that_does_not_start_is_done_without() {
+    let _turn = turn();
+    for visit in 1..4 {
+        faults::arm(FaultPoint::StartWorker, visit);
+        let (failed, _) = run(builder(References::Wide).workers(4), 502, 2000);
+        assert_eq!(failed, 0);
+    }
+}
+
+#[test]
+fn a_heap_that_the_system_has_no_memory_for_is_refused() {
+    let _turn = turn();
+    let mut refused = 0;
+    for point in [FaultPoint::ReserveMemory, FaultPoint::CommitMemory] {
+        for visit in 1..40 {
+            faults::arm(point, visit);
+            if let Err(error) = builder(References::Wide).build() {
+                assert!(error.to_string().contains("no memory for"), "{error}");
+                refused += 1;
+            }
+            faults::arm(point, 0);
+        }
+    }
+    assert!(refused > 10, "{refused}");
+    builder(References::Wide).build().unwrap();
+}

@@ -1,0 +1,322 @@
+//! Seeded random programs over the safe interface, run on a heap and, in plain Rust, on an oracle that never frees.
+//!
+//! A program holds some roots. Each step allocates, links, unlinks, reads or collects; what it does depends on the
+//! seed alone. Every object carries a number of its own; at the end the graphs that the roots reach must be the same,
+//! number by number.
+
+use std::collections::HashMap;
+
+use gleaner::{Elements, Heap, Local, OutOfMemory, Scope, Structure};
+
+/// splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+/// What a slot holds, as the oracle sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Held {
+    Null,
+    Integer(i64),
+    Object(usize),
+}
+
+/// An object as the oracle sees it.
+enum Known {
+    /// A structure with its number.
+    Node { number: u64, slots: Vec<Held> },
+    /// An array of references.
+    List(Vec<Held>),
+    /// An array of bytes that all hold this.
+    Bytes(u32, u8),
+}
+
+/// A program that is running.
+pub struct Program {
+    random: Random,
+    roots: Vec<Held>,
+    objects: Vec<Known>,
+}
+
+const SLOTS: usize = 3;
+
+/// The types that programs use, of one heap.
+#[derive(Clone, Copy)]
+pub struct Types {
+    node: gleaner::Type,
+    list: gleaner::ReferenceArray,
+    bytes: gleaner::Array,
+}
+
+impl Types {
+    pub fn register(heap: &Heap) -> Types {
+        let shape = Structure {
+            references: SLOTS as u32,
+            bytes: 8,
+        };
+        Types {
+            node: heap.structure(shape).unwrap(),
+            list: heap.reference_array().unwrap(),
+            bytes: heap.array(Elements::Bytes).unwrap(),
+        }
+    }
+}
+
+impl Program {
+    /// A program with so many roots: the more, the more of its objects live.
+    pub fn new(seed: u64, roots: usize) -> Program {
+        Program {
+            random: Random(seed),
+            roots: vec![Held::Null; roots],
+            objects: Vec::new(),
+        }
+    }
+
+    /// Runs so many steps in a scope of its own and compares. An allocation that fails is left out by both sides; how
+    /// many did.
+    pub fn run(&mut self, scope: &mut Scope<'_>, types: Types, steps: usize) -> usize {
+        scope.nested(|scope| {
+            let roots: Vec<Local<'_>> = self.roots.iter().map(|_| scope.null()).collect();
+            let mut failed = 0;
+            for _ in 0..steps {
+                failed += usize::from(self.step(scope, &roots, types).is_err());
+            }
+            self.compare(scope, &roots);
+            failed
+        })
+    }
+
+    fn step(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        types: Types,
+    ) -> Result<(), OutOfMemory> {
+        let count = self.roots.len();
+        let (root, other) = (self.random.below(count), self.random.below(count));
+        match self.random.below(100) {
+            0..40 => self.allocate_node(scope, roots, root, types),
+            40..48 => self.allocate_list(scope, roots, root, types),
+            48..54 => self.allocate_bytes(scope, roots, root, types),
+            54..80 => {
+                self.link(scope, roots, root, other);
+                Ok(())
+            }
+            80..92 => {
+                self.follow(scope, roots, root, other);
+                Ok(())
+            }
+            92..97 => {
+                self.drop_root(scope, roots, root);
+                Ok(())
+            }
+            97..99 => {
+                let number = self.random.next() as i64 >> 34;
+                scope.nested(|scope| {
+                    let integer = scope.integer(number);
+                    scope.assign(roots[root], integer);
+                });
+                self.roots[root] = Held::Integer(number);
+                Ok(())
+            }
+            _ => {
+                let everything = self.random.below(8) == 0;
+                scope.collect(everything);
+                Ok(())
+            }
+        }
+    }
+
+    fn found(&mut self, root: usize, object: Known) {
+        self.objects.push(object);
+        self.roots[root] = Held::Object(self.objects.len() - 1);
+    }
+
+    fn allocate_node(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        root: usize,
+        types: Types,
+    ) -> Result<(), OutOfMemory> {
+        let number = self.random.next();
+        scope.nested(|scope| {
+            let object = scope.allocate(types.node)?;
+            assert_eq!(scope.read_u64(object, 0), 0);
+            scope.write_u64(object, 0, number);
+            scope.assign(roots[root], object);
+            Ok(())
+        })?;
+        let slots = vec![Held::Null; SLOTS];
+        self.found(root, Known::Node { number, slots });
+        Ok(())
+    }
+
+    fn allocate_list(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        root: usize,
+        types: Types,
+    ) -> Result<(), OutOfMemory> {
+        // Now and then one of several chunks, or one that is large.
+        let most = [20, 20, 20, 20, 20, 700, 2500, 40_000][self.random.below(8)];
+        let length = self.random.below(most);
+        scope.nested(|scope| {
+            let object = scope.allocate_references(types.list, length as u32)?;
+            scope.assign(roots[root], object);
+            Ok(())
+        })?;
+        self.found(root, Known::List(vec![Held::Null; length]));
+        Ok(())
+    }
+
+    fn allocate_bytes(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        root: usize,
+        types: Types,
+    ) -> Result<(), OutOfMemory> {
+        let most = [40, 40, 40, 4000, 100_000][self.random.below(5)];
+        let length = self.random.below(most);
+        let byte = self.random.next() as u8;
+        scope.nested(|scope| {
+            let object = scope.allocate_array(types.bytes, length as u32)?;
+            for index in 0..length {
+                assert_eq!(scope.read_u8(object, index), 0);
+                scope.write_u8(object, index, byte);
+            }
+            scope.assign(roots[root], object);
+            Ok(())
+        })?;
+        self.found(root, Known::Bytes(length as u32, byte));
+        Ok(())
+    }
+
+    fn slots_of(&mut self, root: usize) -> Option<&mut Vec<Held>> {
+        let Held::Object(object) = self.roots[root] else {
+            return None;
+        };
+        match &mut self.objects[object] {
+            Known::Node { slots, .. } | Known::List(slots) if !slots.is_empty() => Some(slots),
+            _ => None,
+        }
+    }
+
+    /// A slot of what `root` is becomes what `other` is.
+    fn link(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], root: usize, other: usize) {
+        let held = self.roots[other];
+        let place = self.random.next() as usize;
+        let Some(slots) = self.slots_of(root) else {
+            return;
+        };
+        let index = place % slots.len();
+        slots[index] = held;
+        scope.set(roots[root], index, roots[other]);
+    }
+
+    /// `other` becomes what a slot of `root` is.
+    fn follow(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], root: usize, other: usize) {
+        let place = self.random.next() as usize;
+        let Some(slots) = self.slots_of(root) else {
+            return;
+        };
+        let index = place % slots.len();
+        let held = slots[index];
+        scope.load(roots[root], index, roots[other]);
+        self.roots[other] = held;
+    }
+
+    fn drop_root(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], root: usize) {
+        scope.nested(|scope| {
+            let nothing = scope.null();
+            scope.assign(roots[root], nothing);
+        });
+        self.roots[root] = Held::Null;
+    }
+
+    /// The graph that the roots reach is the oracle's.
+    fn compare(&self, scope: &mut Scope<'_>, roots: &[Local<'_>]) {
+        scope.nested(|scope| {
+            // An object of the oracle, and the local that holds its counterpart.
+            let mut seen: HashMap<usize, Local<'_>> = HashMap::new();
+            let mut grey: Vec<usize> = Vec::new();
+            let meet =
+                |scope: &mut Scope<'_>, held: Held, local: Local<'_>, kept: Local<'_>| match held {
+                    Held::Null => {
+                        assert!(scope.is_null(local));
+                        None
+                    }
+                    Held::Integer(number) => {
+                        assert_eq!(scope.as_integer(local), Some(number));
+                        None
+                    }
+                    Held::Object(object) => {
+                        scope.assign(kept, local);
+                        Some(object)
+                    }
+                };
+            let mut pending: Vec<(Held, Local<'_>)> = Vec::new();
+            for (held, &local) in self.roots.iter().zip(roots) {
+                let copy = scope.null();
+                scope.assign(copy, local);
+                pending.push((*held, copy));
+            }
+            while let Some((held, local)) = pending.pop() {
+                let kept = scope.null();
+                let Some(object) = meet(scope, held, local, kept) else {
+                    continue;
+                };
+                if let Some(&before) = seen.get(&object) {
+                    assert!(scope.same(before, kept), "object {object} is there twice");
+                    continue;
+                }
+                seen.insert(object, kept);
+                grey.push(object);
+                let slots = match &self.objects[object] {
+                    Known::Node { number, slots } => {
+                        assert_eq!(scope.read_u64(kept, 0), *number);
+                        slots
+                    }
+                    Known::List(slots) => {
+                        assert_eq!(scope.length(kept) as usize, slots.len());
+                        slots
+                    }
+                    Known::Bytes(length, byte) => {
+                        assert_eq!(scope.length(kept), *length);
+                        assert!(
+                            (0..*length as usize).all(|index| scope.read_u8(kept, index) == *byte)
+                        );
+                        continue;
+                    }
+                };
+                for (index, held) in slots.iter().enumerate() {
+                    if *held == Held::Null {
+                        // Most slots of large arrays: not worth a local each.
+                        let is_null = scope.nested(|scope| {
+                            let slot = scope.get(kept, index);
+                            scope.is_null(slot)
+                        });
+                        assert!(is_null);
+                        continue;
+                    }
+                    let local = scope.get(kept, index);
+                    pending.push((*held, local));
+                }
+            }
+        });
+    }
+}
