@@ -30,7 +30,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RANKS = {
     "gleaner-base": 0, "gleaner-os": 1, "gleaner-mem": 2, "gleaner-work": 3,
     "gleaner-spaces": 4, "gleaner-plans": 5,
-    "gleaner": 6, "gleaner-libgc": 6, "gleaner-bench": 6, "gleaner-cli": 6,
+    "gleaner": 6, "gleaner-libgc": 6, "gleaner-bench": 7, "gleaner-cli": 7,
 }
 NO_STD = [name for name, rank in RANKS.items() if rank < 6]
 # The port layer, the door with a C interface, and the two programs.
@@ -39,6 +39,10 @@ PORT_LAYER = "gleaner-os"
 FREE_PREDICATES = {"test", "loom", "debug_assertions"}
 COMBINATORS = {"not", "any", "all"}
 NO_STD_LINE = "#![cfg_attr(not(any(test, loom)), no_std)]"
+
+
+def is_ours(name):
+    return name == "gleaner" or name.startswith("gleaner-")
 
 
 def layer_problems(packages):
@@ -51,7 +55,7 @@ def layer_problems(packages):
             continue
         for dependency in package["dependencies"]:
             target = dependency["name"]
-            if target.startswith("gleaner-") and RANKS.get(target, 99) >= RANKS[name]:
+            if is_ours(target) and RANKS.get(target, 99) >= RANKS[name]:
                 problems.append(f"{name}: depends on {target}, which is not below it")
     return problems
 
@@ -125,7 +129,7 @@ def dependency_problems(packages, page):
     rows = set(re.findall(r"^\| `([^`]+)` \|[^|]*\| [^|]*\w[^|]* \|$", section, flags=re.M))
     used = {dependency["name"] for package in packages
             for dependency in package["dependencies"]
-            if not dependency["name"].startswith("gleaner-")}
+            if not is_ours(dependency["name"])}
     return ([f"{name}: has no row under Dependencies" for name in sorted(used - rows)]
             + [f"{name}: has a row under Dependencies, but nothing uses it" for name in sorted(rows - used)])
 
@@ -169,6 +173,7 @@ def self_test():
     ]
     rejected = [
         ("a higher crate", layer_problems([package("gleaner-mem", ("gleaner-plans", None))])),
+        ("a door under a door", layer_problems([package("gleaner-libgc", ("gleaner", None))])),
         ("a higher crate in tests", layer_problems([package("gleaner-mem", ("gleaner-work", "dev"))])),
         ("a crate of the same rank", layer_problems([package("gleaner-cli", ("gleaner-bench", None))])),
         ("a crate without a rank", layer_problems([package("gleaner-new")])),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::catalogue::Size;
+use crate::native::Native;
 
 /// Runs real clients of libgc on the installed library and on Gleaner's.
 #[derive(Parser)]
@@ -20,6 +21,8 @@ pub struct Arguments {
 pub enum Command {
     /// One measured run of one program
     Run(Run),
+    /// A workload on the precise heap, in this process, as one line of JSON
+    Native(Native),
     /// Runs every client on both libraries; fails when exit status or output differ
     Clients(Clients),
 }

@@ -10,6 +10,7 @@ mod catalogue;
 mod clients;
 mod events;
 mod failure;
+mod native;
 mod output;
 mod process;
 mod run;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.command {
         Command::Run(chosen) => run::run(chosen),
+        Command::Native(chosen) => native::run(chosen),
         Command::Clients(chosen) => clients::run(chosen),
     };
     match done {

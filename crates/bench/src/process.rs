@@ -133,6 +133,18 @@ fn reap(pid: libc::pid_t) -> Result<(ExitStatus, libc::rusage)> {
     Ok((ExitStatus::from_raw(status), used))
 }
 
+/// Seconds of user and system time that this process has used.
+pub fn own_cpu() -> f64 {
+    let mut used = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel fills the struct, which is valid when zero, too.
+    let used = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, used.as_mut_ptr());
+        used.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    seconds(used.ru_utime) + seconds(used.ru_stime)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
-use gleaner_mem::object_model::Shape;
+use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::threads;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
@@ -13,7 +14,7 @@ use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
 
 use crate::crew::Helpers;
 use crate::mutator::Mutator;
-use crate::types::{Array, Elements, ReferenceArray, Structure, Type, TypeError};
+use crate::types::{Array, Elements, Id, ReferenceArray, Structure, Type, TypeError};
 
 /// How wide references in objects are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,8 +63,13 @@ macro_rules! with_heap {
 }
 pub(crate) use with_heap;
 
+/// How many heaps were made.
+static HEAPS: AtomicU32 = AtomicU32::new(0);
+
 /// What heaps, mutators and handles share.
 pub(crate) struct Shared {
+    /// No other heap of the process has it: types remember it.
+    pub(crate) number: u32,
     /// Before the helpers: it is dropped first.
     pub(crate) kind: Kind,
     _helpers: Helpers,
@@ -107,34 +113,39 @@ impl Heap {
     pub fn structure(&self, shape: Structure) -> Result<Type, TypeError> {
         let layout = shape.layout(self.slot_bytes());
         let references: Vec<u32> = layout.offsets().collect();
-        let id = self.register(Shape::Structure {
+        let id = self.register_own(Shape::Structure {
             bytes: layout.total,
             references: &references,
         })?;
-        Ok(Type::new(id, layout))
+        Ok(Type { id, layout })
     }
 
     /// Registers a type of arrays of references.
     pub fn reference_array(&self) -> Result<ReferenceArray, TypeError> {
-        Ok(ReferenceArray(self.register(Shape::References)?))
+        Ok(ReferenceArray(self.register_own(Shape::References)?))
     }
 
     /// Registers a type of arrays without references.
     pub fn array(&self, elements: Elements) -> Result<Array, TypeError> {
-        let id = self.register(Shape::Primitives {
+        let id = self.register_own(Shape::Primitives {
             log2: elements as u32,
         })?;
         Ok(Array(id, elements))
     }
 
-    pub(crate) fn register(
-        &self,
-        shape: Shape<'_>,
-    ) -> Result<gleaner_mem::object_model::TypeId, TypeError> {
+    pub(crate) fn register(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         with_heap!(&self.shared.kind, heap => heap.register(shape))
     }
 
-    /// The calling thread becomes a mutator. Fails when the system gives no memory for its roots.
+    fn register_own(&self, shape: Shape<'_>) -> Result<Id, TypeError> {
+        Ok(Id {
+            heap: self.shared.number,
+            number: self.register(shape)?,
+        })
+    }
+
+    /// The calling thread becomes a mutator. A thread that is one of this heap already waits for ever if another wants
+    /// to collect meanwhile: it attaches once, or attaches inside [`Mutator::blocking`]. Fails when the system gives no memory for its roots.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
         let record: Option<Box<Record>> = with_heap!(&self.shared.kind, heap => heap.attach());
         let bytes = size_of::<Record>();
@@ -261,6 +272,7 @@ impl Builder {
         };
         Ok(Heap {
             shared: Arc::new(Shared {
+                number: HEAPS.fetch_add(1, Ordering::Relaxed),
                 kind,
                 _helpers: helpers,
             }),

@@ -1,6 +1,6 @@
 //! A precise, moving, generational garbage collector to embed in a language runtime.
 //!
-//! A [`Heap`] holds objects of registered [types](types). Threads attach to it as [`Mutator`]s. A mutator works in a
+//! A [`Heap`] holds objects of registered [types]. Threads attach to it as [`Mutator`]s. A mutator works in a
 //! [`Scope`]: it allocates there, and every reference it holds is a [`Local`], which the collector knows and updates
 //! when objects move. A [`Handle`] keeps an object alive beyond scopes and may go to other threads.
 //!

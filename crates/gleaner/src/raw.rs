@@ -4,6 +4,8 @@
 //! root slot: a frame of the shadow stack, a handle, or an object that is one. The fast paths are inlined here; the
 //! offsets of a mutator's fields that generated code uses are in [`offsets`].
 
+use std::cell::Cell;
+
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::LENGTH;
@@ -178,6 +180,42 @@ impl Mutator {
     #[inline(always)]
     pub fn frame(&self) -> *mut Frame {
         self.record.frames
+    }
+
+    /// Runs `body` with a frame of its own that holds `values`: they stay valid there, and `body` finds them there.
+    ///
+    /// # Safety
+    /// The values are valid references of this heap, immediates or null, and so is all that `body` puts there.
+    #[inline(always)]
+    pub unsafe fn with_roots<const N: usize, R>(
+        &mut self,
+        values: [Value; N],
+        body: impl FnOnce(&mut Mutator, &[Cell<Value>; N]) -> R,
+    ) -> R {
+        /// A frame with its values behind it, as the collector expects them.
+        #[repr(C)]
+        struct Rooted<const N: usize> {
+            frame: Frame,
+            values: [Cell<Value>; N],
+        }
+        struct Unlink(*mut *mut Frame, *mut Frame);
+        impl Drop for Unlink {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // SAFETY: the record outlives the borrow of the mutator.
+                unsafe { *self.0 = self.1 };
+            }
+        }
+        let previous = self.record.frames;
+        let mut rooted = Rooted {
+            frame: Frame { previous, count: N },
+            values: values.map(Cell::new),
+        };
+        let here = &raw mut rooted;
+        let _unlink = Unlink(&raw mut self.record.frames, previous);
+        self.record.frames = here.cast();
+        // SAFETY: the values are cells, which the collector may change while they are borrowed.
+        body(self, unsafe { &(*here).values })
     }
 
     /// The identity hash of an object: the same as long as it lives, from 1 to 2^28 - 1.

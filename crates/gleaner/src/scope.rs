@@ -6,20 +6,36 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header;
-use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape};
+use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
 
 use crate::handle::Handle;
 use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
-use crate::types::{Array, ReferenceArray, Type, array_bytes, element};
+use crate::types::{Array, Id, ReferenceArray, Type, array_bytes, element};
 
-/// A reference, null or a small integer, in a scope. Copies are the same place.
+/// A reference, null or a small integer, in a scope. Copies are the same place. It cannot leave its scope:
+///
+/// ```compile_fail
+/// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+/// let mut leaked = None;
+/// heap.attach().unwrap().scope(|scope| leaked = Some(scope.null()));
+/// ```
+///
+/// nor may it go from an inner scope to an outer one:
+///
+/// ```compile_fail
+/// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+/// heap.attach().unwrap().scope(|scope| {
+///     let mut outer = scope.null();
+///     scope.nested(|scope| outer = scope.null());
+/// });
+/// ```
 #[derive(Clone, Copy)]
 pub struct Local<'s> {
     slot: Address,
@@ -159,10 +175,20 @@ impl<'s> Scope<'s> {
         self.put_value(into, value);
     }
 
+    /// The number of a type, which must be of this heap.
+    fn own(&self, id: Id) -> TypeId {
+        assert!(
+            id.heap == self.shared().shared.number,
+            "a type of another heap"
+        );
+        id.number
+    }
+
     /// A new object; its references are null and its bytes 0. `of` is a type of this heap.
     pub fn allocate(&mut self, of: Type) -> Result<Local<'s>, OutOfMemory> {
+        let id = self.own(of.id);
         // SAFETY: a type has its own size; of references, a scope has locals only.
-        let object = unsafe { self.mutator().allocate_raw(of.id, of.layout.total) }?;
+        let object = unsafe { self.mutator().allocate_raw(id, of.layout.total) }?;
         Ok(self.local(Value::reference(object)))
     }
 
@@ -173,17 +199,17 @@ impl<'s> Scope<'s> {
         length: u32,
     ) -> Result<Local<'s>, OutOfMemory> {
         let log2 = if self.shared().compressed { 2 } else { 3 };
-        let bytes = array_bytes(length, log2);
+        let (id, bytes) = (self.own(of.0), array_bytes(length, log2));
         // SAFETY: as above.
-        let object = unsafe { self.mutator().allocate_array_raw(of.0, length, bytes) }?;
+        let object = unsafe { self.mutator().allocate_array_raw(id, length, bytes) }?;
         Ok(self.local(Value::reference(object)))
     }
 
     /// A new array of zeros.
     pub fn allocate_array(&mut self, of: Array, length: u32) -> Result<Local<'s>, OutOfMemory> {
-        let bytes = array_bytes(length, of.1 as u32);
+        let (id, bytes) = (self.own(of.0), array_bytes(length, of.1 as u32));
         // SAFETY: as above.
-        let object = unsafe { self.mutator().allocate_array_raw(of.0, length, bytes) }?;
+        let object = unsafe { self.mutator().allocate_array_raw(id, length, bytes) }?;
         Ok(self.local(Value::reference(object)))
     }
 
@@ -346,24 +372,23 @@ impl<'s> Scope<'s> {
     }
 }
 
-/// Declares a reader and a writer for one size of data.
+/// Declares a reader and a writer for one size of data. Mutators may race for it: then either value is read.
 macro_rules! data_access {
-    ($($read:ident, $write:ident: $type:ty;)+) => {
+    ($($read:ident, $write:ident: $type:ty, $atomic:ty, $from:expr, $to:expr;)+) => {
         impl Scope<'_> {
             $(
                 /// Reads item `index` of this size from a structure's own bytes, or from an array of this element.
                 pub fn $read(&self, object: Local<'_>, index: usize) -> $type {
                     let at = self.data(object, index, size_of::<$type>());
-                    // SAFETY: inside the object, aligned, and any bits are a value. Volatile, since other mutators may
-                    // write: then either value is read.
-                    unsafe { at.ptr::<$type>().read_volatile() }
+                    // SAFETY: inside the object and aligned.
+                    $from(unsafe { &*at.ptr::<$atomic>() }.load(Ordering::Relaxed))
                 }
 
                 /// Writes item `index` of this size to a structure's own bytes, or to an array of this element.
                 pub fn $write(&mut self, object: Local<'_>, index: usize, value: $type) {
                     let at = self.data(object, index, size_of::<$type>());
-                    // SAFETY: as for reading.
-                    unsafe { at.ptr::<$type>().write_volatile(value) }
+                    // SAFETY: inside the object and aligned.
+                    unsafe { &*at.ptr::<$atomic>() }.store($to(value), Ordering::Relaxed);
                 }
             )+
         }
@@ -371,9 +396,9 @@ macro_rules! data_access {
 }
 
 data_access! {
-    read_u8, write_u8: u8;
-    read_u16, write_u16: u16;
-    read_u32, write_u32: u32;
-    read_u64, write_u64: u64;
-    read_f64, write_f64: f64;
+    read_u8, write_u8: u8, AtomicU8, u8::from, u8::from;
+    read_u16, write_u16: u16, AtomicU16, u16::from, u16::from;
+    read_u32, write_u32: u32, AtomicU32, u32::from, u32::from;
+    read_u64, write_u64: u64, AtomicU64, u64::from, u64::from;
+    read_f64, write_f64: f64, AtomicU64, f64::from_bits, f64::to_bits;
 }

@@ -45,18 +45,21 @@ impl Layout {
     }
 }
 
+/// The number of a type, and of the heap that it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Id {
+    pub(crate) heap: u32,
+    pub(crate) number: TypeId,
+}
+
 /// A registered structure of one heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Type {
-    pub(crate) id: TypeId,
+    pub(crate) id: Id,
     pub(crate) layout: Layout,
 }
 
 impl Type {
-    pub(crate) fn new(id: TypeId, layout: Layout) -> Type {
-        Type { id, layout }
-    }
-
     /// Bytes of an instance, its header included.
     pub fn size(&self) -> usize {
         self.layout.total
@@ -65,7 +68,7 @@ impl Type {
 
 /// A registered type of arrays of references.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReferenceArray(pub(crate) TypeId);
+pub struct ReferenceArray(pub(crate) Id);
 
 /// What the elements of an array without references are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +86,7 @@ pub enum Elements {
 
 /// A registered type of arrays without references.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Array(pub(crate) TypeId, pub(crate) Elements);
+pub struct Array(pub(crate) Id, pub(crate) Elements);
 
 /// Bytes of an array, if they can be counted.
 pub(crate) fn array_bytes(length: u32, log2: u32) -> usize {

@@ -332,6 +332,21 @@ fn a_local_of_another_heap_is_refused() {
 }
 
 #[test]
+#[should_panic(expected = "a type of another heap")]
+fn a_type_of_another_heap_is_refused() {
+    let heaps = [
+        heap(References::Wide, 1 << 20),
+        heap(References::Wide, 1 << 20),
+    ];
+    let node = heaps[0].structure(NODE).unwrap();
+    heaps[1]
+        .attach()
+        .unwrap()
+        .scope(|scope| scope.allocate(node).map(|_| ()))
+        .unwrap();
+}
+
+#[test]
 fn impossible_heaps_are_refused_with_the_numbers() {
     let refused = |builder: gleaner::Builder| builder.build().unwrap_err().to_string();
     assert!(refused(Heap::builder().limit(1000)).contains("1000 bytes: the smallest is 1048576"));

@@ -1,6 +1,6 @@
 //! Precise objects: what a type says of its instances, how large they are and where their references lie.
 //!
-//! Every object begins with its [`header`](crate::header); fields begin at offset 8. An array has its length, 4 bytes,
+//! Every object begins with its [`header`]; fields begin at offset 8. An array has its length, 4 bytes,
 //! at offset 8 and its elements from offset 16. Sizes are multiples of 8 and at least [`LEAST_BYTES`].
 //!
 //! Two types are the collector's own and make every space walkable: [`TypeId::GAP`] is a single granule of 8 bytes

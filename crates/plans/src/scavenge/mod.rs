@@ -31,7 +31,7 @@ use core::ptr::NonNull;
 
 use gleaner_base::events::Ring;
 use gleaner_base::options::Verify;
-use gleaner_base::sync::{AtomicU64, Ordering, RawLock, UnsafeCell};
+use gleaner_base::sync::{AtomicU64, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
 use gleaner_mem::mark_bits::MarkBits;
@@ -182,8 +182,6 @@ pub struct Scavenge<F> {
     marks: MarkBits,
     plan: Plan,
     crew: &'static Crew,
-    /// Bytes allocated by mutators that detached, and seeds of identity hashes.
-    pub detached_bytes: AtomicU64,
     /// Collections so far; raised in stopped worlds, read by mutators to see whether somebody collected before them.
     epoch: AtomicU64,
     reservation: (NonNull<u8>, usize),
@@ -284,7 +282,6 @@ impl<F: SlotFormat> Scavenge<F> {
             marks: MarkBits::new(base, span).ok_or(need("its mark bits"))?,
             plan: Plan::new(base, span).ok_or(need("its compactor"))?,
             crew,
-            detached_bytes: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             reservation: (start, span),
             config,
@@ -298,7 +295,8 @@ impl<F: SlotFormat> Scavenge<F> {
         self.model.types.register(shape, F::BYTES)
     }
 
-    /// A thread becomes a mutator, inside the gate. `None` when the system gives no memory.
+    /// A thread becomes a mutator, inside the gate. It must not be inside as another one: it may have to wait for a
+    /// collection here. `None` when the system gives no memory.
     pub fn attach(&self) -> Option<Box<Mutator>> {
         self.collecting.lock();
         let attached = self.with_state(|state| {
@@ -326,8 +324,6 @@ impl<F: SlotFormat> Scavenge<F> {
         let own = NonNull::from(&mut *mutator);
         self.with_state(|state| state.mutators.retain(|&other| other != own));
         self.collecting.unlock();
-        self.detached_bytes
-            .fetch_add(mutator.allocated_bytes, Ordering::Relaxed);
     }
 
     /// Sums so far. The caller is no mutator inside the gate.

@@ -10,7 +10,7 @@
 
 use core::ptr::{self, NonNull};
 
-use gleaner_base::sync::AtomicU32;
+use gleaner_base::sync::{AtomicU32, model_size};
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_os::memory;
@@ -81,8 +81,11 @@ pub mod offsets {
     pub const FRAMES: usize = core::mem::offset_of!(Mutator, frames);
 }
 
+/// In a model atomics have other sizes.
+const PUBLISHED: bool = model_size(1, 0) == 1;
 const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
-const _: () = assert!(offsets::BASE == 24 && offsets::CARDS == 32 && offsets::FRAMES == 40);
+const _: () =
+    assert!(!PUBLISHED || offsets::BASE == 24 && offsets::CARDS == 32 && offsets::FRAMES == 40);
 
 impl Mutator {
     /// A record without roots; `None` when the system gives no memory for locals.
