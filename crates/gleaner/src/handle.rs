@@ -1,24 +1,56 @@
-//! Handles: references that outlive scopes and may go to other threads.
+//! Handles: references that outlive scopes and may go to other threads. They end when they are dropped, by any thread.
+//!
+//! A [`Scope`](crate::Scope) makes and opens them.
 
 use std::fmt;
 use std::sync::Arc;
 
+use gleaner_plans::scavenge::handles::Handles;
+
 use crate::heap::{Shared, with_heap};
 
-/// Keeps an object alive until it is dropped, by any thread. A [`Scope`](crate::Scope) makes and opens it.
-pub struct Handle {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) number: u32,
+/// Declares a kind of handle: its table in a heap.
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident, $heap:ident => $table:expr) => {
+        $(#[$doc])*
+        pub struct $name {
+            pub(crate) shared: Arc<Shared>,
+            pub(crate) number: u32,
+        }
+
+        impl $name {
+            pub(crate) fn table(shared: &Shared) -> &Handles {
+                with_heap!(&shared.kind, $heap => $table)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, concat!(stringify!($name), "({})"), self.number)
+            }
+        }
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                $name::table(&self.shared).discard(self.number);
+            }
+        }
+    };
 }
 
-impl fmt::Debug for Handle {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Handle({})", self.number)
-    }
+handle! {
+    /// Keeps an object alive.
+    Handle, heap => &heap.handles
 }
 
-impl Drop for Handle {
-    fn drop(&mut self) {
-        with_heap!(&self.shared.kind, heap => heap.handles.discard(self.number));
-    }
+handle! {
+    /// Refers to an object without keeping it alive. It is null from the collection on that finds the object reachable
+    /// through weak references or finalizers at most.
+    Weak, heap => &heap.weak.references
+}
+
+handle! {
+    /// A key with a value that lives as long as the key does, even if the value refers to the key. Both are null from
+    /// the collection on that finds the key dead.
+    Ephemeron, heap => &heap.weak.ephemerons
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gleaner_base::options::Verify;
-use gleaner_mem::Address;
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::threads;
@@ -187,12 +186,6 @@ impl Heap {
             References::Wide => Wide::BYTES,
             References::Compressed => Compressed::BYTES,
         }
-    }
-}
-
-impl Shared {
-    pub(crate) fn handle_slot(&self, number: u32) -> Address {
-        with_heap!(&self.kind, heap => heap.handles.slot(number))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A [`Heap`] holds objects of registered [types]. Threads attach to it as [`Mutator`]s. A mutator works in a
 //! [`Scope`]: it allocates there, and every reference it holds is a [`Local`], which the collector knows and updates
-//! when objects move. A [`Handle`] keeps an object alive beyond scopes and may go to other threads.
+//! when objects move. A [`Handle`] keeps an object alive beyond scopes and may go to other threads; a [`Weak`] reference
+//! and an [`Ephemeron`] do not. Objects with a finalizer are [handed out](Scope::next_finalizable) when they died.
 //!
 //! ```
 //! use gleaner::{Heap, Structure};
@@ -50,7 +51,7 @@ mod scope;
 pub mod types;
 
 pub use gleaner_plans::scavenge::{CreateError, Totals};
-pub use handle::Handle;
+pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Builder, Heap, OutOfMemory, References};
 pub use mutator::Mutator;
 pub use scope::{Local, Scope};

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
@@ -14,8 +15,8 @@ use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
 
-use crate::handle::Handle;
-use crate::heap::{OutOfMemory, with_heap};
+use crate::handle::{Ephemeron, Handle, Weak};
+use crate::heap::{OutOfMemory, Shared, with_heap};
 use crate::mutator::Mutator;
 use crate::types::{Array, Id, ReferenceArray, Type, array_bytes, element};
 
@@ -338,26 +339,79 @@ impl<'s> Scope<'s> {
         unsafe { self.mutator().identity_hash_raw(object) }
     }
 
-    /// A handle to what a local is. `None` when the heap has as many handles as it can.
+    /// A handle to what a local is. `None` when the heap has as many handles as it can, some four million.
     pub fn handle(&mut self, local: Local<'_>) -> Option<Handle> {
-        let value = self.value(local);
-        let shared = &self.mutator().shared;
-        let number = with_heap!(&shared.kind, heap => heap.handles.create(value))?;
-        Some(Handle {
-            shared: shared.clone(),
-            number,
-        })
+        let (value, shared) = (self.value(local), self.shared().shared.clone());
+        let number = Handle::table(&shared).create(&[value])?;
+        Some(Handle { shared, number })
     }
 
     /// What a handle of this heap refers to, as a new local.
     pub fn open(&mut self, handle: &Handle) -> Local<'s> {
-        let shared = &self.mutator().shared;
+        let slot = Handle::table(self.own_handle(&handle.shared)).slot(handle.number);
+        self.local_of(slot)
+    }
+
+    /// A weak reference to an object. `None` when the heap has as many as it can, some four million.
+    pub fn weak(&mut self, object: Local<'_>) -> Option<Weak> {
+        let (object, shared) = (self.object(object), self.shared().shared.clone());
+        let number = Weak::table(&shared).create(&[Value::reference(object)])?;
+        Some(Weak { shared, number })
+    }
+
+    /// What a weak reference of this heap refers to, as a new local; null if the object is dead.
+    pub fn upgrade(&mut self, weak: &Weak) -> Local<'s> {
+        let slot = Weak::table(self.own_handle(&weak.shared)).slot(weak.number);
+        self.local_of(slot)
+    }
+
+    /// An ephemeron of two objects. `None` when the heap has as many as it can, some four million.
+    pub fn ephemeron(&mut self, key: Local<'_>, value: Local<'_>) -> Option<Ephemeron> {
+        let (key, value) = (self.object(key), self.object(value));
+        let pair = [key, value].map(Value::reference);
+        let shared = self.shared().shared.clone();
+        let number = Ephemeron::table(&shared).create(&pair)?;
+        Some(Ephemeron { shared, number })
+    }
+
+    /// The key of an ephemeron of this heap, as a new local; null if it is dead.
+    pub fn key(&mut self, ephemeron: &Ephemeron) -> Local<'s> {
+        let slot = Ephemeron::table(self.own_handle(&ephemeron.shared)).slot(ephemeron.number);
+        self.local_of(slot)
+    }
+
+    /// The value of an ephemeron of this heap, as a new local; null if the key is dead.
+    pub fn value_of(&mut self, ephemeron: &Ephemeron) -> Local<'s> {
+        let slot = Ephemeron::table(self.own_handle(&ephemeron.shared)).second(ephemeron.number);
+        self.local_of(slot)
+    }
+
+    /// When nothing refers to the object any more, [`Scope::next_finalizable`] hands it out once. `None` when as many
+    /// objects wait as can, some four million.
+    pub fn add_finalizer(&mut self, object: Local<'_>) -> Option<()> {
+        let object = self.object(object);
+        with_heap!(&self.shared().shared.kind, heap => heap.weak.add_finalizer(object))
+    }
+
+    /// The object that became finalizable first, alive again, with all it refers to. The embedder finalizes it when it
+    /// likes, on the thread it likes.
+    pub fn next_finalizable(&mut self) -> Option<Local<'s>> {
+        let object = with_heap!(&self.shared().shared.kind, heap => heap.weak.take_ready())?;
+        Some(self.local(Value::reference(object)))
+    }
+
+    /// The shared part of a handle, which must be of this heap.
+    fn own_handle<'h>(&self, shared: &'h Arc<Shared>) -> &'h Shared {
         assert!(
-            std::sync::Arc::ptr_eq(shared, &handle.shared),
+            Arc::ptr_eq(&self.shared().shared, shared),
             "a handle of another heap"
         );
+        shared
+    }
+
+    fn local_of(&mut self, slot: Address) -> Local<'s> {
         // SAFETY: the slot of a handle that exists.
-        let value = unsafe { Wide::load(shared.handle_slot(handle.number), Address::NULL) };
+        let value = unsafe { Wide::load(slot, Address::NULL) };
         self.local(value)
     }
 

@@ -1,6 +1,7 @@
 //! The same seeded programs under every policy: what they reach at the end is what an oracle says.
 
 mod programs;
+mod random;
 
 use gleaner::{Builder, Heap, References};
 use programs::{Program, Types};

@@ -2,6 +2,7 @@
 //! Fault points are the process's, so the tests take turns.
 
 mod programs;
+mod random;
 
 use std::sync::{Mutex, MutexGuard};
 

@@ -20,6 +20,7 @@ use gleaner_spaces::bump::BumpRegion;
 use super::handles::TASK_HANDLES;
 use super::mutator::Mutator;
 use super::trace::{CHUNK_SLOTS, Item, Share, Trace};
+use super::weak::Liveness;
 use super::{Scavenge, State};
 use core::ptr::NonNull;
 
@@ -30,7 +31,7 @@ const OLD_PLAB: usize = 32 << 10;
 /// Bytes of the old space that are one task.
 pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
 
-/// The root tasks of a collection: a mutator each, then pieces of the handle table, then strips of cards.
+/// The root tasks of a collection: a mutator each, the ready finalizers, pieces of the handle table, strips of cards.
 pub struct Tasks<'a> {
     mutators: &'a [NonNull<Mutator>],
     handles: usize,
@@ -42,6 +43,8 @@ pub struct Tasks<'a> {
 pub enum Task<'a> {
     /// The roots of a mutator.
     Mutator(&'a Mutator),
+    /// Objects that wait to be finalized.
+    Finalizers,
     /// Handles of these numbers.
     Handles(core::ops::Range<usize>),
     /// Cards of this range.
@@ -64,6 +67,7 @@ impl<'a> Tasks<'a> {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.mutators.len()
+            + 1
             + self.handle_tasks()
             + self.old.1.offset_from(self.old.0).div_ceil(STRIP_BYTES)
     }
@@ -78,7 +82,10 @@ impl<'a> Tasks<'a> {
             // SAFETY: attached mutators exist, and they are stopped.
             return Task::Mutator(unsafe { mutator.as_ref() });
         }
-        let task = task - self.mutators.len();
+        if task == self.mutators.len() {
+            return Task::Finalizers;
+        }
+        let task = task - self.mutators.len() - 1;
         if task < self.handle_tasks() {
             let first = task * TASK_HANDLES;
             return Task::Handles(first..(first + TASK_HANDLES).min(self.handles));
@@ -112,6 +119,8 @@ impl<F: SlotFormat> Scavenge<F> {
         state
             .engine
             .run(self.crew, self.config.workers, tasks, &copying);
+        let (engine, workers) = (&mut state.engine, self.config.workers);
+        self.weak.process(engine, self.crew, workers, &copying);
         for share in state.engine.shares() {
             // SAFETY: the phase is over, so the buffers are the leader's.
             unsafe {
@@ -289,6 +298,7 @@ impl<F: SlotFormat> Trace for Copying<'_, F> {
         match self.tasks.get(task) {
             // SAFETY: the mutator is stopped.
             Task::Mutator(mutator) => unsafe { mutator.visit_roots(|slot| self.root(share, slot)) },
+            Task::Finalizers => self.heap.weak.visit_roots(|slot| self.root(share, slot)),
             Task::Handles(numbers) => {
                 numbers.for_each(|number| self.root(share, self.heap.handles.slot(number as u32)))
             }
@@ -319,6 +329,24 @@ impl<F: SlotFormat> Trace for Copying<'_, F> {
                     self.slot(share, slot, is_old);
                 },
             );
+        }
+    }
+}
+
+impl<F: SlotFormat> Liveness for Copying<'_, F> {
+    fn place(&self, object: Address) -> Option<Address> {
+        if !self.is_condemned(object) {
+            return Some(object);
+        }
+        // SAFETY: references lead to objects; one that moved has left its place mapped.
+        unsafe { header::load(object, Ordering::Acquire) }.forwardee(object)
+    }
+
+    fn keep(&self, share: &mut Share, object: Address) -> Address {
+        if self.is_condemned(object) {
+            self.forward(share, object)
+        } else {
+            object
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Global handles: root slots that live until they are dropped, by any thread.
+//! Handles: slots that live until they are dropped, by any thread. What the collector makes of them is its business:
+//! global handles are roots, weak references, ephemerons and finalizers are not ([`weak`](super::weak)).
 //!
-//! A table of slots, mapped for the most there can be. Free slots form a list through their values, which are
+//! A table with one slot or two for each handle, mapped for the most there can be. Free slots form a list through their values, which are
 //! immediates and so no roots. A handle may be dropped at any time, also while the world is stopped: its number then
 //! goes to a list of its own, and the slot is freed when somebody next takes the lock.
 //!
@@ -15,13 +16,12 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_os::memory;
 
-/// How many handles a heap can have.
+/// How many handles a table can have.
 pub const MOST_HANDLES: usize = 1 << 22;
 /// Handles of one root task.
 pub const TASK_HANDLES: usize = 4096;
 
 const NONE: u32 = u32::MAX;
-const SLOT_BYTES: usize = MOST_HANDLES * 8;
 const NEXT_BYTES: usize = MOST_HANDLES * size_of::<AtomicU32>();
 
 struct Lists {
@@ -34,7 +34,10 @@ struct Lists {
 /// The table.
 pub struct Handles {
     slots: NonNull<u64>,
-    /// `[i]`: the next number in the list of dropped ones after i. Written by whoever drops i.
+    /// Slots of each handle.
+    width: usize,
+    /// `[i]`: the next number in the list of dropped ones after i, written by whoever drops i; before that, in a list of
+    /// the table's user.
     next: NonNull<AtomicU32>,
     /// The number dropped last. Pushed to by compare-and-swap (Release), emptied by a swap (Acquire).
     dropped: AtomicU32,
@@ -49,12 +52,13 @@ unsafe impl Sync for Handles {}
 unsafe impl Send for Handles {}
 
 impl Handles {
-    /// No handles; `None` when the system gives no memory.
-    pub fn new() -> Option<Handles> {
-        let slots = memory::map(SLOT_BYTES)?.cast();
+    /// No handles, of `width` slots each; `None` when the system gives no memory.
+    pub fn new(width: usize) -> Option<Handles> {
+        let slots = memory::map(MOST_HANDLES * 8 * width)?.cast();
         let next = memory::map(NEXT_BYTES)?.cast();
         Some(Handles {
             slots,
+            width,
             next,
             dropped: AtomicU32::new(NONE),
             lock: RawLock::new(),
@@ -65,13 +69,20 @@ impl Handles {
         })
     }
 
-    /// The slot of a handle, wide in every heap.
+    /// The first slot of a handle, wide in every heap. It holds an immediate exactly while the handle is free.
     pub fn slot(&self, number: u32) -> Address {
-        Address::of(self.slots.as_ptr()).add(number as usize * 8)
+        Address::of(self.slots.as_ptr()).add(number as usize * 8 * self.width)
     }
 
-    /// A mutator inside the gate: a new handle to a value; `None` when there are [`MOST_HANDLES`].
-    pub fn create(&self, value: Value) -> Option<u32> {
+    /// The second slot of a handle of two.
+    pub fn second(&self, number: u32) -> Address {
+        debug_assert_eq!(self.width, 2);
+        self.slot(number).add(8)
+    }
+
+    /// A mutator inside the gate: a new handle to these values; `None` when there are [`MOST_HANDLES`].
+    pub fn create(&self, values: &[Value]) -> Option<u32> {
+        debug_assert_eq!(values.len(), self.width);
         self.lock.lock();
         let number = self.with_lists(|lists| {
             self.free_dropped(lists);
@@ -90,7 +101,10 @@ impl Handles {
             }
         });
         if let Some(number) = number {
-            self.store(number, value);
+            for (index, &value) in values.iter().enumerate() {
+                // SAFETY: the slots of this handle.
+                unsafe { Wide::store(self.slot(number).add(index * 8), Address::NULL, value) };
+            }
         }
         self.lock.unlock();
         number
@@ -113,6 +127,18 @@ impl Handles {
                 Err(now) => first = now,
             }
         }
+    }
+
+    /// The handle after this one, in a list of the table's user. A handle in such a list is not dropped.
+    pub fn next(&self, number: u32) -> u32 {
+        // SAFETY: below MOST_HANDLES; zeroed memory is an atomic.
+        unsafe { self.next.add(number as usize).as_ref() }.load(Ordering::Relaxed)
+    }
+
+    /// Sets the handle after this one.
+    pub fn set_next(&self, number: u32, next: u32) {
+        // SAFETY: as above.
+        unsafe { self.next.add(number as usize).as_ref() }.store(next, Ordering::Relaxed);
     }
 
     /// Collector, in a stopped world: frees what was dropped, and says how many slots to look at.
@@ -140,12 +166,14 @@ impl Handles {
         self.lists.with_mut(|lists| body(unsafe { &mut *lists }))
     }
 
-    fn load(&self, number: u32) -> Value {
+    /// What the first slot of a handle holds.
+    pub fn load(&self, number: u32) -> Value {
         // SAFETY: a slot of the table.
         unsafe { Wide::load(self.slot(number), Address::NULL) }
     }
 
-    fn store(&self, number: u32, value: Value) {
+    /// Sets the first slot of a handle.
+    pub fn store(&self, number: u32, value: Value) {
         // SAFETY: a slot of the table.
         unsafe { Wide::store(self.slot(number), Address::NULL, value) };
     }
@@ -155,7 +183,7 @@ impl Drop for Handles {
     fn drop(&mut self) {
         // SAFETY: `new` mapped so much.
         unsafe {
-            memory::unmap(self.slots.cast(), SLOT_BYTES);
+            memory::unmap(self.slots.cast(), MOST_HANDLES * 8 * self.width);
             memory::unmap(self.next.cast(), NEXT_BYTES);
         }
     }
@@ -168,9 +196,11 @@ mod tests {
 
     #[test]
     fn dropped_handles_are_used_again_and_are_no_roots() {
-        let handles = Handles::new().unwrap();
+        let handles = Handles::new(1).unwrap();
         let object = Value::reference(Address::new(0x100));
-        let numbers: Vec<u32> = (0..10).map(|_| handles.create(object).unwrap()).collect();
+        let numbers: Vec<u32> = (0..10)
+            .map(|_| handles.create(&[object]).unwrap())
+            .collect();
         assert_eq!(handles.prepare(), 10);
         numbers.iter().for_each(|&number| handles.discard(number));
         assert_eq!(handles.prepare(), 10);
@@ -179,16 +209,18 @@ mod tests {
                 .iter()
                 .all(|&number| handles.load(number).as_object().is_none())
         );
-        let mut again: Vec<u32> = (0..10).map(|_| handles.create(object).unwrap()).collect();
+        let mut again: Vec<u32> = (0..10)
+            .map(|_| handles.create(&[object]).unwrap())
+            .collect();
         again.sort_unstable();
         assert_eq!(again, numbers);
     }
 
     #[test]
     fn threads_may_drop_at_the_same_time() {
-        let handles = Handles::new().unwrap();
+        let handles = Handles::new(1).unwrap();
         let numbers: Vec<u32> = (0..4000)
-            .map(|_| handles.create(Value::NULL).unwrap())
+            .map(|_| handles.create(&[Value::NULL]).unwrap())
             .collect();
         std::thread::scope(|scope| {
             for part in numbers.chunks(1000) {
@@ -196,8 +228,8 @@ mod tests {
             }
         });
         for _ in 0..4000 {
-            assert!(handles.create(Value::NULL).unwrap() < 4000);
+            assert!(handles.create(&[Value::NULL]).unwrap() < 4000);
         }
-        assert_eq!(handles.create(Value::NULL), Some(4000));
+        assert_eq!(handles.create(&[Value::NULL]), Some(4000));
     }
 }

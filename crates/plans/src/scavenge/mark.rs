@@ -14,6 +14,7 @@ use gleaner_spaces::mark_compact::Ends;
 
 use super::copy::{STRIP_BYTES, Task, Tasks, scan_item};
 use super::trace::{Item, Share, Trace};
+use super::weak::Liveness;
 use super::{Scavenge, State};
 
 /// Marks all that can be reached.
@@ -51,9 +52,24 @@ impl<F: SlotFormat> Marking<'_, F> {
     }
 }
 
+impl<F: SlotFormat> Liveness for Marking<'_, F> {
+    fn place(&self, object: Address) -> Option<Address> {
+        self.heap.marks.is_marked(object).then_some(object)
+    }
+
+    fn keep(&self, share: &mut Share, object: Address) -> Address {
+        self.object(share, object);
+        object
+    }
+}
+
 impl<F: SlotFormat> Trace for Marking<'_, F> {
     fn task(&self, share: &mut Share, task: usize) {
-        visit_roots(self.heap, &self.roots, task, |slot| self.root(share, slot));
+        let visit = |slot| self.root(share, slot);
+        match self.roots.get(task) {
+            Task::Finalizers => self.heap.weak.visit_roots(visit),
+            other => visit_roots(self.heap, other, visit),
+        }
     }
 
     #[inline]
@@ -80,20 +96,15 @@ impl<F: SlotFormat> Trace for Marking<'_, F> {
     }
 }
 
-/// Visits the roots of a task that is no strip.
-fn visit_roots<F: SlotFormat>(
-    heap: &Scavenge<F>,
-    roots: &Tasks<'_>,
-    task: usize,
-    mut visit: impl FnMut(Address),
-) {
-    match roots.get(task) {
+/// Visits the roots of mutators and handles.
+fn visit_roots<F: SlotFormat>(heap: &Scavenge<F>, task: Task<'_>, mut visit: impl FnMut(Address)) {
+    match task {
         // SAFETY: the mutator is stopped.
         Task::Mutator(mutator) => unsafe { mutator.visit_roots(visit) },
         Task::Handles(numbers) => {
             numbers.for_each(|number| visit(heap.handles.slot(number as u32)))
         }
-        Task::Strip(..) => {}
+        Task::Finalizers | Task::Strip(..) => {}
     }
 }
 
@@ -158,7 +169,7 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
     fn task(&self, _: &mut Share, task: usize) {
         let heap = self.heap;
         if task < self.roots.count() {
-            visit_roots(heap, &self.roots, task, |slot| {
+            let update = |slot| {
                 // SAFETY: root slots are wide, and their owner is stopped.
                 unsafe {
                     if let Some(object) = Wide::load(slot, Address::NULL).as_object() {
@@ -166,7 +177,12 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
                         Wide::store(slot, Address::NULL, Value::reference(place));
                     }
                 }
-            });
+            };
+            match self.roots.get(task) {
+                // What is weak lives by now, or was cleared.
+                Task::Finalizers => heap.weak.visit_all(update),
+                other => visit_roots(heap, other, update),
+            }
             return;
         }
         let (low, high) = self.strip(task - self.roots.count());
@@ -207,6 +223,8 @@ impl<F: SlotFormat> Scavenge<F> {
         state
             .engine
             .run(self.crew, self.config.workers, tasks, &marking);
+        let (engine, workers) = (&mut state.engine, self.config.workers);
+        self.weak.process(engine, self.crew, workers, &marking);
     }
 
     /// Decides where everything goes.

@@ -7,7 +7,7 @@
 //! - [`allocate`]: buffers, large objects, and when to collect
 //! - [`collect`]: a collection, step by step
 //! - [`trace`]: what the workers do in parallel; [`copy`]: scavenging; [`mark`]: marking and updating for a full
-//!   collection
+//!   collection; [`weak`]: weak references, ephemerons, finalizers
 //! - [`verify`]: the invariants, checked
 //!
 //! # Invariants
@@ -23,6 +23,7 @@ pub mod mark;
 pub mod mutator;
 pub mod trace;
 pub mod verify;
+pub mod weak;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -49,6 +50,7 @@ use crate::stop::poll::PollGate;
 use handles::Handles;
 use mutator::Mutator;
 use trace::Engine;
+use weak::WeakTables;
 
 /// Regions are multiples of this: whole pages, cards and words of mark bits.
 pub const REGION_GRANULE: usize = 64 << 10;
@@ -174,6 +176,8 @@ pub struct Scavenge<F> {
     pub old: Tenured,
     /// Global handles.
     pub handles: Handles,
+    /// Weak references, ephemerons, finalizers.
+    pub weak: WeakTables,
     /// Who is inside.
     pub gate: PollGate,
     /// See the invariants.
@@ -266,7 +270,8 @@ impl<F: SlotFormat> Scavenge<F> {
             model: ObjectModel::new(types, base),
             nursery: Nursery::new(bottom.add(sizes.old), sizes.eden, sizes.survivor),
             old: Tenured::new(BumpRegion::new(bottom, sizes.old), cards, starts),
-            handles: Handles::new().ok_or(need("its handles"))?,
+            handles: Handles::new(1).ok_or(need("its handles"))?,
+            weak: WeakTables::new().ok_or(need("its weak references"))?,
             gate: PollGate::new(),
             collecting: RawLock::new(),
             state: UnsafeCell::new(State {
@@ -302,7 +307,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let attached = self.with_state(|state| {
             let number = state.next_number;
             let cards = self.old.cards.biased();
-            let mutator = Mutator::new(number, self.model.base, cards, self.config.stress)?;
+            let (base, stress) = (self.model.base, self.config.stress);
+            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress)?;
             let mut mutator = Box::new(mutator);
             state.next_number += 1;
             state.mutators.push(NonNull::from(&mut *mutator));

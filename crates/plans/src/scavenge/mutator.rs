@@ -45,8 +45,8 @@ pub struct Mutator {
     pub tlab: LocalBuffer,
     /// Not 0 when the mutator is to call `poll`.
     pub poll: AtomicU32,
-    /// The number of this mutator, which no other of the heap has or had.
-    pub number: u32,
+    /// Bytes of a slot: 8, or 4 where references are compressed.
+    pub slot_bytes: u32,
     /// What compressed references count from.
     pub base: Address,
     /// The card of address a is at this plus a / 512.
@@ -57,6 +57,10 @@ pub struct Mutator {
     locals: NonNull<Value>,
     /// How many locals are in use.
     pub local_count: usize,
+    /// For the door's own use.
+    pub door: *mut (),
+    /// The number of this mutator, which no other of the heap has or had.
+    pub number: u32,
     /// Allocations until the next collection under `stress`.
     pub stress_left: u32,
     /// Bytes of the buffers that were taken, without what was given back.
@@ -73,6 +77,8 @@ pub mod offsets {
     pub const LIMIT: usize = core::mem::offset_of!(Mutator, tlab.limit);
     /// The poll word, 4 bytes.
     pub const POLL: usize = core::mem::offset_of!(Mutator, poll);
+    /// The bytes of a slot, 4 bytes.
+    pub const SLOT_BYTES: usize = core::mem::offset_of!(Mutator, slot_bytes);
     /// The base of compressed references, 8 bytes.
     pub const BASE: usize = core::mem::offset_of!(Mutator, base);
     /// The biased start of the card table, 8 bytes.
@@ -89,16 +95,24 @@ const _: () =
 
 impl Mutator {
     /// A record without roots; `None` when the system gives no memory for locals.
-    pub fn new(number: u32, base: Address, cards: usize, stress: u32) -> Option<Mutator> {
+    pub fn new(
+        number: u32,
+        slot_bytes: u32,
+        base: Address,
+        cards: usize,
+        stress: u32,
+    ) -> Option<Mutator> {
         Some(Mutator {
             tlab: LocalBuffer::default(),
             poll: AtomicU32::new(0),
-            number,
+            slot_bytes,
             base,
             cards,
             frames: ptr::null_mut(),
             locals: memory::map(LOCALS_BYTES)?.cast(),
             local_count: 0,
+            door: ptr::null_mut(),
+            number,
             stress_left: stress,
             allocated_bytes: 0,
         })

@@ -128,6 +128,7 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: attached mutators exist, and they are stopped.
             unsafe { mutator.as_ref().visit_roots(check) };
         }
+        self.weak.visit_all(check);
         (0..self.handles.prepare()).for_each(|number| check(self.handles.slot(number as u32)));
     }
 

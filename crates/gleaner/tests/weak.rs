@@ -1,0 +1,286 @@
+//! Weak references, ephemerons and finalizers: what a full collection clears is exactly what an oracle says.
+
+mod random;
+
+use std::collections::{HashMap, HashSet};
+
+use gleaner::{Ephemeron, Heap, Local, References, Scope, Structure, Type, Weak};
+use random::Random;
+
+fn heap(references: References, workers: usize) -> Heap {
+    Heap::builder()
+        .references(references)
+        .limit(8 << 20)
+        .young(1 << 20)
+        .workers(workers)
+        .verify(true)
+        .poison(true)
+        .build()
+        .unwrap()
+}
+
+const NODE: Structure = Structure {
+    references: 2,
+    bytes: 8,
+};
+
+fn node<'s>(scope: &mut Scope<'s>, of: Type, number: u64) -> Local<'s> {
+    let object = scope.allocate(of).unwrap();
+    scope.write_u64(object, 0, number);
+    object
+}
+
+#[test]
+fn an_ephemeron_whose_value_refers_to_its_key_does_not_keep_it() {
+    for references in [References::Wide, References::Compressed] {
+        let heap = heap(references, 2);
+        let of = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        for everything in [false, true] {
+            mutator.scope(|scope| {
+                let key = node(scope, of, 1);
+                let ephemeron = scope.nested(|scope| {
+                    let value = node(scope, of, 2);
+                    let inner = scope.null();
+                    scope.assign(inner, key);
+                    scope.set(value, 0, inner);
+                    scope.ephemeron(key, value).unwrap()
+                });
+                scope.collect(everything);
+                let value = scope.value_of(&ephemeron);
+                assert_eq!(scope.read_u64(value, 0), 2);
+                let back = scope.get(value, 0);
+                assert!(scope.same(back, key));
+                let nothing = scope.null();
+                for local in [key, value, back] {
+                    scope.assign(local, nothing);
+                }
+                scope.collect(true);
+                let (key, value) = (scope.key(&ephemeron), scope.value_of(&ephemeron));
+                assert!(scope.is_null(key) && scope.is_null(value));
+            });
+        }
+    }
+}
+
+#[test]
+fn chains_of_ephemerons_are_followed_to_the_end() {
+    let heap = heap(References::Wide, 3);
+    let of = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let first = node(scope, of, 0);
+        let mut chain = Vec::new();
+        scope.nested(|scope| {
+            let key = scope.null();
+            scope.assign(key, first);
+            for number in 1..300 {
+                let value = node(scope, of, number);
+                chain.push(scope.ephemeron(key, value).unwrap());
+                scope.assign(key, value);
+            }
+        });
+        // The last first, so that each pass over the table finds one more.
+        chain.reverse();
+        for everything in [false, true, false, true] {
+            scope.collect(everything);
+            for (index, ephemeron) in chain.iter().enumerate() {
+                scope.nested(|scope| {
+                    let value = scope.value_of(ephemeron);
+                    assert_eq!(scope.read_u64(value, 0), 299 - index as u64);
+                });
+            }
+        }
+        let nothing = scope.null();
+        scope.assign(first, nothing);
+        scope.collect(true);
+        for ephemeron in &chain {
+            let key = scope.key(ephemeron);
+            assert!(scope.is_null(key));
+        }
+    });
+}
+
+#[test]
+fn a_finalizer_sees_a_whole_object_once() {
+    for references in [References::Wide, References::Compressed] {
+        let heap = heap(references, 2);
+        let of = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let weak = mutator.scope(|scope| {
+            let parent = node(scope, of, 1);
+            let child = node(scope, of, 2);
+            scope.set(parent, 0, child);
+            scope.add_finalizer(parent).unwrap();
+            assert!(scope.next_finalizable().is_none());
+            scope.collect(false);
+            assert!(scope.next_finalizable().is_none());
+            scope.weak(parent).unwrap()
+        });
+        mutator.scope(|scope| {
+            scope.collect(true);
+            let gone = scope.upgrade(&weak);
+            assert!(
+                scope.is_null(gone),
+                "weak references are cleared before finalizers run"
+            );
+            // It waits through further collections.
+            scope.collect(false);
+            scope.collect(true);
+            let parent = scope.next_finalizable().unwrap();
+            assert_eq!(scope.read_u64(parent, 0), 1);
+            let child = scope.get(parent, 0);
+            assert_eq!(scope.read_u64(child, 0), 2);
+            assert!(scope.next_finalizable().is_none());
+        });
+        mutator.collect(true);
+        assert!(mutator.scope(|scope| scope.next_finalizable().is_none()));
+        assert!(heap.used() < 100_000);
+    }
+}
+
+/// A graph of nodes with edges, some of which are kept by roots; weak things on random nodes.
+struct World {
+    random: Random,
+    edges: HashMap<u64, [Option<u64>; 2]>,
+    weak: Vec<(u64, Weak)>,
+    ephemerons: Vec<(u64, u64, Ephemeron)>,
+    finalizers: HashSet<u64>,
+}
+
+impl World {
+    /// What lives when these are the strong roots: by edges, and by ephemerons whose key lives.
+    fn reach(&self, roots: impl IntoIterator<Item = u64>) -> HashSet<u64> {
+        let mut live = HashSet::new();
+        let mut grey: Vec<u64> = roots.into_iter().collect();
+        loop {
+            while let Some(number) = grey.pop() {
+                if live.insert(number) {
+                    grey.extend(self.edges[&number].iter().flatten());
+                }
+            }
+            let more = self
+                .ephemerons
+                .iter()
+                .filter(|one| live.contains(&one.0) && !live.contains(&one.1));
+            grey.extend(more.map(|one| one.1));
+            if grey.is_empty() {
+                return live;
+            }
+        }
+    }
+}
+
+#[test]
+fn random_graphs_are_cleared_exactly() {
+    for (seed, references) in [
+        (1, References::Wide),
+        (2, References::Compressed),
+        (3, References::Wide),
+    ] {
+        let heap = heap(references, 1 + seed as usize);
+        let of = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        for round in 0..30 {
+            mutator.scope(|scope| one_world(scope, of, seed * 1000 + round));
+            // What still waits must not trouble the next world.
+            mutator.collect(true);
+            mutator.scope(|scope| while scope.next_finalizable().is_some() {});
+        }
+    }
+}
+
+fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64) {
+    let mut world = World {
+        random: Random(seed),
+        edges: HashMap::new(),
+        weak: Vec::new(),
+        ephemerons: Vec::new(),
+        finalizers: HashSet::new(),
+    };
+    let roots: Vec<Local<'_>> = (0..6).map(|_| scope.null()).collect();
+    let kept: Vec<u64> = scope.nested(|scope| {
+        let count = 40 + world.random.below(100);
+        let nodes: Vec<Local<'_>> = (0..count)
+            .map(|number| node(scope, of, number as u64))
+            .collect();
+        for number in 0..count {
+            let mut edges = [None; 2];
+            for (side, edge) in edges.iter_mut().enumerate() {
+                if world.random.below(3) == 0 {
+                    let to = world.random.below(count);
+                    scope.set(nodes[number], side, nodes[to]);
+                    *edge = Some(to as u64);
+                }
+            }
+            world.edges.insert(number as u64, edges);
+        }
+        for _ in 0..count / 2 {
+            let (one, other) = (world.random.below(count), world.random.below(count));
+            match world.random.below(3) {
+                0 => world
+                    .weak
+                    .push((one as u64, scope.weak(nodes[one]).unwrap())),
+                1 => {
+                    let ephemeron = scope.ephemeron(nodes[one], nodes[other]).unwrap();
+                    world.ephemerons.push((one as u64, other as u64, ephemeron));
+                }
+                _ => {
+                    if world.finalizers.insert(one as u64) {
+                        scope.add_finalizer(nodes[one]).unwrap();
+                    }
+                }
+            }
+        }
+        // Some grow old before they die.
+        for _ in 0..world.random.below(4) {
+            scope.collect(false);
+        }
+        let kept: Vec<usize> = roots.iter().map(|_| world.random.below(count)).collect();
+        for (&root, &number) in roots.iter().zip(&kept) {
+            scope.assign(root, nodes[number]);
+        }
+        kept.into_iter().map(|number| number as u64).collect()
+    });
+    scope.collect(true);
+    let live = world.reach(kept.iter().copied());
+    let resurrected = world
+        .finalizers
+        .iter()
+        .copied()
+        .filter(|number| !live.contains(number));
+    let all = world.reach(kept.iter().copied().chain(resurrected));
+    for (number, weak) in &world.weak {
+        let found = scope.upgrade(weak);
+        assert_eq!(
+            scope.is_null(found),
+            !live.contains(number),
+            "seed {seed}: weak {number}"
+        );
+    }
+    for (key, value, ephemeron) in &world.ephemerons {
+        let (found, of) = (scope.key(ephemeron), scope.value_of(ephemeron));
+        assert_eq!(
+            scope.is_null(found),
+            !all.contains(key),
+            "seed {seed}: ephemeron of {key}"
+        );
+        if all.contains(key) {
+            assert_eq!(
+                (scope.read_u64(found, 0), scope.read_u64(of, 0)),
+                (*key, *value)
+            );
+        }
+    }
+    let mut finalized = HashSet::new();
+    while let Some(object) = scope.next_finalizable() {
+        assert!(finalized.insert(scope.read_u64(object, 0)));
+    }
+    let expected: HashSet<u64> = world
+        .finalizers
+        .iter()
+        .copied()
+        .filter(|number| !live.contains(number))
+        .collect();
+    assert_eq!(finalized, expected, "seed {seed}");
+}

@@ -1,0 +1,288 @@
+//! Weak references, ephemerons and finalizers of the precise heap.
+//!
+//! When everything that is strongly reachable was traced, the tables are gone through, in this order:
+//!
+//! 1. ephemerons whose key lives make their value live, until no more do;
+//! 2. weak references to what does not live are cleared;
+//! 3. objects with a finalizer that do not live are kept, with all they reach, and become ready to be finalized; then
+//!    ephemerons once more;
+//! 4. ephemerons whose key does not live are cleared.
+//!
+//! So a weak reference to an object that is about to be finalized is null already, and a finalizer sees whole objects.
+//! A scavenge does this with the objects that it condemned; all others live as far as it is concerned.
+//!
+//! # Invariants
+//! - Mutators create and read entries inside the gate, and drop them at any time (see [`handles`](super::handles)).
+//! - An entry of the finalizers is waiting or ready, as its second slot says. Ready ones are roots, and form a list in
+//!   the order in which they became ready.
+
+use gleaner_base::sync::{AtomicBool, AtomicU32, Ordering, RawLock};
+use gleaner_mem::Address;
+use gleaner_mem::slot::{SlotFormat, Value, Wide};
+
+use super::handles::{Handles, TASK_HANDLES};
+use super::trace::{Engine, Item, Share, Trace};
+use gleaner_work::Crew;
+
+const WAITING: Value = Value::immediate(0);
+const READY: Value = Value::immediate(1);
+const NONE: u32 = u32::MAX;
+
+/// The tables of one heap.
+pub struct WeakTables {
+    /// Weak references.
+    pub references: Handles,
+    /// Keys and values.
+    pub ephemerons: Handles,
+    /// Objects that are to be finalized, and the state of each.
+    pub finalizers: Handles,
+    /// The first and the last ready finalizer. Written with the lock, or in a stopped world.
+    ready: [AtomicU32; 2],
+    taking: RawLock,
+}
+
+/// What a trace knows of objects.
+pub trait Liveness: Trace {
+    /// Where an object is if it lives, as far as was traced.
+    fn place(&self, object: Address) -> Option<Address>;
+    /// Makes an object live, and says where it is.
+    fn keep(&self, share: &mut Share, object: Address) -> Address;
+}
+
+fn load(slot: Address) -> Value {
+    // SAFETY: the callers name slots of handle tables.
+    unsafe { Wide::load(slot, Address::NULL) }
+}
+
+fn store(slot: Address, value: Value) {
+    // SAFETY: as above.
+    unsafe { Wide::store(slot, Address::NULL, value) };
+}
+
+impl WeakTables {
+    /// Empty tables; `None` when the system gives no memory.
+    pub fn new() -> Option<WeakTables> {
+        Some(WeakTables {
+            references: Handles::new(1)?,
+            ephemerons: Handles::new(2)?,
+            finalizers: Handles::new(2)?,
+            ready: [AtomicU32::new(NONE), AtomicU32::new(NONE)],
+            taking: RawLock::new(),
+        })
+    }
+
+    /// A mutator inside the gate: the object is to be finalized when nothing else refers to it. `None` when the table
+    /// is full.
+    pub fn add_finalizer(&self, object: Address) -> Option<()> {
+        self.finalizers
+            .create(&[Value::reference(object), WAITING])
+            .map(|_| ())
+    }
+
+    /// A mutator inside the gate: takes the object that became ready first.
+    pub fn take_ready(&self) -> Option<Address> {
+        self.taking.lock();
+        let first = self.ready[0].load(Ordering::Relaxed);
+        let object = (first != NONE).then(|| {
+            let next = self.finalizers.next(first);
+            self.ready[0].store(next, Ordering::Relaxed);
+            if next == NONE {
+                self.ready[1].store(NONE, Ordering::Relaxed);
+            }
+            let object = self.finalizers.load(first);
+            self.finalizers.discard(first);
+            object
+        });
+        self.taking.unlock();
+        object.and_then(Value::as_object)
+    }
+
+    /// Leader: puts an entry at the end of the ready list.
+    fn make_ready(&self, number: u32) {
+        store(self.finalizers.second(number), READY);
+        self.finalizers.set_next(number, NONE);
+        let last = self.ready[1].swap(number, Ordering::Relaxed);
+        if last == NONE {
+            self.ready[0].store(number, Ordering::Relaxed);
+        } else {
+            self.finalizers.set_next(last, number);
+        }
+    }
+
+    /// Visits the slots that are roots: those of ready finalizers.
+    pub fn visit_roots(&self, mut visit: impl FnMut(Address)) {
+        let mut number = self.ready[0].load(Ordering::Relaxed);
+        while number != NONE {
+            visit(self.finalizers.slot(number));
+            number = self.finalizers.next(number);
+        }
+    }
+
+    /// Visits every slot that may hold a reference, in a stopped world.
+    pub fn visit_all(&self, mut visit: impl FnMut(Address)) {
+        for table in [&self.references, &self.ephemerons, &self.finalizers] {
+            for number in 0..table.prepare() as u32 {
+                visit(table.slot(number));
+            }
+        }
+        for number in 0..self.ephemerons.prepare() as u32 {
+            if self.ephemerons.load(number).as_object().is_some() {
+                visit(self.ephemerons.second(number));
+            }
+        }
+    }
+
+    /// Leader, after all roots were traced: goes through the tables. How many objects became ready to be finalized.
+    pub fn process(
+        &self,
+        engine: &mut Engine,
+        crew: &Crew,
+        workers: usize,
+        trace: &dyn Liveness,
+    ) -> usize {
+        self.trace_ephemerons(engine, crew, workers, trace);
+        clear(&self.references, trace);
+        let ready = self.resurrect(engine, crew, workers, trace);
+        if ready > 0 {
+            self.trace_ephemerons(engine, crew, workers, trace);
+        }
+        self.settle_ephemerons(trace);
+        ready
+    }
+
+    /// Makes the values of ephemerons with live keys live, until nothing changes.
+    fn trace_ephemerons(
+        &self,
+        engine: &mut Engine,
+        crew: &Crew,
+        workers: usize,
+        trace: &dyn Liveness,
+    ) {
+        let count = self.ephemerons.prepare();
+        while count > 0 {
+            let pass = EphemeronPass {
+                table: &self.ephemerons,
+                count,
+                trace,
+                changed: AtomicBool::new(false),
+            };
+            engine.run(crew, workers, count.div_ceil(TASK_HANDLES), &pass);
+            if !pass.changed.into_inner() {
+                return;
+            }
+        }
+    }
+
+    /// Clears ephemerons whose key does not live, and updates the others.
+    fn settle_ephemerons(&self, trace: &dyn Liveness) {
+        for number in 0..self.ephemerons.prepare() as u32 {
+            let Some(key) = self.ephemerons.load(number).as_object() else {
+                continue;
+            };
+            let place = trace.place(key).map_or(Value::NULL, Value::reference);
+            self.ephemerons.store(number, place);
+            let second = self.ephemerons.second(number);
+            let value = load(second).as_object().filter(|_| !place.is_null());
+            match value.and_then(|value| trace.place(value)) {
+                Some(value) => store(second, Value::reference(value)),
+                None if place.is_null() => store(second, Value::NULL),
+                None => {}
+            }
+        }
+    }
+
+    /// Makes dead objects with finalizers ready, and traces from them.
+    fn resurrect(
+        &self,
+        engine: &mut Engine,
+        crew: &Crew,
+        workers: usize,
+        trace: &dyn Liveness,
+    ) -> usize {
+        let mut ready = 0;
+        for number in 0..self.finalizers.prepare() as u32 {
+            if let Some(object) = self.finalizers.load(number).as_object() {
+                match trace.place(object) {
+                    Some(place) => self.finalizers.store(number, Value::reference(place)),
+                    None if load(self.finalizers.second(number)) == WAITING => {
+                        self.make_ready(number);
+                        ready += 1;
+                    }
+                    None => {}
+                }
+            }
+        }
+        if ready > 0 {
+            let pass = ReadyPass {
+                tables: self,
+                trace,
+            };
+            engine.run(crew, workers, 1, &pass);
+        }
+        ready
+    }
+}
+
+/// Clears the slots of what does not live, and updates the others.
+fn clear(table: &Handles, trace: &dyn Liveness) {
+    for number in 0..table.prepare() as u32 {
+        if let Some(object) = table.load(number).as_object() {
+            table.store(
+                number,
+                trace.place(object).map_or(Value::NULL, Value::reference),
+            );
+        }
+    }
+}
+
+/// One pass over the ephemerons. An entry is changed by the worker of its task alone.
+struct EphemeronPass<'a> {
+    table: &'a Handles,
+    count: usize,
+    trace: &'a dyn Liveness,
+    /// Whether some value became live. Set by any worker, read by the leader after the phase.
+    changed: AtomicBool,
+}
+
+impl Trace for EphemeronPass<'_> {
+    fn task(&self, share: &mut Share, task: usize) {
+        let first = task * TASK_HANDLES;
+        for number in first..(first + TASK_HANDLES).min(self.count) {
+            let number = number as u32;
+            let live = |slot| {
+                load(slot)
+                    .as_object()
+                    .map(|object| (object, self.trace.place(object)))
+            };
+            let (key, value) = (self.table.slot(number), self.table.second(number));
+            if let (Some((_, Some(_))), Some((object, None))) = (live(key), live(value)) {
+                self.trace.keep(share, object);
+                self.changed.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn item(&self, share: &mut Share, item: Item) {
+        self.trace.item(share, item);
+    }
+}
+
+/// Traces from what became ready.
+struct ReadyPass<'a> {
+    tables: &'a WeakTables,
+    trace: &'a dyn Liveness,
+}
+
+impl Trace for ReadyPass<'_> {
+    fn task(&self, share: &mut Share, _: usize) {
+        self.tables.visit_roots(|slot| {
+            if let Some(object) = load(slot).as_object() {
+                store(slot, Value::reference(self.trace.keep(share, object)));
+            }
+        });
+    }
+
+    fn item(&self, share: &mut Share, item: Item) {
+        self.trace.item(share, item);
+    }
+}
