@@ -43,7 +43,7 @@ TEST_STEPS := \
 	test-rust:cargo test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
-	test-threads:tally test-singlestep:tally
+	test-threads:tally test-singlestep:tally test-capi:tally
 
 .PHONY: test
 test: packages-test
@@ -172,6 +172,11 @@ test-threads: build
 test-singlestep: build
 	tests/singlestep/run.sh --quiet --lib $(LIBGC)
 
+# The C interface of the precise heap, and the example that embeds it.
+.PHONY: test-capi
+test-capi: build
+	tests/capi/run.sh
+
 .PHONY: test-conformance-long test-clients-long test-clients-every test-soak
 test-conformance-long: build
 	CONFORMANCE_LONG=1 GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
@@ -268,6 +273,7 @@ help:
 #|                          and poison on
 #|   make test-threads      32 threads, also under pressure
 #|   make test-singlestep   a collection at every instruction of the allocation paths
+#|   make test-capi         gleaner.h from C and C++, and the example Lisp
 #|   make test-long         10,000 forks, all clients at full size, small ones with
 #|                          a collection at every allocation, a soak; takes hours
 #|

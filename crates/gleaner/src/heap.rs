@@ -152,6 +152,11 @@ impl Heap {
         Ok(Mutator::new(self.shared.clone(), record))
     }
 
+    /// How many clones, mutators and handles keep this heap beside this value.
+    pub fn other_holders(&self) -> usize {
+        Arc::strong_count(&self.shared) - 1
+    }
+
     /// Bytes that all objects together may have.
     pub fn limit(&self) -> usize {
         with_heap!(&self.shared.kind, heap => heap.config.limit)

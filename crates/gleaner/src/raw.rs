@@ -17,8 +17,9 @@ pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
 pub use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes};
 pub use gleaner_mem::slot::Value;
-pub use gleaner_plans::scavenge::mutator::{Frame, offsets};
+pub use gleaner_plans::scavenge::mutator::{Frame, Mutator as Record, offsets};
 
+use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
 use crate::mutator::Mutator;
 use crate::types::TypeError;
@@ -243,5 +244,95 @@ impl Mutator {
             Kind::Wide(_) => Wide::fits(number),
             Kind::Compressed(_) => Compressed::fits(number),
         }
+    }
+
+    /// The record with the published fields. It stays in place as long as the mutator is attached.
+    pub fn record(&mut self) -> *mut Record {
+        &raw mut **self.record
+    }
+
+    /// The thread may block from now on and must not use the heap. Prefer [`Mutator::blocking`].
+    pub fn blocking_begin(&mut self) {
+        with_heap!(&self.shared.kind, heap => heap.gate.leave());
+    }
+
+    /// Ends what [`Mutator::blocking_begin`] began.
+    pub fn blocking_end(&mut self) {
+        with_heap!(&self.shared.kind, heap => heap.gate.enter());
+    }
+
+    /// A handle to a value. `None` when the heap has as many as it can.
+    ///
+    /// # Safety
+    /// The value is valid.
+    pub unsafe fn handle_raw(&mut self, value: Value) -> Option<Handle> {
+        let shared = self.shared.clone();
+        let number = Handle::table(&shared).create(&[value])?;
+        Some(Handle { shared, number })
+    }
+
+    /// A weak reference. `None` when the heap has as many as it can.
+    ///
+    /// # Safety
+    /// `object` is a valid reference.
+    pub unsafe fn weak_raw(&mut self, object: Address) -> Option<Weak> {
+        let shared = self.shared.clone();
+        let number = Weak::table(&shared).create(&[Value::reference(object)])?;
+        Some(Weak { shared, number })
+    }
+
+    /// An ephemeron. `None` when the heap has as many as it can.
+    ///
+    /// # Safety
+    /// Both are valid references.
+    pub unsafe fn ephemeron_raw(&mut self, key: Address, value: Address) -> Option<Ephemeron> {
+        let shared = self.shared.clone();
+        let number = Ephemeron::table(&shared).create(&[key, value].map(Value::reference))?;
+        Some(Ephemeron { shared, number })
+    }
+
+    /// See [`Scope::add_finalizer`](crate::Scope::add_finalizer).
+    ///
+    /// # Safety
+    /// `object` is a valid reference.
+    pub unsafe fn add_finalizer_raw(&mut self, object: Address) -> Option<()> {
+        with_heap!(&self.shared.kind, heap => heap.weak.add_finalizer(object))
+    }
+
+    /// See [`Scope::next_finalizable`](crate::Scope::next_finalizable).
+    pub fn next_finalizable_raw(&mut self) -> Option<Address> {
+        with_heap!(&self.shared.kind, heap => heap.weak.take_ready())
+    }
+}
+
+/// What a slot of a handle holds.
+fn held(slot: Address) -> Value {
+    // SAFETY: the callers name a slot of a handle that exists.
+    unsafe { Wide::load(slot, Address::NULL) }
+}
+
+impl Handle {
+    /// What it refers to, valid until the next allocation or poll of the calling mutator, which is inside its heap.
+    pub fn get_raw(&self) -> Value {
+        held(Handle::table(&self.shared).slot(self.number))
+    }
+}
+
+impl Weak {
+    /// As [`Handle::get_raw`]; null if the object is dead.
+    pub fn get_raw(&self) -> Value {
+        held(Weak::table(&self.shared).slot(self.number))
+    }
+}
+
+impl Ephemeron {
+    /// As [`Handle::get_raw`]; null if the key is dead.
+    pub fn key_raw(&self) -> Value {
+        held(Ephemeron::table(&self.shared).slot(self.number))
+    }
+
+    /// As [`Handle::get_raw`]; null if the key is dead.
+    pub fn value_raw(&self) -> Value {
+        held(Ephemeron::table(&self.shared).second(self.number))
     }
 }

@@ -159,7 +159,10 @@ impl WeakTables {
         trace: &dyn Liveness,
     ) {
         let count = self.ephemerons.prepare();
-        while count > 0 {
+        if count == 0 {
+            return;
+        }
+        loop {
             let pass = EphemeronPass {
                 table: &self.ephemerons,
                 count,

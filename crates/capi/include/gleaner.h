@@ -1,0 +1,293 @@
+/*
+ * gleaner.h: a precise, moving, generational garbage collector for a language
+ * runtime written in C or C++.
+ *
+ * A heap holds objects of registered types. A thread attaches to it as a
+ * mutator. References are plain addresses; objects move at every allocation
+ * and every poll, so whatever is needed afterwards is in a root: a frame of
+ * the shadow stack, a handle, or an object that is reached from one.
+ *
+ *     GLEANER_FRAME(m, frame, 1);              declares one root and links it
+ *     frame.values[0] = gleaner_reference(gleaner_allocate(m, type, bytes));
+ *     ...
+ *     GLEANER_LEAVE(m, frame);
+ *
+ * An object begins with 8 bytes of the collector's; its fields follow at
+ * offset 8. An array has its length (4 bytes) at offset 8 and its elements
+ * from offset 16. Fresh objects are zero. A slot, the place of a reference in
+ * an object, has m->slot_bytes bytes (8, or 4 with compressed references) and
+ * holds a value: null (0), a reference, or a small integer (low bit 1).
+ *
+ * All functions that take a mutator are called by its own thread. Functions
+ * that can fail say how; a full heap is reported and never aborts.
+ */
+#ifndef GLEANER_H
+#define GLEANER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this interface, of the object header and of the published
+   fields. gleaner_interface() is that of the library. */
+#define GLEANER_INTERFACE 1
+uint32_t gleaner_interface(void);
+
+/* ---- heaps --------------------------------------------------------------- */
+
+typedef struct gleaner_heap gleaner_heap;
+
+/* All fields 0: the defaults. */
+struct gleaner_options {
+    size_t limit;     /* bytes of all objects; a quarter of the memory, at most 8 GB */
+    size_t young;     /* bytes of the young generation; a third of the limit */
+    uint32_t workers; /* threads that collect; one a processor, at most 16 */
+    uint32_t tlab;    /* bytes of a mutator's buffer; 32 KB */
+    uint32_t stress;  /* testing: collects at every n-th allocation */
+    bool compressed;  /* slots of 4 bytes; the heap is at most 16 GB */
+    bool verify;      /* testing: checks the heap at each collection */
+    bool poison;      /* testing: overwrites what is freed */
+};
+
+/* A heap, or NULL: then `message`, if not NULL, says why in at most
+   `message_bytes` bytes. `options` may be NULL. */
+gleaner_heap *gleaner_heap_new(const struct gleaner_options *options,
+                               char *message, size_t message_bytes);
+
+/* Ends the heap and frees all its memory. False, and nothing happens, while it
+   has mutators, handles, weak references or ephemerons. */
+bool gleaner_heap_free(gleaner_heap *heap);
+
+/* ---- types --------------------------------------------------------------- */
+
+/* A type, or 0: then `message` says why. Types last as long as the heap. */
+typedef uint32_t gleaner_type;
+
+/* Objects of `bytes` bytes, the first 8 included, with slots at the `count`
+   ascending offsets. */
+gleaner_type gleaner_structure(gleaner_heap *heap, size_t bytes,
+                               const uint32_t *offsets, size_t count,
+                               char *message, size_t message_bytes);
+/* Arrays of slots. */
+gleaner_type gleaner_references(gleaner_heap *heap);
+/* Arrays without references; elements of 1, 2, 4 or 8 bytes. */
+gleaner_type gleaner_primitives(gleaner_heap *heap, size_t element_bytes);
+
+/* ---- values -------------------------------------------------------------- */
+
+typedef uint64_t gleaner_value;
+
+static inline gleaner_value gleaner_reference(const void *object)
+{
+    return (gleaner_value)(uintptr_t)object;
+}
+/* NULL for null and for integers. */
+static inline void *gleaner_object(gleaner_value value)
+{
+    return (value & 1) != 0 ? NULL : (void *)(uintptr_t)value;
+}
+/* 63 bits, or 31 with compressed references. */
+static inline gleaner_value gleaner_integer(int64_t number)
+{
+    return (uint64_t)number << 1 | 1;
+}
+static inline bool gleaner_is_integer(gleaner_value value)
+{
+    return (value & 1) != 0;
+}
+static inline int64_t gleaner_number(gleaner_value value)
+{
+    return (int64_t)value >> 1;
+}
+
+/* ---- mutators ------------------------------------------------------------ */
+
+/* A frame of the shadow stack; `count` values follow it in memory. */
+struct gleaner_frame {
+    struct gleaner_frame *previous;
+    size_t count;
+};
+
+/* The published fields of a mutator. Code reads them; of them it writes only
+   `cursor` (by allocating) and `frames`. */
+typedef struct gleaner_mutator {
+    uintptr_t cursor, limit;      /* the buffer for allocation */
+    volatile uint32_t poll;       /* not 0: call gleaner_poll_slowly */
+    uint32_t slot_bytes;          /* 8, or 4 */
+    uintptr_t base;               /* what compressed references count from */
+    uintptr_t cards;              /* the card of address a is at cards + a / 512 */
+    struct gleaner_frame *frames; /* the newest frame, or NULL */
+} gleaner_mutator;
+
+/* The calling thread becomes a mutator; NULL when the system gives no memory.
+   A thread that is one of this heap already detaches first. */
+gleaner_mutator *gleaner_attach(gleaner_heap *heap);
+void gleaner_detach(gleaner_mutator *mutator);
+
+/* Between the two the thread may block and must not use the heap, while
+   others collect. */
+void gleaner_blocking_begin(gleaner_mutator *mutator);
+void gleaner_blocking_end(gleaner_mutator *mutator);
+
+#define GLEANER_FRAME(mutator, name, n)                                        \
+    struct {                                                                   \
+        struct gleaner_frame frame;                                            \
+        gleaner_value values[n];                                               \
+    } name;                                                                    \
+    name.frame.previous = (mutator)->frames;                                   \
+    name.frame.count = (n);                                                    \
+    for (size_t name##_index = 0; name##_index < (n); name##_index++)          \
+        name.values[name##_index] = 0;                                         \
+    (mutator)->frames = &name.frame
+#define GLEANER_LEAVE(mutator, name) ((mutator)->frames = name.frame.previous)
+
+/* ---- allocation ---------------------------------------------------------- */
+
+void *gleaner_allocate_slowly(gleaner_mutator *mutator, gleaner_type type,
+                              size_t bytes);
+void *gleaner_allocate_array_slowly(gleaner_mutator *mutator, gleaner_type type,
+                                    uint32_t length, size_t bytes);
+void gleaner_poll_slowly(gleaner_mutator *mutator);
+
+/* A fresh object of a structure of so many bytes; NULL when the heap is full
+   even after collecting everything. */
+static inline void *gleaner_allocate(gleaner_mutator *mutator,
+                                     gleaner_type type, size_t bytes)
+{
+    uintptr_t object = mutator->cursor;
+    size_t rounded = (bytes + 7) & ~(size_t)7;
+
+    if (mutator->limit - object < rounded)
+        return gleaner_allocate_slowly(mutator, type, rounded);
+    mutator->cursor = object + rounded;
+    *(uint64_t *)object = (uint64_t)type << 40;
+    return (void *)object;
+}
+
+/* Bytes of an array. */
+static inline size_t gleaner_array_bytes(uint32_t length, size_t element_bytes)
+{
+    return (16 + (size_t)length * element_bytes + 7) & ~(size_t)7;
+}
+
+/* A fresh array; NULL when the heap is full. Slots have
+   mutator->slot_bytes bytes. */
+static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
+                                           gleaner_type type, uint32_t length,
+                                           size_t element_bytes)
+{
+    uintptr_t object = mutator->cursor;
+    size_t bytes = gleaner_array_bytes(length, element_bytes);
+
+    if (mutator->limit - object < bytes)
+        return gleaner_allocate_array_slowly(mutator, type, length, bytes);
+    mutator->cursor = object + bytes;
+    *(uint64_t *)object = (uint64_t)type << 40;
+    *(uint32_t *)(object + 8) = length;
+    return (void *)object;
+}
+
+/* ---- objects ------------------------------------------------------------- */
+
+static inline gleaner_type gleaner_type_of(const void *object)
+{
+    return (gleaner_type)(*(const volatile uint64_t *)object >> 40);
+}
+static inline uint32_t gleaner_length(const void *array)
+{
+    return *(const uint32_t *)((const char *)array + 8);
+}
+
+/* Reads the slot at `offset` of an object. */
+static inline gleaner_value gleaner_load(const gleaner_mutator *mutator,
+                                         const void *object, size_t offset)
+{
+    const char *slot = (const char *)object + offset;
+    uint32_t word;
+
+    if (mutator->slot_bytes == 8)
+        return *(const volatile uint64_t *)slot;
+    word = *(const volatile uint32_t *)slot;
+    if ((word & 1) != 0)
+        return (gleaner_value)(int64_t)(int32_t)word;
+    return word == 0 ? 0 : mutator->base + (uint64_t)word * 4;
+}
+
+/* Writes the slot at `offset` of an object, through the write barrier. */
+static inline void gleaner_store(gleaner_mutator *mutator, void *object,
+                                 size_t offset, gleaner_value value)
+{
+    char *slot = (char *)object + offset;
+
+    if (mutator->slot_bytes == 8)
+        *(volatile uint64_t *)slot = value;
+    else if ((value & 1) != 0 || value == 0)
+        *(volatile uint32_t *)slot = (uint32_t)value;
+    else
+        *(volatile uint32_t *)slot = (uint32_t)((value - mutator->base) / 4);
+    *(volatile uint8_t *)(mutator->cards + ((uintptr_t)slot >> 9)) = 1;
+}
+
+/* A number that stays the same as long as the object lives: 1 to 2^28 - 1. */
+uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
+
+/* ---- collections --------------------------------------------------------- */
+
+/* In loops without allocation, so that other threads need not wait. */
+static inline void gleaner_poll(gleaner_mutator *mutator)
+{
+    if (mutator->poll != 0)
+        gleaner_poll_slowly(mutator);
+}
+
+/* Collects the young generation, or everything. */
+void gleaner_collect(gleaner_mutator *mutator, bool everything);
+
+struct gleaner_totals {
+    uint64_t scavenges, full_collections;
+    uint64_t stopped_ns, longest_stop_ns;
+    uint64_t survived_bytes, promoted_bytes;
+};
+void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
+/* Bytes in use, by objects dead or alive and by buffers. */
+size_t gleaner_used(const gleaner_heap *heap);
+
+/* ---- handles, weak references, ephemerons, finalizers -------------------- */
+
+/* A handle keeps what it holds alive until it is freed, by any thread. All
+   kinds: NULL when the heap has as many as it can. */
+typedef struct gleaner_handle gleaner_handle;
+gleaner_handle *gleaner_handle_new(gleaner_mutator *mutator,
+                                   gleaner_value value);
+gleaner_value gleaner_handle_get(const gleaner_handle *handle);
+void gleaner_handle_free(gleaner_handle *handle);
+
+/* Refers to an object without keeping it alive; 0 once it is dead. */
+typedef struct gleaner_weak gleaner_weak;
+gleaner_weak *gleaner_weak_new(gleaner_mutator *mutator, void *object);
+gleaner_value gleaner_weak_get(const gleaner_weak *weak);
+void gleaner_weak_free(gleaner_weak *weak);
+
+/* Keeps a value alive as long as its key lives; both 0 once that is dead. */
+typedef struct gleaner_ephemeron gleaner_ephemeron;
+gleaner_ephemeron *gleaner_ephemeron_new(gleaner_mutator *mutator, void *key,
+                                         void *value);
+gleaner_value gleaner_ephemeron_key(const gleaner_ephemeron *ephemeron);
+gleaner_value gleaner_ephemeron_value(const gleaner_ephemeron *ephemeron);
+void gleaner_ephemeron_free(gleaner_ephemeron *ephemeron);
+
+/* When nothing refers to the object any more, gleaner_next_finalizable hands
+   it out once, alive again. False when the heap has as many as it can. */
+bool gleaner_add_finalizer(gleaner_mutator *mutator, void *object);
+/* NULL when none is ready. */
+void *gleaner_next_finalizable(gleaner_mutator *mutator);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

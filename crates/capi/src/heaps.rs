@@ -1,0 +1,129 @@
+//! Heaps and types.
+
+use std::ffi::c_char;
+use std::ptr;
+
+use gleaner::raw::{Shape, TypeId, VERSION};
+use gleaner::{Heap, References};
+
+use crate::say;
+
+/// `struct gleaner_options`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Options {
+    limit: usize,
+    young: usize,
+    workers: u32,
+    tlab: u32,
+    stress: u32,
+    compressed: bool,
+    verify: bool,
+    poison: bool,
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn gleaner_interface() -> u32 {
+    VERSION
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_heap_new(
+    options: *const Options,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> *mut Heap {
+    let mut builder = Heap::builder();
+    // SAFETY: null, or the caller's options.
+    if let Some(options) = unsafe { options.as_ref() } {
+        builder = builder
+            .limit(options.limit)
+            .young(options.young)
+            .stress(options.stress)
+            .verify(options.verify)
+            .poison(options.poison);
+        if options.workers > 0 {
+            builder = builder.workers(options.workers as usize);
+        }
+        if options.tlab > 0 {
+            builder = builder.tlab(options.tlab as usize);
+        }
+        if options.compressed {
+            builder = builder.references(References::Compressed);
+        }
+    }
+    match builder.build() {
+        Ok(heap) => Box::into_raw(Box::new(heap)),
+        Err(error) => {
+            // SAFETY: the caller's buffer.
+            unsafe { say(&error.to_string(), message, message_bytes) };
+            ptr::null_mut()
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_heap_free(heap: *mut Heap) -> bool {
+    // SAFETY: a heap of the caller's.
+    if unsafe { &*heap }.other_holders() > 0 {
+        return false;
+    }
+    // SAFETY: made by `gleaner_heap_new`, and the caller gives it up.
+    drop(unsafe { Box::from_raw(heap) });
+    true
+}
+
+fn type_number(id: Result<TypeId, gleaner::TypeError>, message: *mut c_char, bytes: usize) -> u32 {
+    match id {
+        Ok(id) => id.get(),
+        Err(error) => {
+            // SAFETY: the caller's buffer, or null.
+            unsafe { say(&error.to_string(), message, bytes) };
+            0
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_structure(
+    heap: *const Heap,
+    bytes: usize,
+    offsets: *const u32,
+    count: usize,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> u32 {
+    let references = match count {
+        0 => &[],
+        // SAFETY: the caller's offsets.
+        _ => unsafe { std::slice::from_raw_parts(offsets, count) },
+    };
+    let shape = Shape::Structure { bytes, references };
+    // SAFETY: a heap of the caller's.
+    let id = unsafe { &*heap }.register_raw(shape);
+    type_number(id, message, message_bytes)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_references(heap: *const Heap) -> u32 {
+    // SAFETY: a heap of the caller's.
+    let id = unsafe { &*heap }.register_raw(Shape::References);
+    type_number(id, ptr::null_mut(), 0)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_primitives(heap: *const Heap, element_bytes: usize) -> u32 {
+    if !element_bytes.is_power_of_two() {
+        return 0;
+    }
+    let log2 = element_bytes.trailing_zeros();
+    // SAFETY: a heap of the caller's.
+    let id = unsafe { &*heap }.register_raw(Shape::Primitives { log2 });
+    type_number(id, ptr::null_mut(), 0)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_used(heap: *const Heap) -> usize {
+    // SAFETY: a heap of the caller's.
+    unsafe { &*heap }.used()
+}

@@ -1,0 +1,114 @@
+//! Mutators, and what their inline functions call.
+
+use std::ptr;
+
+use gleaner::raw::{Address, Record, TypeId, offsets};
+use gleaner::{Heap, Totals};
+
+use crate::{mutator, pointer};
+
+/// The header has these numbers in the order of its fields.
+const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
+const _: () = assert!(offsets::SLOT_BYTES == 20 && offsets::BASE == 24 && offsets::CARDS == 32);
+const _: () = assert!(offsets::FRAMES == 40);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_attach(heap: *const Heap) -> *mut Record {
+    // SAFETY: a heap of the caller's.
+    let Ok(mutator) = unsafe { &*heap }.attach() else {
+        return ptr::null_mut();
+    };
+    let mutator = Box::into_raw(Box::new(mutator));
+    // SAFETY: just made; the record stays in place until the mutator is dropped.
+    unsafe {
+        let record = (*mutator).record();
+        (*record).door = mutator.cast();
+        record
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_detach(record: *mut Record) {
+    // SAFETY: made by `gleaner_attach`, and the caller gives it up.
+    drop(unsafe { Box::from_raw((*record).door.cast::<gleaner::Mutator>()) });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_blocking_begin(record: *mut Record) {
+    // SAFETY: the calling thread's mutator.
+    unsafe { mutator(record) }.blocking_begin();
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_blocking_end(record: *mut Record) {
+    // SAFETY: the calling thread's mutator.
+    unsafe { mutator(record) }.blocking_end();
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_slowly(
+    record: *mut Record,
+    id: u32,
+    bytes: usize,
+) -> *mut u8 {
+    // SAFETY: the calling thread's mutator; type and size are the caller's promise.
+    let object = unsafe { mutator(record).allocate_raw(TypeId::new(id), bytes) };
+    pointer(object.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_array_slowly(
+    record: *mut Record,
+    id: u32,
+    length: u32,
+    bytes: usize,
+) -> *mut u8 {
+    // SAFETY: as above.
+    let array = unsafe { mutator(record).allocate_array_raw(TypeId::new(id), length, bytes) };
+    pointer(array.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_poll_slowly(record: *mut Record) {
+    // SAFETY: the calling thread's mutator.
+    unsafe { mutator(record) }.poll();
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_collect(record: *mut Record, everything: bool) {
+    // SAFETY: the calling thread's mutator.
+    unsafe { mutator(record) }.collect(everything);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_identity_hash(record: *mut Record, object: *mut u8) -> u32 {
+    // SAFETY: the calling thread's mutator, and a valid reference.
+    unsafe { mutator(record).identity_hash_raw(Address::of(object)) }
+}
+
+/// `struct gleaner_totals`.
+#[repr(C)]
+pub struct CTotals {
+    scavenges: u64,
+    full_collections: u64,
+    stopped_ns: u64,
+    longest_stop_ns: u64,
+    survived_bytes: u64,
+    promoted_bytes: u64,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTotals) {
+    // SAFETY: the calling thread's mutator.
+    let totals: Totals = unsafe { mutator(record) }.totals();
+    let totals = CTotals {
+        scavenges: totals.scavenges,
+        full_collections: totals.full_collections,
+        stopped_ns: totals.stopped_ns,
+        longest_stop_ns: totals.longest_stop_ns,
+        survived_bytes: totals.survived_bytes,
+        promoted_bytes: totals.promoted_bytes,
+    };
+    // SAFETY: the caller's struct.
+    unsafe { into.write(totals) };
+}

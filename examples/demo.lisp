@@ -1,0 +1,13 @@
+; What the tests run on the example embedders.
+(define (fib n) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2)))))
+(define (range from to) (if (< from to) (cons from (range (+ from 1) to)) '()))
+(define (map f list) (if (null? list) '() (cons (f (car list)) (map f (cdr list)))))
+(define (sum list total) (if (null? list) total (sum (cdr list) (+ total (car list)))))
+(define (adder n) (lambda (x) (+ x n)))
+(define kept (range 0 20))
+(display (fib 12))
+(display (map (adder 100) kept))
+(collect)
+(display (sum (map (lambda (x) (* x x)) kept) 0))
+(display '(a (b . c) -7))
+(display (eq? 'a 'a))

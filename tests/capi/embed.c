@@ -1,0 +1,294 @@
+/*
+ * gleaner.h as an embedder uses it. Each case runs with wide and with
+ * compressed references, the verifier and poison on. Compiles as C and as C++.
+ */
+#include <gleaner.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failed;
+
+static void check(bool holds, const char *what, int line)
+{
+    if (!holds) {
+        printf("FAILED: line %d: %s\n", line, what);
+        failed++;
+    }
+}
+#define CHECK(condition) check(condition, #condition, __LINE__)
+
+/* A heap with nodes of two slots and one number of 8 bytes. */
+struct stage {
+    gleaner_heap *heap;
+    gleaner_mutator *m;
+    gleaner_type node, list, bytes;
+    size_t node_bytes, number;
+};
+
+static gleaner_heap *new_heap(bool compressed, size_t limit)
+{
+    struct gleaner_options options;
+
+    memset(&options, 0, sizeof options);
+    options.limit = limit;
+    options.workers = 2;
+    options.compressed = compressed;
+    options.verify = options.poison = true;
+    return gleaner_heap_new(&options, NULL, 0);
+}
+
+static struct stage set_up(bool compressed, size_t limit)
+{
+    struct stage s;
+    uint32_t offsets[2];
+
+    s.heap = new_heap(compressed, limit);
+    s.m = gleaner_attach(s.heap);
+    offsets[0] = 8;
+    offsets[1] = 8 + s.m->slot_bytes;
+    s.number = 8 + 2 * s.m->slot_bytes;
+    s.node_bytes = s.number + 8;
+    s.node = gleaner_structure(s.heap, s.node_bytes, offsets, 2, NULL, 0);
+    s.list = gleaner_references(s.heap);
+    s.bytes = gleaner_primitives(s.heap, 1);
+    CHECK(s.node != 0 && s.list != 0 && s.bytes != 0);
+    CHECK(s.m->slot_bytes == (compressed ? 4u : 8u));
+    return s;
+}
+
+static void tear_down(struct stage *s)
+{
+    gleaner_detach(s->m);
+    CHECK(gleaner_heap_free(s->heap));
+}
+
+static uint64_t *number_of(const struct stage *s, gleaner_value node)
+{
+    return (uint64_t *)((char *)gleaner_object(node) + s->number);
+}
+
+static gleaner_value new_node(struct stage *s, uint64_t number)
+{
+    void *object = gleaner_allocate(s->m, s->node, s->node_bytes);
+    gleaner_value node = gleaner_reference(object);
+
+    CHECK(object != NULL && *number_of(s, node) == 0);
+    CHECK(gleaner_type_of(object) == s->node);
+    *number_of(s, node) = number;
+    return node;
+}
+
+static void lists_survive(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    struct gleaner_totals totals;
+    uint64_t i;
+
+    GLEANER_FRAME(s.m, frame, 2);
+    for (i = 0; i < 200000; i++) {
+        if (i % 1000 == 0)
+            frame.values[0] = 0; /* drops a list of a thousand */
+        frame.values[1] = new_node(&s, i);
+        gleaner_store(s.m, gleaner_object(frame.values[1]), 8, frame.values[0]);
+        frame.values[0] = frame.values[1];
+    }
+    while (i-- > 199000) {
+        CHECK(*number_of(&s, frame.values[0]) == i);
+        frame.values[0] = gleaner_load(s.m, gleaner_object(frame.values[0]), 8);
+    }
+    CHECK(frame.values[0] == 0);
+    GLEANER_LEAVE(s.m, frame);
+    gleaner_get_totals(s.m, &totals);
+    CHECK(totals.scavenges > 3 && totals.stopped_ns > 0);
+    tear_down(&s);
+}
+
+static void arrays_and_integers(bool compressed)
+{
+    struct stage s = set_up(compressed, 8 << 20);
+    const uint32_t length = 50000;
+    uint32_t i;
+    char *text;
+
+    GLEANER_FRAME(s.m, frame, 1);
+    frame.values[0] = gleaner_reference(
+        gleaner_allocate_array(s.m, s.list, length, s.m->slot_bytes));
+    CHECK(gleaner_length(gleaner_object(frame.values[0])) == length);
+    for (i = 0; i < length; i++)
+        gleaner_store(s.m, gleaner_object(frame.values[0]),
+                      16 + (size_t)i * s.m->slot_bytes,
+                      i % 2 == 0 ? gleaner_integer(-(int64_t)i)
+                                 : new_node(&s, i));
+    gleaner_collect(s.m, false);
+    gleaner_collect(s.m, true);
+    for (i = 0; i < length; i++) {
+        gleaner_value element
+            = gleaner_load(s.m, gleaner_object(frame.values[0]),
+                           16 + (size_t)i * s.m->slot_bytes);
+
+        if (i % 2 == 0)
+            CHECK(gleaner_is_integer(element)
+                  && gleaner_number(element) == -(int64_t)i);
+        else
+            CHECK(*number_of(&s, element) == i);
+    }
+    text = (char *)gleaner_allocate_array(s.m, s.bytes, 3, 1);
+    CHECK(text != NULL && text[16] == 0 && text[18] == 0);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+static void a_full_heap_returns_null(bool compressed)
+{
+    struct stage s = set_up(compressed, 1 << 20);
+    void *object;
+    size_t count = 0;
+
+    GLEANER_FRAME(s.m, frame, 1);
+    while ((object = gleaner_allocate(s.m, s.node, s.node_bytes)) != NULL) {
+        gleaner_store(s.m, object, 8, frame.values[0]);
+        frame.values[0] = gleaner_reference(object);
+        count++;
+    }
+    CHECK(count * s.node_bytes > (1 << 20) / 2);
+    CHECK(gleaner_allocate_array(s.m, s.bytes, UINT32_MAX, 1) == NULL);
+    frame.values[0] = 0;
+    CHECK(gleaner_allocate(s.m, s.node, s.node_bytes) != NULL);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+static void weak_things(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    gleaner_handle *handle;
+    gleaner_weak *weak;
+    gleaner_ephemeron *ephemeron;
+    gleaner_value key;
+    uint32_t hash;
+
+    GLEANER_FRAME(s.m, frame, 2);
+    frame.values[0] = new_node(&s, 1);
+    frame.values[1] = new_node(&s, 2);
+    handle = gleaner_handle_new(s.m, frame.values[0]);
+    weak = gleaner_weak_new(s.m, gleaner_object(frame.values[0]));
+    ephemeron = gleaner_ephemeron_new(s.m, gleaner_object(frame.values[0]),
+                                      gleaner_object(frame.values[1]));
+    hash = gleaner_identity_hash(s.m, gleaner_object(frame.values[0]));
+    CHECK(gleaner_add_finalizer(s.m, gleaner_object(frame.values[0])));
+    frame.values[0] = frame.values[1] = 0;
+    gleaner_collect(s.m, true);
+    key = gleaner_handle_get(handle);
+    CHECK(*number_of(&s, key) == 1 && gleaner_weak_get(weak) == key);
+    CHECK(gleaner_ephemeron_key(ephemeron) == key);
+    CHECK(*number_of(&s, gleaner_ephemeron_value(ephemeron)) == 2);
+    CHECK(gleaner_identity_hash(s.m, gleaner_object(key)) == hash);
+    CHECK(gleaner_next_finalizable(s.m) == NULL);
+    CHECK(!gleaner_heap_free(s.heap));
+    gleaner_handle_free(handle);
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_weak_get(weak) == 0);
+    key = gleaner_reference(gleaner_next_finalizable(s.m));
+    CHECK(key != 0 && *number_of(&s, key) == 1);
+    CHECK(gleaner_next_finalizable(s.m) == NULL);
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_ephemeron_key(ephemeron) == 0
+          && gleaner_ephemeron_value(ephemeron) == 0);
+    gleaner_weak_free(weak);
+    gleaner_ephemeron_free(ephemeron);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+static void *allocate_much(void *place)
+{
+    struct stage s = *(struct stage *)place;
+    uint64_t i;
+
+    s.m = gleaner_attach(s.heap);
+    {
+        GLEANER_FRAME(s.m, frame, 1);
+        frame.values[0] = new_node(&s, 77);
+        for (i = 0; i < 20000; i++) {
+            new_node(&s, i);
+            gleaner_poll(s.m);
+            if (i % 5000 == 0) {
+                gleaner_blocking_begin(s.m);
+                gleaner_blocking_end(s.m);
+            }
+        }
+        CHECK(*number_of(&s, frame.values[0]) == 77);
+        GLEANER_LEAVE(s.m, frame);
+    }
+    gleaner_detach(s.m);
+    return NULL;
+}
+
+static void threads_come_and_go(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    pthread_t threads[8];
+    size_t i;
+
+    gleaner_blocking_begin(s.m);
+    for (i = 0; i < 8; i++)
+        CHECK(pthread_create(&threads[i], NULL, allocate_much, &s) == 0);
+    for (i = 0; i < 8; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    gleaner_blocking_end(s.m);
+    tear_down(&s);
+}
+
+static void bad_input_is_named(bool compressed)
+{
+    struct gleaner_options options;
+    uint32_t wrong[1] = { 4 };
+    char message[300] = "";
+    gleaner_heap *heap;
+
+    memset(&options, 0, sizeof options);
+    options.compressed = compressed;
+    options.limit = 1000;
+    CHECK(gleaner_heap_new(&options, message, sizeof message) == NULL);
+    CHECK(strstr(message, "1000 bytes: the smallest is") != NULL);
+    heap = new_heap(compressed, 1 << 20);
+    CHECK(gleaner_structure(heap, 24, wrong, 1, message, sizeof message) == 0);
+    CHECK(strstr(message, "offset 4") != NULL);
+    CHECK(gleaner_structure(heap, 24, wrong, 1, message, 5) == 0);
+    CHECK(strlen(message) == 4);
+    CHECK(gleaner_primitives(heap, 3) == 0 && gleaner_primitives(heap, 16) == 0);
+    CHECK(gleaner_heap_free(heap));
+    CHECK(gleaner_interface() == GLEANER_INTERFACE);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        void (*run)(bool compressed);
+    } cases[] = {
+        { "lists survive", lists_survive },
+        { "arrays and integers", arrays_and_integers },
+        { "a full heap returns null", a_full_heap_returns_null },
+        { "weak things", weak_things },
+        { "threads come and go", threads_come_and_go },
+        { "bad input is named", bad_input_is_named },
+    };
+    size_t i;
+    int compressed, passed = 0, broken = 0;
+
+    for (i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (compressed = 0; compressed < 2; compressed++) {
+            failed = 0;
+            cases[i].run(compressed != 0);
+            printf("%s: %s, %s references\n", failed == 0 ? "ok" : "FAILED",
+                   cases[i].name, compressed ? "compressed" : "wide");
+            passed += failed == 0;
+            broken += failed != 0;
+        }
+    printf("%d passed, %d failed\n", passed, broken);
+    return broken != 0;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# The C interface of the precise heap, as an embedder has it: header and library.
+#
+#   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
+#
+# The cases of embed.c, as C with the shared library and as C++ with the static
+# one; then examples/lisp.c under every setup, whose output must be the same.
+# The last line is "N passed, N failed".
+
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+lib=target/release
+if [ "${1:-}" = --lib ]; then lib=$2; fi
+out=target/capi
+mkdir -p "$out"
+ln -sf "$PWD/$lib/libgleaner_capi.so" "$out/libgleaner.so.0"
+ln -sf libgleaner.so.0 "$out/libgleaner.so"
+flags=(-O2 -g -Wall -Wextra -Werror -Icrates/capi/include)
+static=("$lib/libgleaner_capi.a" -pthread -ldl -lm)
+
+passed=0 failed=0
+report() { # report VERDICT NAME
+    echo "$1: $2"
+    if [ "$1" = ok ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
+# Runs a program that counts for itself.
+count() {
+    local name=$1 log line
+    log="$out/$name.log"
+    shift
+    "$@" >"$log" 2>&1 || true
+    cat "$log"
+    line=$(tail -n 1 "$log")
+    if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+        passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+    else
+        report FAILED "$name ended without a count"
+    fi
+}
+
+gcc -std=gnu11 "${flags[@]}" tests/capi/embed.c -o "$out/embed" -L"$out" -lgleaner -pthread
+count embed env LD_LIBRARY_PATH="$out" "$out/embed"
+g++ -std=gnu++17 -x c++ "${flags[@]}" tests/capi/embed.c -x none -o "$out/embed-c++" "${static[@]}"
+count embed-c++ "$out/embed-c++"
+
+gcc -std=gnu11 "${flags[@]}" examples/lisp.c -o "$out/lisp" "${static[@]}"
+for setup in "" "--compressed" "--stress" "--stress --compressed"; do
+    # shellcheck disable=SC2086
+    if "$out/lisp" $setup examples/demo.lisp 2>&1 | diff - examples/demo.expected; then
+        report ok "examples/lisp.c $setup"
+    else
+        report FAILED "examples/lisp.c $setup"
+    fi
+done
+said=$(echo '(car 1)' | "$out/lisp" 2>&1 || true)
+if [[ $said == *"car of what is no pair"* ]]; then
+    report ok "examples/lisp.c names an error"
+else
+    report FAILED "examples/lisp.c names an error"
+fi
+strip -o "$out/lisp-stripped" "$out/lisp"
+if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((1 << 20)) ]; then
+    report ok "an embedder is smaller than 1 MB"
+else
+    report FAILED "an embedder is smaller than 1 MB"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
