@@ -17,7 +17,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "rooms.md")
-CRATES = ["base", "os", "mem", "work", "spaces", "plans", "libgc", "bench", "cli"]
+CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "libgc", "capi", "bench", "cli"]
 MOST_LINES = 800
 
 
@@ -77,6 +77,13 @@ def render(sources):
     return "\n".join(lines) + "\n"
 
 
+def crate_problems(sources):
+    """A crate that has no place in the order would be left out of the page."""
+    crates = {path.split("/")[1] for path, _ in sources}
+    return [f"crates/{crate}: has no place in CRATES in scripts/rooms.py"
+            for crate in sorted(crates - set(CRATES))]
+
+
 def opening_problems(sources):
     return [f"{path}: does not open with a `//!` that says what it is"
             for path, text in sources if not is_test(path) and not opening(text)]
@@ -113,6 +120,8 @@ def self_test():
          wrong(opening_problems([("crates/os/src/a.rs", "use x;\n")]))),
         ("accepts a file of tests without an opening",
          opening_problems([("crates/os/src/a/tests.rs", "use x;\n")])),
+        ("rejects a crate without a place",
+         wrong(crate_problems([("crates/new/src/a.rs", "//! a\n")]))),
         ("rejects a long file", wrong(length_problems([("a.rs", "//! a\n" + "\n" * MOST_LINES)]))),
         ("accepts a short file", length_problems([("a.rs", "//! a\n")])),
     ])
@@ -134,6 +143,7 @@ def main():
                 page = file.read()
         return report([
             (f"{len(sources)} files say what they are", opening_problems(sources)),
+            ("every crate has a place", crate_problems(sources)),
             (f"no file is longer than {MOST_LINES} lines", length_problems(sources)),
             ("docs/rooms.md is generated from the files",
              [] if page == render(sources) else ["run: make generate"]),
