@@ -151,18 +151,29 @@ pub unsafe fn store(object: Address, header: Header) {
     unsafe { word_of(object) }.store(header.0, Ordering::Relaxed);
 }
 
-/// Replaces `old` by `new`, or says what is there instead. Success releases what was written before, failure acquires
-/// what the winner wrote.
+/// Replaces `old` by `new`, or says what is there instead (see [`claim`]).
 ///
 /// # Safety
 /// As for [`word_of`].
 #[inline(always)]
 pub unsafe fn replace(object: Address, old: Header, new: Header) -> Result<(), Header> {
     // SAFETY: the caller's promise.
-    unsafe { word_of(object) }
-        .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+    claim(unsafe { word_of(object) }, old, new)
+}
+
+/// Replaces `old` by `new` in a header word, or says what is there instead. Success releases what was written before,
+/// the copy not least; failure acquires what the winner wrote.
+#[inline(always)]
+pub fn claim(word: &AtomicU64, old: Header, new: Header) -> Result<(), Header> {
+    word.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
         .map(|_| ())
         .map_err(Header)
+}
+
+/// Reads a header word, with what the one who forwarded the object wrote before.
+#[inline(always)]
+pub fn look(word: &AtomicU64) -> Header {
+    Header(word.load(Ordering::Acquire))
 }
 
 #[cfg(all(test, not(loom)))]

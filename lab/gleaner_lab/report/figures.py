@@ -70,9 +70,12 @@ def _name(line: Line) -> str:
 
 
 def _reach(line: Line, side: int) -> float:
+    if not math.isfinite(line.ratio.high):
+        # A single round has no interval.
+        return 0.0
     end = line.ratio.high if side > 0 else line.ratio.low
     reach = (end - line.ratio.value) * side
-    return max(0.0, reach) if math.isfinite(reach) else 0.0
+    return max(0.0, reach)
 
 
 def drift(canary: pd.DataFrame, metric: str) -> Figure:

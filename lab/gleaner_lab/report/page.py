@@ -131,6 +131,8 @@ def _figures(
 
 def label(metric: str) -> str:
     """A metric as people call it, without its unit."""
+    if metric.startswith("phase.") and metric.endswith("_s"):
+        return f"{metric[6:-2]} phase"
     return UNITS[metric][0].split(",")[0] if metric in UNITS else metric
 
 

@@ -142,9 +142,8 @@ impl<F: SlotFormat> Copying<'_, F> {
     /// Where a condemned object is from now on.
     #[inline(always)]
     fn forward(&self, share: &mut Share, object: Address) -> Address {
-        // SAFETY: references lead to objects; one that moved has left its place mapped. Acquire partners the release
-        // of whoever moved it.
-        let header = unsafe { header::load(object, Ordering::Acquire) };
+        // SAFETY: references lead to objects; one that moved has left its place mapped.
+        let header = header::look(unsafe { header::word_of(object) });
         match header.forwardee(object) {
             Some(place) => place,
             None => self.copy(share, object, header),
@@ -339,7 +338,7 @@ impl<F: SlotFormat> Liveness for Copying<'_, F> {
             return Some(object);
         }
         // SAFETY: references lead to objects; one that moved has left its place mapped.
-        unsafe { header::load(object, Ordering::Acquire) }.forwardee(object)
+        header::look(unsafe { header::word_of(object) }).forwardee(object)
     }
 
     fn keep(&self, share: &mut Share, object: Address) -> Address {
