@@ -37,6 +37,7 @@ class Workload(Part):
     name: Name
     #: The command of a program that is in no catalogue. It prints one JSON line, or, with
     #: `measure: process`, nothing in particular: then only what the kernel knows is recorded.
+    #: A word "{bench}" stands for gleaner-bench.
     command: list[str] | None = None
     measure: Literal["json", "process"] = "json"
     env: dict[str, str] = {}
@@ -59,6 +60,8 @@ class Configuration(Part):
     env: dict[str, str] = {}
     #: Put before the workload's command, for example a rival's launcher.
     prefix: list[str] = []
+    #: Put after it.
+    arguments: list[str] = []
 
     @model_validator(mode="after")
     def options_belong_to_gleaner(self) -> Configuration:

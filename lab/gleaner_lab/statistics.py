@@ -59,18 +59,19 @@ def relative_mean(
 
     This is what the papers draw: the baseline is a line at 1, its own spread is not shown.
     """
-    if not baseline:
+    unit = float(np.mean(baseline)) if baseline else 0.0
+    if unit == 0:
         return UNKNOWN
-    unit = float(np.mean(baseline))
     estimate = mean_of(values, confidence)
     return Estimate(estimate.value / unit, estimate.low / unit, estimate.high / unit, estimate.runs)
 
 
 def paired_ratio(top: Sequence[float], bottom: Sequence[float], confidence: float) -> Estimate:
-    """The ratio of two series of the same rounds."""
+    """The ratio of two series of the same rounds; rounds in which either is 0 tell no ratio."""
     if len(top) != len(bottom):
         raise ValueError(f"{len(top)} values cannot be paired with {len(bottom)}")
-    ratios = np.asarray(top, dtype=float) / np.asarray(bottom, dtype=float)
+    pairs = [(one, other) for one, other in zip(top, bottom, strict=True) if one > 0 and other > 0]
+    ratios = np.asarray([one / other for one, other in pairs])
     if len(ratios) == 0:
         return UNKNOWN
     low, high = _log_interval(ratios, confidence)

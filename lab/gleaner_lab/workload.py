@@ -75,7 +75,8 @@ def command_of(
     if workload.command is None:
         command += ["--size", workload.size or experiment.size, workload.name]
     else:
-        command += ["--", *configuration.prefix, *workload.command]
+        own = [str(tools.bench) if word == "{bench}" else word for word in workload.command]
+        command += ["--", *configuration.prefix, *own, *configuration.arguments]
     if experiment.pin is not None:
         command = ["taskset", "--cpu-list", ",".join(map(str, experiment.pin)), *command]
     return command

@@ -333,3 +333,26 @@ def test_the_real_programs_in_their_steady_state(tmp_path):
     # What one iteration allocates depends on the program alone, but for what free lists hold.
     once = frame[frame["workload"] == "gc_bench"]["values.allocated_bytes"]
     assert once.max() < 1.1 * once.min()
+
+
+def test_the_precise_heap_runs_in_the_lab(tmp_path):
+    out = tmp_path / "results"
+    text = (
+        (cli.EXPERIMENTS / "precise-heap.yaml")
+        .read_text()
+        .replace("--workers", "--tiny, --workers")
+    )
+    path = tmp_path / "precise.yaml"
+    path.write_text(text)
+    assert cli.main(["run", str(path), "--out", str(out), "--repetitions", "1"]) == 0
+    frame = ResultSet.open(out).table()
+    assert (frame["values.printed.allocated_bytes"] > 0).all()
+    assert set(frame["variant"]) == {"wide-1", "wide-2", "compressed-1", "compressed-2"}
+
+
+@pytest.mark.parametrize("path", sorted(cli.EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_experiments_that_come_with_gleaner_name_programs_that_exist(path):
+    experiment = experiments.read(path)
+    known = (cli.ROOT / "clients" / "clients.toml").read_text()
+    for workload in experiment.workloads:
+        assert workload.command is not None or f'name = "{workload.name}"' in known

@@ -92,3 +92,9 @@ def test_wide_intervals_are_grey():
     assert estimate.is_grey(0.2)
     assert not estimate.is_grey(0.25)
     assert not estimate.is_grey(None)
+
+
+def test_what_took_no_time_has_no_ratio():
+    ratio = statistics.paired_ratio([0.0, 2.0, 1.0, 4.0], [1.0, 1.0, 0.0, 2.0], 0.95)
+    assert (ratio.value, ratio.runs) == (2.0, 2)
+    assert statistics.relative_mean([1.0], [0.0, 0.0], 0.95).runs == 0
