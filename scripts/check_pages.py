@@ -7,7 +7,9 @@
  3. `make TARGET` names a target of the Makefile;
  4. an option in an example (`--opt NAME=VALUE`, `NAME=VALUE` in code type) is in
     the option table, as docs/options.md prints it;
- 5. README.md names the oldest Rust that Cargo.toml allows.
+ 5. README.md names the oldest Rust that Cargo.toml allows;
+ 6. a block of C or Rust in docs/embedding.md stands so in an example, which the
+    tests build and run.
 
     check_pages.py               check the pages; last line "N passed, N failed"
     check_pages.py --self-test   prove that each rule can fail
@@ -22,9 +24,11 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A page that a program or a table writes is checked where it is written.
 GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md"}
+EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h"]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
+EXAMPLE = re.compile(r"^```(?:c|rust)\n(.*?)^```", re.M | re.S)
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
 OPTION = re.compile(r"(?:--opt |^|,)([a-z][a-z-]+)=")
 
@@ -78,6 +82,16 @@ def rust_problems(readme, manifest):
     return [] if named == [minimum] else [f"README.md: names {named}, Cargo.toml says {minimum}"]
 
 
+def example_problems(text, examples):
+    """Rule 6; blanks and line breaks do not count."""
+    plain = [" ".join(example.split()) for example in examples]
+    problems = []
+    for block in EXAMPLE.findall(text):
+        if not any(" ".join(block.split()) in example for example in plain):
+            problems.append(f"docs/embedding.md: no example has: {block.strip().splitlines()[0]}")
+    return problems
+
+
 def report(checks):
     failed = 0
     for name, problems in checks:
@@ -110,6 +124,8 @@ def self_test():
         ("rejects one in a list", wrong(
             option_problems("p.md", '`GLEANER_OPTIONS="sweep=lazy,swap=1" x`', {"sweep"}))),
         ("accepts the minimum", rust_problems("a Rust toolchain, 1.9", 'rust-version = "1.9"')),
+        ("accepts code of an example", example_problems("```c\na = b;\n  c();\n```\n", ["x a = b; c(); y"])),
+        ("rejects other code", wrong(example_problems("```rust\na = c;\n```\n", ["a = b;"]))),
         ("rejects another", wrong(rust_problems("a Rust toolchain, 1.8", 'rust-version = "1.9"'))),
     ])
 
@@ -143,6 +159,8 @@ def main():
         ("the paths they name", over(path_problems, os.path.exists, folders)),
         ("the make targets they name", over(target_problems, targets)),
         ("the options they name", over(option_problems, options)),
+        ("the code of the guide", example_problems(
+            read("docs/embedding.md"), [read(path) for path in EXAMPLES])),
         ("the oldest Rust", rust_problems(read("README.md"), read("Cargo.toml"))),
     ])
 

@@ -40,7 +40,9 @@ use crate::types::{Array, Id, ReferenceArray, Type, array_bytes, element};
 #[derive(Clone, Copy)]
 pub struct Local<'s> {
     slot: Address,
-    brand: PhantomData<fn(&'s ()) -> &'s ()>,
+    /// Locals of outer scopes may stand where those of inner ones are wanted, and never the other way round: an inner
+    /// scope's lifetime is known to nobody outside.
+    brand: PhantomData<&'s ()>,
 }
 
 impl fmt::Debug for Local<'_> {
@@ -168,6 +170,15 @@ impl<'s> Scope<'s> {
     /// Whether two locals are the same object, the same integer, or both null.
     pub fn same(&self, one: Local<'_>, other: Local<'_>) -> bool {
         self.value(one) == self.value(other)
+    }
+
+    /// Whether a local is an object of that structure.
+    pub fn is_a(&self, local: Local<'_>, of: Type) -> bool {
+        let id = self.own(of.id);
+        self.value(local).as_object().is_some_and(|object| {
+            // SAFETY: a local refers to a valid object.
+            unsafe { self.shared().type_raw(object) == id }
+        })
     }
 
     /// Makes `into` what `from` is.
