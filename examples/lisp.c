@@ -404,6 +404,9 @@ static void make_types(gleaner_heap *heap)
     closure_type = gleaner_structure(heap, slots(3), offsets, 3, NULL, 0);
     primitive_type = gleaner_structure(heap, 16, offsets, 1, NULL, 0);
     name_type = gleaner_primitives(heap, 1);
+    if (pair_type == 0 || symbol_type == 0 || closure_type == 0
+        || primitive_type == 0 || name_type == 0)
+        fail("a type was refused");
 }
 
 static void make_names(void)

@@ -4,8 +4,9 @@
  *
  * A heap holds objects of registered types. A thread attaches to it as a
  * mutator. References are plain addresses; objects move at every allocation
- * and every poll, so whatever is needed afterwards is in a root: a frame of
- * the shadow stack, a handle, or an object that is reached from one.
+ * and every poll (gleaner_collect, gleaner_get_totals and blocking regions are
+ * polls, too), so whatever is needed afterwards is in a root: a frame of the
+ * shadow stack, a handle, or an object that is reached from one.
  *
  *     GLEANER_FRAME(m, frame, 1);              declares one root and links it
  *     frame.values[0] = gleaner_reference(gleaner_allocate(m, type, bytes));
@@ -64,7 +65,8 @@ bool gleaner_heap_free(gleaner_heap *heap);
 
 /* ---- types --------------------------------------------------------------- */
 
-/* A type, or 0: then `message` says why. Types last as long as the heap. */
+/* A type, or 0, which no object may have: then `message` says why. Types last
+   as long as the heap. */
 typedef uint32_t gleaner_type;
 
 /* Objects of `bytes` bytes, the first 8 included, with slots at the `count`
@@ -129,7 +131,8 @@ gleaner_mutator *gleaner_attach(gleaner_heap *heap);
 void gleaner_detach(gleaner_mutator *mutator);
 
 /* Between the two the thread may block and must not use the heap, while
-   others collect. */
+   others collect. A thread that is a mutator of two heaps uses the one inside
+   a blocking region of the other, or two threads may wait for each other. */
 void gleaner_blocking_begin(gleaner_mutator *mutator);
 void gleaner_blocking_end(gleaner_mutator *mutator);
 
@@ -210,8 +213,8 @@ static inline gleaner_value gleaner_load(const gleaner_mutator *mutator,
     uint32_t word;
 
     if (mutator->slot_bytes == 8)
-        return *(const volatile uint64_t *)slot;
-    word = *(const volatile uint32_t *)slot;
+        return __atomic_load_n((const uint64_t *)slot, __ATOMIC_ACQUIRE);
+    word = __atomic_load_n((const uint32_t *)slot, __ATOMIC_ACQUIRE);
     if ((word & 1) != 0)
         return (gleaner_value)(int64_t)(int32_t)word;
     return word == 0 ? 0 : mutator->base + (uint64_t)word * 4;
@@ -224,11 +227,13 @@ static inline void gleaner_store(gleaner_mutator *mutator, void *object,
     char *slot = (char *)object + offset;
 
     if (mutator->slot_bytes == 8)
-        *(volatile uint64_t *)slot = value;
+        __atomic_store_n((uint64_t *)slot, value, __ATOMIC_RELEASE);
     else if ((value & 1) != 0 || value == 0)
-        *(volatile uint32_t *)slot = (uint32_t)value;
+        __atomic_store_n((uint32_t *)slot, (uint32_t)value, __ATOMIC_RELEASE);
     else
-        *(volatile uint32_t *)slot = (uint32_t)((value - mutator->base) / 4);
+        __atomic_store_n((uint32_t *)slot,
+                         (uint32_t)((value - mutator->base) / 4),
+                         __ATOMIC_RELEASE);
     *(volatile uint8_t *)(mutator->cards + ((uintptr_t)slot >> 9)) = 1;
 }
 

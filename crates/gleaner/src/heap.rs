@@ -13,7 +13,9 @@ use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
 
 use crate::crew::Helpers;
 use crate::mutator::Mutator;
-use crate::types::{Array, Elements, Id, ReferenceArray, Structure, Type, TypeError};
+use crate::types::{
+    Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Type, TypeError,
+};
 
 /// How wide references in objects are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -111,6 +113,9 @@ impl Heap {
     /// Registers a type with a fixed size.
     pub fn structure(&self, shape: Structure) -> Result<Type, TypeError> {
         let layout = shape.layout(self.slot_bytes());
+        if layout.total > MOST_STRUCTURE_BYTES {
+            return Err(TypeError::Size(layout.total));
+        }
         let references: Vec<u32> = layout.offsets().collect();
         let id = self.register_own(Shape::Structure {
             bytes: layout.total,
@@ -144,7 +149,9 @@ impl Heap {
     }
 
     /// The calling thread becomes a mutator. A thread that is one of this heap already waits for ever if another wants
-    /// to collect meanwhile: it attaches once, or attaches inside [`Mutator::blocking`]. Fails when the system gives no memory for its roots.
+    /// to collect meanwhile: it attaches once, or attaches inside [`Mutator::blocking`].
+    /// A thread that is a mutator of two heaps uses the one inside `blocking` of the other, or two such threads may wait
+    /// for each other. Fails when the system gives no memory for its roots.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
         let record: Option<Box<Record>> = with_heap!(&self.shared.kind, heap => heap.attach());
         let bytes = size_of::<Record>();

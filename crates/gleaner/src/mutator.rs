@@ -67,7 +67,7 @@ impl Mutator {
         result
     }
 
-    /// What collections did so far.
+    /// What collections did so far. A poll: others may collect meanwhile.
     pub fn totals(&mut self) -> Totals {
         let heap = self.heap();
         self.blocking(|| heap.totals())

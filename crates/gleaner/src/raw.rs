@@ -251,13 +251,19 @@ impl Mutator {
         &raw mut **self.record
     }
 
-    /// The thread may block from now on and must not use the heap. Prefer [`Mutator::blocking`].
-    pub fn blocking_begin(&mut self) {
+    /// The thread may block from now on. Prefer [`Mutator::blocking`].
+    ///
+    /// # Safety
+    /// The mutator is not used until [`Mutator::blocking_end`], which is called before it is dropped.
+    pub unsafe fn blocking_begin(&mut self) {
         with_heap!(&self.shared.kind, heap => heap.gate.leave());
     }
 
     /// Ends what [`Mutator::blocking_begin`] began.
-    pub fn blocking_end(&mut self) {
+    ///
+    /// # Safety
+    /// It was begun, and not ended yet.
+    pub unsafe fn blocking_end(&mut self) {
         with_heap!(&self.shared.kind, heap => heap.gate.enter());
     }
 

@@ -324,8 +324,10 @@ impl<'s> Scope<'s> {
                 let in_front = references
                     .last()
                     .is_none_or(|&last| last as usize + slot_bytes == end);
-                let offset = end.next_multiple_of(8) + index * bytes;
-                (in_front && offset + bytes <= total).then_some(offset)
+                let start = end.next_multiple_of(8);
+                // Divided, not multiplied: any index may come.
+                let items = total.saturating_sub(start) / bytes;
+                (in_front && index < items).then(|| start + index * bytes)
             }
             Some(Shape::Primitives { log2 }) if 1 << log2 == bytes => {
                 // SAFETY: this shape is an array.
@@ -407,8 +409,11 @@ impl<'s> Scope<'s> {
     /// The object that became finalizable first, alive again, with all it refers to. The embedder finalizes it when it
     /// likes, on the thread it likes.
     pub fn next_finalizable(&mut self) -> Option<Local<'s>> {
+        // Room for it first, or it would be lost.
+        let local = self.null();
         let object = with_heap!(&self.shared().shared.kind, heap => heap.weak.take_ready())?;
-        Some(self.local(Value::reference(object)))
+        self.put_value(local, Value::reference(object));
+        Some(local)
     }
 
     /// The shared part of a handle, which must be of this heap.

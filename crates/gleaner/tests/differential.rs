@@ -118,3 +118,29 @@ fn many_mutators_at_once() {
         assert!(heap.totals().scavenges > 10, "{:?}", heap.totals());
     }
 }
+
+#[test]
+fn many_mutators_in_a_heap_of_few_buffers_are_never_out_of_memory() {
+    for references in [References::Wide, References::Compressed] {
+        let heap = Heap::builder()
+            .references(references)
+            .limit(1 << 20)
+            .workers(2)
+            .build()
+            .unwrap();
+        let types = Types::register(&heap);
+        std::thread::scope(|threads| {
+            for _ in 0..16 {
+                let heap = &heap;
+                threads.spawn(move || {
+                    let mut mutator = heap.attach().unwrap();
+                    mutator.scope(|scope| {
+                        for _ in 0..30_000 {
+                            scope.nested(|scope| types.allocate(scope)).unwrap();
+                        }
+                    });
+                });
+            }
+        });
+    }
+}

@@ -4,8 +4,8 @@
 //! integers). In a compressed slot a reference is (address - base) / 4: objects are 8-aligned, so its low bit is 0,
 //! and the span is 16 GB. The first granule of a span is never allocated, so no object has the offset 0.
 //!
-//! Tracing code is written once over [`SlotFormat`]. Slots are read and written by relaxed atomic accesses: mutators
-//! may race for one, and then either value is there.
+//! Tracing code is written once over [`SlotFormat`]. Mutators may race for a slot, and then either value is there. A
+//! store releases and a load acquires, so whoever finds a reference finds the object as it was when it was stored.
 
 use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -75,7 +75,7 @@ impl Value {
 pub trait SlotFormat: Copy + Send + Sync + 'static {
     /// Bytes of a slot, and its alignment.
     const BYTES: usize;
-    /// The largest span that references reach.
+    /// The largest span of a heap.
     const SPAN: usize;
 
     /// Reads a slot of a heap that begins at `base`.
@@ -100,18 +100,18 @@ pub struct Wide;
 
 impl SlotFormat for Wide {
     const BYTES: usize = 8;
-    const SPAN: usize = 1 << 46;
+    const SPAN: usize = 1 << 43;
 
     #[inline(always)]
     unsafe fn load(at: Address, _: Address) -> Value {
         // SAFETY: the caller vouches for the slot.
-        Value(unsafe { &*at.ptr::<AtomicU64>() }.load(Ordering::Relaxed))
+        Value(unsafe { &*at.ptr::<AtomicU64>() }.load(Ordering::Acquire))
     }
 
     #[inline(always)]
     unsafe fn store(at: Address, _: Address, value: Value) {
         // SAFETY: the caller vouches for the slot.
-        unsafe { &*at.ptr::<AtomicU64>() }.store(value.0, Ordering::Relaxed);
+        unsafe { &*at.ptr::<AtomicU64>() }.store(value.0, Ordering::Release);
     }
 
     fn fits(number: i64) -> bool {
@@ -130,7 +130,7 @@ impl SlotFormat for Compressed {
     #[inline(always)]
     unsafe fn load(at: Address, base: Address) -> Value {
         // SAFETY: the caller vouches for the slot.
-        let word = unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Relaxed);
+        let word = unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Acquire);
         if word & 1 == 1 {
             Value(word as i32 as i64 as u64)
         } else if word == 0 {
@@ -147,7 +147,7 @@ impl SlotFormat for Compressed {
             None => value.0 as u32,
         };
         // SAFETY: the caller vouches for the slot.
-        unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Relaxed);
+        unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Release);
     }
 
     fn fits(number: i64) -> bool {

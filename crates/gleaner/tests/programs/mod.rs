@@ -58,6 +58,14 @@ impl Types {
     }
 }
 
+impl Types {
+    /// A node that is dropped at once.
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub fn allocate(&self, scope: &mut Scope<'_>) -> Result<(), OutOfMemory> {
+        scope.allocate(self.node).map(|_| ())
+    }
+}
+
 impl Program {
     /// A program with so many roots: the more, the more of its objects live.
     pub fn new(seed: u64, roots: usize) -> Program {

@@ -5,7 +5,9 @@
 //! - When eden has no room: a scavenge, then everything, and only then is it out of memory (I7).
 
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
+use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
 
@@ -24,27 +26,37 @@ impl<F: SlotFormat> Scavenge<F> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slowly(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+        // The slow path is taken now and then by everybody who allocates: nobody waits long for this thread to stop.
+        if mutator.poll.load(Ordering::Relaxed) != 0 {
+            self.poll(mutator);
+        }
         self.stress(mutator);
         if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
             return None;
         }
-        for extent in [Extent::Young, Extent::Full] {
+        let mut extent = Extent::Young;
+        loop {
             let seen = self.epoch();
             if let Some(object) = self.take(mutator, bytes) {
                 return Some(object);
             }
-            self.collect_unless_past(mutator, extent, "no room to allocate", seen);
+            let reason = "no room to allocate";
+            match self.collect_unless_past(mutator, extent, reason, seen, bytes) {
+                // Only what a full collection leaves without room is out of memory: others may be faster.
+                Some(false) if extent == Extent::Full => return None,
+                Some(false) => extent = Extent::Full,
+                Some(true) | None => {}
+            }
         }
-        // Somebody else may have collected, and less: make sure of it once.
-        if let Some(object) = self.take(mutator, bytes) {
-            return Some(object);
+    }
+
+    /// Whether there is room for an object of `bytes` bytes.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        if bytes >= self.large_bytes() {
+            bytes.next_multiple_of(CARD_BYTES) <= self.old.region.free()
+        } else {
+            bytes <= self.nursery.eden.free()
         }
-        self.collect(
-            mutator,
-            Extent::Full,
-            "no room to allocate after a collection",
-        );
-        self.take(mutator, bytes)
     }
 
     fn take(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {

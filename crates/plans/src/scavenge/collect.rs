@@ -36,18 +36,20 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// A mutator inside the gate collects. Its references move; so may those of all others.
     pub fn collect(&self, mutator: &mut Mutator, extent: Extent, reason: &'static str) {
-        self.collect_if(mutator, extent, reason, None);
+        self.collect_if(mutator, extent, reason, None, 0);
     }
 
-    /// As [`Scavenge::collect`], unless somebody has collected since the epoch was `seen`.
+    /// As [`Scavenge::collect`], unless somebody has collected since the epoch was `seen`: then nothing. Whether there
+    /// was room for `bytes` bytes when it was over.
     pub fn collect_unless_past(
         &self,
         mutator: &mut Mutator,
         extent: Extent,
         reason: &'static str,
         seen: u64,
-    ) {
-        self.collect_if(mutator, extent, reason, Some(seen));
+        bytes: usize,
+    ) -> Option<bool> {
+        self.collect_if(mutator, extent, reason, Some(seen), bytes)
     }
 
     fn collect_if(
@@ -56,14 +58,16 @@ impl<F: SlotFormat> Scavenge<F> {
         extent: Extent,
         reason: &'static str,
         seen: Option<u64>,
-    ) {
+        bytes: usize,
+    ) -> Option<bool> {
         self.gate.leave();
         self.collecting.lock();
-        if seen.is_none_or(|seen| seen == self.epoch()) {
-            self.with_state(|state| self.stop_and_collect(state, extent, reason));
-        }
+        let room = seen
+            .is_none_or(|seen| seen == self.epoch())
+            .then(|| self.with_state(|state| self.stop_and_collect(state, extent, reason, bytes)));
         self.collecting.unlock();
         self.gate.enter();
+        room
     }
 
     /// A mutator inside the gate stops here if it is asked to.
@@ -73,7 +77,14 @@ impl<F: SlotFormat> Scavenge<F> {
         self.gate.enter();
     }
 
-    fn stop_and_collect(&self, state: &mut State, extent: Extent, reason: &'static str) {
+    /// Whether there is room for `bytes` bytes afterwards.
+    fn stop_and_collect(
+        &self,
+        state: &mut State,
+        extent: Extent,
+        reason: &'static str,
+        bytes: usize,
+    ) -> bool {
         let broken = StopsTheProcess;
         let mut record = Record::new(self.epoch() + 1);
         record.step(Phase::Start, |event| event.reason = reason);
@@ -86,6 +97,7 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         self.collect_stopped(state, &mut record, extent);
         self.epoch.fetch_add(1, Ordering::Relaxed);
+        let room = self.has_room(bytes);
         record.step(Phase::ResumeWorld, |_| {
             self.set_polls(state, 0);
             self.gate.open();
@@ -100,6 +112,7 @@ impl<F: SlotFormat> Scavenge<F> {
         record.set_last_duration(stopped);
         publish(state, &record);
         core::mem::forget(broken);
+        room
     }
 
     fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) {

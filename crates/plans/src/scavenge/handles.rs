@@ -54,12 +54,13 @@ unsafe impl Send for Handles {}
 impl Handles {
     /// No handles, of `width` slots each; `None` when the system gives no memory.
     pub fn new(width: usize) -> Option<Handles> {
-        let slots = memory::map(MOST_HANDLES * 8 * width)?.cast();
-        let next = memory::map(NEXT_BYTES)?.cast();
+        let slot_bytes = MOST_HANDLES * 8 * width;
+        let both = memory::map(slot_bytes + NEXT_BYTES)?;
         Some(Handles {
-            slots,
+            slots: both.cast(),
             width,
-            next,
+            // SAFETY: inside the mapping.
+            next: unsafe { both.add(slot_bytes) }.cast(),
             dropped: AtomicU32::new(NONE),
             lock: RawLock::new(),
             lists: UnsafeCell::new(Lists {
@@ -181,11 +182,9 @@ impl Handles {
 
 impl Drop for Handles {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped so much.
-        unsafe {
-            memory::unmap(self.slots.cast(), MOST_HANDLES * 8 * self.width);
-            memory::unmap(self.next.cast(), NEXT_BYTES);
-        }
+        let bytes = MOST_HANDLES * 8 * self.width + NEXT_BYTES;
+        // SAFETY: `new` mapped so much, in one piece.
+        unsafe { memory::unmap(self.slots.cast(), bytes) };
     }
 }
 

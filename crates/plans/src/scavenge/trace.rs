@@ -17,6 +17,7 @@ use core::ptr::NonNull;
 use gleaner_base::sync::AtomicU64;
 use gleaner_mem::Address;
 use gleaner_mem::object_model::GRANULE;
+use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
 use gleaner_spaces::bump::LocalBuffer;
 use gleaner_work::{Crew, Deque, Phase, Steal, TaskQueue, Verdict, Worker};
@@ -39,8 +40,11 @@ pub struct Item(u64);
 
 const CHUNK_SHIFT: u32 = 40;
 
+/// Every object of the largest span has an item.
+const _: () = assert!(Wide::SPAN / GRANULE <= 1 << CHUNK_SHIFT);
+
 impl Item {
-    /// The object at `object` in the span from `base`, which is at most 8 TB long.
+    /// The object at `object` in the span from `base`.
     #[inline(always)]
     pub fn object(object: Address, base: Address) -> Item {
         Item((object.offset_from(base) / GRANULE) as u64)
@@ -206,9 +210,14 @@ impl Engine {
                 unsafe { Deque::from_raw(rings.add(index * ring).cast().as_ptr(), DEQUE_ITEMS) }
             })
             .collect();
-        let mut shares = Vec::new();
+        let mut engine = Engine {
+            shares: Vec::new(),
+            deques,
+            rings,
+            tasks: TaskQueue::new(),
+        };
         for _ in 0..workers {
-            shares.push(UnsafeCell::new(Share {
+            engine.shares.push(UnsafeCell::new(Share {
                 stack: Stack::new(items)?,
                 survivor_plab: LocalBuffer::default(),
                 old_plab: LocalBuffer::default(),
@@ -217,12 +226,7 @@ impl Engine {
                 objects: 0,
             }));
         }
-        Some(Engine {
-            shares,
-            deques,
-            rings,
-            tasks: TaskQueue::new(),
-        })
+        Some(engine)
     }
 
     /// How many workers there are at most.
