@@ -153,7 +153,7 @@ option_table! {
     /// When the marker asks the cache for an object that it will scan.
     prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.
-    prefetch_hint: PrefetchHint = PrefetchHint::Nta, "prefetch-hint", Tuning, Some("ISMM 2000, appendix A"), Accepted::Choice(PrefetchHint::NAMES);
+    prefetch_hint: PrefetchHint = PrefetchHint::T0, "prefetch-hint", Tuning, Some("ISMM 2000, appendix A"), Accepted::Choice(PrefetchHint::NAMES);
     /// Whether the pointer pushed last, and so scanned first, is the one prefetched first.
     push_order: PushOrder = PushOrder::Natural, "push-order", Tuning, Some("ISMM 2000, section 4"), Accepted::Choice(PushOrder::NAMES);
     /// So many cache lines ahead of the scan of an object are prefetched.
