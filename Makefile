@@ -28,7 +28,7 @@ CONFORMANCE := tests/conformance/run.sh --quiet
 STRESS ?= 100
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
-BENCH_EXPERIMENTS := libgc-clients boehm-table1 minheap
+BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap
 
 # --- the two commands of the README -----------------------------------------
 
@@ -280,6 +280,6 @@ help:
 #| Measure it (an idle machine, please)
 #|   make lab       prepares the lab and lists its experiments (lab/README.md)
 #|   make bench     against stock libgc at equal peak memory, the paper's Table 1,
-#|                  and time against heap size: reports in target/lab/bench/,
+#|                  time against heap size, and more: reports in target/lab/bench/,
 #|                  tables in docs/measured/; takes hours, and goes on where it
 #|                  was stopped. make bench-boehm-table1 runs one of them

@@ -21,6 +21,8 @@ class Cell:
     multiple: float | None = None
     #: The baseline a second time: what differs between the two is noise (A/A).
     control: bool = False
+    #: Why it cannot be run: then each of its runs fails with this.
+    obstacle: str | None = None
 
     @property
     def group(self) -> str:

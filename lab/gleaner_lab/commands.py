@@ -29,7 +29,7 @@ from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.executors import Cluster, Here
 from gleaner_lab.experiment import Configuration, Experiment, Workload
 from gleaner_lab.failure import Failure
-from gleaner_lab.heap import EqualPeak, Measure, Options, Sample, median_of, minimum_heap
+from gleaner_lab.heap import GRANULE, EqualPeak, Measure, Options, Sample, median_of, minimum_heap
 from gleaner_lab.schedule import Task
 from gleaner_lab.statistics import paired_ratio
 from gleaner_lab.store import ResultSet
@@ -263,9 +263,14 @@ def _minimum(
     if key not in known:
         measure = _measure(_baseline_of(cell, experiment), experiment, _searcher(tools, key))
         found = minimum_heap(lambda limit: measure({"heap-limit": limit}) is not None, 64 << 20)
-        if found is None:
-            raise Failure(f"{key}: it does not finish under any limit up to 64 GB")
-        known[key] = found[0]
+        known[key] = 0 if found is None else found[0]
+    if known[key] == 0:
+        return replace(cell, obstacle=f"{key}: it does not finish under any limit up to 64 GB")
+    if known[key] <= GRANULE:
+        return replace(
+            cell,
+            obstacle=f"{key}: it works under the smallest limit, so something else sizes its heap",
+        )
     assert cell.multiple is not None
     return with_limit(cell, {"heap-limit": int(known[key] * cell.multiple)})
 
@@ -279,9 +284,10 @@ def _equal(cell: Cell, experiment: Experiment, tools: Tools | None, known: dict[
         if wanted_key not in known:
             measure = _measure(_baseline_of(cell, experiment), experiment, tools)
             samples = [measure({}) for _ in range(SEARCH_RUNS)]
-            if None in samples:
-                raise Failure(f"{wanted_key}: the baseline does not finish")
-            known[wanted_key] = median_of(samples).peak_kb
+            finished = None not in samples
+            known[wanted_key] = median_of(samples).peak_kb if finished else 0
+        if known[wanted_key] == 0:
+            return replace(cell, obstacle=f"{wanted_key}: the baseline does not finish")
         # What was found for another number of threads is often right here, too.
         others = [replace(cell, threads=None if n == "default" else n) for n in experiment.threads]
         search = EqualPeak(

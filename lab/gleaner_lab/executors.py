@@ -20,6 +20,8 @@ Done = Callable[[Task, Record, float], None]
 def perform(task: Task, experiment: Experiment, tools: Tools, log: bool) -> tuple[Record, float]:
     """One run on this machine, in a scratch directory that outlives it only as a cache."""
     started = time.time()
+    if task.cell.obstacle is not None:
+        return {"problem": task.cell.obstacle}, started
     if task.counted:
         return count(task, experiment, tools), started
     command = workload.command_of(task.cell, experiment, tools, log=log)

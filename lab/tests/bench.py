@@ -26,6 +26,11 @@ if name == "crashes":
     line["problem"] = "signal: 11 (SIGSEGV)\\n"
 elif name == "hangs":
     line["problem"] = "took longer than allowed\\n"
+elif name == "needs":
+    words = [word.split("=") for word in arguments if "=" in word]
+    limits = [int(word[1]) for word in words if word[0] in ("heap-limit", "GC_MAXIMUM_HEAP_SIZE")]
+    if limits and min(limits) < 3000000:
+        line["problem"] = "out of memory\\n"
 elif name == "silent":
     sys.exit("gleaner-bench: no client is named silent")
 elif name == "garbled":

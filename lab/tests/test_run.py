@@ -227,7 +227,7 @@ def test_the_machine_is_recorded(tmp_path):
 
 @pytest.mark.parametrize("mode", ["times-minimum", "equal-peak"])
 def test_heap_sizes_are_searched_for_once(tmp_path, mode):
-    path = bench.experiment(tmp_path, "steady", repetitions=2)
+    path = bench.experiment(tmp_path, "needs", repetitions=2)
     multiples = ", multiples: [2]" if mode == "times-minimum" else ""
     path.write_text(path.read_text() + f"heap: {{mode: {mode}{multiples}}}\n")
     tool, out = bench.make(tmp_path), tmp_path / "results"
@@ -356,3 +356,42 @@ def test_the_experiments_that_come_with_gleaner_name_programs_that_exist(path):
     known = (cli.ROOT / "clients" / "clients.toml").read_text()
     for workload in experiment.workloads:
         assert workload.command is not None or f'name = "{workload.name}"' in known
+
+
+def test_heaps_are_multiples_of_the_minimum_and_what_has_none_is_named(tmp_path):
+    path, tool, out = (
+        bench.experiment(tmp_path, "needs, steady", 2),
+        bench.make(tmp_path),
+        tmp_path / "out",
+    )
+    path.write_text(path.read_text() + "heap: {mode: times-minimum, multiples: [1.5, 3]}\n")
+    assert cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)]) == 1
+    results = ResultSet.open(out)
+    found = results.heaps()["minimum of needs, 1 thread"]
+    assert 3_000_000 <= found < 3_200_000
+    limits = {
+        word.partition("=")[2]
+        for record in results.records()
+        if record["workload"] == "needs"
+        for word in record["command"]
+        if "heap-limit=" in word
+    }
+    assert limits == {str(int(found * 1.5)), str(int(found * 3))}
+    problems = failures_of(results.table())
+    assert set(problems["workload"]) == {"steady"}
+    assert problems["problem"].str.contains("something else sizes its heap").all()
+
+
+def test_a_baseline_that_does_not_finish_is_named_and_the_rest_stands(tmp_path):
+    path, tool, out = (
+        bench.experiment(tmp_path, "crashes, steady", 1),
+        bench.make(tmp_path),
+        tmp_path / "out",
+    )
+    path.write_text(path.read_text() + "heap: {mode: equal-peak, within: 0.2}\n")
+    assert cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)]) == 1
+    results = ResultSet.open(out)
+    problems = failures_of(results.table())
+    assert set(problems["workload"]) == {"crashes"}
+    assert problems["problem"].str.contains("the baseline does not finish").any()
+    assert any("problem" not in record for record in results.records())
