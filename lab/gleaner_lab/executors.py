@@ -52,13 +52,15 @@ class Here:
 
     def __init__(self, experiment: Experiment, tools: Tools, log: bool) -> None:
         self.experiment, self.tools, self.log = experiment, tools, log
-        self.place = {"machine": machine.identity(machine.describe()), "build": tools.build()}
+        self.machine = machine.identity(machine.describe())
 
     def run_all(self, tasks: Iterable[Task], done: Done) -> None:
         """Runs the tasks in order."""
         for task in tasks:
             record, started = perform(task, self.experiment, self.tools, self.log)
-            done(task, {**record, **self.place}, started)
+            # Somebody may build anew while this runs.
+            place = {"machine": self.machine, "build": self.tools.build()}
+            done(task, {**record, **place}, started)
 
 
 def perform_there(task: Task, experiment: Experiment, bench: str, log: bool) -> dict[str, Any]:

@@ -395,3 +395,10 @@ def test_a_baseline_that_does_not_finish_is_named_and_the_rest_stands(tmp_path):
     assert set(problems["workload"]) == {"crashes"}
     assert problems["problem"].str.contains("the baseline does not finish").any()
     assert any("problem" not in record for record in results.records())
+
+
+def test_a_build_in_the_middle_of_a_run_is_noticed(tmp_path):
+    path, tool, out = bench.experiment(tmp_path, "steady"), bench.make(tmp_path), tmp_path / "out"
+    tool.write_text(tool.read_text() + "open(__file__, 'a').write('# built anew\\n')\n")
+    cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)])
+    assert "made with different builds of Gleaner" in (out / "report.html").read_text()

@@ -21,7 +21,7 @@ pub unsafe extern "C" fn gleaner_attach(heap: *const Heap) -> *mut Record {
     let mutator = Box::into_raw(Box::new(mutator));
     // SAFETY: just made; the record stays in place until the mutator is dropped.
     unsafe {
-        let record = (*mutator).record();
+        let record = (*mutator).published();
         (*record).door = mutator.cast();
         record
     }

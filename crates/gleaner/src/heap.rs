@@ -1,6 +1,7 @@
 //! A heap: its setup, and what all threads share.
 
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -153,7 +154,7 @@ impl Heap {
     /// A thread that is a mutator of two heaps uses the one inside `blocking` of the other, or two such threads may wait
     /// for each other. Fails when the system gives no memory for its roots.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
-        let record: Option<Box<Record>> = with_heap!(&self.shared.kind, heap => heap.attach());
+        let record: Option<NonNull<Record>> = with_heap!(&self.shared.kind, heap => heap.attach());
         let bytes = size_of::<Record>();
         let record = record.ok_or(OutOfMemory { bytes })?;
         Ok(Mutator::new(self.shared.clone(), record))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gleaner_plans::scavenge::Totals;
@@ -14,8 +14,8 @@ use crate::scope::Scope;
 /// A thread's use of a heap. It stays on the thread that attached it, and detaches when it is dropped.
 pub struct Mutator {
     pub(crate) shared: Arc<Shared>,
-    /// Taken out by `drop` alone.
-    pub(crate) record: ManuallyDrop<Box<Record>>,
+    /// What the collector sees of it. No Rust reference to it is held over a call that may collect.
+    record: NonNull<Record>,
     pub(crate) compressed: bool,
     hash_state: u64,
     not_send: PhantomData<*mut ()>,
@@ -24,20 +24,41 @@ pub struct Mutator {
 impl fmt::Debug for Mutator {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Mutator")
-            .field("number", &self.record.number)
+            .field("number", &self.record().number)
             .finish_non_exhaustive()
     }
 }
 
 impl Mutator {
-    pub(crate) fn new(shared: Arc<Shared>, record: Box<Record>) -> Mutator {
+    pub(crate) fn new(shared: Arc<Shared>, record: NonNull<Record>) -> Mutator {
         Mutator {
             compressed: matches!(shared.kind, Kind::Compressed(_)),
-            hash_state: u64::from(record.number) << 32,
+            // SAFETY: just attached.
+            hash_state: u64::from(unsafe { record.as_ref() }.number) << 32,
             shared,
-            record: ManuallyDrop::new(record),
+            record,
             not_send: PhantomData,
         }
+    }
+
+    /// The record, for a moment.
+    #[inline(always)]
+    pub(crate) fn record(&self) -> &Record {
+        // SAFETY: it exists as long as this; the collector changes it only while this thread is in one of its calls.
+        unsafe { self.record.as_ref() }
+    }
+
+    /// The record, to be changed, for a moment.
+    #[inline(always)]
+    pub(crate) fn record_mut(&mut self) -> &mut Record {
+        // SAFETY: as above.
+        unsafe { self.record.as_mut() }
+    }
+
+    /// Where the record lies.
+    #[inline(always)]
+    pub(crate) fn record_place(&self) -> NonNull<Record> {
+        self.record
     }
 
     /// The heap.
@@ -75,7 +96,7 @@ impl Mutator {
 
     /// Bytes that this mutator has allocated.
     pub fn allocated_bytes(&self) -> u64 {
-        self.record.allocated_bytes - self.record.tlab.left() as u64
+        self.record().allocated_bytes - self.record().tlab.left() as u64
     }
 
     /// The next number of a sequence that is this mutator's (splitmix64).
@@ -90,8 +111,8 @@ impl Mutator {
 
 impl Drop for Mutator {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the record after this.
-        let mut record = unsafe { ManuallyDrop::take(&mut self.record) };
-        with_heap!(&self.shared.kind, heap => heap.detach(&mut record));
+        let record = self.record;
+        // SAFETY: the heap gave the record, and nobody uses it after this.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.detach(record) });
     }
 }

@@ -72,7 +72,7 @@ impl Mutator {
 
     #[inline(always)]
     fn room(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
-        match self.record.tlab.allocate(bytes) {
+        match self.record_mut().tlab.allocate(bytes) {
             Some(object) => Ok(object),
             None => self.room_slowly(bytes),
         }
@@ -81,8 +81,9 @@ impl Mutator {
     #[cold]
     #[inline(never)]
     fn room_slowly(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
-        let record = &mut self.record;
-        with_heap!(&self.shared.kind, heap => heap.allocate_slowly(record, bytes))
+        let record = self.record_place();
+        // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes) })
             .ok_or(OutOfMemory { bytes })
     }
 
@@ -92,7 +93,7 @@ impl Mutator {
     /// `object` is a valid reference, and a slot of its type lies at `offset`.
     #[inline(always)]
     pub unsafe fn load_raw(&self, object: Address, offset: usize) -> Value {
-        let (at, base) = (object.add(offset), self.record.base);
+        let (at, base) = (object.add(offset), self.record().base);
         if self.compressed {
             // SAFETY: the caller's promise.
             unsafe { Compressed::load(at, base) }
@@ -108,7 +109,7 @@ impl Mutator {
     /// As for [`Mutator::load_raw`]; the value is valid and fits the slot format.
     #[inline(always)]
     pub unsafe fn store_raw(&self, object: Address, offset: usize, value: Value) {
-        let (at, base) = (object.add(offset), self.record.base);
+        let (at, base) = (object.add(offset), self.record().base);
         if self.compressed {
             // SAFETY: the caller's promise.
             unsafe { Compressed::store(at, base, value) };
@@ -122,7 +123,7 @@ impl Mutator {
     /// The write barrier for a slot at `at`: after the store, or before.
     #[inline(always)]
     fn dirty(&self, at: Address) {
-        let card = self.record.cards.wrapping_add(at.word() >> CARD_SHIFT);
+        let card = self.record().cards.wrapping_add(at.word() >> CARD_SHIFT);
         // SAFETY: the address is in the heap, so it has a card.
         unsafe { &*(card as *const gleaner_base::sync::AtomicU8) }.store(DIRTY, Ordering::Relaxed);
     }
@@ -150,9 +151,8 @@ impl Mutator {
     /// Stops here if the collector asks for it.
     #[inline(always)]
     pub fn poll(&mut self) {
-        if self.record.poll.load(Ordering::Relaxed) != 0 {
-            let record = &mut self.record;
-            with_heap!(&self.shared.kind, heap => heap.poll(record));
+        if self.record().poll.load(Ordering::Relaxed) != 0 {
+            with_heap!(&self.shared.kind, heap => heap.poll());
         }
     }
 
@@ -163,8 +163,7 @@ impl Mutator {
         } else {
             Extent::Young
         };
-        let record = &mut self.record;
-        with_heap!(&self.shared.kind, heap => heap.collect(record, extent, "asked for"));
+        with_heap!(&self.shared.kind, heap => heap.collect(extent, "asked for"));
     }
 
     /// Makes `frame` the newest of the shadow stack; null for none.
@@ -174,13 +173,13 @@ impl Mutator {
     /// another frame is set.
     #[inline(always)]
     pub unsafe fn set_frame(&mut self, frame: *mut Frame) {
-        self.record.frames = frame;
+        self.record_mut().frames = frame;
     }
 
     /// The newest frame of the shadow stack.
     #[inline(always)]
     pub fn frame(&self) -> *mut Frame {
-        self.record.frames
+        self.record().frames
     }
 
     /// Runs `body` with a frame of its own that holds `values`: they stay valid there, and `body` finds them there.
@@ -207,14 +206,14 @@ impl Mutator {
                 unsafe { *self.0 = self.1 };
             }
         }
-        let previous = self.record.frames;
+        let previous = self.record().frames;
         let mut rooted = Rooted {
             frame: Frame { previous, count: N },
             values: values.map(Cell::new),
         };
         let here = &raw mut rooted;
-        let _unlink = Unlink(&raw mut self.record.frames, previous);
-        self.record.frames = here.cast();
+        let _unlink = Unlink(&raw mut self.record_mut().frames, previous);
+        self.record_mut().frames = here.cast();
         // SAFETY: the values are cells, which the collector may change while they are borrowed.
         body(self, unsafe { &(*here).values })
     }
@@ -247,8 +246,8 @@ impl Mutator {
     }
 
     /// The record with the published fields. It stays in place as long as the mutator is attached.
-    pub fn record(&mut self) -> *mut Record {
-        &raw mut **self.record
+    pub fn published(&mut self) -> *mut Record {
+        self.record_place().as_ptr()
     }
 
     /// The thread may block from now on. Prefer [`Mutator::blocking`].

@@ -62,7 +62,7 @@ pub struct Scope<'s> {
 impl Drop for Scope<'_> {
     fn drop(&mut self) {
         let before = self.before;
-        self.mutator().record.local_count = before;
+        self.mutator().record_mut().local_count = before;
     }
 }
 
@@ -71,7 +71,7 @@ impl<'s> Scope<'s> {
         mutator: &mut Mutator,
         body: impl for<'t> FnOnce(&mut Scope<'t>) -> R,
     ) -> R {
-        let before = mutator.record.local_count;
+        let before = mutator.record().local_count;
         let mut scope = Scope {
             mutator,
             before,
@@ -96,7 +96,7 @@ impl<'s> Scope<'s> {
     }
 
     fn local(&mut self, value: Value) -> Local<'s> {
-        let record = &mut self.mutator().record;
+        let record = self.mutator().record_mut();
         assert!(
             record.local_count < MOST_LOCALS,
             "a mutator has at most {MOST_LOCALS} locals at a time: use nested scopes inside loops"
@@ -112,7 +112,7 @@ impl<'s> Scope<'s> {
     }
 
     fn value(&self, local: Local<'_>) -> Value {
-        let offset = local.slot.offset_from(self.shared().record.local(0));
+        let offset = local.slot.offset_from(self.shared().record().local(0));
         assert!(
             offset < MOST_LOCALS * size_of::<Value>(),
             "a local of another mutator: locals are used by the mutator whose scope made them"

@@ -4,6 +4,8 @@
 //! - What is handed out reads as zero (I2), and nothing polls between that and the header's being written.
 //! - When eden has no room: a scavenge, then everything, and only then is it out of memory (I7).
 
+use core::ptr::NonNull;
+
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
@@ -25,23 +27,36 @@ impl<F: SlotFormat> Scavenge<F> {
     /// memory is exhausted. May collect.
     #[cold]
     #[inline(never)]
-    pub fn allocate_slowly(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+    ///
+    /// # Safety
+    /// The record is the calling mutator's, attached to this heap and inside its gate; the caller holds no reference to
+    /// it, since a collection changes it.
+    pub unsafe fn allocate_slowly(
+        &self,
+        record: NonNull<Mutator>,
+        bytes: usize,
+    ) -> Option<Address> {
         // The slow path is taken now and then by everybody who allocates: nobody waits long for this thread to stop.
-        if mutator.poll.load(Ordering::Relaxed) != 0 {
-            self.poll(mutator);
+        // SAFETY: the caller's promise; the reference ends here.
+        if unsafe { record.as_ref() }.poll.load(Ordering::Relaxed) != 0 {
+            self.poll();
         }
-        self.stress(mutator);
+        // SAFETY: as above.
+        if let Some(extent) = self.stress(unsafe { &mut *record.as_ptr() }) {
+            self.collect(extent, "stress");
+        }
         if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
             return None;
         }
         let mut extent = Extent::Young;
         loop {
             let seen = self.epoch();
-            if let Some(object) = self.take(mutator, bytes) {
+            // SAFETY: the caller's promise; the reference ends before anybody collects.
+            if let Some(object) = self.take(unsafe { &mut *record.as_ptr() }, bytes) {
                 return Some(object);
             }
             let reason = "no room to allocate";
-            match self.collect_unless_past(mutator, extent, reason, seen, bytes) {
+            match self.collect_unless_past(extent, reason, seen, bytes) {
                 // Only what a full collection leaves without room is out of memory: others may be faster.
                 Some(false) if extent == Extent::Full => return None,
                 Some(false) => extent = Extent::Full,
@@ -88,20 +103,20 @@ impl<F: SlotFormat> Scavenge<F> {
         Some(object)
     }
 
-    fn stress(&self, mutator: &mut Mutator) {
+    /// What is to be collected because of `stress`. Every other time it is everything, so that both kinds are tried.
+    fn stress(&self, mutator: &mut Mutator) -> Option<Extent> {
         if self.config.stress == 0 {
-            return;
+            return None;
         }
         mutator.stress_left = mutator.stress_left.saturating_sub(1);
-        if mutator.stress_left == 0 {
-            mutator.stress_left = self.config.stress;
-            // Every other one is full, so that both kinds are tried.
-            let extent = if self.epoch().is_multiple_of(2) {
-                Extent::Young
-            } else {
-                Extent::Full
-            };
-            self.collect(mutator, extent, "stress");
+        if mutator.stress_left > 0 {
+            return None;
         }
+        mutator.stress_left = self.config.stress;
+        Some(if self.epoch().is_multiple_of(2) {
+            Extent::Young
+        } else {
+            Extent::Full
+        })
     }
 }

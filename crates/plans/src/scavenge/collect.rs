@@ -11,7 +11,6 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
 use gleaner_os::{clock, threads};
 
-use super::mutator::Mutator;
 use super::{Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::Record;
@@ -34,27 +33,26 @@ impl<F: SlotFormat> Scavenge<F> {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// A mutator inside the gate collects. Its references move; so may those of all others.
-    pub fn collect(&self, mutator: &mut Mutator, extent: Extent, reason: &'static str) {
-        self.collect_if(mutator, extent, reason, None, 0);
+    /// A mutator inside the gate collects. Its references move; so may those of all others. The caller holds no Rust
+    /// reference to a mutator's record: the collector changes it.
+    pub fn collect(&self, extent: Extent, reason: &'static str) {
+        self.collect_if(extent, reason, None, 0);
     }
 
     /// As [`Scavenge::collect`], unless somebody has collected since the epoch was `seen`: then nothing. Whether there
     /// was room for `bytes` bytes when it was over.
     pub fn collect_unless_past(
         &self,
-        mutator: &mut Mutator,
         extent: Extent,
         reason: &'static str,
         seen: u64,
         bytes: usize,
     ) -> Option<bool> {
-        self.collect_if(mutator, extent, reason, Some(seen), bytes)
+        self.collect_if(extent, reason, Some(seen), bytes)
     }
 
     fn collect_if(
         &self,
-        _mutator: &mut Mutator,
         extent: Extent,
         reason: &'static str,
         seen: Option<u64>,
@@ -70,9 +68,9 @@ impl<F: SlotFormat> Scavenge<F> {
         room
     }
 
-    /// A mutator inside the gate stops here if it is asked to.
+    /// A mutator inside the gate stops here if it is asked to. As for [`Scavenge::collect`].
     #[cold]
-    pub fn poll(&self, _mutator: &mut Mutator) {
+    pub fn poll(&self) {
         self.gate.leave();
         self.gate.enter();
     }

@@ -301,18 +301,19 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// A thread becomes a mutator, inside the gate. It must not be inside as another one: it may have to wait for a
-    /// collection here. `None` when the system gives no memory.
-    pub fn attach(&self) -> Option<Box<Mutator>> {
+    /// collection here. The record stays in place until it is detached; the collector changes it in stopped worlds.
+    /// `None` when the system gives no memory.
+    pub fn attach(&self) -> Option<NonNull<Mutator>> {
         self.collecting.lock();
         let attached = self.with_state(|state| {
             let number = state.next_number;
             let cards = self.old.cards.biased();
             let (base, stress) = (self.model.base, self.config.stress);
             let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress)?;
-            let mut mutator = Box::new(mutator);
+            let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
-            state.mutators.push(NonNull::from(&mut *mutator));
-            Some(mutator)
+            state.mutators.push(record);
+            Some(record)
         });
         self.collecting.unlock();
         if attached.is_some() {
@@ -321,15 +322,19 @@ impl<F: SlotFormat> Scavenge<F> {
         attached
     }
 
-    /// A mutator that is inside the gate stops being one; its record is not used again.
-    pub fn detach(&self, mutator: &mut Mutator) {
-        // SAFETY: the buffer is the caller's.
-        unsafe { mutator.tlab.retire() };
+    /// A mutator that is inside the gate stops being one.
+    ///
+    /// # Safety
+    /// `attach` of this heap gave the record, which is not used again.
+    pub unsafe fn detach(&self, record: NonNull<Mutator>) {
+        // SAFETY: the buffer is the caller's; the reference ends here.
+        unsafe { (*record.as_ptr()).tlab.retire() };
         self.gate.leave();
         self.collecting.lock();
-        let own = NonNull::from(&mut *mutator);
-        self.with_state(|state| state.mutators.retain(|&other| other != own));
+        self.with_state(|state| state.mutators.retain(|&other| other != record));
         self.collecting.unlock();
+        // SAFETY: leaked by `attach`, and nobody knows it any more.
+        drop(unsafe { Box::from_raw(record.as_ptr()) });
     }
 
     /// Sums so far. The caller is no mutator inside the gate.
