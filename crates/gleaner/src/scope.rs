@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_mem::header;
-use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId};
+use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
 
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{OutOfMemory, Shared, with_heap};
 use crate::mutator::Mutator;
-use crate::types::{Array, Id, ReferenceArray, Type, array_bytes, element};
+use crate::types::{Array, Id, ReferenceArray, Type, element};
 
 /// A reference, null or a small integer, in a scope. Copies are the same place. It cannot leave its scope:
 ///

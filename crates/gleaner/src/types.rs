@@ -88,11 +88,6 @@ pub enum Elements {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Array(pub(crate) Id, pub(crate) Elements);
 
-/// Bytes of an array, if they can be counted.
-pub(crate) fn array_bytes(length: u32, log2: u32) -> usize {
-    gleaner_mem::object_model::array_bytes(length, log2)
-}
-
 /// Offset of an element.
 pub(crate) fn element(index: u32, log2: u32) -> usize {
     ELEMENTS + ((index as usize) << log2)

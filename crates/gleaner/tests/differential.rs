@@ -1,6 +1,8 @@
 //! The same seeded programs under every policy: what they reach at the end is what an oracle says.
 
 mod programs;
+#[path = "../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
 use gleaner::{Builder, Heap, References};

@@ -2,6 +2,8 @@
 //! Fault points are the process's, so the tests take turns.
 
 mod programs;
+#[path = "../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
 use std::sync::{Mutex, MutexGuard};

@@ -1,11 +1,13 @@
 //! Weak references, ephemerons and finalizers: what a full collection clears is exactly what an oracle says.
 
+#[path = "../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
 use std::collections::{HashMap, HashSet};
 
 use gleaner::{Ephemeron, Heap, Local, References, Scope, Structure, Type, Weak};
-use random::Random;
+use random::Rng;
 
 fn heap(references: References, workers: usize) -> Heap {
     Heap::builder()
@@ -141,7 +143,7 @@ fn a_finalizer_sees_a_whole_object_once() {
 
 /// A graph of nodes with edges, some of which are kept by roots; weak things on random nodes.
 struct World {
-    random: Random,
+    random: Rng,
     edges: HashMap<u64, [Option<u64>; 2]>,
     weak: Vec<(u64, Weak)>,
     ephemerons: Vec<(u64, u64, Ephemeron)>,
@@ -192,7 +194,7 @@ fn random_graphs_are_cleared_exactly() {
 
 fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64) {
     let mut world = World {
-        random: Random(seed),
+        random: Rng::new(seed),
         edges: HashMap::new(),
         weak: Vec::new(),
         ephemerons: Vec::new(),

@@ -273,7 +273,7 @@ fn check_structure(bytes: usize, references: &[u32], slot_bytes: usize) -> Resul
     Ok(())
 }
 
-/// The size of an array in bytes; `None` when it overflows.
+/// The size of an array in bytes, of elements of 2^`log2` bytes.
 pub const fn array_bytes(length: u32, log2: u32) -> usize {
     (ELEMENTS + ((length as usize) << log2)).next_multiple_of(GRANULE)
 }
@@ -427,13 +427,8 @@ impl<F: SlotFormat> ObjectModel<F> {
         }
     }
 
-    /// Whether `offset` is that of a slot of the structure `id`, or `None` if that is no structure.
-    pub fn structure_slot(&self, id: TypeId, index: usize) -> Option<usize> {
-        self.offsets(id)?.get(index).map(|&offset| offset as usize)
-    }
-
     /// The offsets of the slots of a structure.
-    pub fn offsets(&self, id: TypeId) -> Option<&[u32]> {
+    fn offsets(&self, id: TypeId) -> Option<&[u32]> {
         if id.0 >= self.types.count() {
             return None;
         }

@@ -464,19 +464,15 @@ struct Tracing<'a> {
 
 impl Tracing<'_> {
     fn mark_of(&self, object: Address) -> Option<&core::sync::atomic::AtomicU8> {
+        let found = self.heap.space.object_base(object.word());
         // SAFETY: the mark of a resolved object.
-        self.heap
-            .space
-            .object_base(object.word())
-            .map(|found| unsafe { &*found.mark })
+        found.map(|found| unsafe { &*found.mark })
     }
 
     fn descriptor_of(&self, object: Address) -> usize {
+        let found = self.heap.space.object_base(object.word());
         // SAFETY: a resolved object's block.
-        self.heap
-            .space
-            .object_base(object.word())
-            .map_or(0, |found| unsafe { (*found.block).descriptor })
+        found.map_or(0, |found| unsafe { (*found.block).descriptor })
     }
 }
 

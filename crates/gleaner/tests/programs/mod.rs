@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::random::Random;
+use crate::random::Rng;
 use gleaner::{Elements, Heap, Local, OutOfMemory, Scope, Structure};
 
 /// What a slot holds, as the oracle sees it.
@@ -29,7 +29,7 @@ enum Known {
 
 /// A program that is running.
 pub struct Program {
-    random: Random,
+    random: Rng,
     roots: Vec<Held>,
     objects: Vec<Known>,
 }
@@ -70,7 +70,7 @@ impl Program {
     /// A program with so many roots: the more, the more of its objects live.
     pub fn new(seed: u64, roots: usize) -> Program {
         Program {
-            random: Random(seed),
+            random: Rng::new(seed),
             roots: vec![Held::Null; roots],
             objects: Vec::new(),
         }

@@ -116,10 +116,14 @@ impl<F: SlotFormat> Scavenge<F> {
     fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) {
         self.retire_tlabs(state);
         self.verify(state, record);
-        let scavenged =
-            extent == Extent::Young && !state.wants_full && self.scavenge(state, record);
-        if !scavenged {
-            self.collect_fully(state, record);
+        let why = match (extent, state.wants_full) {
+            (Extent::Full, _) => Some("everything was asked for"),
+            (Extent::Young, Some(why)) => Some(why),
+            (Extent::Young, None) if self.scavenge(state, record) => None,
+            (Extent::Young, None) => Some("a promotion found no room"),
+        };
+        if let Some(why) = why {
+            self.collect_fully(state, record, why);
         }
         self.poison_free_memory();
         self.verify(state, record);
@@ -166,15 +170,16 @@ impl<F: SlotFormat> Scavenge<F> {
                 old_free: self.old.region.free(),
                 promoted_lately: state.promoted_lately,
             });
-            state.wants_full = decision.full;
+            state.wants_full = decision.full.then_some(decision.reason);
         }
         complete
     }
 
     /// Marks everything and slides it together.
-    fn collect_fully(&self, state: &mut State, record: &mut Record) {
+    fn collect_fully(&self, state: &mut State, record: &mut Record, why: &'static str) {
         record.step(Phase::Mark, |event| {
             self.mark_all(state);
+            event.reason = why;
             event.objects = state
                 .engine
                 .shares()
@@ -190,7 +195,8 @@ impl<F: SlotFormat> Scavenge<F> {
         state.totals.full_collections += 1;
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
         let [_, first, second] = self.nursery.regions();
-        state.wants_full = first.used() + second.used() > 0;
+        let occupied = first.used() + second.used() > 0;
+        state.wants_full = occupied.then_some("objects are left in the survivor spaces");
     }
 
     fn poison_free_memory(&self) {

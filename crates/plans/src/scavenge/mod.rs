@@ -152,8 +152,8 @@ pub struct State {
     mutators: Vec<NonNull<Mutator>>,
     next_number: u32,
     engine: Engine,
-    /// Whether the last scavenge could not promote everything, or the next one probably cannot.
-    wants_full: bool,
+    /// Why the next collection has to be of everything, if it has.
+    wants_full: Option<&'static str>,
     /// Bytes that scavenges promoted lately: a moving average.
     promoted_lately: usize,
     /// Sums.
@@ -278,7 +278,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 mutators: Vec::new(),
                 next_number: 1,
                 engine,
-                wants_full: false,
+                wants_full: None,
                 promoted_lately: 0,
                 totals: Totals::default(),
                 events: Ring::new(),
