@@ -24,10 +24,10 @@ pub struct Native {
     /// What runs
     #[arg(value_enum)]
     pub name: Name,
-    /// Bytes of the heap in MB
+    /// Size of the heap in MB; 0 for a quarter of the memory, at most 8 GB
     #[arg(long, value_name = "MB", default_value_t = 113)]
     pub heap: usize,
-    /// Bytes of the young generation in MB; a third of the heap unless given
+    /// Size of the young generation in MB; 0 for a third of the heap
     #[arg(long, value_name = "MB", default_value_t = 0)]
     pub young: usize,
     /// Threads that collect
