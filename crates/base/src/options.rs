@@ -18,7 +18,9 @@ use crate::faults::FaultPlan;
 pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
 pub use error::OptionError;
-pub use types::{HugePages, LogPath, Prefetch, PrefetchHint, PushOrder, Sweep, Verify};
+pub use types::{
+    HugePages, LogPath, OldPolicy, Prefetch, PrefetchHint, PushOrder, Sweep, TraceOrder, Verify,
+};
 
 /// Whom an option is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

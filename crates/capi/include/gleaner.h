@@ -156,6 +156,9 @@ void *gleaner_allocate_array_slowly(gleaner_mutator *mutator, gleaner_type type,
                                     uint32_t length, size_t bytes);
 void gleaner_poll_slowly(gleaner_mutator *mutator);
 
+/* Larger objects have pages of their own and never move. */
+#define GLEANER_LARGE 16384
+
 /* A fresh object of a structure of so many bytes; NULL when the heap is full
    even after collecting everything. */
 static inline void *gleaner_allocate(gleaner_mutator *mutator,
@@ -164,7 +167,7 @@ static inline void *gleaner_allocate(gleaner_mutator *mutator,
     uintptr_t object = mutator->cursor;
     size_t rounded = (bytes + 7) & ~(size_t)7;
 
-    if (mutator->limit - object < rounded)
+    if (rounded > GLEANER_LARGE || mutator->limit - object < rounded)
         return gleaner_allocate_slowly(mutator, type, rounded);
     mutator->cursor = object + rounded;
     *(uint64_t *)object = (uint64_t)type << 40;
@@ -186,7 +189,7 @@ static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
     uintptr_t object = mutator->cursor;
     size_t bytes = gleaner_array_bytes(length, element_bytes);
 
-    if (mutator->limit - object < bytes)
+    if (bytes > GLEANER_LARGE || mutator->limit - object < bytes)
         return gleaner_allocate_array_slowly(mutator, type, length, bytes);
     mutator->cursor = object + bytes;
     *(uint64_t *)object = (uint64_t)type << 40;

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gleaner_base::options::Verify;
+use gleaner_base::options::{OldPolicy, TraceOrder, Verify};
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::threads;
@@ -103,6 +103,8 @@ impl Heap {
                 workers: threads::processors().clamp(1, 16),
                 tenure: 1,
                 tlab: 32 << 10,
+                old: OldPolicy::MarkCompact,
+                trace_order: TraceOrder::Depth,
                 verify: Verify::Off,
                 stress: 0,
                 poison: false,
@@ -243,6 +245,18 @@ impl Builder {
     /// Bytes of the buffer in which a mutator allocates; 32 KB unless given.
     pub fn tlab(mut self, bytes: usize) -> Self {
         self.config.tlab = bytes.next_multiple_of(8).max(64);
+        self
+    }
+
+    /// How the old generation is collected: `mark-compact` unless given.
+    pub fn old(mut self, policy: OldPolicy) -> Self {
+        self.config.old = policy;
+        self
+    }
+
+    /// Which grey object is scanned next.
+    pub fn trace_order(mut self, order: TraceOrder) -> Self {
+        self.config.trace_order = order;
         self
     }
 

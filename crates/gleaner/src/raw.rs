@@ -10,6 +10,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::LENGTH;
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+use gleaner_plans::scavenge::allocate::Place;
 use gleaner_plans::scavenge::collect::Extent;
 
 pub use gleaner_mem::Address;
@@ -17,6 +18,7 @@ pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
 pub use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes};
 pub use gleaner_mem::slot::Value;
+pub use gleaner_plans::scavenge::LARGE_BYTES;
 pub use gleaner_plans::scavenge::mutator::{Frame, Mutator as Record, offsets};
 
 use crate::handle::{Ephemeron, Handle, Weak};
@@ -72,10 +74,13 @@ impl Mutator {
 
     #[inline(always)]
     fn room(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
-        match self.record_mut().tlab.allocate(bytes) {
-            Some(object) => Ok(object),
-            None => self.room_slowly(bytes),
+        // The size of a structure is a constant to whoever compiled the call.
+        if bytes <= LARGE_BYTES
+            && let Some(object) = self.record_mut().tlab.allocate(bytes)
+        {
+            return Ok(object);
         }
+        self.room_slowly(bytes)
     }
 
     #[cold]
@@ -83,7 +88,7 @@ impl Mutator {
     fn room_slowly(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
         let record = self.record_place();
         // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
-        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes) })
+        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes, Place::Anywhere) })
             .ok_or(OutOfMemory { bytes })
     }
 

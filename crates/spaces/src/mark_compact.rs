@@ -14,7 +14,7 @@
 //! One thread plans and slides, in a stopped world. Any worker asks for new addresses in between.
 
 use gleaner_mem::Address;
-use gleaner_mem::mark_bits::{MarkBits, WORD_BYTES, WORD_SHIFT};
+use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES, WORD_SHIFT};
 use gleaner_mem::object_model::GRANULE;
 use gleaner_mem::side::Side;
 
@@ -47,7 +47,7 @@ impl Plan {
     /// The world is stopped, marking is over, nobody else uses the plan.
     pub unsafe fn make(
         &self,
-        marks: &MarkBits,
+        marks: &ObjectBits,
         regions: Regions<'_>,
         size: impl Fn(Address) -> usize,
     ) -> Ends {
@@ -78,9 +78,14 @@ impl Plan {
         ends
     }
 
+    /// Bytes of the table.
+    pub fn bytes(&self) -> usize {
+        self.destinations.bytes()
+    }
+
     /// Where the live object at `object` goes.
     #[inline(always)]
-    pub fn new_address(&self, marks: &MarkBits, object: Address) -> Address {
+    pub fn new_address(&self, marks: &ObjectBits, object: Address) -> Address {
         let word = marks.word_of(object);
         Address::new(
             self.destinations
@@ -89,26 +94,26 @@ impl Plan {
         )
     }
 
-    /// Moves the live objects of a region; `moved` is told the new place of each, with its bytes, in ascending order.
+    /// Moves the live objects of a region, in ascending order, and their start bits with them. The live bits stay.
     ///
     /// # Safety
     /// As for [`Plan::make`]; all references were updated, and the regions below were slid.
     pub unsafe fn slide(
         &self,
-        marks: &MarkBits,
+        marks: &ObjectBits,
         region: &BumpRegion,
         size: impl Fn(Address) -> usize,
-        mut moved: impl FnMut(Address, usize),
     ) {
         for word in marks.word_of(region.start())..marks.word_of(region.top().add(WORD_BYTES - 1)) {
-            for object in marks.starts(word) {
+            // No object of a lower word goes to this one or above it, so its bits are those of the marking.
+            for object in marks.take_starts(word) {
                 let bytes = size(object);
                 let target = self.new_address(marks, object);
                 if target != object {
                     // SAFETY: what is overwritten has moved or is dead (see the invariants).
                     unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
                 }
-                moved(target, bytes);
+                marks.add(target);
             }
         }
     }
@@ -127,7 +132,7 @@ mod tests {
     fn lay(
         region: &BumpRegion,
         sizes: &mut BTreeMap<usize, usize>,
-        marks: &MarkBits,
+        marks: &ObjectBits,
         objects: &[(usize, Option<u64>)],
     ) {
         for &(bytes, number) in objects {
@@ -151,7 +156,7 @@ mod tests {
         let base = Address::of(memory::reserve(bytes, 1 << 16).unwrap().as_ptr());
         // SAFETY: the reservation is this test's.
         assert!(unsafe { memory::commit(core::ptr::NonNull::new(base.ptr()).unwrap(), bytes) });
-        let marks = MarkBits::new(base, bytes).unwrap();
+        let marks = ObjectBits::new(base, bytes).unwrap();
         let plan = Plan::new(base, bytes).unwrap();
         let old = BumpRegion::new(base, 4096);
         let young: Vec<BumpRegion> = (1..4)
@@ -194,26 +199,28 @@ mod tests {
         let regions = [&old, young[0], young[1], young[2]];
         // SAFETY: there is only this thread.
         let ends = unsafe { plan.make(&marks, regions, size) };
-        let mut places = Vec::new();
         for region in regions {
             // SAFETY: as above.
-            unsafe {
-                plan.slide(&marks, region, size, |at, bytes| {
-                    places.push((at, bytes, at.add(8).load()))
-                });
-            }
+            unsafe { plan.slide(&marks, region, size) };
         }
-        let numbers: Vec<usize> = places.iter().map(|place| place.2).collect();
+        let words = marks.word_of(base)..marks.word_of(base.add(bytes));
+        // SAFETY: the objects lie where their bits are.
+        let places: Vec<(Address, usize)> = words
+            .flat_map(|word| marks.starts(word))
+            .map(|at| (at, unsafe { at.add(8).load() }))
+            .collect();
+        let numbers: Vec<usize> = places.iter().map(|place| place.1).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+        let lengths = [600, 488, 24, 3000, 16, 512, 1504, 16];
         // 600 + 488 fit into the old space; the word with 24 and 3000 does not, and so nothing after it does.
         let mut expected = base;
-        for (index, &(at, bytes, _)) in places.iter().enumerate() {
+        for (index, &(at, _)) in places.iter().enumerate() {
             if index == 2 {
                 assert_eq!(ends[0], expected);
                 expected = young[0].start();
             }
             assert_eq!(at, expected, "object {}", index + 1);
-            expected = expected.add(bytes);
+            expected = expected.add(lengths[index]);
         }
         assert_eq!(ends[1], expected);
         assert_eq!(ends[2..], [young[1].start(), young[2].start()]);
@@ -225,7 +232,7 @@ mod tests {
     fn what_fits_nowhere_stays_in_its_survivor_space() {
         let bytes = 16 << 10;
         let base = Address::of(memory::map(bytes).unwrap().as_ptr()).align_up(512);
-        let marks = MarkBits::new(base, bytes - 512).unwrap();
+        let marks = ObjectBits::new(base, bytes - 512).unwrap();
         let plan = Plan::new(base, bytes - 512).unwrap();
         let regions: Vec<BumpRegion> = (0..4)
             .map(|i| BumpRegion::new(base.add(i * 1024), 1024))
@@ -253,12 +260,12 @@ mod tests {
             let used = if index < 2 { 1024 } else { 768 };
             assert_eq!(ends[index], region.start().add(used));
             // SAFETY: as above.
-            unsafe {
-                plan.slide(&marks, region, size, |at, _| {
-                    assert_eq!(at.add(8).load(), index);
-                    assert!(region.contains(at));
-                });
-            }
+            unsafe { plan.slide(&marks, region, size) };
+            let words = marks.word_of(region.start())..marks.word_of(region.end());
+            let found: Vec<Address> = words.flat_map(|word| marks.starts(word)).collect();
+            assert_eq!(found.len(), 2);
+            // SAFETY: the objects lie where their bits are.
+            assert!(found.iter().all(|at| unsafe { at.add(8).load() } == index));
         }
     }
 }

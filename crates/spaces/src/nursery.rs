@@ -23,6 +23,8 @@ pub struct Nursery {
     survivors: [BumpRegion; 2],
     /// Which survivor space is the to-space. Written in a stopped world.
     to: AtomicUsize,
+    /// Bytes of the range.
+    bytes: usize,
 }
 
 impl Nursery {
@@ -36,6 +38,7 @@ impl Nursery {
                 BumpRegion::new(first.add(survivor), survivor),
             ],
             to: AtomicUsize::new(0),
+            bytes: eden + 2 * survivor,
         }
     }
 
@@ -46,8 +49,9 @@ impl Nursery {
     }
 
     /// Bytes from the lowest to the highest address.
+    #[inline(always)]
     pub fn bytes(&self) -> usize {
-        self.survivors[1].end().offset_from(self.start())
+        self.bytes
     }
 
     /// Where survivors are copied to.

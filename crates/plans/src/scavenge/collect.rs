@@ -1,15 +1,21 @@
 //! A collection of the precise heap, step by step.
 //!
 //! Whoever wants one leaves the gate, takes `collecting`, and closes the gate; the same thread leads the workers. A
-//! scavenge that finds no room for everything is followed by a full collection in the same stop.
+//! scavenge that finds no room for everything is followed by a full collection in the same stop. Under
+//! `old=mark-sweep` that one marks, frees in place, and promotes all that is young into the holes; if they are too
+//! small, everything is slid together after all.
+
+use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
-use gleaner_base::options::Verify;
+use gleaner_base::options::{OldPolicy, Verify};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
-use gleaner_os::{clock, threads};
+use gleaner_os::{clock, memory, threads};
+use gleaner_spaces::large_objects::Generation;
+use gleaner_spaces::tenured::{BLOCK_BYTES, Tenured};
 
 use super::{Scavenge, State};
 use crate::decide::collection::{self, Measurements};
@@ -25,6 +31,8 @@ pub enum Extent {
     Young,
     /// Everything.
     Full,
+    /// Everything, and what lives is slid together whatever `old` says: the last resort.
+    Compact,
 }
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -88,18 +96,13 @@ impl<F: SlotFormat> Scavenge<F> {
         record.step(Phase::Start, |event| event.reason = reason);
         let started = clock::monotonic_ns();
         record.step(Phase::StopWorld, |event| {
-            self.gate.close();
-            self.set_polls(state, 1);
-            self.gate.drain();
+            self.stop(state);
             event.objects = state.mutators.len() as u64;
         });
         self.collect_stopped(state, &mut record, extent);
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let room = self.has_room(bytes);
-        record.step(Phase::ResumeWorld, |_| {
-            self.set_polls(state, 0);
-            self.gate.open();
-        });
+        record.step(Phase::ResumeWorld, |_| self.resume(state));
         let stopped = clock::monotonic_ns() - started;
         state.totals.stopped_ns += stopped;
         state.totals.longest_stop_ns = state.totals.longest_stop_ns.max(stopped);
@@ -117,19 +120,26 @@ impl<F: SlotFormat> Scavenge<F> {
         self.retire_tlabs(state);
         self.verify(state, record);
         let why = match (extent, state.wants_full) {
-            (Extent::Full, _) => Some("everything was asked for"),
+            (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
             (Extent::Young, Some(why)) => Some(why),
             (Extent::Young, None) if self.scavenge(state, record) => None,
             (Extent::Young, None) => Some("a promotion found no room"),
         };
         if let Some(why) = why {
-            self.collect_fully(state, record, why);
+            let in_place = self.config.old == OldPolicy::MarkSweep && extent != Extent::Compact;
+            if !in_place {
+                self.collect_compacting(state, record, why);
+            } else if !self.collect_in_place(state, record, why) {
+                let why = "the holes are too small for what was to be promoted";
+                self.collect_compacting(state, record, why);
+            }
+            state.totals.full_collections += 1;
         }
         self.poison_free_memory();
         self.verify(state, record);
     }
 
-    fn retire_tlabs(&self, state: &mut State) {
+    pub(super) fn retire_tlabs(&self, state: &mut State) {
         for mutator in &mut state.mutators {
             // SAFETY: attached mutators exist, and they are stopped.
             let mutator = unsafe { mutator.as_mut() };
@@ -137,6 +147,19 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: as above.
             unsafe { mutator.tlab.retire() };
         }
+    }
+
+    /// Waits until no mutator is inside the gate. The caller is outside, and holds `collecting`.
+    pub(super) fn stop(&self, state: &State) {
+        self.gate.close();
+        self.set_polls(state, 1);
+        self.gate.drain();
+    }
+
+    /// Ends what [`Scavenge::stop`] began.
+    pub(super) fn resume(&self, state: &State) {
+        self.set_polls(state, 0);
+        self.gate.open();
     }
 
     fn set_polls(&self, state: &State, value: u32) {
@@ -166,8 +189,9 @@ impl<F: SlotFormat> Scavenge<F> {
         state.totals.scavenges += 1;
         if complete {
             self.nursery.flip();
+            self.set_old_end();
             let decision = collection::next_extent(&Measurements {
-                old_free: self.old.region.free(),
+                old_free: self.old.free(),
                 promoted_lately: state.promoted_lately,
             });
             state.wants_full = decision.full.then_some(decision.reason);
@@ -176,37 +200,117 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Marks everything and slides it together.
-    fn collect_fully(&self, state: &mut State, record: &mut Record, why: &'static str) {
+    fn collect_compacting(&self, state: &mut State, record: &mut Record, why: &'static str) {
         record.step(Phase::Mark, |event| {
-            self.mark_all(state);
             event.reason = why;
-            event.objects = state
-                .engine
-                .shares()
-                .map(|share| core::mem::take(&mut share.objects) as u64)
-                .sum();
+            event.objects = self.mark_all(state) as u64;
         });
-        let ends = record.step(Phase::Plan, |_| self.make_plan());
+        let ends = record.step(Phase::Plan, |_| {
+            self.sweep_large(Generation::Old);
+            self.sweep_large(Generation::Young);
+            self.make_plan()
+        });
         record.step(Phase::Update, |_| self.update_all(state));
         record.step(Phase::Slide, |event| {
             self.slide_all(ends);
             event.bytes = self.used() as u64;
         });
-        state.totals.full_collections += 1;
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
         let [_, first, second] = self.nursery.regions();
         let occupied = first.used() + second.used() > 0;
         state.wants_full = occupied.then_some("objects are left in the survivor spaces");
     }
 
-    fn poison_free_memory(&self) {
-        if !self.config.poison {
+    /// Marks everything, frees what is dead where it is, and promotes what is young; whether that found room.
+    fn collect_in_place(&self, state: &mut State, record: &mut Record, why: &'static str) -> bool {
+        record.step(Phase::Mark, |event| {
+            event.reason = why;
+            event.objects = self.mark_all(state) as u64;
+        });
+        record.step(Phase::Reclaim, |event| {
+            self.reclaim_in_place();
+            event.bytes = self.old.free() as u64;
+        });
+        let complete = record.step(Phase::Copy, |event| {
+            let complete = self.promote_young(state);
+            for share in state.engine.shares() {
+                event.bytes += core::mem::take(&mut share.promoted) as u64;
+                event.objects += core::mem::take(&mut share.objects) as u64;
+            }
+            complete
+        });
+        if complete {
+            self.nursery
+                .regions()
+                .iter()
+                .for_each(|region| region.reset());
+            state.wants_full = None;
+        }
+        complete
+    }
+
+    /// The old space may grow as far as the limit allows.
+    pub(super) fn set_old_end(&self) {
+        let region = &self.old.region;
+        let others = self.immobile.region.used() + self.large.used();
+        let limit = self.old_limit.load(Ordering::Relaxed);
+        let bytes = limit.saturating_sub(others) / BLOCK_BYTES * BLOCK_BYTES;
+        region.set_end(region.start().add(bytes));
+    }
+
+    /// Remembers how high the old space has been: memory above its top may be resident.
+    pub(super) fn note_old_top(&self) {
+        let top = self.old.region.top().word();
+        self.old_high.fetch_max(top, Ordering::Relaxed);
+    }
+
+    /// Gives memory back that no object of the spaces with a common limit uses, if `bytes` more would exceed it.
+    ///
+    /// # Safety
+    /// The caller holds `beside`, or has stopped the world.
+    pub(super) unsafe fn make_resident_room(&self, bytes: usize) {
+        let region = &self.old.region;
+        let high = Address::new(self.old_high.load(Ordering::Relaxed));
+        let old = high.max(region.top()).offset_from(region.start());
+        let resident = old + self.immobile.region.used() + self.large.resident();
+        if resident + bytes <= self.old_limit.load(Ordering::Relaxed) {
             return;
         }
-        for region in self.regions() {
-            let (top, end): (Address, Address) = (region.top(), region.end());
-            // SAFETY: nothing above the top is in use in a stopped world.
-            unsafe { zero::fill(top, end.offset_from(top), POISON) };
+        let low = region.top().align_up(memory::page_size());
+        if let Some(start) = NonNull::new(low.ptr::<u8>())
+            && low < high
+        {
+            let end = high.align_up(memory::page_size());
+            // SAFETY: whole pages above the top, where no object is.
+            unsafe { memory::release(start, end.offset_from(low)) };
+            self.old_high.store(region.top().word(), Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.large.release_free() };
+    }
+
+    fn poison_free_memory(&self) {
+        for region in self.moving_regions() {
+            self.poison(region.top(), region.free());
+        }
+    }
+
+    /// Under `poison`: overwrites memory that no object uses, in a stopped world.
+    pub(super) fn poison(&self, start: Address, bytes: usize) {
+        if self.config.poison {
+            // SAFETY: as said.
+            unsafe { zero::fill(start, bytes, POISON) };
+        }
+    }
+
+    /// Under `poison`: overwrites what was not marked in a space, after marking and before anything is allocated there.
+    pub(super) fn poison_holes(&self, space: &Tenured) {
+        let (mut at, end) = (space.region.start(), space.region.top());
+        while self.config.poison
+            && let Some((hole, bytes)) = self.bits.next_hole(at, end, 1)
+        {
+            self.poison(hole, bytes);
+            at = hole.add(bytes);
         }
     }
 

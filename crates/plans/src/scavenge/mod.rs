@@ -1,28 +1,35 @@
 //! The precise generational collector, Parallel Scavenge as ASPLOS 2013, section 2 describes it.
 //!
 //! Objects are born in eden. A scavenge copies what lives there to a survivor space, and to the old space what has
-//! survived often enough. When the old space is full, everything is marked and slid together. Mutators stop at polls.
+//! survived often enough. When the old space is full, everything is marked; then what lives is slid together, or stays
+//! and the holes are filled. Large objects and such as may not move have spaces of their own. Mutators stop at polls.
 //!
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
-//! - [`allocate`]: buffers, large objects, and when to collect
+//! - [`allocate`]: buffers, large and pinned objects, and when to collect
 //! - [`collect`]: a collection, step by step
-//! - [`trace`]: what the workers do in parallel; [`copy`]: scavenging; [`mark`]: marking and updating for a full
-//!   collection; [`weak`]: weak references, ephemerons, finalizers
-//! - [`verify`]: the invariants, checked
+//! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
+//!   [`compact`]: updating and sliding; [`weak`]: weak references, ephemerons, finalizers
+//! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
+//!
+//! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
 //!
 //! # Invariants
 //! - Fresh memory of eden is zeroed when a buffer is taken from it (I2).
 //! - `collecting` is held by whoever stops the world, attaches or detaches; its holder is outside of the gate.
 //! - The state is touched by the holder of `collecting` alone; all else is shared as its type says.
+//! - The old, the immobile and the large space together use no more than `old_limit` bytes (I7).
 
 pub mod allocate;
 pub mod collect;
+pub mod compact;
 pub mod copy;
 pub mod handles;
 pub mod mark;
 pub mod mutator;
+pub mod roots;
 pub mod trace;
 pub mod verify;
+pub mod walk;
 pub mod weak;
 
 use alloc::boxed::Box;
@@ -31,19 +38,20 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use gleaner_base::events::Ring;
-use gleaner_base::options::Verify;
-use gleaner_base::sync::{AtomicU64, RawLock, UnsafeCell};
+use gleaner_base::options::{OldPolicy, TraceOrder, Verify};
+use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
-use gleaner_mem::mark_bits::MarkBits;
+use gleaner_mem::header;
+use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
-use gleaner_mem::object_starts::ObjectStarts;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::{memory, output::Fd};
 use gleaner_spaces::bump::BumpRegion;
+use gleaner_spaces::large_objects::LargeObjects;
 use gleaner_spaces::mark_compact::Plan;
 use gleaner_spaces::nursery::Nursery;
-use gleaner_spaces::tenured::Tenured;
+use gleaner_spaces::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
 use crate::stop::poll::PollGate;
@@ -56,6 +64,9 @@ use weak::WeakTables;
 pub const REGION_GRANULE: usize = 64 << 10;
 /// The smallest heap.
 pub const LEAST_LIMIT: usize = 1 << 20;
+/// Larger objects have pages of their own and never move. Whoever allocates from a TLAB compares with this first; an
+/// object that was allocated there all the same is collected correctly, but not promoted without sliding.
+pub const LARGE_BYTES: usize = 16 << 10;
 
 /// How a heap is set up.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +81,10 @@ pub struct Config {
     pub tenure: u32,
     /// Bytes of a TLAB.
     pub tlab: usize,
+    /// How the old space is collected.
+    pub old: OldPolicy,
+    /// Which grey object is scanned next.
+    pub trace_order: TraceOrder,
     /// Checks the invariants at the edges of phases.
     pub verify: Verify,
     /// Collects at every n-th allocation; 0 for never.
@@ -174,6 +189,14 @@ pub struct Scavenge<F> {
     pub nursery: Nursery,
     /// The old space.
     pub old: Tenured,
+    /// Small objects that may not move.
+    pub immobile: Tenured,
+    /// Objects of more than [`LARGE_BYTES`].
+    pub large: LargeObjects,
+    /// Which cards were stored into, for the whole span.
+    pub cards: CardTable,
+    /// Where objects of the old and the immobile space begin; during a collection, more.
+    pub bits: ObjectBits,
     /// Global handles.
     pub handles: Handles,
     /// Weak references, ephemerons, finalizers.
@@ -183,8 +206,15 @@ pub struct Scavenge<F> {
     /// See the invariants.
     collecting: RawLock,
     state: UnsafeCell<State>,
-    marks: MarkBits,
     plan: Plan,
+    /// Bytes that the old, the immobile and the large space may use together. Written in a stopped world.
+    old_limit: AtomicUsize,
+    /// The highest top of the old space since memory above its top was released. Written as `beside` says.
+    old_high: AtomicUsize,
+    /// Held by a mutator inside the gate that allocates in the immobile or the large space: a stopped world is as good.
+    beside: RawLock,
+    /// Where the immobile space is filled. As `beside` says.
+    immobile_buffer: UnsafeCell<BlockBuffer>,
     crew: &'static Crew,
     /// Collections so far; raised in stopped worlds, read by mutators to see whether somebody collected before them.
     epoch: AtomicU64,
@@ -196,17 +226,19 @@ unsafe impl<F: SlotFormat> Sync for Scavenge<F> {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 
-/// Sizes of the spaces.
+/// Sizes of the spaces' ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sizes {
+    immobile: usize,
     old: usize,
     eden: usize,
     survivor: usize,
+    large: usize,
 }
 
 impl Sizes {
-    /// A survivor space is an eighth of the young generation, as in Parallel Scavenge.
-    fn of(config: &Config) -> Result<Sizes, CreateError> {
+    /// A survivor space is an eighth of the young generation, as in Parallel Scavenge. References reach `reach` bytes.
+    fn of(config: &Config, reach: usize) -> Result<Sizes, CreateError> {
         if config.limit < LEAST_LIMIT {
             return Err(CreateError::TooSmall(config.limit));
         }
@@ -225,51 +257,68 @@ impl Sizes {
                 limit: config.limit,
             });
         }
-        Ok(Sizes {
-            old: round(config.limit - young),
+        let old = round(config.limit - young);
+        let mut sizes = Sizes {
+            immobile: round(old / 4),
+            old,
             eden,
             survivor,
-        })
+            large: 2 * round(config.limit),
+        };
+        let least = sizes.span() - sizes.large + round(old / 2);
+        if least > reach {
+            return Err(CreateError::Span {
+                asked: least,
+                reach,
+            });
+        }
+        sizes.large = sizes.large.min(reach - (sizes.span() - sizes.large));
+        Ok(sizes)
     }
 
-    fn all(&self) -> usize {
+    /// Bytes that count toward the limit.
+    fn limit(&self) -> usize {
         self.old + self.eden + 2 * self.survivor
+    }
+
+    /// Bytes of addresses. The first granule is never allocated: no object is at offset 0.
+    fn span(&self) -> usize {
+        REGION_GRANULE + self.immobile + self.limit() + self.large
     }
 }
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
     pub fn new(mut config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
-        let sizes = Sizes::of(&config)?;
-        config.limit = sizes.all();
+        let sizes = Sizes::of(&config, F::SPAN)?;
+        config.limit = sizes.limit();
         config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
-        // The first granule is never allocated: no object is at offset 0.
-        let span = sizes.all() + REGION_GRANULE;
-        if span > F::SPAN {
-            return Err(CreateError::Span {
-                asked: span,
-                reach: F::SPAN,
-            });
-        }
+        let span = sizes.span();
         let need = CreateError::Memory;
         let start = memory::reserve(span, REGION_GRANULE).ok_or(need("its addresses"))?;
         let base = Address::of(start.as_ptr());
         let reserved = Reserved(start, span);
         // SAFETY: the reservation is ours; the first pages stay without access.
-        if !unsafe { memory::commit(start.add(REGION_GRANULE), sizes.all()) } {
+        if !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) } {
             return Err(need("its spaces"));
         }
-        let bottom = base.add(REGION_GRANULE);
+        let immobile = base.add(REGION_GRANULE);
+        let old = immobile.add(sizes.immobile);
+        let eden = old.add(sizes.old);
+        let large = eden.add(sizes.eden + 2 * sizes.survivor);
         let types = TypeTable::new().ok_or(need("its types"))?;
-        let cards = CardTable::new(base, span).ok_or(need("its cards"))?;
-        let starts = ObjectStarts::new(base, span).ok_or(need("its object starts"))?;
         // Every object, and every chunk of an array, may lie on one stack.
-        let items = sizes.all() / LEAST_BYTES + sizes.all() / (trace::CHUNK_SLOTS * F::BYTES);
-        let engine = Engine::new(config.workers, items).ok_or(need("its workers"))?;
+        let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
+        let engine =
+            Engine::new(config.workers, items, config.trace_order).ok_or(need("its workers"))?;
         let heap = Box::new(Scavenge {
             model: ObjectModel::new(types, base),
-            nursery: Nursery::new(bottom.add(sizes.old), sizes.eden, sizes.survivor),
-            old: Tenured::new(BumpRegion::new(bottom, sizes.old), cards, starts),
+            nursery: Nursery::new(eden, sizes.eden, sizes.survivor),
+            old: Tenured::new(BumpRegion::new(old, sizes.old)),
+            immobile: Tenured::new(BumpRegion::new(immobile, sizes.immobile)),
+            large: LargeObjects::new(large, sizes.large).ok_or(need("its large objects"))?,
+            cards: CardTable::new(base, span).ok_or(need("its cards"))?,
+            bits: ObjectBits::new(base, span).ok_or(need("its object bits"))?,
             handles: Handles::new(1).ok_or(need("its handles"))?,
             weak: WeakTables::new().ok_or(need("its weak references"))?,
             gate: PollGate::new(),
@@ -284,8 +333,11 @@ impl<F: SlotFormat> Scavenge<F> {
                 events: Ring::new(),
                 log: None,
             }),
-            marks: MarkBits::new(base, span).ok_or(need("its mark bits"))?,
             plan: Plan::new(base, span).ok_or(need("its compactor"))?,
+            old_limit: AtomicUsize::new(sizes.old),
+            old_high: AtomicUsize::new(old.word()),
+            beside: RawLock::new(),
+            immobile_buffer: UnsafeCell::new(BlockBuffer::default()),
             crew,
             epoch: AtomicU64::new(0),
             reservation: (start, span),
@@ -307,7 +359,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collecting.lock();
         let attached = self.with_state(|state| {
             let number = state.next_number;
-            let cards = self.old.cards.biased();
+            let cards = self.cards.biased();
             let (base, stress) = (self.model.base, self.config.stress);
             let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress)?;
             let record = NonNull::from(Box::leak(Box::new(mutator)));
@@ -354,18 +406,45 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Bytes of all spaces in use: objects, dead or alive, and buffers.
     pub fn used(&self) -> usize {
-        self.nursery.used() + self.old.region.used()
+        self.nursery.used() + self.old_used()
+    }
+
+    /// Bytes in use of the old, the immobile and the large space: what `old_limit` limits.
+    fn old_used(&self) -> usize {
+        self.old.region.used() + self.immobile.region.used() + self.large.used()
+    }
+
+    /// Bytes that those may take yet.
+    fn old_left(&self) -> usize {
+        let limit = self.old_limit.load(Ordering::Relaxed);
+        limit.saturating_sub(self.old_used())
     }
 
     /// Bytes of side metadata. They do not count toward the limit.
     pub fn metadata_bytes(&self) -> usize {
-        self.old.cards.bytes() + self.old.starts.bytes() + self.marks.bytes()
+        self.cards.bytes() + self.bits.bytes() + self.plan.bytes() + self.large.metadata_bytes()
+    }
+
+    /// Whether an object is in eden or a survivor space.
+    #[inline(always)]
+    pub fn in_nursery(&self, object: Address) -> bool {
+        object.offset_from(self.nursery.start()) < self.nursery.bytes()
     }
 
     /// Whether an object is young.
     #[inline(always)]
     pub fn is_young(&self, object: Address) -> bool {
-        object.offset_from(self.nursery.start()) < self.nursery.bytes()
+        object >= self.nursery.start() && (self.in_nursery(object) || self.large.is_young(object))
+    }
+
+    /// Whether the object at `object` may hold references.
+    fn has_slots(&self, object: Address) -> bool {
+        // SAFETY: the callers know of an object there.
+        let header = unsafe { header::load(object, Ordering::Relaxed) };
+        !matches!(
+            self.model.shape(header.type_id()),
+            Some(Shape::Primitives { .. })
+        )
     }
 
     fn with_state<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
