@@ -100,6 +100,7 @@ impl Heap {
             config: Config {
                 limit: 0,
                 young: 0,
+                resize: true,
                 workers: threads::processors().clamp(1, 16),
                 tenure: 1,
                 tlab: 32 << 10,
@@ -218,9 +219,15 @@ impl Builder {
         self
     }
 
-    /// Bytes of the young generation; a third of the limit unless given.
+    /// Bytes of the young generation at first; a third of the limit unless given, at most 64 MB.
     pub fn young(mut self, bytes: usize) -> Self {
         self.config.young = bytes;
+        self
+    }
+
+    /// Whether the generations change their sizes as the program needs; they do unless told otherwise.
+    pub fn resize(mut self, resize: bool) -> Self {
+        self.config.resize = resize;
         self
     }
 

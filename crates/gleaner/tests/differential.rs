@@ -17,7 +17,7 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
     mutator.totals()
 }
 
-/// Both slot formats, both old generations; and each trace order with each of them somewhere.
+/// Both slot formats, both old generations; and each trace order with each of them somewhere. Sizes are fixed or not.
 fn policies() -> [Builder; 4] {
     use {OldPolicy::*, References::*, TraceOrder::*};
     [
@@ -31,6 +31,7 @@ fn policies() -> [Builder; 4] {
             .references(references)
             .old(old)
             .trace_order(order)
+            .resize(old == MarkSweep)
             .limit(12 << 20)
     })
 }

@@ -5,6 +5,7 @@
 //!
 //! # Invariants
 //! - The three spaces lie next to each other, eden lowest, so that one comparison tells young from old.
+//! - Each has a range that never changes, and a size that may be less.
 //! - When a scavenge begins, the to-space is empty.
 //! - After a full collection eden, and if that is full the survivor spaces, hold what found no room in the old space.
 //!
@@ -28,7 +29,7 @@ pub struct Nursery {
 }
 
 impl Nursery {
-    /// Empty spaces from `start` on, of these sizes.
+    /// Empty spaces from `start` on, of these sizes, which they never exceed.
     pub fn new(start: Address, eden: usize, survivor: usize) -> Nursery {
         let first = start.add(eden);
         Nursery {
@@ -69,6 +70,20 @@ impl Nursery {
         [&self.eden, &self.survivors[0], &self.survivors[1]]
     }
 
+    /// The spaces have these sizes from now on, or what is in use if that is more. In a stopped world, by one thread;
+    /// the sizes are at most the first ones.
+    pub fn resize(&self, eden: usize, survivor: usize) {
+        let [first, second] = &self.survivors;
+        for (region, bytes) in [(&self.eden, eden), (first, survivor), (second, survivor)] {
+            region.set_end(region.start().add(bytes));
+        }
+    }
+
+    /// The sizes of all three together.
+    pub fn capacity(&self) -> usize {
+        self.regions().iter().map(|region| region.bytes()).sum()
+    }
+
     /// Bytes in use.
     pub fn used(&self) -> usize {
         self.regions().iter().map(|region| region.used()).sum()
@@ -96,5 +111,8 @@ mod tests {
         nursery.flip();
         assert!(nursery.from().contains(copied) && nursery.used() == 24);
         assert_eq!(nursery.to().used(), 0);
+        nursery.resize(0x2000, 16);
+        assert_eq!(nursery.capacity(), 0x2000 + 24 + 16);
+        assert_eq!(nursery.bytes(), 0x6000);
     }
 }

@@ -72,9 +72,14 @@ impl Tenured {
         }
     }
 
+    /// Bytes in holes that were not handed out yet.
+    pub fn holes(&self) -> usize {
+        self.hole_bytes.load(Ordering::Relaxed)
+    }
+
     /// Bytes that are left: above the top, and in holes.
     pub fn free(&self) -> usize {
-        self.region.free() + self.hole_bytes.load(Ordering::Relaxed)
+        self.region.free() + self.holes()
     }
 
     /// Room for an object, from a buffer that has none; none for an object larger than a block. The caller owns the

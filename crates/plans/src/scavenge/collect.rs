@@ -5,17 +5,15 @@
 //! `old=mark-sweep` that one marks, frees in place, and promotes all that is young into the holes; if they are too
 //! small, everything is slid together after all.
 
-use core::ptr::NonNull;
-
 use gleaner_base::events::{Event, LineBuffer, Phase};
 use gleaner_base::options::{OldPolicy, Verify};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
-use gleaner_os::{clock, memory, threads};
+use gleaner_os::{clock, threads};
 use gleaner_spaces::large_objects::Generation;
-use gleaner_spaces::tenured::{BLOCK_BYTES, Tenured};
+use gleaner_spaces::tenured::Tenured;
 
 use super::{Scavenge, State};
 use crate::decide::collection::{self, Measurements};
@@ -99,7 +97,10 @@ impl<F: SlotFormat> Scavenge<F> {
             self.stop(state);
             event.objects = state.mutators.len() as u64;
         });
-        self.collect_stopped(state, &mut record, extent);
+        let was_full = self.collect_stopped(state, &mut record, extent);
+        let now = clock::monotonic_ns();
+        self.resize(state, &mut record, was_full, (started, now));
+        self.decide_next(state);
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let room = self.has_room(bytes);
         record.step(Phase::ResumeWorld, |_| self.resume(state));
@@ -116,7 +117,8 @@ impl<F: SlotFormat> Scavenge<F> {
         room
     }
 
-    fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) {
+    /// Whether everything was collected.
+    fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
         self.retire_tlabs(state);
         self.verify(state, record);
         let why = match (extent, state.wants_full) {
@@ -137,6 +139,20 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         self.poison_free_memory();
         self.verify(state, record);
+        why.is_some()
+    }
+
+    /// Whether the next collection is of everything.
+    fn decide_next(&self, state: &mut State) {
+        self.set_old_end();
+        let filled = self.old_used() - self.old.holes();
+        let decision = collection::next_extent(&Measurements {
+            old_free: state.lately.old_target.saturating_sub(filled),
+            promoted_lately: state.lately.promoted,
+        });
+        if decision.full && state.wants_full.is_none() {
+            state.wants_full = Some(decision.reason);
+        }
     }
 
     pub(super) fn retire_tlabs(&self, state: &mut State) {
@@ -181,7 +197,7 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             state.totals.survived_bytes += survived as u64;
             state.totals.promoted_bytes += promoted as u64;
-            state.promoted_lately = collection::moving_average(state.promoted_lately, promoted);
+            state.lately.note_copied(survived, promoted);
             event.bytes = (survived + promoted) as u64;
             event.objects = objects as u64;
             complete
@@ -189,12 +205,6 @@ impl<F: SlotFormat> Scavenge<F> {
         state.totals.scavenges += 1;
         if complete {
             self.nursery.flip();
-            self.set_old_end();
-            let decision = collection::next_extent(&Measurements {
-                old_free: self.old.free(),
-                promoted_lately: state.promoted_lately,
-            });
-            state.wants_full = decision.full.then_some(decision.reason);
         }
         complete
     }
@@ -247,46 +257,6 @@ impl<F: SlotFormat> Scavenge<F> {
             state.wants_full = None;
         }
         complete
-    }
-
-    /// The old space may grow as far as the limit allows.
-    pub(super) fn set_old_end(&self) {
-        let region = &self.old.region;
-        let others = self.immobile.region.used() + self.large.used();
-        let limit = self.old_limit.load(Ordering::Relaxed);
-        let bytes = limit.saturating_sub(others) / BLOCK_BYTES * BLOCK_BYTES;
-        region.set_end(region.start().add(bytes));
-    }
-
-    /// Remembers how high the old space has been: memory above its top may be resident.
-    pub(super) fn note_old_top(&self) {
-        let top = self.old.region.top().word();
-        self.old_high.fetch_max(top, Ordering::Relaxed);
-    }
-
-    /// Gives memory back that no object of the spaces with a common limit uses, if `bytes` more would exceed it.
-    ///
-    /// # Safety
-    /// The caller holds `beside`, or has stopped the world.
-    pub(super) unsafe fn make_resident_room(&self, bytes: usize) {
-        let region = &self.old.region;
-        let high = Address::new(self.old_high.load(Ordering::Relaxed));
-        let old = high.max(region.top()).offset_from(region.start());
-        let resident = old + self.immobile.region.used() + self.large.resident();
-        if resident + bytes <= self.old_limit.load(Ordering::Relaxed) {
-            return;
-        }
-        let low = region.top().align_up(memory::page_size());
-        if let Some(start) = NonNull::new(low.ptr::<u8>())
-            && low < high
-        {
-            let end = high.align_up(memory::page_size());
-            // SAFETY: whole pages above the top, where no object is.
-            unsafe { memory::release(start, end.offset_from(low)) };
-            self.old_high.store(region.top().word(), Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.large.release_free() };
     }
 
     fn poison_free_memory(&self) {

@@ -9,6 +9,7 @@
 //! - [`collect`]: a collection, step by step
 //! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
 //!   [`compact`]: updating and sliding; [`weak`]: weak references, ephemerons, finalizers
+//! - [`resize`]: the sizes of the generations after a collection
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
 //!
 //! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
@@ -26,6 +27,7 @@ pub mod copy;
 pub mod handles;
 pub mod mark;
 pub mod mutator;
+pub mod resize;
 pub mod roots;
 pub mod trace;
 pub mod verify;
@@ -46,7 +48,7 @@ use gleaner_mem::header;
 use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
 use gleaner_mem::slot::SlotFormat;
-use gleaner_os::{memory, output::Fd};
+use gleaner_os::{clock, memory, output::Fd};
 use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::LargeObjects;
 use gleaner_spaces::mark_compact::Plan;
@@ -73,8 +75,10 @@ pub const LARGE_BYTES: usize = 16 << 10;
 pub struct Config {
     /// Bytes of all spaces together.
     pub limit: usize,
-    /// Bytes of the young generation; 0 for a third of the limit.
+    /// Bytes of the young generation; 0 for a third of the limit, or less at first where sizes change.
     pub young: usize,
+    /// The generations change their sizes as [`generation_sizes`](crate::decide::generation_sizes) decides.
+    pub resize: bool,
     /// Workers that collect.
     pub workers: usize,
     /// How many scavenges an object survives in the young generation: it is promoted by the next one.
@@ -161,6 +165,23 @@ pub struct Totals {
     pub promoted_bytes: u64,
 }
 
+/// Moving averages over the last collections, and what follows from them.
+#[derive(Clone, Copy, Default, Debug)]
+struct Lately {
+    /// Bytes that scavenges promoted.
+    promoted: usize,
+    /// Bytes that survived in the young generation.
+    survived: usize,
+    /// The share of the time that scavenges took, in thousandths.
+    scavenge_share: usize,
+    /// The share that full collections took.
+    full_share: usize,
+    /// When the world was resumed.
+    resumed_ns: u64,
+    /// Up to which the old, the immobile and the large space are to be filled before everything is collected.
+    old_target: usize,
+}
+
 /// What only the holder of `collecting` touches.
 pub struct State {
     /// Attached mutators, with the numbers handed out so far.
@@ -169,8 +190,8 @@ pub struct State {
     engine: Engine,
     /// Why the next collection has to be of everything, if it has.
     wants_full: Option<&'static str>,
-    /// Bytes that scavenges promoted lately: a moving average.
-    promoted_lately: usize,
+    /// What is known of the last collections.
+    lately: Lately,
     /// Sums.
     pub totals: Totals,
     /// The last events.
@@ -207,6 +228,8 @@ pub struct Scavenge<F> {
     collecting: RawLock,
     state: UnsafeCell<State>,
     plan: Plan,
+    /// The least young generation that makes sense, in bytes.
+    least_young: usize,
     /// Bytes that the old, the immobile and the large space may use together. Written in a stopped world.
     old_limit: AtomicUsize,
     /// The highest top of the old space since memory above its top was released. Written as `beside` says.
@@ -226,9 +249,13 @@ unsafe impl<F: SlotFormat> Sync for Scavenge<F> {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 
-/// Sizes of the spaces' ranges.
+/// Sizes of the spaces, and of their ranges of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sizes {
+    /// What counts toward the limit.
+    limit: usize,
+    /// Eden and a survivor space, at first.
+    first: (usize, usize),
     immobile: usize,
     old: usize,
     eden: usize,
@@ -236,62 +263,102 @@ struct Sizes {
     large: usize,
 }
 
+/// The largest young generation that a heap with changing sizes begins with.
+const FIRST_YOUNG: usize = 64 << 20;
+
+fn round(bytes: usize) -> usize {
+    (bytes / REGION_GRANULE * REGION_GRANULE).max(REGION_GRANULE)
+}
+
 impl Sizes {
-    /// A survivor space is an eighth of the young generation, as in Parallel Scavenge. References reach `reach` bytes.
+    /// A survivor space is an eighth of the young generation at first, as in Parallel Scavenge. References reach
+    /// `reach` bytes.
     fn of(config: &Config, reach: usize) -> Result<Sizes, CreateError> {
-        if config.limit < LEAST_LIMIT {
-            return Err(CreateError::TooSmall(config.limit));
+        let limit = config.limit;
+        if limit < LEAST_LIMIT {
+            return Err(CreateError::TooSmall(limit));
         }
-        let round = |bytes: usize| (bytes / REGION_GRANULE * REGION_GRANULE).max(REGION_GRANULE);
-        let young = if config.young == 0 {
-            config.limit / 3
-        } else {
-            config.young
+        let young = match config.young {
+            0 if config.resize => (limit / 3).min(FIRST_YOUNG),
+            0 => limit / 3,
+            young => young,
         };
         let survivor = round(young / 8);
         let eden = round(young - young.min(2 * survivor));
         let young = eden + 2 * survivor;
-        if young > config.limit / 10 * 9 {
-            return Err(CreateError::Young {
-                young,
-                limit: config.limit,
-            });
+        if young > limit / 10 * 9 {
+            return Err(CreateError::Young { young, limit });
         }
-        let old = round(config.limit - young);
-        let mut sizes = Sizes {
-            immobile: round(old / 4),
-            old,
+        let fixed = Sizes {
+            limit: young + round(limit - young),
+            first: (eden, survivor),
+            immobile: round((limit - young) / 4),
+            old: round(limit - young),
             eden,
             survivor,
-            large: 2 * round(config.limit),
+            large: 0,
         };
-        let least = sizes.span() - sizes.large + round(old / 2);
-        if least > reach {
-            return Err(CreateError::Span {
-                asked: least,
-                reach,
-            });
-        }
-        sizes.large = sizes.large.min(reach - (sizes.span() - sizes.large));
-        Ok(sizes)
+        let sizes = if config.resize {
+            Sizes {
+                old: round(limit - fixed.least_young()),
+                eden: round(limit / 10 * 9),
+                survivor: round(limit / 4),
+                ..fixed
+            }
+        } else {
+            fixed
+        };
+        // Where references reach less, sizes change less.
+        sizes.with_large(reach).or_else(|_| fixed.with_large(reach))
     }
 
-    /// Bytes that count toward the limit.
-    fn limit(&self) -> usize {
-        self.old + self.eden + 2 * self.survivor
+    /// Large objects get twice the limit, or what is left, but half of the old generation's range.
+    fn with_large(self, reach: usize) -> Result<Sizes, CreateError> {
+        let others = self.span();
+        let asked = others + round(self.old / 2);
+        if asked > reach {
+            return Err(CreateError::Span { asked, reach });
+        }
+        let large = (2 * self.limit).min(reach - others);
+        Ok(Sizes { large, ..self })
     }
 
     /// Bytes of addresses. The first granule is never allocated: no object is at offset 0.
     fn span(&self) -> usize {
-        REGION_GRANULE + self.immobile + self.limit() + self.large
+        REGION_GRANULE + self.immobile + self.old + self.eden + 2 * self.survivor + self.large
+    }
+
+    fn nursery(&self, start: Address) -> Nursery {
+        let nursery = Nursery::new(start, self.eden, self.survivor);
+        nursery.resize(self.first.0, self.first.1);
+        nursery
+    }
+
+    fn first_young(&self) -> usize {
+        self.first.0 + 2 * self.first.1
+    }
+
+    /// The least young generation that makes sense.
+    fn least_young(&self) -> usize {
+        (self.limit / 64)
+            .clamp(LEAST_YOUNG, MOST_LEAST_YOUNG)
+            .min(self.first_young())
+    }
+
+    fn first_old_target(&self) -> usize {
+        let beside = self.limit - self.first_young();
+        beside.min(self.first_young().max(MOST_LEAST_YOUNG))
     }
 }
+
+const LEAST_YOUNG: usize = 256 << 10;
+const MOST_LEAST_YOUNG: usize = 8 << 20;
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
     pub fn new(mut config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
         let sizes = Sizes::of(&config, F::SPAN)?;
-        config.limit = sizes.limit();
+        config.limit = sizes.limit;
         config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
         let span = sizes.span();
         let need = CreateError::Memory;
@@ -313,7 +380,7 @@ impl<F: SlotFormat> Scavenge<F> {
             Engine::new(config.workers, items, config.trace_order).ok_or(need("its workers"))?;
         let heap = Box::new(Scavenge {
             model: ObjectModel::new(types, base),
-            nursery: Nursery::new(eden, sizes.eden, sizes.survivor),
+            nursery: sizes.nursery(eden),
             old: Tenured::new(BumpRegion::new(old, sizes.old)),
             immobile: Tenured::new(BumpRegion::new(immobile, sizes.immobile)),
             large: LargeObjects::new(large, sizes.large).ok_or(need("its large objects"))?,
@@ -328,13 +395,18 @@ impl<F: SlotFormat> Scavenge<F> {
                 next_number: 1,
                 engine,
                 wants_full: None,
-                promoted_lately: 0,
+                lately: Lately {
+                    resumed_ns: clock::monotonic_ns(),
+                    old_target: sizes.first_old_target(),
+                    ..Lately::default()
+                },
                 totals: Totals::default(),
                 events: Ring::new(),
                 log: None,
             }),
             plan: Plan::new(base, span).ok_or(need("its compactor"))?,
-            old_limit: AtomicUsize::new(sizes.old),
+            old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),
+            least_young: sizes.least_young(),
             old_high: AtomicUsize::new(old.word()),
             beside: RawLock::new(),
             immobile_buffer: UnsafeCell::new(BlockBuffer::default()),
