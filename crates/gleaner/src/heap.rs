@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gleaner_base::options::{OldPolicy, TraceOrder, Verify};
+use gleaner_base::options::{OldPolicy, Prefetch, TraceOrder, Verify};
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::threads;
@@ -106,6 +106,7 @@ impl Heap {
                 tlab: 32 << 10,
                 old: OldPolicy::MarkCompact,
                 trace_order: TraceOrder::Depth,
+                prefetch: Prefetch::Edges,
                 verify: Verify::Off,
                 stress: 0,
                 poison: false,
@@ -264,6 +265,16 @@ impl Builder {
     /// Which grey object is scanned next.
     pub fn trace_order(mut self, order: TraceOrder) -> Self {
         self.config.trace_order = order;
+        self
+    }
+
+    /// Whether the collector prefetches what it will look at.
+    pub fn prefetch(mut self, prefetch: bool) -> Self {
+        self.config.prefetch = if prefetch {
+            Prefetch::Edges
+        } else {
+            Prefetch::None
+        };
         self
     }
 

@@ -32,6 +32,7 @@ fn policies() -> [Builder; 4] {
             .old(old)
             .trace_order(order)
             .resize(old == MarkSweep)
+            .prefetch(references == Wide)
             .limit(12 << 20)
     })
 }

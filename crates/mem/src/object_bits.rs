@@ -53,6 +53,12 @@ impl ObjectBits {
         word.load(Ordering::Relaxed) & 1 << bit_of(object) != 0
     }
 
+    /// Asks the cache for the start bit of an object.
+    #[inline(always)]
+    pub fn prefetch(&self, object: Address) {
+        Address::of(self.starts.get(self.starts.index(object))).prefetch();
+    }
+
     /// Marks the object at `object`; whether this call did it. The caller then marks its granules.
     #[inline(always)]
     pub fn mark(&self, object: Address) -> bool {

@@ -12,6 +12,7 @@
 //! - Nothing in the to-space or promoted in this scavenge is copied again.
 
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::options::Prefetch;
 use gleaner_base::sync::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
@@ -20,6 +21,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::{Fate, Generation};
 
+use super::edges::{slot_entry, slot_of};
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Share, Trace, scan_item};
 use super::weak::Liveness;
@@ -39,6 +41,8 @@ pub struct Copying<'a, F: SlotFormat> {
     nursery: (Address, usize),
     /// Objects of this age and older are promoted.
     tenure: u32,
+    /// Whether slots wait until the cache has what they refer to.
+    edges: bool,
     /// Whether some object found no room. Set by any worker, read by the leader after the phase.
     failed: AtomicBool,
 }
@@ -64,6 +68,7 @@ impl<F: SlotFormat> Scavenge<F> {
             to_range: to.map_or((Address::NULL, 0), |to| (to.start(), to.bytes())),
             nursery: (self.nursery.start(), self.nursery.bytes()),
             tenure,
+            edges: self.config.prefetch == Prefetch::Edges,
             failed: AtomicBool::new(false),
         };
         let tasks = copying.tasks.count();
@@ -251,16 +256,38 @@ impl<F: SlotFormat> Copying<'_, F> {
 
     #[inline(always)]
     fn slot(&self, share: &mut Share, slot: Address, holder_is_old: bool) {
-        let base = self.heap.model.base;
         // SAFETY: a slot of an object that this worker scans.
-        let value = unsafe { F::load(slot, base) };
-        let Some(object) = value.as_object() else {
+        let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() else {
             return;
         };
+        if self.edges && self.in_nursery(object) {
+            object.prefetch();
+            let Some(waited) = share.edges.exchange(slot_entry(slot, holder_is_old)) else {
+                return;
+            };
+            let (slot, holder_is_old) = slot_of(waited);
+            self.waited(share, slot, holder_is_old);
+        } else {
+            self.edge(share, slot, object, holder_is_old);
+        }
+    }
+
+    /// A slot that has waited.
+    #[inline(always)]
+    fn waited(&self, share: &mut Share, slot: Address, holder_is_old: bool) {
+        // SAFETY: a slot of an object that this worker scanned.
+        if let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() {
+            self.edge(share, slot, object, holder_is_old);
+        }
+    }
+
+    /// The slot refers to the object.
+    #[inline(always)]
+    fn edge(&self, share: &mut Share, slot: Address, object: Address, holder_is_old: bool) {
         let place = self.reach(share, object);
         if place != object {
-            // SAFETY: as above.
-            unsafe { F::store(slot, base, Value::reference(place)) };
+            // SAFETY: a slot of an object that this worker scans.
+            unsafe { F::store(slot, self.heap.model.base, Value::reference(place)) };
         }
         if holder_is_old && self.heap.is_young(place) {
             self.heap.cards.dirty(slot);
@@ -344,6 +371,13 @@ impl<F: SlotFormat> Trace for Copying<'_, F> {
                     self.slot(share, slot, is_old);
                 },
             );
+        }
+    }
+
+    fn settle(&self, share: &mut Share) {
+        while let Some(entry) = share.edges.take() {
+            let (slot, holder_is_old) = slot_of(entry);
+            self.waited(share, slot, holder_is_old);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Marking sets bits beside the heap and touches no object but to scan it and to end its self-forwarding. When it
 //! begins, no bit of any space is set; when it is over, the bits say what lives.
 
+use gleaner_base::options::Prefetch;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header;
@@ -20,9 +21,23 @@ use super::{Scavenge, State};
 struct Marking<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     roots: Tasks<'a>,
+    /// Whether objects wait until the cache has them.
+    edges: bool,
 }
 
 impl<F: SlotFormat> Marking<'_, F> {
+    #[inline(always)]
+    fn edge(&self, share: &mut Share, object: Address) {
+        if !self.edges {
+            return self.object(share, object);
+        }
+        object.prefetch();
+        self.heap.bits.prefetch(object);
+        if let Some(waited) = share.edges.exchange(object.word()) {
+            self.object(share, Address::new(waited));
+        }
+    }
+
     #[inline(always)]
     fn object(&self, share: &mut Share, object: Address) {
         let heap = self.heap;
@@ -89,10 +104,16 @@ impl<F: SlotFormat> Trace for Marking<'_, F> {
                 share,
                 |share, slot| {
                     if let Some(object) = F::load(slot, base).as_object() {
-                        self.object(share, object);
+                        self.edge(share, object);
                     }
                 },
             );
+        }
+    }
+
+    fn settle(&self, share: &mut Share) {
+        while let Some(object) = share.edges.take() {
+            self.object(share, Address::new(object));
         }
     }
 }
@@ -114,6 +135,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let marking = Marking {
             heap: self,
             roots: Tasks::of_roots(self, &state.mutators),
+            edges: self.config.prefetch == Prefetch::Edges,
         };
         let tasks = marking.roots.count();
         state

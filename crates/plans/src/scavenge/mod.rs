@@ -7,7 +7,8 @@
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
 //! - [`collect`]: a collection, step by step
-//! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
+//! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking; [`edges`]:
+//!   prefetching;
 //!   [`compact`]: updating and sliding; [`weak`]: weak references, ephemerons, finalizers
 //! - [`resize`]: the sizes of the generations after a collection
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
@@ -24,6 +25,7 @@ pub mod allocate;
 pub mod collect;
 pub mod compact;
 pub mod copy;
+pub mod edges;
 pub mod handles;
 pub mod mark;
 pub mod mutator;
@@ -40,7 +42,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use gleaner_base::events::Ring;
-use gleaner_base::options::{OldPolicy, TraceOrder, Verify};
+use gleaner_base::options::{OldPolicy, Prefetch, TraceOrder, Verify};
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -89,6 +91,8 @@ pub struct Config {
     pub old: OldPolicy,
     /// Which grey object is scanned next.
     pub trace_order: TraceOrder,
+    /// Whether the collector prefetches: `None`, or `Edges`.
+    pub prefetch: Prefetch,
     /// Checks the invariants at the edges of phases.
     pub verify: Verify,
     /// Collects at every n-th allocation; 0 for never.

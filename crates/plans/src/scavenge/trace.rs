@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
+use super::edges::Edges;
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::AtomicU64;
 use gleaner_mem::Address;
@@ -176,6 +177,8 @@ pub struct Share {
     pub promoted: usize,
     /// Objects that it made grey.
     pub objects: usize,
+    /// What waits for the cache.
+    pub edges: Edges,
 }
 
 impl Share {
@@ -192,6 +195,8 @@ pub trait Trace: Sync {
     fn task(&self, share: &mut Share, task: usize);
     /// Scans a grey object.
     fn item(&self, share: &mut Share, item: Item);
+    /// Does what waits in the share's queue of edges.
+    fn settle(&self, _: &mut Share) {}
 }
 
 /// Visits the slots of an item; of a large array, makes the other chunks grey first.
@@ -267,6 +272,7 @@ impl Engine {
                 survived: 0,
                 promoted: 0,
                 objects: 0,
+                edges: Edges::default(),
             }));
         }
         Some(engine)
@@ -312,6 +318,16 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// The worker's own next item.
+    #[inline(always)]
+    fn next(&self, share: &mut Share, deque: &Deque<'_, AtomicU64>) -> Option<Item> {
+        if let Some(item) = share.stack.pop() {
+            return Some(item);
+        }
+        self.trace.settle(share);
+        share.stack.pop().or_else(|| deque.pop().map(Item))
+    }
+
     fn steal(&self, own: usize) -> Option<Item> {
         let deques = &self.engine.deques;
         for step in 1..deques.len() {
@@ -339,7 +355,7 @@ impl Phase for Run<'_> {
         // SAFETY: during a phase the share belongs to the worker of its index.
         let share = unsafe { &mut *self.engine.shares[own].get() };
         loop {
-            while let Some(item) = share.stack.pop().or_else(|| deque.pop().map(Item)) {
+            while let Some(item) = self.next(share, deque) {
                 self.trace.item(share, item);
                 if worker.anyone_waiting() && deque.is_empty() && share.stack.share(deque) {
                     worker.announce();
