@@ -260,7 +260,7 @@ impl<F: SlotFormat> Copying<'_, F> {
         let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() else {
             return;
         };
-        if self.edges && self.in_nursery(object) {
+        if self.edges && self.in_nursery(object) && share.is_busy() {
             object.prefetch();
             let Some(waited) = share.edges.exchange(slot_entry(slot, holder_is_old)) else {
                 return;

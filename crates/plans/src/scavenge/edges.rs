@@ -2,7 +2,8 @@
 //! scan finds waits in a short queue while the cache fetches the object that it leads to.
 //!
 //! While copying, an entry is a slot, and the header of the object that it refers to is fetched; while marking, it is an
-//! object, fetched with its mark. A worker's queue is empty whenever it looks for work elsewhere (I3).
+//! object, fetched with its mark. A worker that has nothing else to do waits for the one object that it found, as in a
+//! long list: nothing is queued then. A worker's queue is empty whenever it looks for work elsewhere (I3).
 
 use gleaner_mem::Address;
 
@@ -12,32 +13,40 @@ const LENGTH: usize = 16;
 /// The queue of one worker.
 #[derive(Debug, Default)]
 pub struct Edges {
-    /// 0 where nothing waits.
     entries: [usize; LENGTH],
-    next: usize,
+    /// How many entries were taken out, and put in, so far.
+    out: usize,
+    into: usize,
 }
 
 impl Edges {
-    /// Puts an entry in, not 0; gives out the one that has waited longest, once the queue is full.
+    /// Puts an entry in; gives out the one that has waited longest if there are many.
     #[inline(always)]
     pub fn exchange(&mut self, entry: usize) -> Option<usize> {
-        let place = &mut self.entries[self.next % LENGTH];
-        self.next = self.next.wrapping_add(1);
-        let waited = core::mem::replace(place, entry);
-        (waited != 0).then_some(waited)
+        let waited = if self.into - self.out == LENGTH {
+            self.take()
+        } else {
+            None
+        };
+        self.entries[self.into % LENGTH] = entry;
+        self.into += 1;
+        waited
+    }
+
+    /// Whether nothing waits.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.out == self.into
     }
 
     /// Takes the entry out that has waited longest.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self) -> Option<usize> {
-        for _ in 0..LENGTH {
-            let place = &mut self.entries[self.next % LENGTH];
-            self.next = self.next.wrapping_add(1);
-            if *place != 0 {
-                return Some(core::mem::take(place));
-            }
+        if self.is_empty() {
+            return None;
         }
-        None
+        self.out += 1;
+        Some(self.entries[(self.out - 1) % LENGTH])
     }
 }
 

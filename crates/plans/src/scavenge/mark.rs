@@ -28,7 +28,7 @@ struct Marking<'a, F: SlotFormat> {
 impl<F: SlotFormat> Marking<'_, F> {
     #[inline(always)]
     fn edge(&self, share: &mut Share, object: Address) {
-        if !self.edges {
+        if !self.edges || !share.is_busy() {
             return self.object(share, object);
         }
         object.prefetch();

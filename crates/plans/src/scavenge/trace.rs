@@ -182,6 +182,12 @@ pub struct Share {
 }
 
 impl Share {
+    /// Whether there is anything to do while the cache fetches something.
+    #[inline(always)]
+    pub fn is_busy(&self) -> bool {
+        self.stack.top != self.stack.bottom || !self.edges.is_empty()
+    }
+
     /// Makes an object grey; the caller has won it.
     #[inline(always)]
     pub fn grey(&mut self, item: Item) {
