@@ -78,6 +78,18 @@ impl ObjectBits {
         );
     }
 
+    /// Adds starts to a word, of which other threads set bits, too.
+    #[inline]
+    pub fn add_starts(&self, word: usize, bits: u64) {
+        self.starts.get(word).fetch_or(bits, Ordering::Relaxed);
+    }
+
+    /// The bit of an object in its word of starts.
+    #[inline(always)]
+    pub fn bit(object: Address) -> u64 {
+        1 << bit_of(object)
+    }
+
     /// Marks the granules of an object of `bytes` bytes as live.
     #[inline]
     pub fn mark_granules(&self, object: Address, bytes: usize) {
@@ -147,10 +159,8 @@ impl ObjectBits {
         let mut word = self.word_of(at);
         while word > first {
             word -= 1;
-            let bits = self.starts(word).bits;
-            if bits != 0 {
-                let last = 63 - bits.leading_zeros();
-                return Some(self.address_of(word).add(last as usize * GRANULE));
+            if let Some(last) = self.starts(word).last() {
+                return Some(last);
             }
         }
         None
@@ -255,6 +265,12 @@ impl Starts {
     /// The bits of the starts.
     pub fn bits(self) -> u64 {
         self.bits
+    }
+
+    /// The last of them.
+    pub fn last(self) -> Option<Address> {
+        let last = self.bits.checked_ilog2()?;
+        Some(self.base.add(last as usize * GRANULE))
     }
 }
 

@@ -7,16 +7,23 @@
 //! the word. References are updated by that, and [`Plan::slide`] moves the objects.
 //!
 //! # Invariants
-//! - Regions are planned and slid in ascending order of addresses: the old space, eden, the survivor spaces. So no
-//!   object moves up, and none is overwritten before it has moved.
+//! - Regions are planned in ascending order of addresses: the old space, eden, the survivor spaces. So no object moves
+//!   up.
 //! - Objects keep their order, and the objects that begin in one word stay together.
+//! - The regions are slid in segments, each by one worker. A segment waits until all segments from which an object may
+//!   have to leave the place where its own go are finished; so none is overwritten before it has moved.
 //!
-//! One thread plans and slides, in a stopped world. Any worker asks for new addresses in between.
+//! One thread plans, in a stopped world. Any worker asks for new addresses, and slides segments afterwards.
 
+use core::ops::Range;
+
+use gleaner_base::sync::AtomicU8;
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES, WORD_SHIFT};
 use gleaner_mem::object_model::GRANULE;
 use gleaner_mem::side::Side;
+
+use gleaner_work::Prefix;
 
 use crate::bump::BumpRegion;
 
@@ -25,7 +32,14 @@ pub struct Plan {
     /// For each word of marks, the destination of its first live granule if all were live objects that begin in it:
     /// wrapping, since the tail of an earlier object may come before the first start.
     destinations: Side<usize>,
+    /// For each segment whether it was slid; see [`Segments`].
+    slid: Side<AtomicU8>,
 }
+
+/// Bytes of a segment, as a power of two.
+const SEGMENT_SHIFT: u32 = 16;
+/// Bytes of a segment.
+pub const SEGMENT_BYTES: usize = 1 << SEGMENT_SHIFT;
 
 /// The regions in ascending order: the old space, eden, the survivor spaces.
 pub type Regions<'a> = [&'a BumpRegion; 4];
@@ -38,7 +52,11 @@ impl Plan {
     pub fn new(base: Address, bytes: usize) -> Option<Plan> {
         // SAFETY: zero is a number.
         let destinations = unsafe { Side::new(base, bytes, WORD_SHIFT) }?;
-        Some(Plan { destinations })
+        // A region's last segment may not be whole.
+        let spare = 4 * SEGMENT_BYTES;
+        // SAFETY: as above.
+        let slid = unsafe { Side::new(base, bytes + spare, SEGMENT_SHIFT) }?;
+        Some(Plan { destinations, slid })
     }
 
     /// Decides where everything that is marked goes. `size` tells the bytes of a live object.
@@ -80,7 +98,7 @@ impl Plan {
 
     /// Bytes of the table.
     pub fn bytes(&self) -> usize {
-        self.destinations.bytes()
+        self.destinations.bytes() + self.slid.bytes()
     }
 
     /// Where the live object at `object` goes.
@@ -94,27 +112,123 @@ impl Plan {
         )
     }
 
-    /// Moves the live objects of a region, in ascending order, and their start bits with them. The live bits stay.
+    /// Prepares to slide the regions; all references were updated.
     ///
     /// # Safety
-    /// As for [`Plan::make`]; all references were updated, and the regions below were slid.
-    pub unsafe fn slide(
-        &self,
-        marks: &ObjectBits,
-        region: &BumpRegion,
-        size: impl Fn(Address) -> usize,
-    ) {
-        for word in marks.word_of(region.start())..marks.word_of(region.top().add(WORD_BYTES - 1)) {
-            // No object of a lower word goes to this one or above it, so its bits are those of the marking.
-            for object in marks.take_starts(word) {
-                let bytes = size(object);
-                let target = self.new_address(marks, object);
-                if target != object {
-                    // SAFETY: what is overwritten has moved or is dead (see the invariants).
-                    unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
-                }
-                marks.add(target);
+    /// The world is stopped, and no worker slides.
+    pub unsafe fn segments<'a>(&'a self, regions: Regions<'a>) -> Segments<'a> {
+        let mut first = [0; 5];
+        for (index, region) in regions.iter().enumerate() {
+            first[index + 1] = first[index] + region.used().div_ceil(SEGMENT_BYTES);
+        }
+        let count = first[4];
+        // SAFETY: there is an element for each segment, and nobody else uses them.
+        let finished = unsafe {
+            let flags = self.slid.first();
+            flags.write_bytes(0, count);
+            core::slice::from_raw_parts(flags.as_ptr(), count)
+        };
+        Segments {
+            plan: self,
+            regions,
+            first,
+            slid: Prefix::new(finished),
+        }
+    }
+}
+
+/// The regions in pieces that workers slide, in ascending order.
+pub struct Segments<'a> {
+    plan: &'a Plan,
+    regions: Regions<'a>,
+    /// The number of the first segment of each region, and of all.
+    first: [usize; 5],
+    slid: Prefix<'a>,
+}
+
+impl Segments<'_> {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.first[4]
+    }
+
+    fn words(&self, bits: &ObjectBits, segment: usize) -> Range<usize> {
+        let region = (0..3)
+            .find(|&region| segment < self.first[region + 1])
+            .unwrap_or(3);
+        let low = self.regions[region]
+            .start()
+            .add((segment - self.first[region]) * SEGMENT_BYTES);
+        let top = self.regions[region].top().align_up(WORD_BYTES);
+        bits.word_of(low)..bits.word_of(low.add(SEGMENT_BYTES).min(top))
+    }
+
+    /// Segments below this number may have objects at or below `place`, which lies in a region.
+    fn up_to(&self, place: Address) -> usize {
+        let region = (0..4)
+            .rfind(|&region| self.regions[region].start() <= place)
+            .unwrap_or(0);
+        let offset = place.offset_from(self.regions[region].start());
+        let number = self.first[region] + offset / SEGMENT_BYTES + 1;
+        number.min(self.first[region + 1])
+    }
+
+    /// Moves the objects that begin in a segment, and their start bits; the live bits stay. May wait for segments below,
+    /// so these are given to workers first.
+    ///
+    /// # Safety
+    /// Each segment is slid by one worker; `size` tells the bytes of a live object.
+    pub unsafe fn slide(&self, bits: &ObjectBits, segment: usize, size: impl Fn(Address) -> usize) {
+        let words = self.words(bits, segment);
+        let last = words
+            .clone()
+            .rev()
+            .find_map(|word| bits.starts(word).last());
+        let first = words.clone().find_map(|word| bits.starts(word).next());
+        let target = |object| self.plan.new_address(bits, object);
+        if let (Some(first), Some(last)) = (first, last)
+            && (target(first) != first || target(last) != last)
+        {
+            let end = target(last).add(size(last) - GRANULE);
+            self.slid.wait_for(self.up_to(end).min(segment));
+            let mut starts = NewStarts {
+                bits,
+                word: words.start,
+                found: 0,
+            };
+            for object in words.flat_map(|word| bits.take_starts(word)) {
+                let (bytes, target) = (size(object), target(object));
+                // SAFETY: what is overwritten has moved or is dead (see the invariants).
+                unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
+                starts.add(target);
             }
+            starts.flush();
+        }
+        self.slid.finish(segment);
+    }
+}
+
+/// Start bits of a word that are not yet in the table.
+struct NewStarts<'a> {
+    bits: &'a ObjectBits,
+    word: usize,
+    found: u64,
+}
+
+impl NewStarts<'_> {
+    fn add(&mut self, object: Address) {
+        let word = self.bits.word_of(object);
+        if word != self.word {
+            self.flush();
+            self.word = word;
+        }
+        self.found |= ObjectBits::bit(object);
+    }
+
+    fn flush(&mut self) {
+        if self.found != 0 {
+            self.bits.add_starts(self.word, self.found);
+            self.found = 0;
         }
     }
 }
@@ -199,9 +313,10 @@ mod tests {
         let regions = [&old, young[0], young[1], young[2]];
         // SAFETY: there is only this thread.
         let ends = unsafe { plan.make(&marks, regions, size) };
-        for region in regions {
-            // SAFETY: as above.
-            unsafe { plan.slide(&marks, region, size) };
+        // SAFETY: as above.
+        unsafe {
+            let segments = plan.segments(regions);
+            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
         }
         let words = marks.word_of(base)..marks.word_of(base.add(bytes));
         // SAFETY: the objects lie where their bits are.
@@ -256,11 +371,14 @@ mod tests {
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
         let ends = unsafe { plan.make(&marks, regions, size) };
+        // SAFETY: as above.
+        unsafe {
+            let segments = plan.segments(regions);
+            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
+        }
         for (index, region) in regions.into_iter().enumerate() {
             let used = if index < 2 { 1024 } else { 768 };
             assert_eq!(ends[index], region.start().add(used));
-            // SAFETY: as above.
-            unsafe { plan.slide(&marks, region, size) };
             let words = marks.word_of(region.start())..marks.word_of(region.end());
             let found: Vec<Address> = words.flat_map(|word| marks.starts(word)).collect();
             assert_eq!(found.len(), 2);

@@ -222,7 +222,7 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         record.step(Phase::Update, |_| self.update_all(state));
         record.step(Phase::Slide, |event| {
-            self.slide_all(ends);
+            self.slide_all(state, ends);
             event.bytes = self.used() as u64;
         });
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.

@@ -11,7 +11,7 @@ use gleaner_mem::header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::mark_compact::Ends;
+use gleaner_spaces::mark_compact::{Ends, Segments};
 
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Share, Trace};
@@ -105,6 +105,25 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
     fn item(&self, _: &mut Share, _: Item) {}
 }
 
+/// Slides segments: the tasks, which are taken in ascending order.
+struct Sliding<'a, F: SlotFormat> {
+    heap: &'a Scavenge<F>,
+    segments: Segments<'a>,
+}
+
+impl<F: SlotFormat> Trace for Sliding<'_, F> {
+    fn task(&self, _: &mut Share, task: usize) {
+        let heap = self.heap;
+        // SAFETY: a task is one worker's; references were updated, and no header of a live object is forwarded.
+        unsafe {
+            self.segments
+                .slide(&heap.bits, task, |object| heap.live_bytes(object));
+        }
+    }
+
+    fn item(&self, _: &mut Share, _: Item) {}
+}
+
 impl<F: SlotFormat> Scavenge<F> {
     /// The regions whose objects move, in ascending order.
     pub(super) fn moving_regions(&self) -> [&BumpRegion; 4] {
@@ -158,13 +177,21 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Moves everything, and leaves the spaces as they are from now on.
-    pub(super) fn slide_all(&self, ends: Ends) {
-        let size = |object| self.live_bytes(object);
-        // SAFETY: the world is stopped, and the leader is alone.
+    pub(super) fn slide_all(&self, state: &mut State, ends: Ends) {
+        // SAFETY: the world is stopped, and no phase runs.
+        let segments = unsafe { self.plan.segments(self.moving_regions()) };
+        let sliding = Sliding {
+            heap: self,
+            segments,
+        };
+        state.engine.run(
+            self.crew,
+            self.config.workers,
+            sliding.segments.count(),
+            &sliding,
+        );
+        // SAFETY: the phase is over.
         unsafe {
-            for region in self.moving_regions() {
-                self.plan.slide(&self.bits, region, size);
-            }
             let old = &self.old.region;
             self.bits
                 .clear_live(old.start(), old.top().align_up(WORD_BYTES));
