@@ -108,8 +108,9 @@ func queue(tiny bool) uint64 {
 	if tiny {
 		length, steps = 1000, 16_000
 	}
-	head := new(node)
-	tail := head
+	top = new(node)
+	head, tail := top, top
+	top = nil
 	sum := uint64(0)
 	for number := uint32(1); number <= steps; number++ {
 		n := new(node)
