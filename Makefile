@@ -30,7 +30,7 @@ PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
-RIVAL_EXPERIMENTS := rivals rivals-heaps rivals-steady
+RIVAL_BENCHES := bench-rivals bench-rivals-heaps bench-rivals-steady
 
 # --- the two commands of the README -----------------------------------------
 
@@ -225,12 +225,12 @@ lock-lab: $(LAB_VENV)/made
 # --- measuring ---------------------------------------------------------------
 
 # A run that was stopped goes on; remove target/lab/bench to measure anew.
-.PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_EXPERIMENTS:%=bench-%)
+.PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES)
 bench: $(BENCH_EXPERIMENTS:%=bench-%)
 
 $(BENCH_EXPERIMENTS:%=bench-%): packages-test
-$(RIVAL_EXPERIMENTS:%=bench-%): rivals
-$(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_EXPERIMENTS:%=bench-%): bench-%: build $(LAB_VENV)/made
+bench-rivals bench-rivals-heaps bench-rivals-steady: rivals
+$(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES): bench-%: build $(LAB_VENV)/made
 	mkdir -p docs/measured target/lab/bench
 	out=target/lab/bench/$*; status=0; \
 	if [ -d "$$out" ]; then $(LAB) resume "$$out" || status=$$?; \

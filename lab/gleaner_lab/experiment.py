@@ -144,7 +144,7 @@ class Bar(Part):
     def shown(self) -> str:
         """The bar in words."""
         side = f"below {self.below:g}" if self.below is not None else f"above {self.above:g}"
-        whose = " and of ".join(self.against) or "the baseline"
+        whose = "each rival" if self.against else "the baseline"
         return f"{self.configuration}: {self.metric} {side} of {whose}"
 
 

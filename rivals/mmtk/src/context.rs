@@ -2,7 +2,8 @@
 //!
 //! A bump pointer of MMTk's is kept here as a copy, as its guide to porting recommends, and given back before each call
 //! into MMTk and fetched after it: only there can a collection take it away. What a plan needs inline is known at
-//! compile time (`Mode`), as it is to a compiler that knows the plan.
+//! compile time (`Mode`), as it is to a compiler that knows the plan. `post_alloc` does nothing for objects that are not
+//! large, in all these plans, and is left out for them.
 //!
 //! Used by the mutator's thread alone.
 
@@ -10,7 +11,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use mmtk::plan::BarrierSelector;
-use mmtk::util::alloc::{AllocatorInfo, BumpPointer};
+use mmtk::util::alloc::{
+    Allocator, AllocatorInfo, AllocatorSelector, BumpPointer, FreeListAllocator,
+};
 use mmtk::util::metadata::MetadataSpec;
 use mmtk::util::metadata::side_metadata::SideMetadataSpec;
 use mmtk::util::{Address, OpaquePointer, VMMutatorThread, VMThread};
@@ -35,8 +38,8 @@ pub trait Mode: 'static {
 pub struct Generational;
 /// Plans that bump and have no barrier.
 pub struct Bumping;
-/// A plan that allocates by a call.
-pub struct Calling;
+/// A plan that allocates from free lists.
+pub struct Listing;
 
 impl Mode for Generational {
     const BUMP: bool = true;
@@ -48,7 +51,7 @@ impl Mode for Bumping {
     const BARRIER: bool = false;
 }
 
-impl Mode for Calling {
+impl Mode for Listing {
     const BUMP: bool = false;
     const BARRIER: bool = false;
 }
@@ -73,8 +76,10 @@ pub struct Context<R: References, M: Mode> {
     limit: usize,
     /// Where the unlogged bits of address 0 would be.
     unlogged: usize,
-    /// MMTk's bump pointer, inside `mutator`.
+    /// MMTk's bump pointer, inside `mutator`; null where there is none.
     bump: *mut BumpPointer,
+    /// MMTk's free lists, inside `mutator`; null where there is a bump pointer.
+    lists: *mut FreeListAllocator<Vm<R>>,
     mutator: *mut Mutator<Vm<R>>,
     /// Larger objects are allocated as such.
     largest: usize,
@@ -102,6 +107,7 @@ impl<R: References, M: Mode> Context<R, M> {
             limit: 0,
             unlogged: unlogged_bits::<R>().get_starting_address().as_usize(),
             bump: std::ptr::null_mut(),
+            lists: std::ptr::null_mut(),
             mutator: std::ptr::null_mut(),
             largest: constraints.max_non_los_default_alloc_bytes,
             mode: PhantomData,
@@ -113,16 +119,22 @@ impl<R: References, M: Mode> Context<R, M> {
         ));
         set_mutator(mutator);
         context.mutator = mutator;
-        if M::BUMP {
-            let default = memory_manager::get_allocator_mapping(mmtk, AllocationSemantics::Default);
-            let AllocatorInfo::BumpPointer {
-                bump_pointer_offset,
-            } = AllocatorInfo::new::<Vm<R>>(default)
-            else {
-                panic!("the plan has no bump pointer");
-            };
-            // SAFETY: MMTk says that it is so far inside.
-            context.bump = unsafe { mutator.byte_add(bump_pointer_offset) }.cast();
+        let default = memory_manager::get_allocator_mapping(mmtk, AllocationSemantics::Default);
+        // SAFETY: MMTk says that they are so far inside.
+        unsafe {
+            match (AllocatorInfo::new::<Vm<R>>(default), default) {
+                (
+                    AllocatorInfo::BumpPointer {
+                        bump_pointer_offset,
+                    },
+                    _,
+                ) if M::BUMP => context.bump = mutator.byte_add(bump_pointer_offset).cast(),
+                (_, AllocatorSelector::FreeList(_)) if !M::BUMP => {
+                    let offset = Mutator::<Vm<R>>::get_allocator_base_offset(default);
+                    context.lists = mutator.byte_add(offset).cast();
+                }
+                _ => panic!("the plan allocates in another way"),
+            }
         }
         context
     }
@@ -131,7 +143,8 @@ impl<R: References, M: Mode> Context<R, M> {
     #[inline(always)]
     fn allocate(&mut self, bytes: usize) -> usize {
         if !M::BUMP {
-            return self.call(bytes, AllocationSemantics::Default);
+            // SAFETY: the lists lie in the mutator, which is this thread's.
+            return unsafe { (*self.lists).alloc(bytes, 8, 0) }.as_usize();
         }
         let (start, end) = (self.cursor, self.cursor + bytes);
         if end > self.limit {

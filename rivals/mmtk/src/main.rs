@@ -17,7 +17,7 @@ use mmtk::util::{OpaquePointer, VMThread};
 use mmtk::{MMTKBuilder, memory_manager};
 
 use binding::Vm;
-use context::{Bumping, Calling, Context, Generational, Mode};
+use context::{Bumping, Context, Generational, Listing, Mode};
 use object::{Compressed, References, Wide};
 
 /// The workloads of gleaner-bench native on MMTk
@@ -94,7 +94,7 @@ fn with_references<R: References>(chosen: &Arguments) {
     match chosen.plan {
         Plan::StickyImmix | Plan::GenImmix | Plan::GenCopy => run::<R, Generational>(chosen),
         Plan::SemiSpace | Plan::Immix => run::<R, Bumping>(chosen),
-        Plan::MarkSweep => run::<R, Calling>(chosen),
+        Plan::MarkSweep => run::<R, Listing>(chosen),
     }
 }
 
