@@ -29,6 +29,8 @@ STRESS ?= 100
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap
+# These are not part of `make bench`: they need what `make rivals` installs and builds.
+RIVAL_BENCHES := bench-rivals bench-rivals-heaps bench-rivals-steady
 
 # --- the two commands of the README -----------------------------------------
 
@@ -58,8 +60,8 @@ test-long: packages-test
 
 # --- building ----------------------------------------------------------------
 
-.PHONY: build packages-build packages-demo packages-test
-packages-build packages-demo packages-test: packages-%:
+.PHONY: build packages-build packages-demo packages-test packages-rivals
+packages-build packages-demo packages-test packages-rivals: packages-%:
 	scripts/install-packages.sh $*
 
 build: packages-build
@@ -223,16 +225,56 @@ lock-lab: $(LAB_VENV)/made
 # --- measuring ---------------------------------------------------------------
 
 # A run that was stopped goes on; remove target/lab/bench to measure anew.
-.PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%)
+.PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES)
 bench: $(BENCH_EXPERIMENTS:%=bench-%)
 
-$(BENCH_EXPERIMENTS:%=bench-%): bench-%: packages-test build $(LAB_VENV)/made
+$(BENCH_EXPERIMENTS:%=bench-%): packages-test
+bench-rivals bench-rivals-heaps bench-rivals-steady: rivals
+$(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES): bench-%: build $(LAB_VENV)/made
 	mkdir -p docs/measured target/lab/bench
 	out=target/lab/bench/$*; status=0; \
 	if [ -d "$$out" ]; then $(LAB) resume "$$out" || status=$$?; \
 	else $(LAB) run $* --out "$$out" || status=$$?; fi; \
 	[ $$status -le 1 ]
 	$(LAB) report target/lab/bench/$* --markdown docs/measured/$*.md
+
+# --- the rivals of the precise heap ------------------------------------------
+
+RIVALS := target/rivals
+# Where Go's own packages put it, if it is not on the PATH.
+GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
+GO_BUILD := GOCACHE=$(CURDIR)/$(RIVALS)/go-cache GOTOOLCHAIN=local $(GO)
+MMTK_CARGO := cd rivals/mmtk && CARGO_TARGET_DIR=$(CURDIR)/$(RIVALS)/cargo $(CARGO)
+
+.PHONY: rivals rivals-mmtk rivals-hotspot rivals-c rivals-go check-rivals test-rivals
+rivals: rivals-mmtk rivals-hotspot rivals-c rivals-go
+
+# The names of its functions then tell their plans apart.
+rivals-mmtk: packages-rivals
+	$(MMTK_CARGO) rustc --locked --release -- -C symbol-mangling-version=v0
+	install -m 755 $(RIVALS)/cargo/release/rival-mmtk $(RIVALS)/mmtk
+
+rivals-hotspot: packages-rivals
+	mkdir -p $(RIVALS)/java
+	javac -Xlint:all -Werror --release 17 -d $(RIVALS)/java rivals/java/Rival.java
+	install -m 755 rivals/java/hotspot $(RIVALS)/hotspot
+
+rivals-c: packages-rivals
+	$(MAKE) -C rivals/c OUT=$(CURDIR)/$(RIVALS)
+
+rivals-go: packages-rivals
+	mkdir -p $(RIVALS)
+	cd rivals/go && $(GO_BUILD) build -buildvcs=false -o $(CURDIR)/$(RIVALS)/go .
+
+check-rivals: rivals
+	$(MMTK_CARGO) fmt -- --check
+	$(MMTK_CARGO) clippy --locked --release -- -D warnings
+	cd rivals/go && $(GO_BUILD) vet .
+	bash -n rivals/java/hotspot
+
+# Each rival's results are those of gleaner-bench native.
+test-rivals: build rivals
+	python3 rivals/compare.py
 
 # --- help --------------------------------------------------------------------
 
@@ -283,3 +325,8 @@ help:
 #|                  time against heap size, and more: reports in target/lab/bench/,
 #|                  tables in docs/measured/; takes hours, and goes on where it
 #|                  was stopped. make bench-boehm-table1 runs one of them
+#|   make rivals    what the precise heap is compared with, into target/rivals/:
+#|                  MMTk, HotSpot, libgc, Go, malloc, mimalloc (docs/rivals.md)
+#|   make test-rivals       their results are those of gleaner-bench native
+#|   make check-rivals      lints and format of rivals/
+#|   make bench-rivals      runs the experiment; also rivals-heaps, rivals-steady
