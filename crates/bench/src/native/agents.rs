@@ -46,14 +46,14 @@ struct Field {
     locks: Vec<Mutex<()>>,
 }
 
-/// 200,000 steps of the first agent, or 200.
+/// 200,000 steps of the first agent, or 3000.
 pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Agents {
         cell: Record::register(heap, 1, 16).map_err(failed)?,
         note: Record::register(heap, 1, 8).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         words: Numbers::register(heap).map_err(failed)?,
-        steps: scale.of(200_000, 200),
+        steps: scale.of(200_000, 3000),
     }))
 }
 

@@ -18,7 +18,7 @@ use super::{Facts, Prepared, Scale, Workload, failed};
 /// Places of the ring.
 const PLACES: usize = 64;
 /// Messages of a batch.
-const BATCH: u64 = 64;
+const BATCH: u64 = 16;
 /// Bytes of a message, at most.
 const LARGEST: u64 = 1024;
 
@@ -45,13 +45,13 @@ struct Exchange {
     changed: Condvar,
 }
 
-/// 16,000 batches, or 160.
+/// 64,000 batches, or 640.
 pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Producer {
         message: Record::register(heap, 2, 8).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
-        batches: scale.of(16_000, 160),
+        batches: scale.of(64_000, 640),
     }))
 }
 

@@ -15,11 +15,11 @@ const LISTS: usize = 64;
 /// Nodes of a list, at most.
 const LONGEST: u32 = 16;
 
-/// A million steps of each thread, or 200.
+/// A million steps of each thread, or 2000.
 pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
     let node = Record::register(heap, 1, 8).map_err(failed)?;
     let slots = Slots::register(heap).map_err(failed)?;
-    let steps = scale.of(1_000_000, 200);
+    let steps = scale.of(1_000_000, 2000);
     Ok(Box::new(Own(move |mutator: &mut Mutator, number| {
         let random = Random::new(6000 + u64::from(number));
         run(mutator, node, slots, steps, random)
