@@ -65,13 +65,13 @@ impl Workload for Agents {
         mutators: &Mutators,
         facts: &mut Facts,
     ) -> Result<u64, OutOfMemory> {
-        let cells = self.slots.new(mutator, CELLS)?;
+        let cells = self.slots.fresh(mutator, CELLS)?;
         let field = Field {
             cells: shared(mutator, cells),
             locks: (0..LOCKS).map(|_| Mutex::new(())).collect(),
         };
         for index in 0..CELLS {
-            let cell = self.cell.new(mutator)?;
+            let cell = self.cell.fresh(mutator)?;
             let cells = address(field.cells.get_raw());
             self.slots.set(mutator, cells, index, cell);
         }
@@ -118,7 +118,7 @@ impl Agents {
         taken: &mut [u64; 2],
     ) -> Result<(), OutOfMemory> {
         let mut random = Random::new(8000 + u64::from(agent));
-        let registers = self.words.new(mutator, REGISTERS)?;
+        let registers = self.words.fresh(mutator, REGISTERS)?;
         frame(mutator, [registers], |mutator, [registers]| {
             for step in 1..=self.steps * (agent + 1) {
                 mutator.poll();
@@ -149,7 +149,7 @@ impl Agents {
         taken: &mut [u64; 2],
     ) -> Result<(), OutOfMemory> {
         let note = if with_note {
-            self.note.new(mutator)?
+            self.note.fresh(mutator)?
         } else {
             Address::NULL
         };

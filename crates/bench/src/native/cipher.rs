@@ -70,7 +70,7 @@ impl Types {
 
     /// The text of a message.
     fn plain(&self, mutator: &mut Mutator, number: u32) -> Allocated {
-        let text = self.bytes.new(mutator, MESSAGE)?;
+        let text = self.bytes.fresh(mutator, MESSAGE)?;
         self.bytes.change(mutator, text, |bytes| {
             for (index, byte) in bytes.iter_mut().enumerate() {
                 *byte = (index as u32 ^ number) as u8;
@@ -91,9 +91,9 @@ impl Types {
             mutator,
             [key, text, Address::NULL],
             |mutator, [key, text, result]| {
-                result.set(value(self.bytes.new(mutator, MESSAGE)?));
+                result.set(value(self.bytes.fresh(mutator, MESSAGE)?));
                 for block in 0..MESSAGE / 64 {
-                    let stream = self.words.new(mutator, STATE)?;
+                    let stream = self.words.fresh(mutator, STATE)?;
                     self.words.look(mutator, object(key), |key| {
                         self.words.change(mutator, stream, |stream| {
                             fill(stream, key, 1 + block as u32, [0, 0, nonce]);

@@ -64,7 +64,7 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
 impl Table {
     /// A number made of the survivors of each round.
     fn run(mut self, mutator: &mut Mutator, count: usize) -> Result<u64, OutOfMemory> {
-        let firsts = self.types.slots.new(mutator, count)?;
+        let firsts = self.types.slots.fresh(mutator, count)?;
         frame(mutator, [firsts], |mutator, [firsts]| {
             for index in 0..count {
                 let chain = self.chain(mutator)?;
@@ -111,7 +111,7 @@ impl Table {
         }
         let backward = self.random.below(2) == 0;
         let first = self.next;
-        let keys = self.types.slots.new(mutator, length as usize + 1)?;
+        let keys = self.types.slots.fresh(mutator, length as usize + 1)?;
         frame(mutator, [keys], |mutator, [keys]| {
             for index in 0..=length as usize {
                 self.key(mutator, keys, index)?;
@@ -146,7 +146,7 @@ impl Table {
         let Types { key, slots, bytes } = self.types;
         let content = bytes.copied(mutator, &self.next.to_le_bytes().repeat(8))?;
         frame(mutator, [content], |mutator, [content]| {
-            let fresh = key.new(mutator)?;
+            let fresh = key.fresh(mutator)?;
             key.set_long(fresh, 0, self.next);
             self.next += 1;
             key.set(mutator, fresh, 1, object(content));

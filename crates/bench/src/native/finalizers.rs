@@ -69,13 +69,13 @@ impl Workload for Finalizers {
             count: AtomicU64::new(0),
         };
         // Outlives the frames of the other threads.
-        let tables = self.slots.new(mutator, mutators.threads as usize)?;
+        let tables = self.slots.fresh(mutator, mutators.threads as usize)?;
         let tables = shared(mutator, tables);
         mutators.run(mutator, |mutator, number| {
-            let table = self.slots.new(mutator, self.length as usize)?;
+            let table = self.slots.fresh(mutator, self.length as usize)?;
             let all = address(tables.get_raw());
             self.slots.set(mutator, all, number as usize, table);
-            let kept = self.slots.new(mutator, KEPT)?;
+            let kept = self.slots.fresh(mutator, KEPT)?;
             let table = self
                 .slots
                 .get(mutator, address(tables.get_raw()), number as usize);
@@ -140,10 +140,10 @@ impl Finalizers {
 
     /// An object with a finalizer.
     fn fresh(&self, mutator: &mut Mutator, number: u64) -> Result<Address, OutOfMemory> {
-        let content = self.content.new(mutator)?;
+        let content = self.content.fresh(mutator)?;
         self.content.set_long(content, 0, scattered(number));
         frame(mutator, [content], |mutator, [content]| {
-            let resource = self.resource.new(mutator)?;
+            let resource = self.resource.fresh(mutator)?;
             self.resource.set_long(resource, 0, number);
             self.resource.set(mutator, resource, 0, object(content));
             // SAFETY: fresh.
@@ -168,7 +168,7 @@ impl Finalizers {
             assert!(!taken.mark(number), "an object is handed out once");
             let before = taken.count.fetch_add(1, Ordering::Relaxed);
             taken.sum.fetch_add(scattered(number), Ordering::Relaxed);
-            if let Some(kept) = kept.filter(|_| number % KEEP_ONE_IN == 0) {
+            if let Some(kept) = kept.filter(|_| number.is_multiple_of(KEEP_ONE_IN)) {
                 let index = before as usize % KEPT;
                 self.slots.set(mutator, object(kept), index, resource);
             }

@@ -51,7 +51,7 @@ fn run(
     let kept = forest.node(mutator)?;
     frame(mutator, [kept, Address::NULL], |mutator, [kept, array]| {
         forest.grow(mutator, object(kept), most)?;
-        let fresh = types.doubles.new(mutator, doubles)?;
+        let fresh = types.doubles.fresh(mutator, doubles)?;
         array.set(value(fresh));
         types.doubles.change(mutator, fresh, |elements| {
             for (index, element) in elements.iter_mut().enumerate() {
@@ -81,9 +81,9 @@ impl Forest {
     #[inline(always)]
     fn node(&mut self, mutator: &mut Mutator) -> Allocated {
         if self.holes {
-            std::hint::black_box(self.types.node.new(mutator)?);
+            std::hint::black_box(self.types.node.fresh(mutator)?);
         }
-        let node = self.types.node.new(mutator)?;
+        let node = self.types.node.fresh(mutator)?;
         self.next = self.next.wrapping_add(1);
         self.types.node.set_number(node, 0, self.next);
         Ok(node)

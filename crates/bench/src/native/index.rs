@@ -148,14 +148,14 @@ impl Index {
     }
 
     fn build(&self, mutator: &mut Mutator) -> Result<Built, OutOfMemory> {
-        let roots = self.slots.new(mutator, 2)?;
+        let roots = self.slots.fresh(mutator, 2)?;
         let mut built = Built {
             roots: shared(mutator, roots),
             terms: 0,
         };
-        let table = self.slots.new(mutator, FIRST_PLACES)?;
+        let table = self.slots.fresh(mutator, FIRST_PLACES)?;
         self.set_root(mutator, &built, 0, table);
-        let documents = self.slots.new(mutator, self.texts.len())?;
+        let documents = self.slots.fresh(mutator, self.texts.len())?;
         self.set_root(mutator, &built, 1, documents);
         for (number, text) in self.texts.iter().enumerate() {
             let mut length = 0;
@@ -189,7 +189,7 @@ impl Index {
             .bytes
             .copied(mutator, self.texts[number].name.as_bytes())?;
         frame(mutator, [name], |mutator, [name]| {
-            let document = self.document.new(mutator)?;
+            let document = self.document.fresh(mutator)?;
             self.document.set(mutator, document, 0, object(name));
             self.document.set_number(document, 0, number as u32);
             self.document.set_number(document, 1, length);
@@ -224,7 +224,7 @@ impl Index {
             return Ok(found);
         }
         frame(mutator, [word, Address::NULL], |mutator, [word, term]| {
-            term.set(value(self.term.new(mutator)?));
+            term.set(value(self.term.fresh(mutator)?));
             let hash = self.bytes.look(mutator, object(word), hash_of) as u32;
             self.term.set(mutator, object(term), 1, object(word));
             self.term.set_number(object(term), 0, hash);
@@ -249,7 +249,7 @@ impl Index {
         if built.terms <= length {
             return Ok(());
         }
-        let larger = self.slots.new(mutator, 2 * length)?;
+        let larger = self.slots.fresh(mutator, 2 * length)?;
         let table = self.root(mutator, built, 0);
         for place in 0..length {
             let mut term = self.slots.get(mutator, table, place);
@@ -311,8 +311,8 @@ impl Index {
             mutator,
             [term, Address::NULL],
             |mutator, [term, entries]| {
-                entries.set(value(self.numbers.new(mutator, 2 * capacity)?));
-                let chunk = self.chunk.new(mutator)?;
+                entries.set(value(self.numbers.fresh(mutator, 2 * capacity)?));
+                let chunk = self.chunk.fresh(mutator)?;
                 self.chunk.set(mutator, chunk, 1, object(entries));
                 let last = self.term.get(mutator, object(term), 3);
                 if last == Address::NULL {
@@ -383,8 +383,10 @@ impl Index {
 
     fn fresh_arrays(&self, mutator: &mut Mutator, arrays: &Arrays<'_>) -> Result<(), OutOfMemory> {
         let count = self.texts.len();
-        arrays.scores.set(value(self.numbers.new(mutator, count)?));
-        arrays.counts.set(value(self.bytes.new(mutator, count)?));
+        arrays
+            .scores
+            .set(value(self.numbers.fresh(mutator, count)?));
+        arrays.counts.set(value(self.bytes.fresh(mutator, count)?));
         Ok(())
     }
 
@@ -426,7 +428,7 @@ impl Index {
         from: usize,
         length: usize,
     ) -> Allocated {
-        let word = self.bytes.new(mutator, length)?;
+        let word = self.bytes.fresh(mutator, length)?;
         self.bytes.look(mutator, object(text), |text| {
             self.bytes.change(mutator, word, |word| {
                 word.copy_from_slice(&text[from..from + length]);
@@ -504,7 +506,7 @@ impl Index {
                 }
                 let better = kept < BEST || score > worst;
                 if better || self.wasteful {
-                    let hit = self.hit.new(mutator)?;
+                    let hit = self.hit.fresh(mutator)?;
                     let document = self
                         .slots
                         .get(mutator, self.root(mutator, built, 1), number);
@@ -522,7 +524,7 @@ impl Index {
     /// What is shown of the hits: a number made of titles and scores.
     fn shown(&self, mutator: &mut Mutator, hits: Address, count: u64) -> Result<u64, OutOfMemory> {
         frame(mutator, [hits, Address::NULL], |mutator, [hit, titles]| {
-            titles.set(value(self.slots.new(mutator, count as usize)?));
+            titles.set(value(self.slots.fresh(mutator, count as usize)?));
             let mut sum = count;
             for index in 0..count as usize {
                 let document = self.hit.get(mutator, object(hit), 1);
@@ -541,7 +543,7 @@ impl Index {
     fn copy(&self, mutator: &mut Mutator, from: Address) -> Allocated {
         frame(mutator, [from], |mutator, [from]| {
             let length = self.bytes.look(mutator, object(from), |bytes| bytes.len());
-            let fresh = self.bytes.new(mutator, length)?;
+            let fresh = self.bytes.fresh(mutator, length)?;
             self.bytes.look(mutator, object(from), |bytes| {
                 self.bytes
                     .change(mutator, fresh, |copy| copy.copy_from_slice(bytes));

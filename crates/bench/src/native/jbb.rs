@@ -163,12 +163,12 @@ impl Tally {
 /// Building the data.
 impl Company {
     fn build(&self, mutator: &mut Mutator, warehouses: usize) -> Result<Trade, OutOfMemory> {
-        let items = self.slots.new(mutator, self.sizes.items)?;
+        let items = self.slots.fresh(mutator, self.sizes.items)?;
         let items = shared(mutator, items);
         for index in 0..self.sizes.items {
             let name = self.name(mutator, "item", index)?;
             frame(mutator, [name], |mutator, [name]| {
-                let item = self.item.new(mutator)?;
+                let item = self.item.fresh(mutator)?;
                 self.item.set(mutator, item, 0, object(name));
                 let price = 1 + scattered(index as u64) % 10_000;
                 self.item.set_number(item, 0, price as u32);
@@ -178,7 +178,7 @@ impl Company {
                 Ok(())
             })?;
         }
-        let all = self.slots.new(mutator, warehouses)?;
+        let all = self.slots.fresh(mutator, warehouses)?;
         let all = shared(mutator, all);
         for index in 0..warehouses {
             let warehouse = self.new_warehouse(mutator, &items, index)?;
@@ -197,16 +197,16 @@ impl Company {
     }
 
     fn new_warehouse(&self, mutator: &mut Mutator, items: &Handle, number: usize) -> Allocated {
-        let warehouse = self.warehouse.new(mutator)?;
+        let warehouse = self.warehouse.fresh(mutator)?;
         frame(
             mutator,
             [warehouse, Address::NULL],
             |mutator, [warehouse, list]| {
-                list.set(value(self.slots.new(mutator, self.sizes.items)?));
+                list.set(value(self.slots.fresh(mutator, self.sizes.items)?));
                 self.warehouse
                     .set(mutator, object(warehouse), 1, object(list));
                 for index in 0..self.sizes.items {
-                    let stock = self.stock.new(mutator)?;
+                    let stock = self.stock.fresh(mutator)?;
                     let item = self.slots.get(mutator, address(items.get_raw()), index);
                     self.stock.set(mutator, stock, 0, item);
                     let seed = (number * self.sizes.items + index) as u64;
@@ -215,14 +215,14 @@ impl Company {
                     self.stock.set_number(stock, 2, quantity);
                     self.slots.set(mutator, object(list), index, stock);
                 }
-                list.set(value(self.slots.new(mutator, DISTRICTS)?));
+                list.set(value(self.slots.fresh(mutator, DISTRICTS)?));
                 self.warehouse
                     .set(mutator, object(warehouse), 0, object(list));
                 for index in 0..DISTRICTS {
                     let district = self.new_district(mutator)?;
                     self.slots.set(mutator, object(list), index, district);
                 }
-                let history = self.slots.new(mutator, HISTORY as usize)?;
+                let history = self.slots.fresh(mutator, HISTORY as usize)?;
                 self.warehouse.set(mutator, object(warehouse), 2, history);
                 Ok(object(warehouse))
             },
@@ -230,20 +230,20 @@ impl Company {
     }
 
     fn new_district(&self, mutator: &mut Mutator) -> Allocated {
-        let district = self.district.new(mutator)?;
+        let district = self.district.fresh(mutator)?;
         frame(
             mutator,
             [district, Address::NULL],
             |mutator, [district, list]| {
-                let orders = self.slots.new(mutator, self.sizes.orders as usize)?;
+                let orders = self.slots.fresh(mutator, self.sizes.orders as usize)?;
                 self.district.set(mutator, object(district), 1, orders);
-                list.set(value(self.slots.new(mutator, self.sizes.customers)?));
+                list.set(value(self.slots.fresh(mutator, self.sizes.customers)?));
                 self.district
                     .set(mutator, object(district), 0, object(list));
                 for index in 0..self.sizes.customers {
                     let name = self.name(mutator, "customer", index)?;
                     frame(mutator, [name], |mutator, [name]| {
-                        let customer = self.customer.new(mutator)?;
+                        let customer = self.customer.fresh(mutator)?;
                         self.customer.set(mutator, customer, 0, object(name));
                         self.slots.set(mutator, object(list), index, customer);
                         Ok(())
@@ -421,13 +421,13 @@ impl Clerk<'_> {
         let company = self.company;
         let customer = self.random.below(company.sizes.customers as u32) as usize;
         let count = LINES.start() + self.random.below(LINES.end() - LINES.start() + 1);
-        let lines = company.slots.new(mutator, count as usize)?;
+        let lines = company.slots.fresh(mutator, count as usize)?;
         let (order, total) = frame(mutator, [lines], |mutator, [lines]| {
             let mut total = 0;
             for index in 0..count as usize {
                 total += u64::from(self.new_line(mutator, lines, index)?);
             }
-            let order = company.order.new(mutator)?;
+            let order = company.order.fresh(mutator)?;
             company.order.set(mutator, order, 1, object(lines));
             Ok((order, total))
         })?;
@@ -463,7 +463,7 @@ impl Clerk<'_> {
         let item = self.random.below(company.sizes.items as u32) as usize;
         let quantity = 1 + self.random.below(10);
         let supplier = self.somewhere();
-        let line = company.line.new(mutator)?;
+        let line = company.line.fresh(mutator)?;
         company.slots.set(mutator, object(lines), index, line);
         let guard = lock(mutator, &self.trade.locks[supplier]);
         let warehouse = self.trade.warehouse(company, mutator, supplier);
@@ -491,7 +491,7 @@ impl Clerk<'_> {
         let home = self.somewhere();
         let customer = self.random.below(company.sizes.customers as u32) as usize;
         let amount = u64::from(1 + self.random.below(5000));
-        let payment = company.payment.new(mutator)?;
+        let payment = company.payment.fresh(mutator)?;
         company.payment.set_long(payment, 0, amount);
         frame(mutator, [payment], |mutator, [payment]| {
             let guard = lock(mutator, &self.trade.locks[home]);
@@ -564,7 +564,7 @@ impl Clerk<'_> {
     fn stock_level(&mut self, mutator: &mut Mutator, district: usize) -> Result<(), OutOfMemory> {
         let company = self.company;
         let level = STOCK.0 + self.random.below(10);
-        let seen = company.bytes.new(mutator, company.sizes.items)?;
+        let seen = company.bytes.fresh(mutator, company.sizes.items)?;
         let (distinct, low) = frame(mutator, [seen], |mutator, [seen]| {
             let _guard = lock(mutator, &self.trade.locks[self.own]);
             let warehouse = self.trade.warehouse(company, mutator, self.own);
@@ -599,7 +599,7 @@ impl Clerk<'_> {
 
     /// What the terminal shows after a transaction.
     fn print(&mut self, mutator: &mut Mutator) -> Result<(), OutOfMemory> {
-        let screen = self.company.bytes.new(mutator, SCREEN)?;
+        let screen = self.company.bytes.fresh(mutator, SCREEN)?;
         let found = self.tally.found;
         self.company.bytes.change(mutator, screen, |screen| {
             for (line, text) in screen.chunks_exact_mut(64).enumerate() {

@@ -94,7 +94,7 @@ impl Record {
 
     /// A fresh one, all null and zero.
     #[inline(always)]
-    pub fn new(&self, mutator: &mut Mutator) -> Allocated {
+    pub fn fresh(&self, mutator: &mut Mutator) -> Allocated {
         // SAFETY: the type and its size.
         unsafe { mutator.allocate_raw(self.id, self.bytes) }
     }
@@ -168,7 +168,7 @@ impl Slots {
 
     /// A fresh one, all null.
     #[inline(always)]
-    pub fn new(&self, mutator: &mut Mutator, length: usize) -> Allocated {
+    pub fn fresh(&self, mutator: &mut Mutator, length: usize) -> Allocated {
         let length = length as u32;
         let bytes = array_bytes(length, self.slot_bytes.trailing_zeros());
         // SAFETY: the type, and the bytes that follow from it.
@@ -233,7 +233,7 @@ impl<T: Number> Numbers<T> {
 
     /// A fresh one, all zero.
     #[inline(always)]
-    pub fn new(&self, mutator: &mut Mutator, length: usize) -> Allocated {
+    pub fn fresh(&self, mutator: &mut Mutator, length: usize) -> Allocated {
         let length = length as u32;
         // SAFETY: the type, and the bytes that follow from it.
         unsafe { mutator.allocate_array_raw(self.id, length, array_bytes(length, Self::LOG2)) }
@@ -242,7 +242,7 @@ impl<T: Number> Numbers<T> {
     /// A fresh one with these elements.
     #[inline(always)]
     pub fn copied(&self, mutator: &mut Mutator, from: &[T]) -> Allocated {
-        let array = self.new(mutator, from.len())?;
+        let array = self.fresh(mutator, from.len())?;
         self.change(mutator, array, |elements| elements.copy_from_slice(from));
         Ok(array)
     }

@@ -63,7 +63,7 @@ impl Workload for Producer {
         mutators: &Mutators,
         facts: &mut Facts,
     ) -> Result<u64, OutOfMemory> {
-        let places = self.slots.new(mutator, PLACES)?;
+        let places = self.slots.fresh(mutator, PLACES)?;
         let exchange = Exchange {
             ring: Mutex::new(Ring {
                 first: 0,
@@ -183,13 +183,13 @@ impl Producer {
         frame(mutator, [Address::NULL; 2], |mutator, [list, bytes]| {
             for number in batch * BATCH..(batch + 1) * BATCH {
                 let length = scattered(number) % LARGEST;
-                bytes.set(value(self.bytes.new(mutator, length as usize)?));
+                bytes.set(value(self.bytes.fresh(mutator, length as usize)?));
                 self.bytes.change(mutator, object(bytes), |bytes| {
                     for (index, byte) in bytes.iter_mut().enumerate() {
                         *byte = number.wrapping_add(index as u64) as u8;
                     }
                 });
-                let message = self.message.new(mutator)?;
+                let message = self.message.fresh(mutator)?;
                 self.message.set_long(message, 0, number);
                 self.message.set(mutator, message, 0, object(list));
                 self.message.set(mutator, message, 1, object(bytes));

@@ -45,7 +45,7 @@ fn nodes_of(depth: u32) -> u64 {
 
 /// A tree, from the root down, its nodes numbered in that order.
 fn tree(mutator: &mut Mutator, kind: Record, depth: u32, next: &mut u32) -> Allocated {
-    let node = kind.new(mutator)?;
+    let node = kind.fresh(mutator)?;
     *next = next.wrapping_add(1);
     kind.set_number(node, 0, *next);
     if depth == 0 {

@@ -18,11 +18,11 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
 
 /// Runs once; a number made of all nodes in the order in which they were taken.
 fn run(mutator: &mut Mutator, kind: Record, length: u32) -> Result<u64, OutOfMemory> {
-    let first = kind.new(mutator)?;
+    let first = kind.fresh(mutator)?;
     frame(mutator, [first, first], |mutator, [head, tail]| {
         let mut sum = 0u64;
         for number in 1..=16 * length {
-            let node = kind.new(mutator)?;
+            let node = kind.fresh(mutator)?;
             kind.set_number(node, 0, number);
             kind.set(mutator, object(tail), 0, node);
             tail.set(value(node));

@@ -25,11 +25,11 @@ fn run(
     length: u32,
     mut random: Random,
 ) -> Result<u64, OutOfMemory> {
-    let array = slots.new(mutator, length as usize)?;
+    let array = slots.fresh(mutator, length as usize)?;
     frame(mutator, [array], |mutator, [array]| {
         let put = |mutator: &mut Mutator, index: u32, number| {
             // The array may move when the node is allocated.
-            let node = kind.new(mutator)?;
+            let node = kind.fresh(mutator)?;
             kind.set_number(node, 0, number);
             slots.set(mutator, object(array), index as usize, node);
             Ok(())

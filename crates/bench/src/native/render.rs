@@ -62,10 +62,10 @@ impl Workload for Render {
         mutators: &Mutators,
         _: &mut Facts,
     ) -> Result<u64, OutOfMemory> {
-        let spheres = self.slots.new(mutator, SPHERES)?;
+        let spheres = self.slots.fresh(mutator, SPHERES)?;
         let spheres = shared(mutator, spheres);
         self.fill(mutator, &spheres)?;
-        let picture = self.slots.new(mutator, self.height)?;
+        let picture = self.slots.fresh(mutator, self.height)?;
         let picture = shared(mutator, picture);
         let next = AtomicUsize::new(0);
         mutators.run(mutator, |mutator, _| {
@@ -90,7 +90,7 @@ impl Workload for Render {
 
 impl Render {
     fn vector(&self, mutator: &mut Mutator, parts: [f64; 3]) -> Allocated {
-        let vector = self.vector.new(mutator)?;
+        let vector = self.vector.fresh(mutator)?;
         for (index, part) in parts.into_iter().enumerate() {
             self.vector.set_long(vector, index, part.to_bits());
         }
@@ -119,7 +119,7 @@ impl Render {
                 [centre, Address::NULL],
                 |mutator, [centre, paint]| {
                     paint.set(value(self.vector(mutator, colour)?));
-                    let sphere = self.sphere.new(mutator)?;
+                    let sphere = self.sphere.fresh(mutator)?;
                     self.sphere.set(mutator, sphere, 0, object(centre));
                     self.sphere.set(mutator, sphere, 1, object(paint));
                     self.sphere.set_long(sphere, 0, radius.to_bits());
@@ -134,7 +134,7 @@ impl Render {
 
     /// A row of the picture, three bytes a point.
     fn row(&self, mutator: &mut Mutator, spheres: &Handle, row: usize) -> Allocated {
-        let points = self.bytes.new(mutator, 3 * self.width)?;
+        let points = self.bytes.fresh(mutator, 3 * self.width)?;
         frame(mutator, [points], |mutator, [points]| {
             for column in 0..self.width {
                 let across = (column as f64 + 0.5) / self.width as f64 - 0.5;
@@ -160,7 +160,7 @@ impl Render {
             [origin, Address::NULL],
             |mutator, [origin, direction]| {
                 direction.set(value(self.vector(mutator, towards)?));
-                let ray = self.ray.new(mutator)?;
+                let ray = self.ray.fresh(mutator)?;
                 self.ray.set(mutator, ray, 0, object(origin));
                 self.ray.set(mutator, ray, 1, object(direction));
                 Ok(ray)
@@ -226,7 +226,7 @@ impl Render {
                 }
                 let point = self.vector(mutator, plus(origin, direction, distance))?;
                 frame(mutator, [point], |mutator, [point]| {
-                    hit.set(value(self.hit.new(mutator)?));
+                    hit.set(value(self.hit.fresh(mutator)?));
                     let sphere = self.slots.get(mutator, address(spheres.get_raw()), index);
                     self.hit.set(mutator, object(hit), 0, sphere);
                     self.hit.set(mutator, object(hit), 1, object(point));

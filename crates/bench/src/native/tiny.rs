@@ -34,14 +34,14 @@ fn run(
     steps: u32,
     mut random: Random,
 ) -> Result<u64, OutOfMemory> {
-    let lists = slots.new(mutator, LISTS)?;
+    let lists = slots.fresh(mutator, LISTS)?;
     frame(mutator, [lists, Address::NULL], |mutator, [lists, list]| {
         let mut sum = 0;
         for step in 0..steps {
             let length = 1 + random.below(LONGEST);
             list.set(value(Address::NULL));
             for number in 0..length {
-                let node = kind.new(mutator)?;
+                let node = kind.fresh(mutator)?;
                 kind.set_long(node, 0, u64::from(step) << 8 | u64::from(number));
                 kind.set(mutator, node, 0, object(list));
                 list.set(value(node));

@@ -145,7 +145,7 @@ impl Xml {
         is_element: bool,
     ) -> Allocated {
         frame(mutator, [content], |mutator, [content]| {
-            let node = self.node.new(mutator)?;
+            let node = self.node.fresh(mutator)?;
             self.node.set(mutator, node, CONTENT, object(content));
             self.node.set_number(node, 0, u32::from(is_element));
             let parent = object(parent);
@@ -174,7 +174,7 @@ impl Xml {
 impl Xml {
     /// The tree of the document.
     fn read(&self, mutator: &mut Mutator) -> Allocated {
-        let names = self.slots.new(mutator, PLACES)?;
+        let names = self.slots.fresh(mutator, PLACES)?;
         let roots = [Address::NULL, names, Address::NULL, Address::NULL];
         frame(mutator, roots, |mutator, [at, names, last, root]| {
             let reading = &Reading { at, last, names };
@@ -224,7 +224,7 @@ impl Xml {
         }
         let letters = self.bytes.copied(mutator, text.as_bytes())?;
         frame(mutator, [letters], |mutator, [letters]| {
-            let name = self.name.new(mutator)?;
+            let name = self.name.fresh(mutator)?;
             let first = self.slots.get(mutator, object(names), place);
             self.name.set(mutator, name, 0, first);
             self.name.set(mutator, name, 1, object(letters));
@@ -247,7 +247,7 @@ impl Xml {
             [name, Address::NULL],
             |mutator, [name, content]| {
                 content.set(value(self.bytes.copied(mutator, text.as_bytes())?));
-                let fresh = self.attribute.new(mutator)?;
+                let fresh = self.attribute.fresh(mutator)?;
                 self.attribute.set(mutator, fresh, 1, object(name));
                 self.attribute.set(mutator, fresh, 2, object(content));
                 if object(reading.last) == Address::NULL {
@@ -276,7 +276,7 @@ impl Xml {
             fresh.set(value(self.alone(mutator, name, true)?));
             self.attributes(mutator, object(node), fresh)?;
             let count = self.node.number(object(node), 1) as usize;
-            children.set(value(self.slots.new(mutator, count)?));
+            children.set(value(self.slots.fresh(mutator, count)?));
             self.sort(mutator, object(node), object(children));
             for index in 0..count {
                 let child = self.slots.get(mutator, object(children), index);
@@ -347,7 +347,7 @@ impl Xml {
     fn upper(&self, mutator: &mut Mutator, text: Address) -> Allocated {
         frame(mutator, [text], |mutator, [text]| {
             let length = self.bytes.look(mutator, object(text), |text| text.len());
-            let fresh = self.bytes.new(mutator, length)?;
+            let fresh = self.bytes.fresh(mutator, length)?;
             self.bytes.look(mutator, object(text), |text| {
                 self.bytes.change(mutator, fresh, |fresh| {
                     fresh.copy_from_slice(text);
@@ -381,9 +381,9 @@ impl Xml {
     }
 
     fn new_buffer(&self, mutator: &mut Mutator) -> Allocated {
-        let bytes = self.bytes.new(mutator, BUFFER)?;
+        let bytes = self.bytes.fresh(mutator, BUFFER)?;
         frame(mutator, [bytes], |mutator, [bytes]| {
-            let buffer = self.buffer.new(mutator)?;
+            let buffer = self.buffer.fresh(mutator)?;
             self.buffer.set(mutator, buffer, 1, object(bytes));
             Ok(buffer)
         })
