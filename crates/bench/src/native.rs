@@ -192,17 +192,16 @@ impl Name {
     fn heap(self, threads: u32) -> usize {
         let (whole, each) = match self {
             Name::Gcbench | Name::Holes | Name::Queue | Name::Refarray => (0, 113),
-            Name::Quads => (0, 220),
-            Name::Ephemerons => (0, 60),
-            Name::Finalizers => (0, 60),
-            Name::Jbb => (8, 48),
-            Name::Index => (64, 0),
-            Name::Xml => (0, 96),
-            Name::Producer => (12, 0),
-            Name::Agents => (6, 0),
+            Name::Quads => (0, 200),
+            Name::Ephemerons => (0, 48),
+            Name::Finalizers => (0, 18),
+            Name::Jbb => (0, 34),
+            Name::Index => (48, 0),
+            Name::Xml => (0, 75),
+            Name::Producer | Name::Tiny => (4, 0),
+            Name::Agents => (3, 0),
             Name::Render => (12, 0),
-            Name::Cipher => (0, 6),
-            Name::Tiny => (4, 0),
+            Name::Cipher => (0, 3),
         };
         whole + each * threads as usize
     }

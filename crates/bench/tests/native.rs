@@ -1,5 +1,5 @@
-//! The workloads on the precise heap, with the verifier on: what they come to is what a computation without a heap comes
-//! to, or at least the same under every configuration.
+//! The workloads on the precise heap, with the verifier on: what they come to is what a computation without a heap
+//! comes to, or at least the same under every configuration.
 
 mod models;
 

@@ -1,9 +1,9 @@
 //! An inverted index over real text, in the manner of luindex and lusearch: built by one thread, queried by all.
 //!
 //! Terms, postings and documents are objects. Building makes a string for each word of the texts, most of which die at
-//! once, and postings that grow in chunks and stay. A query looks up a few words, adds the scores of the documents that
-//! have them, and keeps the ten best. It reuses its arrays; `--wasteful` makes all of them anew for each query, and a hit
-//! for each document that matches, which the original was known for. Both find the same.
+//! once, and postings that grow in chunks and stay. A query looks up a few words, adds the scores of the documents
+//! that have them, and keeps the ten best. It reuses its arrays; `--wasteful` makes all of them anew for each query,
+//! and a hit for each document that matches, which the original was known for. Both find the same.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,10 +1,10 @@
 //! Warehouses that take orders, in the manner of pjbb2005: fixed work, a warehouse for each mutator.
 //!
-//! One thread builds the data, then each mutator does its transactions on its own warehouse: new orders, payments, order
-//! status, deliveries, stock levels, in the shares of TPC-C. Some orders take stock from another warehouse, and some
-//! payments are by another's customer; a lock for each warehouse protects the stock and the balances that others change
-//! so. These changes are sums (of the quantity in stock, modulo 91 as in TPC-C), so that their order does not count. What
-//! was built is old; orders live for a while and die old, too; what is printed dies at once.
+//! One thread builds the data, then each mutator does its transactions on its own warehouse: new orders, payments,
+//! order status, deliveries, stock levels, in the shares of TPC-C. Some orders take stock from another warehouse, and
+//! some payments are by another's customer; a lock for each warehouse protects the stock and the balances that others
+//! change so. These changes are sums (of the quantity in stock, modulo 91 as in TPC-C), so that their order does not
+//! count. What was built is old; orders live for a while and die old, too; what is printed dies at once.
 
 use std::cell::Cell;
 use std::hint;

@@ -27,8 +27,8 @@ impl Mutators {
         }
     }
 
-    /// Runs `body` on all of them, with their numbers from 0, and gives what it returns in that order. One thread is the
-    /// calling one; otherwise that one waits in a blocking region.
+    /// Runs `body` on all of them, with their numbers from 0, and gives what it returns in that order. One thread is
+    /// the calling one; otherwise that one waits in a blocking region.
     pub fn run<R: Send>(
         &self,
         mutator: &mut Mutator,

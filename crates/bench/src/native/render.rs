@@ -1,7 +1,7 @@
 //! A ray tracer: all processors are busy, and nearly every object dies within its pixel.
 //!
-//! Vectors, rays and hits are objects, made where they are needed and never changed. Threads take rows of the picture one
-//! by one. The scene lives, and so do the finished rows.
+//! Vectors, rays and hits are objects, made where they are needed and never changed. Threads take rows of the picture
+//! one by one. The scene lives, and so do the finished rows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,7 @@
 //! Real text to be indexed: Debian's licences and documentation, or a directory that the user names.
 //!
-//! The selection is the same for the same files: in the order of their paths, each content once, up to a bound. A text is
-//! a file, plain or `.gz`, without a zero byte; links, what is too large and what cannot be read are left out.
+//! The selection is the same for the same files: in the order of their paths, each content once, up to a bound. A text
+//! is a file, plain or `.gz`, without a zero byte; links, what is too large and what cannot be read are left out.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -46,8 +46,8 @@ pub fn read(scale: &Scale) -> Result<Vec<Text>> {
         .collect();
     Err(Failure::new(format!(
         "index: {} bytes of text in {}, and {least} are needed: install packages that bring documentation (git and \
-         python3-doc do; where the system leaves out /usr/share/doc, see /etc/dpkg/dpkg.cfg.d), or name a directory with \
-         --input",
+         python3-doc do; where the system leaves out /usr/share/doc, see /etc/dpkg/dpkg.cfg.d), or name a directory \
+         with --input",
         found,
         places.join(" and ")
     )))

@@ -1,9 +1,9 @@
 //! A real XML document is read into objects, transformed, and written again, several times.
 //!
-//! The tree is what a parser builds: elements that know their parent, lists of attributes, texts, names that occur once.
-//! The transformation is a small style sheet: attributes become elements, texts become upper case, and elements of one
-//! parent are sorted by their names. It makes a second tree, which is written into a list of buffers. Then all three die
-//! together, when the largest part of them is old.
+//! The tree is what a parser builds: elements that know their parent, lists of attributes, texts, names that occur
+//! once. The transformation is a small style sheet: attributes become elements, texts become upper case, and elements
+//! of one parent are sorted by their names. It makes a second tree, which is written into a list of buffers. Then all
+//! three die together, when the largest part of them is old.
 
 use std::cell::Cell;
 
