@@ -28,7 +28,7 @@ CONFORMANCE := tests/conformance/run.sh --quiet
 STRESS ?= 100
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
-BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap
+BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
 RIVAL_BENCHES := bench-rivals bench-rivals-heaps bench-rivals-steady
 

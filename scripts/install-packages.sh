@@ -69,6 +69,8 @@ if [ "$task" = test ]; then
     need nix-bin "a client: nix-instantiate" has nix-instantiate
     need ecl "a client: Embeddable Common Lisp" has ecl
     need w3m "a client: the text browser" has w3m
+    need shared-mime-info "an XML document that a workload reads" \
+        test -e /usr/share/mime/packages/freedesktop.org.xml
     need crystal "a client: the Crystal compiler and its programs" has crystal
 fi
 
