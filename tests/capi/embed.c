@@ -264,6 +264,32 @@ static void bad_input_is_named(bool compressed)
     CHECK(gleaner_interface() == GLEANER_INTERFACE);
 }
 
+static void options_by_name(bool compressed)
+{
+    struct gleaner_options options;
+    char message[300] = "";
+    gleaner_heap *heap;
+    gleaner_mutator *m;
+
+    memset(&options, 0, sizeof options);
+    options.limit = 1000;
+    options.compressed = !compressed;
+    options.list = compressed ? "heap-limit=2m,refs=compressed,workers=2"
+                              : "heap-limit=2m,refs=wide,workers=2";
+    heap = gleaner_heap_new(&options, message, sizeof message);
+    CHECK(heap != NULL);
+    m = gleaner_attach(heap);
+    CHECK(m->slot_bytes == (compressed ? 4u : 8u));
+    gleaner_detach(m);
+    CHECK(gleaner_heap_free(heap));
+    options.list = "heap-limt=2m";
+    CHECK(gleaner_heap_new(&options, message, sizeof message) == NULL);
+    CHECK(strstr(message, "the nearest is 'heap-limit'") != NULL);
+    options.list = "sweep=eager";
+    CHECK(gleaner_heap_new(&options, message, sizeof message) == NULL);
+    CHECK(strstr(message, "does not serve the precise heap") != NULL);
+}
+
 int main(void)
 {
     static const struct {
@@ -276,6 +302,7 @@ int main(void)
         { "weak things", weak_things },
         { "threads come and go", threads_come_and_go },
         { "bad input is named", bad_input_is_named },
+        { "options by name", options_by_name },
     };
     size_t i;
     int compressed, passed = 0, broken = 0;

@@ -52,10 +52,13 @@ struct gleaner_options {
     bool compressed;  /* slots of 4 bytes; the heap is at most 16 GB */
     bool verify;      /* testing: checks the heap at each collection */
     bool poison;      /* testing: overwrites what is freed */
+    const char *list; /* options by name (docs/options.md), or NULL; they weigh
+                         more than the fields: "heap-limit=1g,tenure=3" */
 };
 
 /* A heap, or NULL: then `message`, if not NULL, says why in at most
-   `message_bytes` bytes. `options` may be NULL. */
+   `message_bytes` bytes. `options` may be NULL. What the environment variable
+   GLEANER_OPTIONS says weighs most. */
 gleaner_heap *gleaner_heap_new(const struct gleaner_options *options,
                                char *message, size_t message_bytes);
 

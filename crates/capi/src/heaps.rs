@@ -1,10 +1,10 @@
 //! Heaps and types.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use gleaner::raw::{Shape, TypeId, VERSION};
-use gleaner::{Heap, References};
+use gleaner::{BuildError, Builder, Heap, References};
 
 use crate::say;
 
@@ -20,11 +20,41 @@ pub struct Options {
     compressed: bool,
     verify: bool,
     poison: bool,
+    list: *const c_char,
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn gleaner_interface() -> u32 {
     VERSION
+}
+
+/// The setup that the options ask for. The list comes last, so it weighs more than the fields.
+///
+/// # Safety
+/// The list is null or a string.
+unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
+    let mut builder = Heap::builder()
+        .limit(options.limit)
+        .young(options.young)
+        .workers(options.workers as usize)
+        .stress(options.stress)
+        .verify(options.verify)
+        .poison(options.poison);
+    if options.tlab > 0 {
+        builder = builder.tlab(options.tlab as usize);
+    }
+    if options.compressed {
+        builder = builder.references(References::Compressed);
+    }
+    if options.list.is_null() {
+        return Ok(builder);
+    }
+    // SAFETY: the caller's promise.
+    let list = unsafe { CStr::from_ptr(options.list) };
+    let list = list
+        .to_str()
+        .map_err(|_| BuildError::Option("the list of options is not UTF-8".into()))?;
+    builder.options(list)
 }
 
 #[unsafe(no_mangle)]
@@ -33,26 +63,11 @@ pub unsafe extern "C" fn gleaner_heap_new(
     message: *mut c_char,
     message_bytes: usize,
 ) -> *mut Heap {
-    let mut builder = Heap::builder();
     // SAFETY: null, or the caller's options.
-    if let Some(options) = unsafe { options.as_ref() } {
-        builder = builder
-            .limit(options.limit)
-            .young(options.young)
-            .stress(options.stress)
-            .verify(options.verify)
-            .poison(options.poison);
-        if options.workers > 0 {
-            builder = builder.workers(options.workers as usize);
-        }
-        if options.tlab > 0 {
-            builder = builder.tlab(options.tlab as usize);
-        }
-        if options.compressed {
-            builder = builder.references(References::Compressed);
-        }
-    }
-    match builder.build() {
+    let options = unsafe { options.as_ref() };
+    // SAFETY: the list is the caller's, too.
+    let builder = options.map_or(Ok(Heap::builder()), |options| unsafe { builder(options) });
+    match builder.and_then(Builder::build) {
         Ok(heap) => Box::into_raw(Box::new(heap)),
         Err(error) => {
             // SAFETY: the caller's buffer.

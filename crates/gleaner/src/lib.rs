@@ -42,6 +42,7 @@
 //! A mutator is stopped where it allocates or [polls](Scope::poll); around calls that block, use
 //! [`Mutator::blocking`], or collections wait.
 
+mod builder;
 mod crew;
 mod handle;
 mod heap;
@@ -50,9 +51,11 @@ pub mod raw;
 mod scope;
 pub mod types;
 
+pub use builder::{BuildError, Builder};
+pub use gleaner_base::options::References;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use handle::{Ephemeron, Handle, Weak};
-pub use heap::{Builder, Heap, OutOfMemory, References};
+pub use heap::{Heap, OutOfMemory};
 pub use mutator::Mutator;
 pub use scope::{Local, Scope};
 pub use types::{Array, Elements, ReferenceArray, Structure, Type, TypeError};

@@ -83,6 +83,18 @@ choice! {
 }
 
 choice! {
+    /// How wide references in objects are.
+    #[derive(Default)]
+    References {
+        /// 8 bytes.
+        #[default]
+        Wide = "wide",
+        /// 4 bytes; the heap is at most 16 GB.
+        Compressed = "compressed",
+    }
+}
+
+choice! {
     /// Whether the heap asks the system for huge pages.
     HugePages {
         /// Asks not to have them.
