@@ -290,6 +290,51 @@ static void options_by_name(bool compressed)
     CHECK(strstr(message, "does not serve the precise heap") != NULL);
 }
 
+static void copies_and_initialized_objects(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    const uint32_t length = 3000;
+    size_t slot = s.m->slot_bytes;
+    uint32_t i;
+    char *text;
+
+    GLEANER_FRAME(s.m, frame, 2);
+    frame.values[0] = gleaner_reference(
+        gleaner_allocate_array(s.m, s.list, length, slot));
+    gleaner_collect(s.m, true); /* it is old from now on */
+    for (i = 0; i < length / 2; i++) {
+        char *node = (char *)gleaner_allocate_initialized(s.m, s.node,
+                                                          s.node_bytes);
+
+        gleaner_store(s.m, node, 8, gleaner_integer(i));
+        gleaner_store(s.m, node, 8 + slot, 0);
+        *(uint64_t *)(node + s.number) = i;
+        gleaner_store(s.m, gleaner_object(frame.values[0]), 16 + i * slot,
+                      gleaner_reference(node));
+    }
+    CHECK(gleaner_array_copy(s.m, gleaner_object(frame.values[0]), 0,
+                             gleaner_object(frame.values[0]), length / 2,
+                             length / 2));
+    for (i = 0; i < length / 2; i++)
+        gleaner_store(s.m, gleaner_object(frame.values[0]), 16 + i * slot, 0);
+    gleaner_collect(s.m, false);
+    gleaner_collect(s.m, true);
+    for (i = 0; i < length / 2; i++) {
+        gleaner_value node
+            = gleaner_load(s.m, gleaner_object(frame.values[0]),
+                           16 + (length / 2 + i) * slot);
+
+        CHECK(*number_of(&s, node) == i);
+        CHECK(gleaner_number(gleaner_load(s.m, gleaner_object(node), 8)) == i);
+    }
+    text = (char *)gleaner_allocate_array_initialized(s.m, s.bytes, 8, 1);
+    memcpy(text + 16, "abcdefgh", 8);
+    CHECK(gleaner_array_copy(s.m, text, 0, text, 1, 7));
+    CHECK(memcmp(text + 16, "aabcdefg", 8) == 0);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct {
@@ -303,6 +348,7 @@ int main(void)
         { "threads come and go", threads_come_and_go },
         { "bad input is named", bad_input_is_named },
         { "options by name", options_by_name },
+        { "copies and initialized objects", copies_and_initialized_objects },
     };
     size_t i;
     int compressed, passed = 0, broken = 0;

@@ -157,21 +157,46 @@ void *gleaner_allocate_slowly(gleaner_mutator *mutator, gleaner_type type,
                               size_t bytes);
 void *gleaner_allocate_array_slowly(gleaner_mutator *mutator, gleaner_type type,
                                     uint32_t length, size_t bytes);
+void *gleaner_allocate_initialized_slowly(gleaner_mutator *mutator,
+                                          gleaner_type type, size_t bytes);
+void *gleaner_allocate_array_initialized_slowly(gleaner_mutator *mutator,
+                                                gleaner_type type,
+                                                uint32_t length, size_t bytes);
 void gleaner_poll_slowly(gleaner_mutator *mutator);
+
+/* For generated code: room in the buffer for an object of `bytes` bytes, a
+   multiple of 8, or 0. */
+static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes)
+{
+    uintptr_t object = mutator->cursor;
+
+    if (mutator->limit - object < bytes)
+        return 0;
+    mutator->cursor = object + bytes;
+    return object;
+}
+static inline void *gleaner_begin(uintptr_t object, gleaner_type type)
+{
+    *(uint64_t *)object = (uint64_t)type << 40;
+    return (void *)object;
+}
+static inline void *gleaner_begin_array(uintptr_t object, gleaner_type type,
+                                        uint32_t length)
+{
+    *(uint32_t *)(object + 8) = length;
+    return gleaner_begin(object, type);
+}
 
 /* A fresh object of a structure of so many bytes; NULL when the heap is full
    even after collecting everything. */
 static inline void *gleaner_allocate(gleaner_mutator *mutator,
                                      gleaner_type type, size_t bytes)
 {
-    uintptr_t object = mutator->cursor;
     size_t rounded = (bytes + 7) & ~(size_t)7;
+    uintptr_t object = gleaner_room(mutator, rounded);
 
-    if (mutator->limit - object < rounded)
-        return gleaner_allocate_slowly(mutator, type, rounded);
-    mutator->cursor = object + rounded;
-    *(uint64_t *)object = (uint64_t)type << 40;
-    return (void *)object;
+    return object != 0 ? gleaner_begin(object, type)
+                       : gleaner_allocate_slowly(mutator, type, rounded);
 }
 
 /* Bytes of an array. */
@@ -186,15 +211,38 @@ static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                                            gleaner_type type, uint32_t length,
                                            size_t element_bytes)
 {
-    uintptr_t object = mutator->cursor;
     size_t bytes = gleaner_array_bytes(length, element_bytes);
+    uintptr_t object = gleaner_room(mutator, bytes);
 
-    if (mutator->limit - object < bytes)
-        return gleaner_allocate_array_slowly(mutator, type, length, bytes);
-    mutator->cursor = object + bytes;
-    *(uint64_t *)object = (uint64_t)type << 40;
-    *(uint32_t *)(object + 8) = length;
-    return (void *)object;
+    return object != 0
+               ? gleaner_begin_array(object, type, length)
+               : gleaner_allocate_array_slowly(mutator, type, length, bytes);
+}
+
+/* The same for a caller who writes every byte of the fields, up to the end of
+   the last 8 bytes, before the next allocation or poll: nothing is zeroed for
+   it. Slots are written with gleaner_store also here. */
+static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
+                                                 gleaner_type type,
+                                                 size_t bytes)
+{
+    size_t rounded = (bytes + 7) & ~(size_t)7;
+    uintptr_t object = gleaner_room(mutator, rounded);
+
+    return object != 0
+               ? gleaner_begin(object, type)
+               : gleaner_allocate_initialized_slowly(mutator, type, rounded);
+}
+static inline void *
+gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
+                                   uint32_t length, size_t element_bytes)
+{
+    size_t bytes = gleaner_array_bytes(length, element_bytes);
+    uintptr_t object = gleaner_room(mutator, bytes);
+
+    return object != 0 ? gleaner_begin_array(object, type, length)
+                       : gleaner_allocate_array_initialized_slowly(
+                             mutator, type, length, bytes);
 }
 
 /* ---- objects ------------------------------------------------------------- */
@@ -239,6 +287,13 @@ static inline void gleaner_store(gleaner_mutator *mutator, void *object,
                          __ATOMIC_RELEASE);
     *(volatile uint8_t *)(mutator->cards + ((uintptr_t)slot >> 9)) = 1;
 }
+
+/* Copies `count` elements between two arrays of slots, or two of primitives of
+   the same size, or within one: the ranges may overlap. Through the write
+   barrier. This may poll; false when the heap is full. */
+bool gleaner_array_copy(gleaner_mutator *mutator, const void *from,
+                        uint32_t from_index, void *to, uint32_t to_index,
+                        uint32_t count);
 
 /* A number that stays the same as long as the object lives: 1 to 2^28 - 1. */
 uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);

@@ -79,6 +79,46 @@ pub unsafe extern "C" fn gleaner_allocate_array_slowly(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_initialized_slowly(
+    record: *mut Record,
+    id: u32,
+    bytes: usize,
+) -> *mut u8 {
+    check_type(id);
+    // SAFETY: as above; that every field is written is the caller's promise, too.
+    let object = unsafe { mutator(record).allocate_initialized_raw(TypeId::new(id), bytes) };
+    pointer(object.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
+    record: *mut Record,
+    id: u32,
+    length: u32,
+    bytes: usize,
+) -> *mut u8 {
+    check_type(id);
+    // SAFETY: as above.
+    let array =
+        unsafe { mutator(record).allocate_array_initialized_raw(TypeId::new(id), length, bytes) };
+    pointer(array.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_array_copy(
+    record: *mut Record,
+    from: *const u8,
+    from_index: u32,
+    to: *mut u8,
+    to_index: u32,
+    count: u32,
+) -> bool {
+    let (from, to) = (Address::of(from.cast_mut()), Address::of(to));
+    // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
+    unsafe { mutator(record).array_copy_raw(from, from_index, to, to_index, count) }.is_ok()
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_poll_slowly(record: *mut Record) {
     // SAFETY: the calling thread's mutator.
     unsafe { mutator(record) }.poll();

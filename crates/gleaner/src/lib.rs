@@ -42,6 +42,7 @@
 //! A mutator is stopped where it allocates or [polls](Scope::poll); around calls that block, use
 //! [`Mutator::blocking`], or collections wait.
 
+mod arrays;
 mod builder;
 mod crew;
 mod handle;
@@ -50,6 +51,7 @@ mod mutator;
 pub mod raw;
 mod scope;
 pub mod types;
+mod values;
 
 pub use builder::{BuildError, Builder};
 pub use gleaner_base::options::References;

@@ -10,6 +10,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::LENGTH;
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+use gleaner_plans::scavenge::allocate::Fresh;
 use gleaner_plans::scavenge::collect::Extent;
 
 pub use gleaner_mem::Address;
@@ -43,7 +44,24 @@ impl Mutator {
         id: TypeId,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(bytes)?;
+        let object = self.room(bytes, Fresh::Zeroed)?;
+        // SAFETY: fresh memory of this mutator.
+        unsafe { header::store(object, Header::fresh(id)) };
+        Ok(object)
+    }
+
+    /// As [`Mutator::allocate_raw`], for a caller who writes every field: nothing is zeroed for it, and whatever it does
+    /// not write may hold anything. References are written by [`Mutator::store_raw`] also here: the object may be old.
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_raw`]; all bytes from [`FIELDS`] on are written before the next allocation or poll.
+    #[inline(always)]
+    pub unsafe fn allocate_initialized_raw(
+        &mut self,
+        id: TypeId,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let object = self.room(bytes, Fresh::Unwritten)?;
         // SAFETY: fresh memory of this mutator.
         unsafe { header::store(object, Header::fresh(id)) };
         Ok(object)
@@ -61,29 +79,45 @@ impl Mutator {
         length: u32,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(bytes)?;
+        let object = self.room(bytes, Fresh::Zeroed)?;
         // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe {
-            header::store(object, Header::fresh(id));
-            object.add(LENGTH).ptr::<u32>().write(length);
-        }
+        unsafe { begin_array(object, id, length) };
+        Ok(object)
+    }
+
+    /// As [`Mutator::allocate_array_raw`], for a caller who writes every element, as with
+    /// [`Mutator::allocate_initialized_raw`].
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_array_raw`]; all bytes from [`ELEMENTS`] on are written before the next allocation or
+    /// poll.
+    #[inline(always)]
+    pub unsafe fn allocate_array_initialized_raw(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let object = self.room(bytes, Fresh::Unwritten)?;
+        // SAFETY: fresh memory of this mutator, with room for header and length.
+        unsafe { begin_array(object, id, length) };
         Ok(object)
     }
 
     #[inline(always)]
-    fn room(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
+    fn room(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
         match self.record_mut().tlab.allocate(bytes) {
             Some(object) => Ok(object),
-            None => self.room_slowly(bytes),
+            None => self.room_slowly(bytes, fresh),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn room_slowly(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
+    fn room_slowly(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
         let record = self.record_place();
         // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
-        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes) })
+        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes, fresh) })
             .ok_or(OutOfMemory { bytes })
     }
 
@@ -122,7 +156,7 @@ impl Mutator {
 
     /// The write barrier for a slot at `at`: after the store, or before.
     #[inline(always)]
-    fn dirty(&self, at: Address) {
+    pub(crate) fn dirty(&self, at: Address) {
         let card = self.record().cards.wrapping_add(at.word() >> CARD_SHIFT);
         // SAFETY: the address is in the heap, so it has a card.
         unsafe { &*(card as *const gleaner_base::sync::AtomicU8) }.store(DIRTY, Ordering::Relaxed);
@@ -307,6 +341,19 @@ impl Mutator {
     /// See [`Scope::next_finalizable`](crate::Scope::next_finalizable).
     pub fn next_finalizable_raw(&mut self) -> Option<Address> {
         with_heap!(&self.shared.kind, heap => heap.weak.take_ready())
+    }
+}
+
+/// Writes the header and the length of an array.
+///
+/// # Safety
+/// Fresh memory with room for both lies at `object`.
+#[inline(always)]
+unsafe fn begin_array(object: Address, id: TypeId, length: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        header::store(object, Header::fresh(id));
+        object.add(LENGTH).ptr::<u32>().write(length);
     }
 }
 

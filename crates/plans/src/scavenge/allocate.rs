@@ -1,7 +1,7 @@
 //! Allocation off the fast path: a fresh TLAB, a large object, or a collection first (ASPLOS 2013, section 2.2).
 //!
 //! # Invariants
-//! - What is handed out reads as zero (I2), and nothing polls between that and the header's being written.
+//! - What is handed out reads as zero (I2), unless the caller promised to write all of it, and nothing polls between that and the header's being written.
 //! - When eden has no room: a scavenge, then everything, and only then is it out of memory (I7).
 
 use core::ptr::NonNull;
@@ -17,14 +17,23 @@ use super::Scavenge;
 use super::collect::Extent;
 use super::mutator::Mutator;
 
+/// What fresh memory must hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fresh {
+    /// Zeros (I2).
+    Zeroed,
+    /// Anything: whoever asked for it writes all of it before the next poll.
+    Unwritten,
+}
+
 impl<F: SlotFormat> Scavenge<F> {
     /// Objects from this size on are large: they are born in the old space.
     pub fn large_bytes(&self) -> usize {
         self.nursery.eden.bytes() / 4
     }
 
-    /// Zeroed memory for an object of `bytes` bytes, a multiple of 8, when the TLAB has no room for it. `None` when
-    /// memory is exhausted. May collect.
+    /// Memory for an object of `bytes` bytes, a multiple of 8, when the TLAB has no room for it. `None` when memory is
+    /// exhausted. May collect.
     #[cold]
     #[inline(never)]
     ///
@@ -35,6 +44,7 @@ impl<F: SlotFormat> Scavenge<F> {
         &self,
         record: NonNull<Mutator>,
         bytes: usize,
+        fresh: Fresh,
     ) -> Option<Address> {
         // The slow path is taken now and then by everybody who allocates: nobody waits long for this thread to stop.
         // SAFETY: the caller's promise; the reference ends here.
@@ -52,7 +62,7 @@ impl<F: SlotFormat> Scavenge<F> {
         loop {
             let seen = self.epoch();
             // SAFETY: the caller's promise; the reference ends before anybody collects.
-            if let Some(object) = self.take(unsafe { &mut *record.as_ptr() }, bytes) {
+            if let Some(object) = self.take(unsafe { &mut *record.as_ptr() }, bytes, fresh) {
                 return Some(object);
             }
             let reason = "no room to allocate";
@@ -74,9 +84,9 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn take(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+    fn take(&self, mutator: &mut Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
         if bytes >= self.large_bytes() {
-            return self.take_large(mutator, bytes);
+            return self.take_large(mutator, bytes, fresh);
         }
         // Under stress each object has a buffer of its own, so that every allocation comes here.
         let wanted = if self.config.stress > 0 {
@@ -88,17 +98,21 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.allocated_bytes -= mutator.tlab.left() as u64;
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.tlab.retire() };
-        // SAFETY: the piece is the calling mutator's alone.
-        unsafe { zero::zero(piece.0, piece.1) };
+        if fresh == Fresh::Zeroed || piece.1 > bytes {
+            // SAFETY: the piece is the calling mutator's alone.
+            unsafe { zero::zero(piece.0, piece.1) };
+        }
         mutator.allocated_bytes += piece.1 as u64;
         mutator.tlab.refill(piece);
         mutator.tlab.allocate(bytes)
     }
 
-    fn take_large(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+    fn take_large(&self, mutator: &mut Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
         let object = self.old.allocate_alone(bytes)?;
-        // SAFETY: the piece is the calling mutator's alone.
-        unsafe { zero::zero(object, bytes) };
+        if fresh == Fresh::Zeroed {
+            // SAFETY: the piece is the calling mutator's alone.
+            unsafe { zero::zero(object, bytes) };
+        }
         mutator.allocated_bytes += bytes as u64;
         Some(object)
     }
