@@ -335,6 +335,107 @@ static void copies_and_initialized_objects(bool compressed)
     tear_down(&s);
 }
 
+/* Two slots, the second of which counts only if the tag says so. */
+struct tagged {
+    uint64_t header;
+    uint64_t tag;
+    uint64_t first, second;
+};
+
+static void trace_tagged(void *data, void *object, struct gleaner_visitor *to)
+{
+    struct tagged *tagged = (struct tagged *)object;
+
+    ++*(volatile int *)data;
+    to->visit(to, &tagged->first);
+    if (tagged->tag == 1)
+        to->visit(to, &tagged->second);
+}
+
+/* So many bytes as its first field says, without slots. */
+static size_t size_of_blob(void *data, const void *object)
+{
+    (void)data;
+    return ((const size_t *)object)[1];
+}
+static void trace_nothing(void *data, void *object, struct gleaner_visitor *to)
+{
+    (void)data, (void)object, (void)to;
+}
+
+static void tails_and_trace_functions(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    uint32_t next[1] = { 16 }, slots[1] = { 8 }, i, round;
+    struct gleaner_tail tail;
+    struct gleaner_traced traced;
+    gleaner_type frame_type, tagged_type, blob_type;
+    volatile int traces = 0;
+    char message[300] = "";
+
+    memset(&tail, 0, sizeof tail);
+    tail.head = 24, tail.offsets = next, tail.count = 1;
+    tail.element = 16, tail.element_offsets = slots, tail.element_count = 1;
+    frame_type = gleaner_tailed(s.heap, &tail, message, sizeof message);
+    memset(&traced, 0, sizeof traced);
+    traced.bytes = sizeof(struct tagged), traced.trace = trace_tagged;
+    traced.data = (void *)&traces;
+    tagged_type = gleaner_traced_type(s.heap, &traced, message, sizeof message);
+    memset(&traced, 0, sizeof traced);
+    traced.size = size_of_blob, traced.trace = trace_nothing;
+    blob_type = gleaner_traced_type(s.heap, &traced, message, sizeof message);
+    CHECK(frame_type != 0 && tagged_type != 0 && blob_type != 0);
+    {
+        GLEANER_FRAME(s.m, frame, 3);
+        for (round = 0; round < 2000; round++) {
+            struct tagged *tagged;
+            size_t *blob;
+            char *tailed;
+
+            frame.values[1] = gleaner_reference(
+                gleaner_allocate(s.m, tagged_type, sizeof(struct tagged)));
+            frame.values[2] = new_node(&s, round);
+            tagged = (struct tagged *)gleaner_object(frame.values[1]);
+            tagged->tag = round % 2;
+            if (tagged->tag == 1)
+                gleaner_store(s.m, tagged, 24, frame.values[2]);
+            else
+                tagged->second = 0x123456789abcdef0;
+            blob = (size_t *)gleaner_allocate(s.m, blob_type, 16 + round % 100);
+            blob[1] = 16 + round % 100;
+            tailed = (char *)gleaner_allocate_tailed(s.m, frame_type, 5, 24, 16);
+            for (i = 0; i < 5; i++)
+                *(uint64_t *)(tailed + 24 + 16 * i) = 0x123456789abcdef0;
+            gleaner_store(s.m, tailed, 24 + 16 * 4 + 8, frame.values[1]);
+            gleaner_store(s.m, tailed, 16, frame.values[0]);
+            frame.values[0] = gleaner_reference(tailed);
+            if (round % 500 == 499)
+                gleaner_collect(s.m, round % 1000 == 999);
+        }
+        while (round-- > 0) {
+            char *tailed = (char *)gleaner_object(frame.values[0]);
+            struct tagged *tagged = (struct tagged *)gleaner_object(
+                gleaner_load(s.m, tailed, 24 + 16 * 4 + 8));
+
+            CHECK(gleaner_length(tailed) == 5 && tagged->tag == round % 2);
+            if (tagged->tag == 1)
+                CHECK(*number_of(&s, gleaner_load(s.m, tagged, 24)) == round);
+            else
+                CHECK(tagged->second == 0x123456789abcdef0);
+            frame.values[0] = gleaner_load(s.m, tailed, 16);
+        }
+        CHECK(frame.values[0] == 0 && traces > 2000);
+        GLEANER_LEAVE(s.m, frame);
+    }
+    tail.element = 0;
+    CHECK(gleaner_tailed(s.heap, &tail, message, sizeof message) == 0);
+    CHECK(strstr(message, "elements of 0 bytes") != NULL);
+    traced.trace = NULL;
+    CHECK(gleaner_traced_type(s.heap, &traced, message, sizeof message) == 0);
+    CHECK(strstr(message, "without a trace function") != NULL);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct {
@@ -349,6 +450,7 @@ int main(void)
         { "bad input is named", bad_input_is_named },
         { "options by name", options_by_name },
         { "copies and initialized objects", copies_and_initialized_objects },
+        { "tails and trace functions", tails_and_trace_functions },
     };
     size_t i;
     int compressed, passed = 0, broken = 0;

@@ -82,6 +82,42 @@ gleaner_type gleaner_references(gleaner_heap *heap);
 /* Arrays without references; elements of 1, 2, 4 or 8 bytes. */
 gleaner_type gleaner_primitives(gleaner_heap *heap, size_t element_bytes);
 
+/* A structure with elements behind it: a closure with its variables, a frame
+   with its registers, an array of structures. Its length (4 bytes) is at offset
+   8, as that of an array. */
+struct gleaner_tail {
+    size_t head;             /* bytes before the first element, at least 16 */
+    const uint32_t *offsets; /* ascending offsets of the slots in the head */
+    size_t count;
+    size_t element;                  /* bytes of an element */
+    const uint32_t *element_offsets; /* of its slots, from its start */
+    size_t element_count;
+};
+gleaner_type gleaner_tailed(gleaner_heap *heap, const struct gleaner_tail *tail,
+                            char *message, size_t message_bytes);
+
+/* Types whose slots only a function can find. `trace` calls visitor->visit for
+   each slot of the object. The functions run while all threads are stopped,
+   several at once, also for dead objects. They allocate nothing, with malloc
+   neither; they take no lock that a thread of the program may hold; they read
+   no slot and not the first 8 bytes of an object, and follow no pointer to what
+   a finalizer frees; and they say the same each time: each slot once, and the
+   size that was allocated. What `size` reads is written before the first
+   allocation or poll behind that of the object. */
+struct gleaner_visitor {
+    void (*visit)(struct gleaner_visitor *visitor, void *slot);
+};
+struct gleaner_traced {
+    size_t bytes;   /* of an object, or of its head */
+    size_t element; /* bytes of an element, 0 for none: as in gleaner_tail */
+    size_t (*size)(void *data, const void *object); /* if not NULL, it says */
+    void (*trace)(void *data, void *object, struct gleaner_visitor *visitor);
+    void *data; /* what both are given; lasts as long as the heap */
+};
+gleaner_type gleaner_traced_type(gleaner_heap *heap,
+                                 const struct gleaner_traced *traced,
+                                 char *message, size_t message_bytes);
+
 /* ---- values -------------------------------------------------------------- */
 
 typedef uint64_t gleaner_value;
@@ -212,6 +248,19 @@ static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                                            size_t element_bytes)
 {
     size_t bytes = gleaner_array_bytes(length, element_bytes);
+    uintptr_t object = gleaner_room(mutator, bytes);
+
+    return object != 0
+               ? gleaner_begin_array(object, type, length)
+               : gleaner_allocate_array_slowly(mutator, type, length, bytes);
+}
+
+/* A fresh object of a type with `length` elements behind a head. */
+static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
+                                            gleaner_type type, uint32_t length,
+                                            size_t head, size_t element)
+{
+    size_t bytes = (head + (size_t)length * element + 7) & ~(size_t)7;
     uintptr_t object = gleaner_room(mutator, bytes);
 
     return object != 0

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
-use gleaner::raw::{Shape, TypeId, VERSION};
+use gleaner::raw::{Shape, Size, SizeFunction, Trace, TraceFunction, TypeId, VERSION};
 use gleaner::{BuildError, Builder, Heap, References};
 
 use crate::say;
@@ -108,14 +108,102 @@ pub unsafe extern "C" fn gleaner_structure(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    let references = match count {
-        0 => &[],
-        // SAFETY: the caller's offsets.
-        _ => unsafe { std::slice::from_raw_parts(offsets, count) },
-    };
+    // SAFETY: the caller's offsets.
+    let references = unsafe { list(offsets, count) };
     let shape = Shape::Structure { bytes, references };
     // SAFETY: a heap of the caller's.
     let id = unsafe { &*heap }.register_raw(shape);
+    type_number(id, message, message_bytes)
+}
+
+/// # Safety
+/// So many numbers lie there, as long as `'a` lasts.
+unsafe fn list<'a>(offsets: *const u32, count: usize) -> &'a [u32] {
+    match count {
+        0 => &[],
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::slice::from_raw_parts(offsets, count) },
+    }
+}
+
+/// `struct gleaner_tail`.
+#[repr(C)]
+pub struct Tail {
+    head: usize,
+    offsets: *const u32,
+    count: usize,
+    element: usize,
+    element_offsets: *const u32,
+    element_count: usize,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_tailed(
+    heap: *const Heap,
+    tail: *const Tail,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> u32 {
+    // SAFETY: the caller's struct.
+    let tail = unsafe { &*tail };
+    // SAFETY: the caller's offsets.
+    let (references, element_references) = unsafe {
+        (
+            list(tail.offsets, tail.count),
+            list(tail.element_offsets, tail.element_count),
+        )
+    };
+    let shape = Shape::Tailed {
+        head: tail.head,
+        references,
+        element: tail.element,
+        element_references,
+    };
+    // SAFETY: a heap of the caller's.
+    let id = unsafe { &*heap }.register_raw(shape);
+    type_number(id, message, message_bytes)
+}
+
+/// `struct gleaner_traced`.
+#[repr(C)]
+pub struct Traced {
+    bytes: usize,
+    element: usize,
+    size: Option<SizeFunction>,
+    trace: Option<TraceFunction>,
+    data: *mut (),
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_traced_type(
+    heap: *const Heap,
+    traced: *const Traced,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> u32 {
+    // SAFETY: the caller's struct.
+    let traced = unsafe { &*traced };
+    let size = match (traced.size, traced.element) {
+        (Some(function), _) => Size::Function(function),
+        (None, 0) => Size::Fixed(traced.bytes),
+        (None, element) => Size::Tailed {
+            head: traced.bytes,
+            element,
+        },
+    };
+    let Some(function) = traced.trace else {
+        let missing =
+            "a traced type without a trace function: use gleaner_structure or gleaner_tailed";
+        // SAFETY: the caller's buffer, or null.
+        unsafe { say(missing, message, message_bytes) };
+        return 0;
+    };
+    let trace = Trace {
+        function,
+        data: traced.data,
+    };
+    // SAFETY: a heap of the caller's.
+    let id = unsafe { &*heap }.register_raw(Shape::Traced { size, trace });
     type_number(id, message, message_bytes)
 }
 

@@ -8,7 +8,6 @@ use std::cell::Cell;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_model::LENGTH;
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_plans::scavenge::allocate::Fresh;
 use gleaner_plans::scavenge::collect::Extent;
@@ -16,8 +15,11 @@ use gleaner_plans::scavenge::collect::Extent;
 pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
-pub use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes};
+pub use gleaner_mem::object_model::{
+    ELEMENTS, FIELDS, LENGTH, Shape, TypeId, array_bytes, tailed_bytes,
+};
 pub use gleaner_mem::slot::Value;
+pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 pub use gleaner_plans::scavenge::mutator::{Frame, Mutator as Record, offsets};
 
 use crate::handle::{Ephemeron, Handle, Weak};
@@ -26,7 +28,10 @@ use crate::mutator::Mutator;
 use crate::types::TypeError;
 
 impl Heap {
-    /// Registers a type by its layout.
+    /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are, with
+    /// the bytes that [`tailed_bytes`] says. The functions of [`Shape::Traced`] keep what
+    /// [`traced`](gleaner_mem::traced) asks; of an object whose size a function says, what that function reads is written
+    /// before the first allocation or poll behind its own.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         self.register(shape)
     }
@@ -70,7 +75,7 @@ impl Mutator {
     /// A new array of `length` elements in `bytes` bytes (see [`array_bytes`]). Its elements are zero.
     ///
     /// # Safety
-    /// `id` is an array type of this heap, and `bytes` follows from its elements. Otherwise as for
+    /// `id` is an array type of this heap, or one with a head and elements (see [`tailed_bytes`]), and `bytes` follows from its elements. Otherwise as for
     /// [`Mutator::allocate_raw`].
     #[inline(always)]
     pub unsafe fn allocate_array_raw(

@@ -267,6 +267,12 @@ impl<'s> Scope<'s> {
                 let length = unsafe { self.shared().length_raw(object) };
                 format!("{length} elements of {} bytes", 1 << log2)
             }
+            Some(Shape::Tailed { head, element, .. }) => {
+                // SAFETY: this shape has a length.
+                let length = unsafe { self.shared().length_raw(object) };
+                format!("{length} elements of {element} bytes behind a head of {head}")
+            }
+            Some(Shape::Traced { .. }) => "a trace function".into(),
             None => "no type of this heap".into(),
         })
     }

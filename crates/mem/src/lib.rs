@@ -14,6 +14,7 @@ pub mod object_model;
 pub mod object_starts;
 pub mod side;
 pub mod slot;
+pub mod traced;
 pub mod zero;
 
 pub use address::Address;

@@ -3,6 +3,8 @@
 //! Every object begins with its [`header`]; fields begin at offset 8. An array has its length, 4 bytes,
 //! at offset 8 and its elements from offset 16. Sizes are multiples of 8 and at least [`LEAST_BYTES`].
 //!
+//! What the table of offsets cannot say, a type says by functions of the embedder's ([`Shape::Traced`]).
+//!
 //! Two types are the collector's own and make every space walkable: [`TypeId::GAP`] is a single granule of 8 bytes
 //! that is no object, [`TypeId::FILLER`] an array of bytes that nobody refers to.
 //!
@@ -24,6 +26,7 @@ use gleaner_os::memory;
 use crate::Address;
 use crate::header::{self, Header};
 use crate::slot::SlotFormat;
+pub use crate::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 
 /// Bytes of a granule: the alignment of objects.
 pub const GRANULE: usize = 8;
@@ -66,7 +69,7 @@ impl TypeId {
 }
 
 /// What a type is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Shape<'a> {
     /// A fixed size with references at these offsets from the start of the object, in ascending order.
     Structure {
@@ -82,6 +85,24 @@ pub enum Shape<'a> {
         /// The logarithm of the element's size.
         log2: u32,
     },
+    /// A structure with as many elements behind it as its length says, which lies where that of an array does.
+    Tailed {
+        /// Bytes before the first element, header and length included: at least 16.
+        head: usize,
+        /// Offsets of the slots in the head, in ascending order.
+        references: &'a [u32],
+        /// Bytes of an element.
+        element: usize,
+        /// Offsets of the slots in an element, from its start, in ascending order.
+        element_references: &'a [u32],
+    },
+    /// What the embedder's functions say.
+    Traced {
+        /// Bytes of an instance.
+        size: Size,
+        /// Where its slots are.
+        trace: Trace,
+    },
 }
 
 /// Why a type is refused.
@@ -93,6 +114,8 @@ pub enum TypeError {
     Offset(u32),
     /// Elements of 2^this bytes.
     Element(u32),
+    /// Elements of so many bytes behind a head.
+    Tail(usize),
     /// There are [`MOST_TYPES`] types, or the system gives no more memory.
     Full,
 }
@@ -116,6 +139,11 @@ impl fmt::Display for TypeError {
                     "elements of 2^{log2} bytes: primitive elements have 1, 2, 4 or 8 bytes"
                 )
             }
+            TypeError::Tail(bytes) => write!(
+                out,
+                "elements of {bytes} bytes behind a head: they have 1 to {MOST_STRUCTURE_BYTES} bytes; where they have \
+                 slots, the head and they are multiples of a slot's size"
+            ),
             TypeError::Full => write!(
                 out,
                 "no room for another type: a heap can have {MOST_TYPES}"
@@ -133,18 +161,68 @@ const STRUCTURE: u8 = 0;
 const REFERENCES: u8 = 1;
 const PRIMITIVES: u8 = 2;
 const GAP: u8 = 3;
+const TAILED: u8 = 4;
+const TRACED: u8 = 5;
 
-/// What the collector reads of a type.
+/// What the collector reads of a type: half a cache line.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Record {
     shape: u8,
     log2: u8,
-    /// Bytes of a structure.
+    /// Slots of an element behind a head.
+    element_count: u16,
+    /// Bytes of a structure, or of a head.
     bytes: u32,
-    /// Slots of a structure.
+    /// Slots of a structure, or of a head.
     count: u32,
+    /// Bytes of an element behind a head.
+    element_bytes: u32,
+    /// The offsets of `count` slots, then of `element_count`.
     offsets: *const u32,
+    /// Null but for a traced type.
+    traced: *const Traced,
+}
+
+/// A traced type's functions.
+#[derive(Clone, Copy)]
+struct Traced {
+    size: Size,
+    trace: Trace,
+}
+
+impl Record {
+    const fn new(shape: u8, log2: u8) -> Record {
+        Record {
+            shape,
+            log2,
+            element_count: 0,
+            bytes: 0,
+            count: 0,
+            element_bytes: 0,
+            offsets: NonNull::dangling().as_ptr(),
+            traced: core::ptr::null(),
+        }
+    }
+
+    fn offset_count(&self) -> usize {
+        self.count as usize + self.element_count as usize
+    }
+
+    /// The offsets of the slots in the head (of a structure: all), and of those in an element.
+    #[inline(always)]
+    fn offsets(&self) -> (&[u32], &[u32]) {
+        // SAFETY: the record has so many offsets; none has a dangling but aligned pointer.
+        let all = unsafe { core::slice::from_raw_parts(self.offsets, self.offset_count()) };
+        all.split_at(self.count as usize)
+    }
+
+    /// The functions of a traced type.
+    #[inline(always)]
+    fn traced(&self) -> Option<&Traced> {
+        // SAFETY: null, or the record's own box.
+        unsafe { self.traced.as_ref() }
+    }
 }
 
 /// The types of one heap.
@@ -173,13 +251,7 @@ impl TypeTable {
         };
         let own = [(TypeId::GAP, GAP), (TypeId::FILLER, PRIMITIVES)];
         for (id, shape) in own {
-            let record = Record {
-                shape,
-                log2: 0,
-                bytes: 0,
-                count: 0,
-                offsets: NonNull::dangling().as_ptr(),
-            };
+            let record = Record::new(shape, 0);
             // SAFETY: both lie inside the mapping, and nobody else knows the table yet.
             unsafe { table.records.add(id.0 as usize).write(record) };
         }
@@ -193,32 +265,16 @@ impl TypeTable {
 
     /// Adds a type for slots of `slot_bytes`. Allocates; the world must run.
     pub fn register(&self, shape: Shape<'_>, slot_bytes: usize) -> Result<TypeId, TypeError> {
-        let mut record = Record {
-            shape: REFERENCES,
-            log2: slot_bytes.trailing_zeros() as u8,
-            bytes: 0,
-            count: 0,
-            offsets: NonNull::dangling().as_ptr(),
-        };
-        let mut list: Box<[u32]> = Box::default();
-        match shape {
-            Shape::References => {}
-            Shape::Primitives { log2 } if log2 > 3 => return Err(TypeError::Element(log2)),
-            Shape::Primitives { log2 } => (record.shape, record.log2) = (PRIMITIVES, log2 as u8),
-            Shape::Structure { bytes, references } => {
-                check_structure(bytes, references, slot_bytes)?;
-                list = references.into();
-                record.shape = STRUCTURE;
-                record.bytes = bytes.next_multiple_of(GRANULE) as u32;
-                record.count = list.len() as u32;
-            }
-        }
+        let (mut record, list) = describe(shape, slot_bytes)?;
         self.registering.lock();
         let number = self.count.load(Ordering::Relaxed);
         let fits = (number as usize) < MOST_TYPES;
         if fits {
             if !list.is_empty() {
                 record.offsets = Box::into_raw(list).cast();
+            }
+            if let Shape::Traced { size, trace } = shape {
+                record.traced = Box::into_raw(Box::new(Traced { size, trace }));
             }
             // SAFETY: inside the mapping, not handed out yet, and the lock is held.
             unsafe { self.records.add(number as usize).write(record) };
@@ -244,13 +300,17 @@ impl Drop for TypeTable {
         for number in 0..self.count() {
             // SAFETY: a record below `count`.
             let record = unsafe { self.record(TypeId(number)) };
-            if record.count > 0 {
+            if record.offset_count() > 0 {
                 let list = core::ptr::slice_from_raw_parts_mut(
                     record.offsets.cast_mut(),
-                    record.count as usize,
+                    record.offset_count(),
                 );
                 // SAFETY: `register` made this box for this record alone.
                 drop(unsafe { Box::from_raw(list) });
+            }
+            if !record.traced.is_null() {
+                // SAFETY: as above.
+                drop(unsafe { Box::from_raw(record.traced.cast_mut()) });
             }
         }
         // SAFETY: the table mapped exactly these bytes, and nobody uses it any more.
@@ -258,19 +318,82 @@ impl Drop for TypeTable {
     }
 }
 
-fn check_structure(bytes: usize, references: &[u32], slot_bytes: usize) -> Result<(), TypeError> {
-    if !(LEAST_BYTES..=MOST_STRUCTURE_BYTES).contains(&bytes) {
-        return Err(TypeError::Size(bytes));
+/// The record of a type for slots of `slot_bytes`, without its offsets, and these.
+fn describe(shape: Shape<'_>, slot_bytes: usize) -> Result<(Record, Box<[u32]>), TypeError> {
+    let mut record = Record::new(REFERENCES, slot_bytes.trailing_zeros() as u8);
+    let mut list: Box<[u32]> = Box::default();
+    match shape {
+        Shape::References => {}
+        Shape::Primitives { log2 } if log2 > 3 => return Err(TypeError::Element(log2)),
+        Shape::Primitives { log2 } => (record.shape, record.log2) = (PRIMITIVES, log2 as u8),
+        Shape::Structure { bytes, references } => {
+            check_bytes(bytes, LEAST_BYTES)?;
+            check_offsets(references, FIELDS..bytes, slot_bytes)?;
+            list = references.into();
+            record.shape = STRUCTURE;
+            record.bytes = bytes.next_multiple_of(GRANULE) as u32;
+            record.count = list.len() as u32;
+        }
+        Shape::Tailed {
+            head,
+            references,
+            element,
+            element_references,
+        } => {
+            let aligned = element_references.is_empty()
+                || head.is_multiple_of(slot_bytes) && element.is_multiple_of(slot_bytes);
+            check_tail(head, element, aligned)?;
+            check_offsets(references, LENGTH + 4..head, slot_bytes)?;
+            check_offsets(element_references, 0..element, slot_bytes)?;
+            list = [references, element_references].concat().into();
+            record.shape = TAILED;
+            (record.bytes, record.element_bytes) = (head as u32, element as u32);
+            record.count = references.len() as u32;
+            record.element_count =
+                u16::try_from(element_references.len()).map_err(|_| TypeError::Tail(element))?;
+        }
+        Shape::Traced { size, .. } => {
+            match size {
+                Size::Fixed(bytes) => check_bytes(bytes, LEAST_BYTES)?,
+                Size::Tailed { head, element } => check_tail(head, element, true)?,
+                Size::Function(_) => {}
+            }
+            record.shape = TRACED;
+        }
     }
-    let mut free = FIELDS;
+    Ok((record, list))
+}
+
+fn check_bytes(bytes: usize, least: usize) -> Result<(), TypeError> {
+    let fits = (least..=MOST_STRUCTURE_BYTES).contains(&bytes);
+    fits.then_some(()).ok_or(TypeError::Size(bytes))
+}
+
+fn check_tail(head: usize, element: usize, aligned: bool) -> Result<(), TypeError> {
+    check_bytes(head, ELEMENTS)?;
+    let fits = aligned && (1..=MOST_STRUCTURE_BYTES).contains(&element);
+    fits.then_some(()).ok_or(TypeError::Tail(element))
+}
+
+fn check_offsets(
+    references: &[u32],
+    within: core::ops::Range<usize>,
+    slot_bytes: usize,
+) -> Result<(), TypeError> {
+    let mut free = within.start;
     for &offset in references {
         let start = offset as usize;
-        if start < free || !start.is_multiple_of(slot_bytes) || start + slot_bytes > bytes {
+        if start < free || !start.is_multiple_of(slot_bytes) || start + slot_bytes > within.end {
             return Err(TypeError::Offset(offset));
         }
         free = start + slot_bytes;
     }
     Ok(())
+}
+
+/// The size in bytes of an object with so many elements behind a head.
+pub const fn tailed_bytes(head: usize, length: u32, element: usize) -> usize {
+    (head + length as usize * element).next_multiple_of(GRANULE)
 }
 
 /// The size of an array in bytes, of elements of 2^`log2` bytes.
@@ -345,6 +468,15 @@ impl<F: SlotFormat> ObjectModel<F> {
         match record.shape {
             STRUCTURE => record.bytes as usize,
             GAP => GRANULE,
+            TAILED => {
+                // SAFETY: this shape has a length.
+                let length = unsafe { self.length(object) };
+                tailed_bytes(record.bytes as usize, length, record.element_bytes as usize)
+            }
+            // SAFETY: the caller's promise.
+            TRACED => record.traced().map_or(GRANULE, |traced| unsafe {
+                traced.size.of(traced.trace.data, object)
+            }),
             // SAFETY: the other shapes are arrays.
             _ => array_bytes(unsafe { self.length(object) }, u32::from(record.log2)),
         }
@@ -376,9 +508,16 @@ impl<F: SlotFormat> ObjectModel<F> {
         let record = unsafe { self.types.record(header.type_id()) };
         match record.shape {
             STRUCTURE => {
-                for index in 0..record.count as usize {
-                    // SAFETY: the record has `count` offsets.
-                    visit(object.add(unsafe { *record.offsets.add(index) } as usize));
+                for &offset in record.offsets().0 {
+                    visit(object.add(offset as usize));
+                }
+            }
+            // SAFETY: this shape has a length.
+            TAILED => unsafe { self.scan_tailed(record, object, 0..usize::MAX, visit) },
+            TRACED => {
+                if let Some(traced) = record.traced() {
+                    // SAFETY: the caller's promise.
+                    unsafe { traced.trace.run(object, visit) };
                 }
             }
             REFERENCES => {
@@ -389,6 +528,36 @@ impl<F: SlotFormat> ObjectModel<F> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Visits the slots of the head, and of the elements in a range of numbers.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`], and the object is of the record's type, which is tailed.
+    #[inline]
+    unsafe fn scan_tailed(
+        &self,
+        record: &Record,
+        object: Address,
+        elements: core::ops::Range<usize>,
+        mut visit: impl FnMut(Address),
+    ) {
+        let (head, tail) = record.offsets();
+        for &offset in head {
+            visit(object.add(offset as usize));
+        }
+        if tail.is_empty() {
+            return;
+        }
+        // SAFETY: this shape has a length.
+        let length = unsafe { self.length(object) } as usize;
+        for number in elements.start..elements.end.min(length) {
+            let element =
+                object.add(record.bytes as usize + number * record.element_bytes as usize);
+            for &offset in tail {
+                visit(element.add(offset as usize));
+            }
         }
     }
 
@@ -416,27 +585,29 @@ impl<F: SlotFormat> ObjectModel<F> {
                     slot = slot.add(F::BYTES);
                 }
             }
-            // SAFETY: the caller's promise.
-            None => unsafe {
-                self.scan(header, object, |slot| {
+            None => {
+                let visit = |slot| {
                     if low <= slot && slot < high {
                         visit(slot);
                     }
-                });
-            },
+                };
+                // SAFETY: a header of this heap names one of its types.
+                let record = unsafe { self.types.record(header.type_id()) };
+                if record.shape == TAILED {
+                    let (first, bytes) = (
+                        object.word() + record.bytes as usize,
+                        record.element_bytes as usize,
+                    );
+                    let elements = low.word().saturating_sub(first) / bytes
+                        ..high.word().saturating_sub(first).div_ceil(bytes);
+                    // SAFETY: the caller's promise.
+                    unsafe { self.scan_tailed(record, object, elements, visit) };
+                } else {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.scan(header, object, visit) };
+                }
+            }
         }
-    }
-
-    /// The offsets of the slots of a structure.
-    fn offsets(&self, id: TypeId) -> Option<&[u32]> {
-        if id.0 >= self.types.count() {
-            return None;
-        }
-        // SAFETY: a number below the count is that of a type.
-        let record = unsafe { self.types.record(id) };
-        // SAFETY: the record has `count` offsets; none has a dangling but aligned pointer.
-        (record.shape == STRUCTURE)
-            .then(|| unsafe { core::slice::from_raw_parts(record.offsets, record.count as usize) })
     }
 
     /// What the type is; `None` for the collector's own and unknown ones.
@@ -449,9 +620,19 @@ impl<F: SlotFormat> ObjectModel<F> {
         Some(match record.shape {
             STRUCTURE => Shape::Structure {
                 bytes: record.bytes as usize,
-                references: self.offsets(id)?,
+                references: record.offsets().0,
             },
             REFERENCES => Shape::References,
+            TAILED => Shape::Tailed {
+                head: record.bytes as usize,
+                references: record.offsets().0,
+                element: record.element_bytes as usize,
+                element_references: record.offsets().1,
+            },
+            TRACED => {
+                let Traced { size, trace } = *record.traced()?;
+                Shape::Traced { size, trace }
+            }
             _ => Shape::Primitives {
                 log2: u32::from(record.log2),
             },
@@ -550,6 +731,76 @@ mod tests {
     }
 
     #[test]
+    fn a_tail_is_scanned_element_by_element() {
+        fn slots<F: SlotFormat>() {
+            let model = model::<F>();
+            let slot = F::BYTES as u32;
+            let shape = Shape::Tailed {
+                head: 32,
+                references: &[16],
+                element: 24,
+                element_references: &[8, 16],
+            };
+            let id = model.types.register(shape, F::BYTES).unwrap();
+            let mut place = [0u64; 64];
+            let object = Address::of(&raw mut place);
+            // SAFETY: the place has room for twenty elements.
+            unsafe { object.add(LENGTH).ptr::<u32>().write(20) };
+            let header = Header::fresh(id);
+            // SAFETY: as above.
+            assert_eq!(unsafe { model.size(header, object) }, 32 + 20 * 24);
+            let mut all = Vec::new();
+            // SAFETY: as above.
+            unsafe { model.scan(header, object, |at| all.push(at.offset_from(object))) };
+            let expected: Vec<usize> = core::iter::once(16)
+                .chain((0..20).flat_map(|number| [40 + number * 24, 48 + number * 24]))
+                .collect();
+            assert_eq!(all, expected);
+            // Every range has just the slots that lie in it.
+            for low in (0..520).step_by(8) {
+                for high in (low..520).step_by(8) {
+                    let mut part = Vec::new();
+                    // SAFETY: as above.
+                    unsafe {
+                        model.scan_between(
+                            header,
+                            object,
+                            object.add(low),
+                            object.add(high),
+                            |at| {
+                                part.push(at.offset_from(object));
+                            },
+                        );
+                    }
+                    let inside = expected.iter().filter(|at| (low..high).contains(at));
+                    assert!(part.iter().eq(inside), "{low}..{high}: {part:?}");
+                }
+            }
+            assert!(matches!(
+                model.shape(id),
+                Some(Shape::Tailed {
+                    head: 32,
+                    element: 24,
+                    element_references: &[8, 16],
+                    ..
+                })
+            ));
+            let unaligned = Shape::Tailed {
+                head: 16 + slot as usize / 2,
+                references: &[],
+                element: 24,
+                element_references: &[0],
+            };
+            assert_eq!(
+                model.types.register(unaligned, F::BYTES),
+                Err(TypeError::Tail(24))
+            );
+        }
+        slots::<Wide>();
+        slots::<Compressed>();
+    }
+
+    #[test]
     fn wrong_types_are_refused_with_the_reason() {
         let table = TypeTable::new().unwrap();
         let structure =
@@ -563,6 +814,19 @@ mod tests {
             table.register(Shape::Primitives { log2: 4 }, 8),
             Err(TypeError::Element(4))
         );
+        let tailed = |head, references, element| {
+            let shape = Shape::Tailed {
+                head,
+                references,
+                element,
+                element_references: &[],
+            };
+            table.register(shape, 8)
+        };
+        assert_eq!(tailed(8, &[], 8), Err(TypeError::Size(8)));
+        assert_eq!(tailed(32, &[8], 8), Err(TypeError::Offset(8)));
+        assert_eq!(tailed(32, &[32], 8), Err(TypeError::Offset(32)));
+        assert_eq!(tailed(32, &[16], 0), Err(TypeError::Tail(0)));
         assert_eq!(table.count(), 2);
         assert_eq!(structure(24, &[8, 16]).unwrap().get(), 2);
         assert!(TypeError::Offset(12).to_string().contains("offset 12"));
