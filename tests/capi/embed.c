@@ -436,6 +436,51 @@ static void tails_and_trace_functions(bool compressed)
     tear_down(&s);
 }
 
+struct heard {
+    uint64_t collections, full, stopped_ns, copies, last;
+    char reason[40];
+};
+
+static void listen(void *data, const struct gleaner_collection *collection)
+{
+    struct heard *heard = (struct heard *)data;
+    size_t i;
+
+    heard->collections++;
+    heard->full += collection->everything;
+    heard->stopped_ns += collection->stopped_ns;
+    heard->last = collection->number;
+    snprintf(heard->reason, sizeof heard->reason, "%s", collection->reason);
+    for (i = 0; i < collection->event_count; i++) {
+        const struct gleaner_event *event = &collection->events[i];
+
+        CHECK(event->collection == collection->number);
+        heard->copies += strcmp(event->phase, "copy") == 0;
+    }
+    CHECK(strcmp(collection->events[i - 1].phase, "end") == 0);
+}
+
+static void listeners_are_told(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    struct gleaner_totals totals;
+    struct heard heard;
+    int i;
+
+    memset(&heard, 0, sizeof heard);
+    gleaner_add_listener(s.heap, listen, &heard);
+    for (i = 0; i < 100000; i++)
+        new_node(&s, 1);
+    gleaner_collect(s.m, true);
+    gleaner_get_totals(s.m, &totals);
+    CHECK(heard.full == totals.full_collections && heard.full > 0);
+    CHECK(heard.copies == totals.scavenges && heard.copies > 0);
+    CHECK(heard.stopped_ns == totals.stopped_ns);
+    CHECK(heard.last == heard.collections);
+    CHECK(strcmp(heard.reason, "asked for") == 0);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct {
@@ -451,6 +496,7 @@ int main(void)
         { "options by name", options_by_name },
         { "copies and initialized objects", copies_and_initialized_objects },
         { "tails and trace functions", tails_and_trace_functions },
+        { "listeners are told", listeners_are_told },
     };
     size_t i;
     int compressed, passed = 0, broken = 0;

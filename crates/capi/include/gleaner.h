@@ -368,6 +368,30 @@ void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
 /* Bytes in use, by objects dead or alive and by buffers. */
 size_t gleaner_used(const gleaner_heap *heap);
 
+/* What happened in one phase of a collection. `phase` is copy, mark, slide and
+   so on; what bytes and objects count is that phase's. */
+struct gleaner_event {
+    const char *phase, *reason;
+    uint64_t collection, start_ns, duration_ns, bytes, objects;
+    uint32_t workers;
+};
+struct gleaner_collection {
+    uint64_t number;     /* from 1 */
+    const char *reason;  /* why there was one */
+    uint64_t stopped_ns; /* how long all threads were stopped */
+    bool everything;     /* or the young generation alone */
+    size_t event_count;
+    const struct gleaner_event *events; /* the phases, in their order */
+};
+/* Has each collection told to `listener` when it is over and the other threads
+   run again; what it is given lasts as long as the call. It may be called by
+   several threads at once. It must not use a mutator of this heap, nor leave by
+   longjmp. It lasts as long as the heap. */
+void gleaner_add_listener(gleaner_heap *heap,
+                          void (*listener)(void *data,
+                                           const struct gleaner_collection *of),
+                          void *data);
+
 /* ---- handles, weak references, ephemerons, finalizers -------------------- */
 
 /* A handle keeps what it holds alive until it is freed, by any thread. All

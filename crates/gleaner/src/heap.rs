@@ -16,6 +16,7 @@ use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
 
 use crate::builder::Builder;
 use crate::crew::Helpers;
+use crate::listeners::Listeners;
 use crate::mutator::Mutator;
 use crate::types::{
     Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Type, TypeError,
@@ -65,6 +66,7 @@ static HEAPS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Shared {
     /// No other heap of the process has it: types remember it.
     pub(crate) number: u32,
+    pub(crate) listeners: Listeners,
     /// Before the helpers: it is dropped first.
     pub(crate) kind: Kind,
     _helpers: Helpers,
@@ -101,15 +103,19 @@ impl Heap {
         log: Option<File>,
     ) -> Result<Heap, CreateError> {
         let helpers = Helpers::new(config.workers.saturating_sub(1));
-        let kind = match references {
+        let mut kind = match references {
             References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
         };
         if let Some(log) = &log {
             with_heap!(&kind, heap => heap.set_log(Some(Fd(log.as_raw_fd()))));
         }
+        let listeners = Listeners::default();
+        let told = listeners.clone();
+        with_heap!(&mut kind, heap => heap.listener = Some(Box::new(move |events| told.tell(events))));
         Ok(Heap {
             shared: Arc::new(Shared {
+                listeners,
                 number: HEAPS.fetch_add(1, Ordering::Relaxed),
                 kind,
                 _helpers: helpers,

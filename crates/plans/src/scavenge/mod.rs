@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::NonNull;
 
-use gleaner_base::events::Ring;
+use gleaner_base::events::{Event, Ring};
 use gleaner_base::options::Verify;
 use gleaner_base::sync::{AtomicU64, RawLock, UnsafeCell};
 use gleaner_mem::Address;
@@ -164,6 +164,10 @@ pub struct State {
     pub log: Option<Fd>,
 }
 
+/// What is told the events of each collection when it is over: by the thread that led it, which is outside of the gate
+/// and holds no lock, so several may be told at once.
+pub type Listener = dyn Fn(&[Event]) + Send + Sync;
+
 /// A heap of precise objects with slots of format `F`.
 pub struct Scavenge<F> {
     /// How it was set up; sizes are rounded.
@@ -180,6 +184,8 @@ pub struct Scavenge<F> {
     pub weak: WeakTables,
     /// Who is inside.
     pub gate: PollGate,
+    /// Set before the heap is shared.
+    pub listener: Option<Box<Listener>>,
     /// See the invariants.
     collecting: RawLock,
     state: UnsafeCell<State>,
@@ -273,6 +279,7 @@ impl<F: SlotFormat> Scavenge<F> {
             handles: Handles::new(1).ok_or(need("its handles"))?,
             weak: WeakTables::new().ok_or(need("its weak references"))?,
             gate: PollGate::new(),
+            listener: None,
             collecting: RawLock::new(),
             state: UnsafeCell::new(State {
                 mutators: Vec::new(),
