@@ -481,6 +481,112 @@ static void listeners_are_told(bool compressed)
     tear_down(&s);
 }
 
+/* A frame of compiled code; the program counter says how many of its values
+   are references. */
+struct compiled {
+    struct compiled *caller;
+    uintptr_t return_to;
+    gleaner_value values[2];
+};
+
+static void visit_compiled(void *data, const gleaner_mutator *m,
+                           struct gleaner_visitor *visitor)
+{
+    struct compiled *frame = (struct compiled *)m->anchor.frame_pointer;
+    uintptr_t here = m->anchor.program_counter, i;
+
+    CHECK(m->embedder == data);
+    for (; frame != NULL; here = frame->return_to, frame = frame->caller)
+        for (i = 0; i < here; i++)
+            visitor->visit(visitor, &frame->values[i]);
+}
+
+/* gleaner_allocate and gleaner_store from the numbers of the record. */
+static void *emitted_allocate(const struct gleaner_fast_paths *fast,
+                              gleaner_mutator *m, gleaner_type type,
+                              size_t bytes)
+{
+    uintptr_t *cursor = (uintptr_t *)((char *)m + fast->cursor_offset);
+    uintptr_t limit = *(uintptr_t *)((char *)m + fast->limit_offset);
+    uintptr_t object = *cursor;
+
+    if (limit - object < bytes)
+        return gleaner_allocate_slowly(m, type, bytes);
+    *cursor = object + bytes;
+    *(uint64_t *)object
+        = fast->header_bits | (uint64_t)type << fast->type_shift;
+    return (void *)object;
+}
+
+static void emitted_store(const struct gleaner_fast_paths *fast, void *slot,
+                          gleaner_value value)
+{
+    if ((value & 1) == 0 && value != 0)
+        value = (value - fast->slot_base) >> fast->slot_shift;
+    if (fast->slot_bytes == 8)
+        *(uint64_t *)slot = value;
+    else
+        *(uint32_t *)slot = (uint32_t)value;
+    *(uint8_t *)(uintptr_t)(fast->card_base
+                            + ((uintptr_t)slot >> fast->card_shift))
+        = (uint8_t)fast->card_dirty;
+}
+
+static void a_compiler_emits_its_own_code(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    struct gleaner_fast_paths fast;
+    struct compiled outer, inner;
+    char shorter[8];
+    uint64_t i;
+
+    gleaner_get_fast_paths(s.heap, &fast, sizeof fast);
+    CHECK(fast.version == GLEANER_INTERFACE && fast.bytes == sizeof fast);
+    CHECK(fast.barrier == GLEANER_BARRIER_CARDS);
+    CHECK(fast.arrays == GLEANER_ARRAYS_CONTIGUOUS);
+    CHECK(fast.anchor_offset == offsetof(gleaner_mutator, anchor));
+    CHECK(fast.frames_offset == offsetof(gleaner_mutator, frames));
+    CHECK(fast.embedder_offset == offsetof(gleaner_mutator, embedder));
+    CHECK(fast.poll_offset == offsetof(gleaner_mutator, poll));
+    gleaner_get_fast_paths(s.heap, (struct gleaner_fast_paths *)shorter, 8);
+    CHECK(memcmp(shorter, &fast, 8) == 0);
+    gleaner_detach(s.m); /* the visitor is set while nobody is a mutator */
+    gleaner_set_root_visitor(s.heap, visit_compiled, &fast);
+    s.m = gleaner_attach(s.heap);
+    s.m->embedder = &fast;
+    memset(&outer, 0, sizeof outer);
+    memset(&inner, 0, sizeof inner);
+    inner.caller = &outer, inner.return_to = 1;
+    outer.values[1] = 0x123456789abcdef0; /* no reference */
+    s.m->anchor.frame_pointer = (uintptr_t)&inner;
+    s.m->anchor.program_counter = 2;
+    for (i = 0; i < 100000; i++) {
+        void *node = emitted_allocate(&fast, s.m, s.node, s.node_bytes);
+
+        if (i % 1000 == 0)
+            outer.values[0] = 0;
+        inner.values[i % 2] = gleaner_reference(node);
+        *number_of(&s, inner.values[i % 2]) = i;
+        emitted_store(&fast, (char *)node + 8, outer.values[0]);
+        outer.values[0] = inner.values[i % 2];
+        gleaner_poll(s.m);
+    }
+    gleaner_collect(s.m, true);
+    CHECK(*number_of(&s, inner.values[0]) == 99998);
+    CHECK(*number_of(&s, inner.values[1]) == 99999);
+    CHECK(outer.values[0] == inner.values[1]);
+    CHECK(outer.values[1] == 0x123456789abcdef0);
+    while (i-- > 99000) {
+        CHECK(*number_of(&s, outer.values[0]) == i);
+        outer.values[0] = gleaner_load(s.m, gleaner_object(outer.values[0]), 8);
+    }
+    CHECK(outer.values[0] == 0);
+    memset(&s.m->anchor, 0, sizeof s.m->anchor);
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_used(s.heap) == 0);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct {
@@ -497,6 +603,7 @@ int main(void)
         { "copies and initialized objects", copies_and_initialized_objects },
         { "tails and trace functions", tails_and_trace_functions },
         { "listeners are told", listeners_are_told },
+        { "a compiler emits its own code", a_compiler_emits_its_own_code },
     };
     size_t i;
     int compressed, passed = 0, broken = 0;

@@ -35,7 +35,7 @@ extern "C" {
 
 /* The version of this interface, of the object header and of the published
    fields. gleaner_interface() is that of the library. */
-#define GLEANER_INTERFACE 1
+#define GLEANER_INTERFACE 2
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -153,8 +153,13 @@ struct gleaner_frame {
     size_t count;
 };
 
+/* Where compiled code was left; all 0 when none is on the stack. */
+struct gleaner_anchor {
+    uintptr_t frame_pointer, program_counter, stack_pointer;
+};
+
 /* The published fields of a mutator. Code reads them; of them it writes only
-   `cursor` (by allocating) and `frames`. */
+   `cursor` (by allocating), `frames`, `anchor` and `embedder`. */
 typedef struct gleaner_mutator {
     uintptr_t cursor, limit;      /* the buffer for allocation */
     volatile uint32_t poll;       /* not 0: call gleaner_poll_slowly */
@@ -162,6 +167,8 @@ typedef struct gleaner_mutator {
     uintptr_t base;               /* what compressed references count from */
     uintptr_t cards;              /* the card of address a is at cards + a / 512 */
     struct gleaner_frame *frames; /* the newest frame, or NULL */
+    struct gleaner_anchor anchor; /* for the root visitor */
+    void *embedder;               /* yours */
 } gleaner_mutator;
 
 /* The calling thread becomes a mutator; NULL when the system gives no memory.
@@ -391,6 +398,50 @@ void gleaner_add_listener(gleaner_heap *heap,
                           void (*listener)(void *data,
                                            const struct gleaner_collection *of),
                           void *data);
+
+/* ---- for a compiler ------------------------------------------------------ */
+
+/* What the inline functions of this header would be with the numbers of one
+   heap: a compiler emits them with these as constants. Check `barrier` and
+   `arrays` first, and call the functions for what is not known. */
+enum { GLEANER_BARRIER_CARDS = 1, GLEANER_ARRAYS_CONTIGUOUS = 1 };
+struct gleaner_fast_paths {
+    uint32_t version, bytes; /* GLEANER_INTERFACE; bytes of this record */
+    /* Offsets in gleaner_mutator. */
+    uint32_t cursor_offset, limit_offset, poll_offset, frames_offset;
+    uint32_t anchor_offset, embedder_offset;
+    /* The header of a fresh object is header_bits | type << type_shift. */
+    uint64_t header_bits;
+    uint32_t type_shift;
+    uint32_t granule;       /* sizes of objects are multiples of it */
+    uint32_t fresh_is_zero; /* else allocation zeroes the object */
+    uint32_t arrays;        /* how arrays lie in memory */
+    uint32_t length_offset, elements_offset;
+    /* A slot holds (reference - slot_base) >> slot_shift; low bit 1: integer. */
+    uint32_t slot_bytes, slot_shift;
+    uint64_t slot_base;
+    /* A store writes card_dirty to the byte card_base + (slot >> card_shift). */
+    uint32_t barrier, card_shift;
+    uint64_t card_base;
+    uint32_t card_dirty, reserved;
+};
+/* Fills `bytes` bytes, which are sizeof(struct gleaner_fast_paths); what this
+   library does not know is 0. */
+void gleaner_get_fast_paths(const gleaner_heap *heap,
+                            struct gleaner_fast_paths *into, size_t bytes);
+
+/* Has the roots in compiled frames visited: for each stopped mutator `visit` is
+   called, finds the frames from mutator->anchor and a stack map, and calls
+   visitor->visit for each root slot, 8 bytes wide. Compiled code writes the
+   anchor before it calls what may poll. `visit` keeps what is asked of the
+   functions of gleaner_traced; it is called several times in a collection and
+   for several mutators at once. NULL for none. Call this before the first thread
+   attaches, or while the calling thread is no mutator. */
+void gleaner_set_root_visitor(gleaner_heap *heap,
+                              void (*visit)(void *data,
+                                            const gleaner_mutator *mutator,
+                                            struct gleaner_visitor *visitor),
+                              void *data);
 
 /* ---- handles, weak references, ephemerons, finalizers -------------------- */
 

@@ -3,7 +3,10 @@
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
-use gleaner::raw::{Shape, Size, SizeFunction, Trace, TraceFunction, TypeId, VERSION};
+use gleaner::raw::{
+    FastPaths, Record, RootVisitor, Shape, Size, SizeFunction, Trace, TraceFunction, TypeId,
+    VERSION, Visitor,
+};
 use gleaner::{BuildError, Builder, Heap, References};
 
 use crate::say;
@@ -26,6 +29,31 @@ pub struct Options {
 #[unsafe(no_mangle)]
 pub extern "C" fn gleaner_interface() -> u32 {
     VERSION
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_get_fast_paths(heap: *const Heap, into: *mut u8, bytes: usize) {
+    // SAFETY: a heap of the caller's.
+    let fast = unsafe { &*heap }.fast_paths();
+    let known = bytes.min(size_of::<FastPaths>());
+    // SAFETY: the caller's record of so many bytes, which is newer or older than ours.
+    unsafe {
+        into.write_bytes(0, bytes);
+        into.copy_from_nonoverlapping((&raw const fast).cast(), known);
+    }
+}
+
+type RootFunction = unsafe extern "C" fn(*mut (), *const Record, *mut Visitor);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_set_root_visitor(
+    heap: *const Heap,
+    function: Option<RootFunction>,
+    data: *mut (),
+) {
+    let visitor = function.map(|function| RootVisitor { function, data });
+    // SAFETY: a heap of the caller's; the header says what the function promises.
+    unsafe { (*heap).set_root_visitor(visitor) };
 }
 
 /// The setup that the options ask for. The list comes last, so it weighs more than the fields.

@@ -10,7 +10,7 @@ use crate::{mutator, pointer};
 /// The header has these numbers in the order of its fields.
 const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
 const _: () = assert!(offsets::SLOT_BYTES == 20 && offsets::BASE == 24 && offsets::CARDS == 32);
-const _: () = assert!(offsets::FRAMES == 40);
+const _: () = assert!(offsets::FRAMES == 40 && offsets::ANCHOR == 48 && offsets::EMBEDDER == 72);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_attach(heap: *const Heap) -> *mut Record {

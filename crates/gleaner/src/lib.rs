@@ -45,6 +45,7 @@
 mod arrays;
 mod builder;
 mod crew;
+mod fast_paths;
 mod handle;
 mod heap;
 mod listeners;

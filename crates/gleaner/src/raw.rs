@@ -1,8 +1,8 @@
 //! The raw layer: what a compiler targets.
 //!
 //! References are plain addresses and valid until the next allocation or poll of their mutator, unless they are in a
-//! root slot: a frame of the shadow stack, a handle, or an object that is one. The fast paths are inlined here; the
-//! offsets of a mutator's fields that generated code uses are in [`offsets`].
+//! root slot: a frame of the shadow stack, a handle, what a compiler's [`RootVisitor`] finds, or an object that is reached
+//! from one. The fast paths are inlined here; what generated code needs to emit them is in [`FastPaths`].
 
 use std::cell::Cell;
 
@@ -12,6 +12,7 @@ use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_plans::scavenge::allocate::Fresh;
 use gleaner_plans::scavenge::collect::Extent;
 
+pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
 pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
@@ -20,7 +21,9 @@ pub use gleaner_mem::object_model::{
 };
 pub use gleaner_mem::slot::Value;
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
-pub use gleaner_plans::scavenge::mutator::{Frame, Mutator as Record, offsets};
+pub use gleaner_plans::scavenge::mutator::{
+    Anchor, Frame, Mutator as Record, RootVisitor, offsets,
+};
 
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
@@ -34,6 +37,17 @@ impl Heap {
     /// before the first allocation or poll behind its own.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         self.register(shape)
+    }
+
+    /// Who visits the roots in compiled frames from now on: it is called for each stopped mutator, whose record has the
+    /// [`Anchor`]. Not to be called by a mutator outside of [`Mutator::blocking`]; best before the first thread attaches.
+    ///
+    /// # Safety
+    /// The function keeps what [`RootVisitor`] asks, and the slots that it visits hold valid values at every allocation
+    /// and poll.
+    pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
+        // SAFETY: the caller's promise.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.set_root_visitor(visitor) });
     }
 }
 

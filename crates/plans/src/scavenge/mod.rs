@@ -48,7 +48,7 @@ use gleaner_work::Crew;
 
 use crate::stop::poll::PollGate;
 use handles::Handles;
-use mutator::Mutator;
+use mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use trace::Engine;
 use weak::WeakTables;
 
@@ -186,6 +186,7 @@ pub struct Scavenge<F> {
     pub gate: PollGate,
     /// Set before the heap is shared.
     pub listener: Option<Box<Listener>>,
+    root_visitor: RootVisitorPlace,
     /// See the invariants.
     collecting: RawLock,
     state: UnsafeCell<State>,
@@ -280,6 +281,7 @@ impl<F: SlotFormat> Scavenge<F> {
             weak: WeakTables::new().ok_or(need("its weak references"))?,
             gate: PollGate::new(),
             listener: None,
+            root_visitor: RootVisitorPlace::default(),
             collecting: RawLock::new(),
             state: UnsafeCell::new(State {
                 mutators: Vec::new(),
@@ -316,7 +318,8 @@ impl<F: SlotFormat> Scavenge<F> {
             let number = state.next_number;
             let cards = self.old.cards.biased();
             let (base, stress) = (self.model.base, self.config.stress);
-            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress)?;
+            let visitor = NonNull::from(&self.root_visitor);
+            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress, visitor)?;
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
             state.mutators.push(record);
@@ -356,6 +359,17 @@ impl<F: SlotFormat> Scavenge<F> {
     pub fn set_log(&self, log: Option<Fd>) {
         self.collecting.lock();
         self.with_state(|state| state.log = log);
+        self.collecting.unlock();
+    }
+
+    /// Who visits the roots in compiled frames from now on. The caller is no mutator inside the gate.
+    ///
+    /// # Safety
+    /// The function keeps what [`RootVisitor`] asks.
+    pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
+        self.collecting.lock();
+        // SAFETY: the lock is held.
+        unsafe { self.root_visitor.set(visitor) };
         self.collecting.unlock();
     }
 
