@@ -15,6 +15,7 @@ pub mod object_starts;
 pub mod side;
 pub mod slot;
 pub mod traced;
+pub mod types;
 pub mod zero;
 
 pub use address::Address;
