@@ -16,7 +16,7 @@ use crate::Address;
 use crate::header::{self, Header};
 use crate::slot::SlotFormat;
 pub use crate::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
-use crate::types::{GAP, REFERENCES, Record, STRUCTURE, TAILED, TRACED, Traced};
+use crate::types::{GAP, PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TRACED, Traced};
 pub use crate::types::{MOST_STRUCTURE_BYTES, MOST_TYPES, Shape, TypeError, TypeId, TypeTable};
 
 /// Bytes of a granule: the alignment of objects.
@@ -104,21 +104,36 @@ impl<F: SlotFormat> ObjectModel<F> {
     pub unsafe fn size(&self, header: Header, object: Address) -> usize {
         // SAFETY: a header of this heap names one of its types.
         let record = unsafe { self.types.record(header.type_id()) };
-        match record.shape {
-            STRUCTURE => record.bytes as usize,
-            GAP => GRANULE,
-            TAILED => {
-                // SAFETY: this shape has a length.
-                let length = unsafe { self.length(object) };
-                tailed_bytes(record.bytes as usize, length, record.element_bytes as usize)
-            }
+        // Not a match: the compiler would make it a jump through a table.
+        if record.shape == STRUCTURE {
+            record.bytes as usize
+        } else if record.shape <= PRIMITIVES {
+            // SAFETY: these shapes are arrays.
+            array_bytes(unsafe { self.length(object) }, u32::from(record.log2))
+        } else {
             // SAFETY: the caller's promise.
-            TRACED => record.traced().map_or(GRANULE, |traced| unsafe {
-                traced.size.of(traced.trace.data, object)
-            }),
-            // SAFETY: the other shapes are arrays.
-            _ => array_bytes(unsafe { self.length(object) }, u32::from(record.log2)),
+            unsafe { self.rare_size(record, object) }
         }
+    }
+
+    /// The bytes of an object that is neither a structure nor an array. Not inlined: [`ObjectModel::size`] should not
+    /// carry it along.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`], and the object is of the record's type.
+    #[cold]
+    #[inline(never)]
+    unsafe fn rare_size(&self, record: &Record, object: Address) -> usize {
+        if let Some(traced) = record.traced() {
+            // SAFETY: the caller's promise.
+            return unsafe { traced.size.of(traced.trace.data, object) };
+        }
+        if record.shape == GAP {
+            return GRANULE;
+        }
+        // SAFETY: this shape has a length.
+        let length = unsafe { self.length(object) };
+        tailed_bytes(record.bytes as usize, length, record.element_bytes as usize)
     }
 
     /// The slots of an array of references, as (first slot, number); `None` for other objects.
@@ -145,28 +160,36 @@ impl<F: SlotFormat> ObjectModel<F> {
     pub unsafe fn scan(&self, header: Header, object: Address, mut visit: impl FnMut(Address)) {
         // SAFETY: a header of this heap names one of its types.
         let record = unsafe { self.types.record(header.type_id()) };
-        match record.shape {
-            STRUCTURE => {
-                for &offset in record.offsets().0 {
-                    visit(object.add(offset as usize));
-                }
+        // Not a match, as in `size`.
+        if record.shape == STRUCTURE {
+            for index in 0..record.count as usize {
+                // SAFETY: the record has `count` offsets.
+                visit(object.add(unsafe { *record.offsets.add(index) } as usize));
             }
-            // SAFETY: this shape has a length.
-            TAILED => unsafe { self.scan_tailed(record, object, 0..usize::MAX, visit) },
-            TRACED => {
-                if let Some(traced) = record.traced() {
-                    // SAFETY: the caller's promise.
-                    unsafe { traced.trace.run(object, visit) };
-                }
+        } else if record.shape == REFERENCES {
+            // SAFETY: this shape is an array.
+            let length = unsafe { self.length(object) } as usize;
+            for index in 0..length {
+                visit(object.add(ELEMENTS + index * F::BYTES));
             }
-            REFERENCES => {
-                // SAFETY: this shape is an array.
-                let length = unsafe { self.length(object) } as usize;
-                for index in 0..length {
-                    visit(object.add(ELEMENTS + index * F::BYTES));
-                }
-            }
-            _ => {}
+        } else if record.shape > GAP {
+            // SAFETY: the caller's promise.
+            unsafe { self.scan_rare(record, object, visit) };
+        }
+    }
+
+    /// Visits each slot of an object that is neither a structure nor an array. Not inlined, as [`ObjectModel::rare_size`].
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`], and the object is of the record's type.
+    #[cold]
+    #[inline(never)]
+    unsafe fn scan_rare(&self, record: &Record, object: Address, visit: impl FnMut(Address)) {
+        match record.traced() {
+            // SAFETY: the caller's promise.
+            Some(traced) => unsafe { traced.trace.run(object, visit) },
+            // SAFETY: as above; what is not traced has a tail.
+            None => unsafe { self.scan_tailed(record, object, 0..usize::MAX, visit) },
         }
     }
 

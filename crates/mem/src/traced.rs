@@ -102,7 +102,6 @@ impl Size {
     ///
     /// # Safety
     /// An object of the type lies there, and its size is written.
-    #[inline]
     pub(crate) unsafe fn of(&self, data: *mut (), object: Address) -> usize {
         match *self {
             Size::Fixed(bytes) => bytes.next_multiple_of(GRANULE),

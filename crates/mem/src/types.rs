@@ -158,7 +158,7 @@ pub(crate) struct Record {
     /// Bytes of an element behind a head.
     pub(crate) element_bytes: u32,
     /// The offsets of `count` slots, then of `element_count`.
-    offsets: *const u32,
+    pub(crate) offsets: *const u32,
     /// Null but for a traced type.
     traced: *const Traced,
 }
