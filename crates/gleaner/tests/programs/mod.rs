@@ -212,7 +212,7 @@ impl<S: Source> Program<S> {
         Ok(())
     }
 
-    /// Elements of the list that `root` is go to that which `other` is, if both are lists; they may be the same.
+    /// Elements of a list go to another or to the same one: the first that are roots from `root` and `other` on.
     fn copy(
         &mut self,
         scope: &mut Scope<'_>,
@@ -220,7 +220,12 @@ impl<S: Source> Program<S> {
         root: usize,
         other: usize,
     ) -> Result<(), OutOfMemory> {
-        let (Some(from), Some(to)) = (self.list(root), self.list(other)) else {
+        let count = self.roots.len();
+        let first_list = |start: usize| {
+            let mut all = (start..count).chain(0..start);
+            all.find_map(|root| self.list(root).map(|list| (root, list)))
+        };
+        let (Some((root, from)), Some((other, to))) = (first_list(root), first_list(other)) else {
             return Ok(());
         };
         let lengths = [from, to].map(|(_, length)| length);
