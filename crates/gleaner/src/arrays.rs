@@ -1,7 +1,7 @@
 //! Bulk copies of array elements.
 //!
 //! A copy may poll and may find no memory, like an allocation (invariant I10): with arrays that are not contiguous it
-//! will. Today it does neither, so embedders do not depend on that.
+//! will. Today it does neither, on which no embedder should rely.
 //!
 //! Slots are copied one by one, each as a mutator would: whoever reads one meanwhile finds the old value or the new one.
 //! The barrier dirties the cards of the whole range (I5).
