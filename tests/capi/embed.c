@@ -510,7 +510,7 @@ static void *emitted_allocate(const struct gleaner_fast_paths *fast,
     uintptr_t limit = *(uintptr_t *)((char *)m + fast->limit_offset);
     uintptr_t object = *cursor;
 
-    if (limit - object < bytes)
+    if (bytes > fast->large_bytes || limit - object < bytes)
         return gleaner_allocate_slowly(m, type, bytes);
     *cursor = object + bytes;
     *(uint64_t *)object

@@ -18,7 +18,10 @@ use crate::faults::FaultPlan;
 pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
 pub use error::OptionError;
-pub use types::{HugePages, LogPath, Prefetch, PrefetchHint, PushOrder, References, Sweep, Verify};
+pub use types::{
+    HugePages, LogPath, OldPolicy, Prefetch, PrefetchHint, PushOrder, References, Sweep,
+    TraceOrder, Verify,
+};
 
 /// Whom an option is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -208,8 +211,8 @@ option_table! {
     workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor, at most 16");
     /// How wide references in objects are: 8 bytes, or 4, which reach 16 GB.
     refs: References = References::Wide, "refs", User, Precise, None, Accepted::Choice(References::NAMES);
-    /// So many bytes of the heap are for the young generation.
-    young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit");
+    /// So many bytes of the heap are for the young generation, at first if `resize` is on.
+    young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit, at most 64m");
     /// After how many collections an unused block of memory goes back to the system.
     release_after: u32 = 6, "release-after", User, Libgc, None, number(0, 1000, "never");
     /// Whether the heap asks the system for huge pages.
@@ -236,6 +239,12 @@ option_table! {
     mark_arena: usize = 0, "mark-arena", Tuning, Libgc, None, size(64 << 10, "chosen from the heap's size");
     /// Small objects come from free lists that belong to the thread, without a lock.
     thread_lists: bool = true, "thread-lists", Tuning, Libgc, None, SWITCH;
+    /// How the old generation is collected: everything slides together, or what lives stays and the holes are filled.
+    old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
+    /// Which grey object is scanned next: the one that was found last, or first.
+    trace_order: TraceOrder = TraceOrder::Depth, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
+    /// The generations change their sizes as the program needs.
+    resize: bool = true, "resize", Tuning, Precise, None, SWITCH;
     /// How many collections of the young generation an object survives before the next one makes it old.
     tenure: u32 = 1, "tenure", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), number(0, 15, "the first one does");
     /// So many bytes at a time are taken by a mutator to allocate in.

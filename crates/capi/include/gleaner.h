@@ -207,13 +207,16 @@ void *gleaner_allocate_array_initialized_slowly(gleaner_mutator *mutator,
                                                 uint32_t length, size_t bytes);
 void gleaner_poll_slowly(gleaner_mutator *mutator);
 
+/* Larger objects have pages of their own and never move. */
+#define GLEANER_LARGE 16384
+
 /* For generated code: room in the buffer for an object of `bytes` bytes, a
-   multiple of 8, or 0. */
+   multiple of 8, or 0; for large objects always 0. */
 static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes)
 {
     uintptr_t object = mutator->cursor;
 
-    if (mutator->limit - object < bytes)
+    if (bytes > GLEANER_LARGE || mutator->limit - object < bytes)
         return 0;
     mutator->cursor = object + bytes;
     return object;
@@ -423,7 +426,8 @@ struct gleaner_fast_paths {
     /* A store writes card_dirty to the byte card_base + (slot >> card_shift). */
     uint32_t barrier, card_shift;
     uint64_t card_base;
-    uint32_t card_dirty, reserved;
+    uint32_t card_dirty;
+    uint32_t large_bytes; /* larger objects: call */
 };
 /* Fills `bytes` bytes, which are sizeof(struct gleaner_fast_paths); what this
    library does not know is 0. */

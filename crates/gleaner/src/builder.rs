@@ -10,7 +10,9 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use gleaner_base::faults::FaultPlan;
-use gleaner_base::options::{Foreign, HeapKind, Options, References, Verify};
+use gleaner_base::options::{
+    Foreign, HeapKind, OldPolicy, Options, Prefetch, References, TraceOrder, Verify,
+};
 use gleaner_mem::header::Header;
 use gleaner_os::{memory, threads};
 use gleaner_plans::scavenge::{Config, CreateError};
@@ -60,12 +62,14 @@ impl From<CreateError> for BuildError {
 #[derive(Clone, Debug)]
 pub struct Builder {
     options: Options,
+    prefetch: bool,
 }
 
 impl Builder {
     pub(crate) fn new() -> Builder {
         Builder {
             options: Options::DEFAULT,
+            prefetch: true,
         }
     }
 
@@ -105,9 +109,33 @@ impl Builder {
         self
     }
 
-    /// Bytes of the young generation; a third of the limit unless given. Option `young`.
+    /// Bytes of the young generation at first; a third of the limit unless given, at most 64 MB. Option `young`.
     pub fn young(mut self, bytes: usize) -> Self {
         self.options.young = bytes;
+        self
+    }
+
+    /// Whether the generations change their sizes as the program needs; they do unless told otherwise. Option `resize`.
+    pub fn resize(mut self, resize: bool) -> Self {
+        self.options.resize = resize;
+        self
+    }
+
+    /// How the old generation is collected: `mark-compact` unless given. Option `old`.
+    pub fn old(mut self, policy: OldPolicy) -> Self {
+        self.options.old = policy;
+        self
+    }
+
+    /// Which grey object is scanned next. Option `trace-order`.
+    pub fn trace_order(mut self, order: TraceOrder) -> Self {
+        self.options.trace_order = order;
+        self
+    }
+
+    /// Whether the collector prefetches what it will look at.
+    pub fn prefetch(mut self, prefetch: bool) -> Self {
+        self.prefetch = prefetch;
         self
     }
 
@@ -163,7 +191,11 @@ impl Builder {
         if options.fault != FaultPlan::NONE {
             options.fault.arm();
         }
-        Ok(Heap::create(config(options), options.refs, log)?)
+        let mut config = config(options);
+        if !self.prefetch {
+            config.prefetch = Prefetch::None;
+        }
+        Ok(Heap::create(config, options.refs, log)?)
     }
 
     fn read_environment(&mut self) -> Result<(), String> {
@@ -198,9 +230,13 @@ fn config(options: &Options) -> Config {
     Config {
         limit,
         young: options.young,
+        resize: options.resize,
         workers,
         tenure: options.tenure,
         tlab: options.tlab.next_multiple_of(8),
+        old: options.old,
+        trace_order: options.trace_order,
+        prefetch: Prefetch::Edges,
         verify: options.verify,
         stress: options.stress,
         poison: options.poison,

@@ -2,7 +2,7 @@
 //!
 //! A compiler reads it once for a heap and emits, with its numbers as constants:
 //!
-//! - allocation: `object = cursor; if limit - object < bytes, call; cursor = object + bytes; *object = header`;
+//! - allocation: `object = cursor; if bytes > large_bytes or limit - object < bytes, call; cursor = object + bytes; *object = header`;
 //! - a load: the slot's word w; if its low bit is 1 it is an immediate, if w is 0 it is null, else the reference is
 //!   `(w << slot_shift) + slot_base`;
 //! - a store: the reverse, then `card_dirty` to the byte `card_base + (slot >> card_shift)`;
@@ -15,6 +15,7 @@ use gleaner_mem::Address;
 use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 use gleaner_mem::header::{TYPE_SHIFT, VERSION};
 use gleaner_mem::object_model::{ELEMENTS, GRANULE, LENGTH, TypeId};
+use gleaner_plans::scavenge::LARGE_BYTES;
 use gleaner_plans::scavenge::mutator::offsets;
 
 use crate::heap::{Heap, Kind, with_heap};
@@ -84,8 +85,8 @@ pub struct FastPaths {
     pub card_base: u64,
     /// What a store writes to the card.
     pub card_dirty: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Larger objects are not allocated in the buffer.
+    pub large_bytes: u32,
 }
 
 impl FastPaths {
@@ -99,7 +100,7 @@ impl Heap {
     /// What a compiler needs to know of this heap.
     pub fn fast_paths(&self) -> FastPaths {
         let (base, card_base) =
-            with_heap!(&self.shared.kind, heap => (heap.model.base, heap.old.cards.biased()));
+            with_heap!(&self.shared.kind, heap => (heap.model.base, heap.cards.biased()));
         let (slot_shift, slot_base): (u32, Address) = match &self.shared.kind {
             Kind::Wide(_) => (0, Address::NULL),
             Kind::Compressed(_) => (2, base),
@@ -127,7 +128,7 @@ impl Heap {
             card_shift: CARD_SHIFT,
             card_base: card_base as u64,
             card_dirty: DIRTY.into(),
-            reserved: 0,
+            large_bytes: LARGE_BYTES as u32,
         }
     }
 }

@@ -56,7 +56,7 @@ pub mod types;
 mod values;
 
 pub use builder::{BuildError, Builder};
-pub use gleaner_base::options::References;
+pub use gleaner_base::options::{OldPolicy, References, TraceOrder};
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Heap, OutOfMemory};

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
-use gleaner_plans::scavenge::allocate::Fresh;
+use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::collect::Extent;
 
 pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
@@ -21,6 +21,7 @@ pub use gleaner_mem::object_model::{
 };
 pub use gleaner_mem::slot::Value;
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
+pub use gleaner_plans::scavenge::LARGE_BYTES;
 pub use gleaner_plans::scavenge::mutator::{
     Anchor, Frame, Mutator as Record, RootVisitor, offsets,
 };
@@ -125,18 +126,22 @@ impl Mutator {
 
     #[inline(always)]
     fn room(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
-        match self.record_mut().tlab.allocate(bytes) {
-            Some(object) => Ok(object),
-            None => self.room_slowly(bytes, fresh),
+        // The size of a structure is a constant to whoever compiled the call.
+        if bytes <= LARGE_BYTES
+            && let Some(object) = self.record_mut().tlab.allocate(bytes)
+        {
+            return Ok(object);
         }
+        self.room_slowly(bytes, fresh)
     }
 
     #[cold]
     #[inline(never)]
     fn room_slowly(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
         let record = self.record_place();
+        let (kind, place) = (&self.shared.kind, Place::Anywhere);
         // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
-        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes, fresh) })
+        with_heap!(kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
             .ok_or(OutOfMemory { bytes })
     }
 

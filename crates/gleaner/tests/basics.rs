@@ -73,7 +73,7 @@ fn trees_survive_many_collections() {
             assert_eq!(count(scope, kept), (1 << 13) - 1);
         });
         let totals = mutator.totals();
-        assert!(totals.scavenges > 5, "{totals:?}");
+        assert!(totals.scavenges > 3, "{totals:?}");
         assert!(totals.promoted_bytes > 0 && totals.full_collections > 0);
     }
 }
@@ -104,7 +104,7 @@ fn fresh_objects_are_zero_wherever_they_lie() {
                         assert!(scope.is_null(field));
                         scope.set(one, index, one);
                     }
-                    // Small, and large ones that are born in the old space.
+                    // Small, and large ones that have pages of their own, of which many die.
                     let length = if round % 100 == 0 {
                         200_000
                     } else {
@@ -128,7 +128,7 @@ fn fresh_objects_are_zero_wherever_they_lie() {
                 });
             }
         });
-        assert!(mutator.totals().full_collections > 0);
+        assert!(mutator.totals().scavenges > 1);
     }
 }
 

@@ -5,7 +5,7 @@ mod programs;
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
-use gleaner::{Builder, Heap, References};
+use gleaner::{Builder, Heap, OldPolicy, References, TraceOrder};
 use programs::{Program, Types};
 
 fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
@@ -17,14 +17,29 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
     mutator.totals()
 }
 
-fn both() -> [Builder; 2] {
-    [References::Wide, References::Compressed]
-        .map(|references| Heap::builder().references(references).limit(12 << 20))
+/// Both slot formats, both old generations; and each trace order with each of them somewhere. Sizes are fixed or not.
+fn policies() -> [Builder; 4] {
+    use {OldPolicy::*, References::*, TraceOrder::*};
+    [
+        (Wide, MarkCompact, Depth),
+        (Wide, MarkSweep, Breadth),
+        (Compressed, MarkCompact, Breadth),
+        (Compressed, MarkSweep, Depth),
+    ]
+    .map(|(references, old, order)| {
+        Heap::builder()
+            .references(references)
+            .old(old)
+            .trace_order(order)
+            .resize(old == MarkSweep)
+            .prefetch(references == Wide)
+            .limit(12 << 20)
+    })
 }
 
 #[test]
 fn under_any_number_of_workers() {
-    for builder in both() {
+    for builder in policies() {
         for workers in [1, 2, 5, 8] {
             for seed in 0..3 {
                 run(builder.clone().workers(workers).young(1 << 20), seed, 6000);
@@ -36,7 +51,7 @@ fn under_any_number_of_workers() {
 #[test]
 fn under_any_tenure_and_buffer() {
     let mut promoted = 0;
-    for builder in both() {
+    for builder in policies() {
         for tenure in [0, 1, 3, 15] {
             for tlab in [64, 4 << 10, 1 << 20] {
                 let builder = builder.clone().workers(2).young(2 << 20);
@@ -54,7 +69,7 @@ fn under_any_tenure_and_buffer() {
 
 #[test]
 fn with_a_collection_at_every_allocation() {
-    for builder in both() {
+    for builder in policies() {
         for seed in 200..203 {
             let totals = run(
                 builder.clone().workers(3).young(1 << 20).stress(1),
@@ -71,11 +86,11 @@ fn with_a_collection_at_every_allocation() {
 
 #[test]
 fn in_a_heap_that_is_almost_too_small() {
-    for references in [References::Wide, References::Compressed] {
+    for builder in policies() {
         let mut failed = 0;
         for seed in 300..306 {
-            let heap = Heap::builder()
-                .references(references)
+            let heap = builder
+                .clone()
                 .limit(1 << 20)
                 .workers(2)
                 .verify(true)
@@ -92,7 +107,7 @@ fn in_a_heap_that_is_almost_too_small() {
 
 #[test]
 fn many_mutators_at_once() {
-    for builder in both() {
+    for builder in policies() {
         let heap = builder
             .workers(2)
             .young(1 << 20)
@@ -123,13 +138,8 @@ fn many_mutators_at_once() {
 
 #[test]
 fn many_mutators_in_a_heap_of_few_buffers_are_never_out_of_memory() {
-    for references in [References::Wide, References::Compressed] {
-        let heap = Heap::builder()
-            .references(references)
-            .limit(1 << 20)
-            .workers(2)
-            .build()
-            .unwrap();
+    for builder in policies() {
+        let heap = builder.limit(1 << 20).workers(2).build().unwrap();
         let types = Types::register(&heap);
         std::thread::scope(|threads| {
             for _ in 0..16 {

@@ -60,7 +60,8 @@ impl Code {
         unsafe {
             let cursor: *mut usize = self.field(fast.cursor_offset);
             let object = *cursor;
-            if *self.field::<usize>(fast.limit_offset) - object < bytes {
+            let left = *self.field::<usize>(fast.limit_offset) - object;
+            if bytes > fast.large_bytes as usize || left < bytes {
                 return None;
             }
             *cursor = object + bytes;

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use gleaner::{BuildError, Heap, References};
+use gleaner::{BuildError, Heap, OldPolicy, References, TraceOrder};
 
 fn refused(list: &str) -> String {
     let error = Heap::builder().options(list).expect_err(list);
@@ -13,7 +13,8 @@ fn refused(list: &str) -> String {
 
 #[test]
 fn options_by_name_do_what_the_methods_do() {
-    let list = "heap-limit=4m,young=1m,refs=compressed,tenure=0,tlab=4k,workers=2,stress=9,verify=edges,poison=on";
+    let list = "heap-limit=4m,young=1m,refs=compressed,tenure=0,tlab=4k,workers=2,stress=9,verify=edges,poison=on,old=mark-sweep,\
+                trace-order=breadth,resize=off";
     let heap = Heap::builder().options(list).unwrap().build().unwrap();
     assert_eq!(heap.references(), References::Compressed);
     assert_eq!(heap.limit(), 4 << 20);
@@ -22,6 +23,9 @@ fn options_by_name_do_what_the_methods_do() {
         .young(1 << 20)
         .references(References::Compressed)
         .tenure(0)
+        .old(OldPolicy::MarkSweep)
+        .trace_order(TraceOrder::Breadth)
+        .resize(false)
         .tlab(4 << 10)
         .workers(2)
         .stress(9)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gleaner::raw::{
     Address, FIELDS, LENGTH, Shape, Size, Trace, TypeId, Value, Visitor, tailed_bytes,
 };
-use gleaner::{Heap, Mutator, References, TypeError};
+use gleaner::{Heap, Mutator, OldPolicy, References, TypeError};
 
 /// Looks like a reference into nowhere.
 const GARBAGE: u64 = 0x1234_5678_9abc_def0;
@@ -228,7 +228,12 @@ impl Types {
 }
 
 fn heap(references: References, stress: u32) -> Heap {
+    with_policy(references, stress, OldPolicy::MarkCompact)
+}
+
+fn with_policy(references: References, stress: u32, old: OldPolicy) -> Heap {
     Heap::builder()
+        .old(old)
         .limit(6 << 20)
         .young(1 << 20)
         .references(references)
@@ -243,8 +248,12 @@ fn heap(references: References, stress: u32) -> Heap {
 const FORMATS: [References; 2] = [References::Wide, References::Compressed];
 
 fn chains(stress: u32, count: u64, rounds: usize) {
-    for references in FORMATS {
-        let heap = heap(references, stress);
+    let policies = [OldPolicy::MarkCompact, OldPolicy::MarkSweep];
+    for (references, old) in FORMATS
+        .iter()
+        .flat_map(|&references| policies.map(|old| (references, old)))
+    {
+        let heap = with_policy(references, stress, old);
         let types = Types::register(&heap);
         let mut mutator = heap.attach().unwrap();
         let first = types.chain(&mut mutator, count);

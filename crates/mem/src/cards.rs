@@ -4,7 +4,7 @@
 //! cleans a card, scans its slots, and dirties it again if one still refers to a young object (invariant I5).
 //!
 //! Mutators and workers store bytes without competing for them: all of them store the same value, and only the worker
-//! that was given a strip of cards cleans them, in a stopped world.
+//! that was given a strip of cards cleans them, in a stopped world, by a swap.
 
 use core::ptr::NonNull;
 
@@ -36,10 +36,10 @@ impl CardTable {
     /// Notes that a slot at `at` may refer to a young object.
     #[inline(always)]
     pub fn dirty(&self, at: Address) {
-        // Relaxed: read in a stopped world, whose stop orders it.
+        // Release: a worker that promoted an object notes it before it dirties a card of it (see `take_dirty`).
         self.cards
             .get(self.cards.index(at))
-            .store(DIRTY, Ordering::Relaxed);
+            .store(DIRTY, Ordering::Release);
     }
 
     /// Whether the card of `at` is dirty.
@@ -48,7 +48,8 @@ impl CardTable {
     }
 
     /// Cleans each dirty card of `low..high` and hands its bounds to `scan`, which may dirty it again. The bounds are
-    /// whole cards, and the calling worker is the only one with these cards.
+    /// whole cards, and the calling worker is the only one that cleans these; others may promote objects into them and
+    /// dirty them. What was noted of such an object is seen here, or its card stays dirty.
     pub fn take_dirty(&self, low: Address, high: Address, mut scan: impl FnMut(Address, Address)) {
         let mut index = self.cards.index(low);
         let end = self.cards.index(high);
@@ -59,7 +60,9 @@ impl CardTable {
             }
             let card = self.cards.get(index);
             if card.load(Ordering::Relaxed) != 0 {
-                card.store(0, Ordering::Relaxed);
+                // A swap, not a store: it takes the last dirtying there was, and what follows sees what came before
+                // that. With a store, an object that was promoted meanwhile could be missed and its card be cleaned.
+                card.swap(0, Ordering::Acquire);
                 let start = self.cards.address(index);
                 scan(start, start.add(CARD_BYTES));
             }

@@ -2,7 +2,7 @@
 //!
 //! The memory is mapped for the whole span and touched where it is used. It reads as zero at first.
 //! [`Side`] owns the mapping; what the elements mean is said by [`cards`](crate::cards),
-//! [`object_starts`](crate::object_starts) and [`mark_bits`](crate::mark_bits).
+//! [`object_bits`](crate::object_bits).
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;

@@ -10,7 +10,8 @@ use gleaner_mem::{Address, object_model};
 #[derive(Debug)]
 pub struct BumpRegion {
     start: Address,
-    end: Address,
+    /// No piece ends above. Set in a stopped world by one thread.
+    end: AtomicUsize,
     /// What lies below was handed out. Advanced by compare-and-swap; set by one thread in a stopped world. Relaxed:
     /// whoever gets a piece is the only one who touches it.
     top: AtomicUsize,
@@ -21,7 +22,7 @@ impl BumpRegion {
     pub fn new(start: Address, bytes: usize) -> BumpRegion {
         BumpRegion {
             start,
-            end: start.add(bytes),
+            end: AtomicUsize::new(start.add(bytes).word()),
             top: AtomicUsize::new(start.word()),
         }
     }
@@ -35,7 +36,14 @@ impl BumpRegion {
     /// Where it ends.
     #[inline(always)]
     pub fn end(&self) -> Address {
-        self.end
+        Address::new(self.end.load(Ordering::Relaxed))
+    }
+
+    /// The region ends at `end` from now on, or at its top if that is higher. In a stopped world, by one thread; the
+    /// memory up to there is the caller's.
+    pub fn set_end(&self, end: Address) {
+        let end = if end < self.top() { self.top() } else { end };
+        self.end.store(end.word(), Ordering::Relaxed);
     }
 
     /// What lies below is in use.
@@ -46,7 +54,7 @@ impl BumpRegion {
 
     /// Sets the top. In a stopped world, by one thread.
     pub fn set_top(&self, top: Address) {
-        debug_assert!(self.start <= top && top <= self.end);
+        debug_assert!(self.start <= top && top <= self.end());
         self.top.store(top.word(), Ordering::Relaxed);
     }
 
@@ -62,13 +70,13 @@ impl BumpRegion {
 
     /// Bytes that are left.
     pub fn free(&self) -> usize {
-        self.end.offset_from(self.top())
+        self.end().offset_from(self.top())
     }
 
     /// All bytes.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
-        self.end.offset_from(self.start)
+        self.end().offset_from(self.start)
     }
 
     /// Whether it contains an address.
@@ -79,10 +87,21 @@ impl BumpRegion {
 
     /// Takes `wanted` bytes, or what is left if that is at least `least`. All are multiples of 8.
     pub fn take(&self, least: usize, wanted: usize) -> Option<(Address, usize)> {
+        self.advance(least, |_| wanted)
+    }
+
+    /// Takes what is left of the block at the top; blocks are `block` bytes from the start of the region.
+    pub fn take_block(&self, block: usize) -> Option<(Address, usize)> {
+        self.advance(1, |used| block - used % block)
+    }
+
+    /// `wanted` says from the bytes in use how many to take.
+    #[inline(always)]
+    fn advance(&self, least: usize, wanted: impl Fn(usize) -> usize) -> Option<(Address, usize)> {
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
-            let left = self.end.word() - top;
-            let bytes = wanted.min(left);
+            let left = self.end.load(Ordering::Relaxed) - top;
+            let bytes = wanted(top - self.start.word()).min(left);
             if bytes < least || bytes == 0 {
                 return None;
             }
@@ -171,6 +190,21 @@ mod tests {
         region.reset();
         assert_eq!(region.take(808, 1000), None);
         assert!(region.contains(Address::new(0x1000)) && !region.contains(region.end()));
+    }
+
+    #[test]
+    fn a_block_is_taken_up_to_its_end() {
+        let region = BumpRegion::new(Address::new(0x1000), 0x250);
+        region.take(8, 0x18).unwrap();
+        assert_eq!(region.take_block(0x100), Some((Address::new(0x1018), 0xe8)));
+        assert_eq!(
+            region.take_block(0x100),
+            Some((Address::new(0x1100), 0x100))
+        );
+        assert_eq!(region.take_block(0x100), Some((Address::new(0x1200), 0x50)));
+        assert_eq!(region.take_block(0x100), None);
+        region.set_end(Address::new(0x1100));
+        assert_eq!((region.end(), region.free()), (region.top(), 0));
     }
 
     #[test]

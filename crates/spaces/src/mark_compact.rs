@@ -7,16 +7,23 @@
 //! the word. References are updated by that, and [`Plan::slide`] moves the objects.
 //!
 //! # Invariants
-//! - Regions are planned and slid in ascending order of addresses: the old space, eden, the survivor spaces. So no
-//!   object moves up, and none is overwritten before it has moved.
+//! - Regions are planned in ascending order of addresses: the old space, eden, the survivor spaces. So no object moves
+//!   up.
 //! - Objects keep their order, and the objects that begin in one word stay together.
+//! - The regions are slid in segments, each by one worker. A segment waits until all segments from which an object may
+//!   have to leave the place where its own go are finished; so none is overwritten before it has moved.
 //!
-//! One thread plans and slides, in a stopped world. Any worker asks for new addresses in between.
+//! One thread plans, in a stopped world. Any worker asks for new addresses, and slides segments afterwards.
 
+use core::ops::Range;
+
+use gleaner_base::sync::AtomicU8;
 use gleaner_mem::Address;
-use gleaner_mem::mark_bits::{MarkBits, WORD_BYTES, WORD_SHIFT};
+use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES, WORD_SHIFT};
 use gleaner_mem::object_model::GRANULE;
 use gleaner_mem::side::Side;
+
+use gleaner_work::Prefix;
 
 use crate::bump::BumpRegion;
 
@@ -25,7 +32,14 @@ pub struct Plan {
     /// For each word of marks, the destination of its first live granule if all were live objects that begin in it:
     /// wrapping, since the tail of an earlier object may come before the first start.
     destinations: Side<usize>,
+    /// For each segment whether it was slid; see [`Segments`].
+    slid: Side<AtomicU8>,
 }
+
+/// Bytes of a segment, as a power of two.
+const SEGMENT_SHIFT: u32 = 16;
+/// Bytes of a segment.
+pub const SEGMENT_BYTES: usize = 1 << SEGMENT_SHIFT;
 
 /// The regions in ascending order: the old space, eden, the survivor spaces.
 pub type Regions<'a> = [&'a BumpRegion; 4];
@@ -38,7 +52,11 @@ impl Plan {
     pub fn new(base: Address, bytes: usize) -> Option<Plan> {
         // SAFETY: zero is a number.
         let destinations = unsafe { Side::new(base, bytes, WORD_SHIFT) }?;
-        Some(Plan { destinations })
+        // A region's last segment may not be whole.
+        let spare = 4 * SEGMENT_BYTES;
+        // SAFETY: as above.
+        let slid = unsafe { Side::new(base, bytes + spare, SEGMENT_SHIFT) }?;
+        Some(Plan { destinations, slid })
     }
 
     /// Decides where everything that is marked goes. `size` tells the bytes of a live object.
@@ -47,7 +65,7 @@ impl Plan {
     /// The world is stopped, marking is over, nobody else uses the plan.
     pub unsafe fn make(
         &self,
-        marks: &MarkBits,
+        marks: &ObjectBits,
         regions: Regions<'_>,
         size: impl Fn(Address) -> usize,
     ) -> Ends {
@@ -78,9 +96,14 @@ impl Plan {
         ends
     }
 
+    /// Bytes of the table.
+    pub fn bytes(&self) -> usize {
+        self.destinations.bytes() + self.slid.bytes()
+    }
+
     /// Where the live object at `object` goes.
     #[inline(always)]
-    pub fn new_address(&self, marks: &MarkBits, object: Address) -> Address {
+    pub fn new_address(&self, marks: &ObjectBits, object: Address) -> Address {
         let word = marks.word_of(object);
         Address::new(
             self.destinations
@@ -89,27 +112,123 @@ impl Plan {
         )
     }
 
-    /// Moves the live objects of a region; `moved` is told the new place of each, with its bytes, in ascending order.
+    /// Prepares to slide the regions; all references were updated.
     ///
     /// # Safety
-    /// As for [`Plan::make`]; all references were updated, and the regions below were slid.
-    pub unsafe fn slide(
-        &self,
-        marks: &MarkBits,
-        region: &BumpRegion,
-        size: impl Fn(Address) -> usize,
-        mut moved: impl FnMut(Address, usize),
-    ) {
-        for word in marks.word_of(region.start())..marks.word_of(region.top().add(WORD_BYTES - 1)) {
-            for object in marks.starts(word) {
-                let bytes = size(object);
-                let target = self.new_address(marks, object);
-                if target != object {
-                    // SAFETY: what is overwritten has moved or is dead (see the invariants).
-                    unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
-                }
-                moved(target, bytes);
+    /// The world is stopped, and no worker slides.
+    pub unsafe fn segments<'a>(&'a self, regions: Regions<'a>) -> Segments<'a> {
+        let mut first = [0; 5];
+        for (index, region) in regions.iter().enumerate() {
+            first[index + 1] = first[index] + region.used().div_ceil(SEGMENT_BYTES);
+        }
+        let count = first[4];
+        // SAFETY: there is an element for each segment, and nobody else uses them.
+        let finished = unsafe {
+            let flags = self.slid.first();
+            flags.write_bytes(0, count);
+            core::slice::from_raw_parts(flags.as_ptr(), count)
+        };
+        Segments {
+            plan: self,
+            regions,
+            first,
+            slid: Prefix::new(finished),
+        }
+    }
+}
+
+/// The regions in pieces that workers slide, in ascending order.
+pub struct Segments<'a> {
+    plan: &'a Plan,
+    regions: Regions<'a>,
+    /// The number of the first segment of each region, and of all.
+    first: [usize; 5],
+    slid: Prefix<'a>,
+}
+
+impl Segments<'_> {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.first[4]
+    }
+
+    fn words(&self, bits: &ObjectBits, segment: usize) -> Range<usize> {
+        let region = (0..3)
+            .find(|&region| segment < self.first[region + 1])
+            .unwrap_or(3);
+        let low = self.regions[region]
+            .start()
+            .add((segment - self.first[region]) * SEGMENT_BYTES);
+        let top = self.regions[region].top().align_up(WORD_BYTES);
+        bits.word_of(low)..bits.word_of(low.add(SEGMENT_BYTES).min(top))
+    }
+
+    /// Segments below this number may have objects at or below `place`, which lies in a region.
+    fn up_to(&self, place: Address) -> usize {
+        let region = (0..4)
+            .rfind(|&region| self.regions[region].start() <= place)
+            .unwrap_or(0);
+        let offset = place.offset_from(self.regions[region].start());
+        let number = self.first[region] + offset / SEGMENT_BYTES + 1;
+        number.min(self.first[region + 1])
+    }
+
+    /// Moves the objects that begin in a segment, and their start bits; the live bits stay. May wait for segments below,
+    /// so these are given to workers first.
+    ///
+    /// # Safety
+    /// Each segment is slid by one worker; `size` tells the bytes of a live object.
+    pub unsafe fn slide(&self, bits: &ObjectBits, segment: usize, size: impl Fn(Address) -> usize) {
+        let words = self.words(bits, segment);
+        let last = words
+            .clone()
+            .rev()
+            .find_map(|word| bits.starts(word).last());
+        let first = words.clone().find_map(|word| bits.starts(word).next());
+        let target = |object| self.plan.new_address(bits, object);
+        if let (Some(first), Some(last)) = (first, last)
+            && (target(first) != first || target(last) != last)
+        {
+            let end = target(last).add(size(last) - GRANULE);
+            self.slid.wait_for(self.up_to(end).min(segment));
+            let mut starts = NewStarts {
+                bits,
+                word: words.start,
+                found: 0,
+            };
+            for object in words.flat_map(|word| bits.take_starts(word)) {
+                let (bytes, target) = (size(object), target(object));
+                // SAFETY: what is overwritten has moved or is dead (see the invariants).
+                unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
+                starts.add(target);
             }
+            starts.flush();
+        }
+        self.slid.finish(segment);
+    }
+}
+
+/// Start bits of a word that are not yet in the table.
+struct NewStarts<'a> {
+    bits: &'a ObjectBits,
+    word: usize,
+    found: u64,
+}
+
+impl NewStarts<'_> {
+    fn add(&mut self, object: Address) {
+        let word = self.bits.word_of(object);
+        if word != self.word {
+            self.flush();
+            self.word = word;
+        }
+        self.found |= ObjectBits::bit(object);
+    }
+
+    fn flush(&mut self) {
+        if self.found != 0 {
+            self.bits.add_starts(self.word, self.found);
+            self.found = 0;
         }
     }
 }
@@ -127,7 +246,7 @@ mod tests {
     fn lay(
         region: &BumpRegion,
         sizes: &mut BTreeMap<usize, usize>,
-        marks: &MarkBits,
+        marks: &ObjectBits,
         objects: &[(usize, Option<u64>)],
     ) {
         for &(bytes, number) in objects {
@@ -151,7 +270,7 @@ mod tests {
         let base = Address::of(memory::reserve(bytes, 1 << 16).unwrap().as_ptr());
         // SAFETY: the reservation is this test's.
         assert!(unsafe { memory::commit(core::ptr::NonNull::new(base.ptr()).unwrap(), bytes) });
-        let marks = MarkBits::new(base, bytes).unwrap();
+        let marks = ObjectBits::new(base, bytes).unwrap();
         let plan = Plan::new(base, bytes).unwrap();
         let old = BumpRegion::new(base, 4096);
         let young: Vec<BumpRegion> = (1..4)
@@ -194,26 +313,29 @@ mod tests {
         let regions = [&old, young[0], young[1], young[2]];
         // SAFETY: there is only this thread.
         let ends = unsafe { plan.make(&marks, regions, size) };
-        let mut places = Vec::new();
-        for region in regions {
-            // SAFETY: as above.
-            unsafe {
-                plan.slide(&marks, region, size, |at, bytes| {
-                    places.push((at, bytes, at.add(8).load()))
-                });
-            }
+        // SAFETY: as above.
+        unsafe {
+            let segments = plan.segments(regions);
+            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
         }
-        let numbers: Vec<usize> = places.iter().map(|place| place.2).collect();
+        let words = marks.word_of(base)..marks.word_of(base.add(bytes));
+        // SAFETY: the objects lie where their bits are.
+        let places: Vec<(Address, usize)> = words
+            .flat_map(|word| marks.starts(word))
+            .map(|at| (at, unsafe { at.add(8).load() }))
+            .collect();
+        let numbers: Vec<usize> = places.iter().map(|place| place.1).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+        let lengths = [600, 488, 24, 3000, 16, 512, 1504, 16];
         // 600 + 488 fit into the old space; the word with 24 and 3000 does not, and so nothing after it does.
         let mut expected = base;
-        for (index, &(at, bytes, _)) in places.iter().enumerate() {
+        for (index, &(at, _)) in places.iter().enumerate() {
             if index == 2 {
                 assert_eq!(ends[0], expected);
                 expected = young[0].start();
             }
             assert_eq!(at, expected, "object {}", index + 1);
-            expected = expected.add(bytes);
+            expected = expected.add(lengths[index]);
         }
         assert_eq!(ends[1], expected);
         assert_eq!(ends[2..], [young[1].start(), young[2].start()]);
@@ -225,7 +347,7 @@ mod tests {
     fn what_fits_nowhere_stays_in_its_survivor_space() {
         let bytes = 16 << 10;
         let base = Address::of(memory::map(bytes).unwrap().as_ptr()).align_up(512);
-        let marks = MarkBits::new(base, bytes - 512).unwrap();
+        let marks = ObjectBits::new(base, bytes - 512).unwrap();
         let plan = Plan::new(base, bytes - 512).unwrap();
         let regions: Vec<BumpRegion> = (0..4)
             .map(|i| BumpRegion::new(base.add(i * 1024), 1024))
@@ -249,16 +371,19 @@ mod tests {
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
         let ends = unsafe { plan.make(&marks, regions, size) };
+        // SAFETY: as above.
+        unsafe {
+            let segments = plan.segments(regions);
+            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
+        }
         for (index, region) in regions.into_iter().enumerate() {
             let used = if index < 2 { 1024 } else { 768 };
             assert_eq!(ends[index], region.start().add(used));
-            // SAFETY: as above.
-            unsafe {
-                plan.slide(&marks, region, size, |at, _| {
-                    assert_eq!(at.add(8).load(), index);
-                    assert!(region.contains(at));
-                });
-            }
+            let words = marks.word_of(region.start())..marks.word_of(region.end());
+            let found: Vec<Address> = words.flat_map(|word| marks.starts(word)).collect();
+            assert_eq!(found.len(), 2);
+            // SAFETY: the objects lie where their bits are.
+            assert!(found.iter().all(|at| unsafe { at.add(8).load() } == index));
         }
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! # Invariants
 //! - The three spaces lie next to each other, eden lowest, so that one comparison tells young from old.
+//! - Each has a range that never changes, and a size that may be less.
 //! - When a scavenge begins, the to-space is empty.
 //! - After a full collection eden, and if that is full the survivor spaces, hold what found no room in the old space.
 //!
@@ -23,10 +24,12 @@ pub struct Nursery {
     survivors: [BumpRegion; 2],
     /// Which survivor space is the to-space. Written in a stopped world.
     to: AtomicUsize,
+    /// Bytes of the range.
+    bytes: usize,
 }
 
 impl Nursery {
-    /// Empty spaces from `start` on, of these sizes.
+    /// Empty spaces from `start` on, of these sizes, which they never exceed.
     pub fn new(start: Address, eden: usize, survivor: usize) -> Nursery {
         let first = start.add(eden);
         Nursery {
@@ -36,6 +39,7 @@ impl Nursery {
                 BumpRegion::new(first.add(survivor), survivor),
             ],
             to: AtomicUsize::new(0),
+            bytes: eden + 2 * survivor,
         }
     }
 
@@ -46,8 +50,9 @@ impl Nursery {
     }
 
     /// Bytes from the lowest to the highest address.
+    #[inline(always)]
     pub fn bytes(&self) -> usize {
-        self.survivors[1].end().offset_from(self.start())
+        self.bytes
     }
 
     /// Where survivors are copied to.
@@ -63,6 +68,20 @@ impl Nursery {
     /// All three, in the order of their addresses.
     pub fn regions(&self) -> [&BumpRegion; 3] {
         [&self.eden, &self.survivors[0], &self.survivors[1]]
+    }
+
+    /// The spaces have these sizes from now on, or what is in use if that is more. In a stopped world, by one thread;
+    /// the sizes are at most the first ones.
+    pub fn resize(&self, eden: usize, survivor: usize) {
+        let [first, second] = &self.survivors;
+        for (region, bytes) in [(&self.eden, eden), (first, survivor), (second, survivor)] {
+            region.set_end(region.start().add(bytes));
+        }
+    }
+
+    /// The sizes of all three together.
+    pub fn capacity(&self) -> usize {
+        self.regions().iter().map(|region| region.bytes()).sum()
     }
 
     /// Bytes in use.
@@ -92,5 +111,8 @@ mod tests {
         nursery.flip();
         assert!(nursery.from().contains(copied) && nursery.used() == 24);
         assert_eq!(nursery.to().used(), 0);
+        nursery.resize(0x2000, 16);
+        assert_eq!(nursery.capacity(), 0x2000 + 24 + 16);
+        assert_eq!(nursery.bytes(), 0x6000);
     }
 }

@@ -4,6 +4,7 @@
 //! - [`termination`]: who is in a phase, and the moment at which it is finished.
 //! - [`parking`]: where a thread sleeps until it is called to a phase.
 //! - [`task_queue`]: the tasks that a phase begins with.
+//! - [`prefix`]: tasks of which one may have to wait for those below it.
 //! - [`crew`]: helpers, the leader, and a run of one phase.
 //! - [`worker`]: what the code of a phase sees: its index, offering, announcing.
 //!
@@ -15,11 +16,13 @@
 pub mod crew;
 pub mod deque;
 pub mod parking;
+pub mod prefix;
 pub mod task_queue;
 pub mod termination;
 pub mod worker;
 
 pub use crew::{Crew, HelperEntry, MAX_WORKERS, Phase};
 pub use deque::{Deque, Steal};
+pub use prefix::Prefix;
 pub use task_queue::TaskQueue;
 pub use worker::{Verdict, Worker};

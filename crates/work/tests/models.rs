@@ -6,10 +6,10 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use gleaner_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
+use gleaner_base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
 use gleaner_work::parking::{Call, Seat};
 use gleaner_work::termination::{PhaseNumber, Termination};
-use gleaner_work::{Crew, Deque, HelperEntry, Phase, Steal, Verdict, Worker};
+use gleaner_work::{Crew, Deque, HelperEntry, Phase, Prefix, Steal, Verdict, Worker};
 use loom::thread::{self, JoinHandle};
 
 fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
@@ -514,5 +514,34 @@ fn the_protocol_as_published_lets_mutators_run_too_early() {
         };
         let early = phase.worker() | other.join().unwrap();
         assert!(!early, "the mutators run while a worker copies");
+    });
+}
+
+// Tasks in order.
+
+/// Three tasks on two workers, the last of which needs both others: it sees what they wrote, and nobody waits for ever.
+#[test]
+fn a_task_sees_those_below_that_it_waited_for() {
+    check(Some(3), || {
+        let finished: &'static [_] = Box::leak((0..3).map(|_| AtomicU8::new(0)).collect());
+        let prefix: &'static Prefix<'static> = Box::leak(Box::new(Prefix::new(finished)));
+        let places = Arc::new([UnsafeCell::new(0), UnsafeCell::new(0)]);
+        let worker = {
+            let places = places.clone();
+            thread::spawn(move || {
+                places[1].with_mut(|place| unsafe { *place = 2 });
+                prefix.finish(1);
+            })
+        };
+        places[0].with_mut(|place| unsafe { *place = 1 });
+        prefix.finish(0);
+        prefix.wait_for(2);
+        let sum: u32 = places
+            .iter()
+            .map(|place| place.with(|place| unsafe { *place }))
+            .sum();
+        assert_eq!(sum, 3);
+        prefix.finish(2);
+        worker.join().unwrap();
     });
 }

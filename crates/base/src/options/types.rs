@@ -95,6 +95,26 @@ choice! {
 }
 
 choice! {
+    /// How the old generation is collected.
+    OldPolicy {
+        /// What lives is slid together (ASPLOS 2013, section 2.4).
+        MarkCompact = "mark-compact",
+        /// Nothing moves; the holes between what lives are filled one by one (ISMM 2000, section 5).
+        MarkSweep = "mark-sweep",
+    }
+}
+
+choice! {
+    /// Which grey object is scanned next (ASPLOS 2013, section 2.3.2).
+    TraceOrder {
+        /// The one that was found last.
+        Depth = "depth",
+        /// The one that was found first.
+        Breadth = "breadth",
+    }
+}
+
+choice! {
     /// Whether the heap asks the system for huge pages.
     HugePages {
         /// Asks not to have them.

@@ -3,7 +3,7 @@
 //! The first five bytes set up the heap; each decision then takes as few bytes as its bound needs, so that a change of one
 //! byte changes little. The program ends with its bytes.
 
-use gleaner::{Heap, References};
+use gleaner::{Heap, OldPolicy, References, TraceOrder};
 
 use crate::programs::{Program, Source, Types};
 
@@ -51,8 +51,19 @@ pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
         0 => References::Wide,
         _ => References::Compressed,
     };
+    let old = match setup >> 5 & 1 {
+        0 => OldPolicy::MarkCompact,
+        _ => OldPolicy::MarkSweep,
+    };
+    let trace_order = match setup >> 6 & 1 {
+        0 => TraceOrder::Depth,
+        _ => TraceOrder::Breadth,
+    };
     let heap = Heap::builder()
         .references(references)
+        .old(old)
+        .trace_order(trace_order)
+        .resize(setup >> 7 == 0)
         .limit((1 << 20) + pages * (16 << 10))
         .workers(1 + (setup as usize >> 1) % 3)
         .tlab([64, 512, 4 << 10, 32 << 10][(setup as usize >> 3) % 4])

@@ -3,5 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod collection;
+pub mod generation_sizes;
 pub mod heap_size;
 pub mod workers;

@@ -1,21 +1,34 @@
-//! Allocation off the fast path: a fresh TLAB, a large object, or a collection first (ASPLOS 2013, section 2.2).
+//! Allocation off the fast path: a fresh TLAB, an object that never moves, or a collection first (ASPLOS 2013, section
+//! 2.2).
 //!
 //! # Invariants
-//! - What is handed out reads as zero (I2), unless the caller promised to write all of it, and nothing polls between that and the header's being written.
-//! - When eden has no room: a scavenge, then everything, and only then is it out of memory (I7).
+//! - What is handed out reads as zero (I2), unless the caller promised to write all of it, and nothing polls between
+//!   that and the header's being written.
+//! - When there is no room: a scavenge, then everything, at last sliding, and only then is it out of memory (I7).
 
 use core::ptr::NonNull;
 
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::options::OldPolicy;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
-use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
+use gleaner_spaces::large_objects::{Generation, PAGE_BYTES};
+use gleaner_spaces::tenured::BLOCK_BYTES;
 
-use super::Scavenge;
 use super::collect::Extent;
 use super::mutator::Mutator;
+use super::{LARGE_BYTES, Scavenge};
+
+/// Where an object goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Where its size says.
+    Anywhere,
+    /// Where it never moves.
+    Pinned,
+}
 
 /// What fresh memory must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,23 +40,19 @@ pub enum Fresh {
 }
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// Objects from this size on are large: they are born in the old space.
-    pub fn large_bytes(&self) -> usize {
-        self.nursery.eden.bytes() / 4
-    }
-
-    /// Memory for an object of `bytes` bytes, a multiple of 8, when the TLAB has no room for it. `None` when memory is
-    /// exhausted. May collect.
-    #[cold]
-    #[inline(never)]
+    /// Memory for an object of `bytes` bytes, a multiple of 8, when the TLAB has no room for it or it is to be
+    /// pinned. `None` when memory is exhausted. May collect.
     ///
     /// # Safety
     /// The record is the calling mutator's, attached to this heap and inside its gate; the caller holds no reference to
     /// it, since a collection changes it.
+    #[cold]
+    #[inline(never)]
     pub unsafe fn allocate_slowly(
         &self,
         record: NonNull<Mutator>,
         bytes: usize,
+        place: Place,
         fresh: Fresh,
     ) -> Option<Address> {
         // The slow path is taken now and then by everybody who allocates: nobody waits long for this thread to stop.
@@ -58,35 +67,58 @@ impl<F: SlotFormat> Scavenge<F> {
         if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
             return None;
         }
+        if self.many_young_large(bytes) {
+            let reason = "as many young large objects as eden has bytes";
+            self.collect_unless_past(Extent::Young, reason, self.epoch(), 0);
+        }
         let mut extent = Extent::Young;
         loop {
             let seen = self.epoch();
             // SAFETY: the caller's promise; the reference ends before anybody collects.
-            if let Some(object) = self.take(unsafe { &mut *record.as_ptr() }, bytes, fresh) {
+            if let Some(object) = self.take(unsafe { &mut *record.as_ptr() }, bytes, place, fresh) {
                 return Some(object);
             }
             let reason = "no room to allocate";
-            match self.collect_unless_past(extent, reason, seen, bytes) {
+            if let Some(false) = self.collect_unless_past(extent, reason, seen, bytes) {
                 // Only what a full collection leaves without room is out of memory: others may be faster.
-                Some(false) if extent == Extent::Full => return None,
-                Some(false) => extent = Extent::Full,
-                Some(true) | None => {}
+                extent = self.harder(extent)?;
             }
         }
     }
 
+    /// What to try after a collection that did not make room.
+    fn harder(&self, extent: Extent) -> Option<Extent> {
+        match (extent, self.config.old) {
+            (Extent::Young, _) => Some(Extent::Full),
+            (Extent::Full, OldPolicy::MarkSweep) => Some(Extent::Compact),
+            (Extent::Full, OldPolicy::MarkCompact) | (Extent::Compact, _) => None,
+        }
+    }
+
+    /// Large objects do not fill eden; so that the dead ones among them do not wait for it to be full.
+    fn many_young_large(&self, bytes: usize) -> bool {
+        let young = self.large.young_used();
+        bytes > LARGE_BYTES && young > 0 && young + bytes > self.nursery.eden.bytes()
+    }
+
     /// Whether there is room for an object of `bytes` bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        if bytes >= self.large_bytes() {
-            bytes.next_multiple_of(CARD_BYTES) <= self.old.region.free()
+        if bytes > LARGE_BYTES {
+            bytes.next_multiple_of(PAGE_BYTES) <= self.old_left()
         } else {
             bytes <= self.nursery.eden.free()
         }
     }
 
-    fn take(&self, mutator: &mut Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
-        if bytes >= self.large_bytes() {
-            return self.take_large(mutator, bytes, fresh);
+    fn take(
+        &self,
+        mutator: &mut Mutator,
+        bytes: usize,
+        place: Place,
+        fresh: Fresh,
+    ) -> Option<Address> {
+        if bytes > LARGE_BYTES || place == Place::Pinned {
+            return self.take_beside(mutator, bytes, fresh);
         }
         // Under stress each object has a buffer of its own, so that every allocation comes here.
         let wanted = if self.config.stress > 0 {
@@ -107,17 +139,57 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.tlab.allocate(bytes)
     }
 
-    fn take_large(&self, mutator: &mut Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
-        let object = self.old.allocate_alone(bytes)?;
-        if fresh == Fresh::Zeroed {
-            // SAFETY: the piece is the calling mutator's alone.
+    /// An object that never moves.
+    fn take_beside(&self, mutator: &mut Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
+        self.beside.lock();
+        // SAFETY: the lock is held.
+        let taken = unsafe {
+            let small = (bytes <= LARGE_BYTES).then(|| self.take_immobile(bytes));
+            small.flatten().or_else(|| self.take_large(bytes))
+        };
+        self.beside.unlock();
+        let (object, is_zero) = taken?;
+        if !is_zero && fresh == Fresh::Zeroed {
+            // SAFETY: the memory is the calling mutator's alone.
             unsafe { zero::zero(object, bytes) };
         }
         mutator.allocated_bytes += bytes as u64;
         Some(object)
     }
 
-    /// What is to be collected because of `stress`. Every other time it is everything, so that both kinds are tried.
+    /// # Safety
+    /// The caller holds `beside`.
+    unsafe fn take_immobile(&self, bytes: usize) -> Option<(Address, bool)> {
+        let region = &self.immobile.region;
+        // The space grows by a block at most.
+        if self.old_left() < BLOCK_BYTES {
+            region.set_end(region.top());
+        } else {
+            region.set_end(self.old.region.start());
+        }
+        // SAFETY: the lock protects the buffer.
+        let object = self.immobile_buffer.with_mut(|buffer| unsafe {
+            self.immobile.allocate(&self.bits, &mut *buffer, bytes)
+        })?;
+        self.bits.add(object);
+        Some((object, false))
+    }
+
+    /// # Safety
+    /// The caller holds `beside`.
+    unsafe fn take_large(&self, bytes: usize) -> Option<(Address, bool)> {
+        let pages = bytes.next_multiple_of(PAGE_BYTES);
+        if pages > self.old_left() {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.make_resident_room(pages);
+            self.large.allocate(bytes, Generation::Young)
+        }
+    }
+
+    /// What is to be collected because of `stress`: every kind in turn.
     fn stress(&self, mutator: &mut Mutator) -> Option<Extent> {
         if self.config.stress == 0 {
             return None;
@@ -127,10 +199,10 @@ impl<F: SlotFormat> Scavenge<F> {
             return None;
         }
         mutator.stress_left = self.config.stress;
-        Some(if self.epoch().is_multiple_of(2) {
-            Extent::Young
-        } else {
-            Extent::Full
+        Some(match self.epoch() % 4 {
+            0 | 2 => Extent::Young,
+            1 => Extent::Full,
+            _ => Extent::Compact,
         })
     }
 }

@@ -1,15 +1,19 @@
 //! A collection of the precise heap, step by step.
 //!
 //! Whoever wants one leaves the gate, takes `collecting`, and closes the gate; the same thread leads the workers. A
-//! scavenge that finds no room for everything is followed by a full collection in the same stop.
+//! scavenge that finds no room for everything is followed by a full collection in the same stop. Under
+//! `old=mark-sweep` that one marks, frees in place, and promotes all that is young into the holes; if they are too
+//! small, everything is slid together after all.
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
-use gleaner_base::options::Verify;
+use gleaner_base::options::{OldPolicy, Verify};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
 use gleaner_os::{clock, threads};
+use gleaner_spaces::large_objects::Generation;
+use gleaner_spaces::tenured::Tenured;
 
 use super::{Scavenge, State};
 use crate::decide::collection::{self, Measurements};
@@ -26,6 +30,8 @@ pub enum Extent {
     Young,
     /// Everything.
     Full,
+    /// Everything, and what lives is slid together whatever `old` says: the last resort.
+    Compact,
 }
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -93,18 +99,16 @@ impl<F: SlotFormat> Scavenge<F> {
         record.step(Phase::Start, |event| event.reason = reason);
         let started = clock::monotonic_ns();
         record.step(Phase::StopWorld, |event| {
-            self.gate.close();
-            self.set_polls(state, 1);
-            self.gate.drain();
+            self.stop(state);
             event.objects = state.mutators.len() as u64;
         });
-        self.collect_stopped(state, &mut record, extent);
+        let was_full = self.collect_stopped(state, &mut record, extent);
+        let now = clock::monotonic_ns();
+        self.resize(state, &mut record, was_full, (started, now));
+        self.decide_next(state);
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let room = self.has_room(bytes);
-        record.step(Phase::ResumeWorld, |_| {
-            self.set_polls(state, 0);
-            self.gate.open();
-        });
+        record.step(Phase::ResumeWorld, |_| self.resume(state));
         let stopped = clock::monotonic_ns() - started;
         state.totals.stopped_ns += stopped;
         state.totals.longest_stop_ns = state.totals.longest_stop_ns.max(stopped);
@@ -118,23 +122,45 @@ impl<F: SlotFormat> Scavenge<F> {
         (room, record)
     }
 
-    fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) {
+    /// Whether everything was collected.
+    fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
         self.retire_tlabs(state);
         self.verify(state, record);
         let why = match (extent, state.wants_full) {
-            (Extent::Full, _) => Some("everything was asked for"),
+            (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
             (Extent::Young, Some(why)) => Some(why),
             (Extent::Young, None) if self.scavenge(state, record) => None,
             (Extent::Young, None) => Some("a promotion found no room"),
         };
         if let Some(why) = why {
-            self.collect_fully(state, record, why);
+            let in_place = self.config.old == OldPolicy::MarkSweep && extent != Extent::Compact;
+            if !in_place {
+                self.collect_compacting(state, record, why);
+            } else if !self.collect_in_place(state, record, why) {
+                let why = "the holes are too small for what was to be promoted";
+                self.collect_compacting(state, record, why);
+            }
+            state.totals.full_collections += 1;
         }
         self.poison_free_memory();
         self.verify(state, record);
+        why.is_some()
     }
 
-    fn retire_tlabs(&self, state: &mut State) {
+    /// Whether the next collection is of everything.
+    fn decide_next(&self, state: &mut State) {
+        self.set_old_end();
+        let filled = self.old_used() - self.old.holes();
+        let decision = collection::next_extent(&Measurements {
+            old_free: state.lately.old_target.saturating_sub(filled),
+            promoted_lately: state.lately.promoted,
+        });
+        if decision.full && state.wants_full.is_none() {
+            state.wants_full = Some(decision.reason);
+        }
+    }
+
+    pub(super) fn retire_tlabs(&self, state: &mut State) {
         for mutator in &mut state.mutators {
             // SAFETY: attached mutators exist, and they are stopped.
             let mutator = unsafe { mutator.as_mut() };
@@ -142,6 +168,19 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: as above.
             unsafe { mutator.tlab.retire() };
         }
+    }
+
+    /// Waits until no mutator is inside the gate. The caller is outside, and holds `collecting`.
+    pub(super) fn stop(&self, state: &State) {
+        self.gate.close();
+        self.set_polls(state, 1);
+        self.gate.drain();
+    }
+
+    /// Ends what [`Scavenge::stop`] began.
+    pub(super) fn resume(&self, state: &State) {
+        self.set_polls(state, 0);
+        self.gate.open();
     }
 
     fn set_polls(&self, state: &State, value: u32) {
@@ -163,7 +202,7 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             state.totals.survived_bytes += survived as u64;
             state.totals.promoted_bytes += promoted as u64;
-            state.promoted_lately = collection::moving_average(state.promoted_lately, promoted);
+            state.lately.note_copied(survived, promoted);
             event.bytes = (survived + promoted) as u64;
             event.objects = objects as u64;
             complete
@@ -171,47 +210,82 @@ impl<F: SlotFormat> Scavenge<F> {
         state.totals.scavenges += 1;
         if complete {
             self.nursery.flip();
-            let decision = collection::next_extent(&Measurements {
-                old_free: self.old.region.free(),
-                promoted_lately: state.promoted_lately,
-            });
-            state.wants_full = decision.full.then_some(decision.reason);
         }
         complete
     }
 
     /// Marks everything and slides it together.
-    fn collect_fully(&self, state: &mut State, record: &mut Record, why: &'static str) {
+    fn collect_compacting(&self, state: &mut State, record: &mut Record, why: &'static str) {
         record.step(Phase::Mark, |event| {
-            self.mark_all(state);
             event.reason = why;
-            event.objects = state
-                .engine
-                .shares()
-                .map(|share| core::mem::take(&mut share.objects) as u64)
-                .sum();
+            event.objects = self.mark_all(state) as u64;
         });
-        let ends = record.step(Phase::Plan, |_| self.make_plan());
+        let ends = record.step(Phase::Plan, |_| {
+            self.sweep_large(Generation::Old);
+            self.sweep_large(Generation::Young);
+            self.make_plan()
+        });
         record.step(Phase::Update, |_| self.update_all(state));
         record.step(Phase::Slide, |event| {
-            self.slide_all(ends);
+            self.slide_all(state, ends);
             event.bytes = self.used() as u64;
         });
-        state.totals.full_collections += 1;
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
         let [_, first, second] = self.nursery.regions();
         let occupied = first.used() + second.used() > 0;
         state.wants_full = occupied.then_some("objects are left in the survivor spaces");
     }
 
-    fn poison_free_memory(&self) {
-        if !self.config.poison {
-            return;
+    /// Marks everything, frees what is dead where it is, and promotes what is young; whether that found room.
+    fn collect_in_place(&self, state: &mut State, record: &mut Record, why: &'static str) -> bool {
+        record.step(Phase::Mark, |event| {
+            event.reason = why;
+            event.objects = self.mark_all(state) as u64;
+        });
+        record.step(Phase::Reclaim, |event| {
+            self.reclaim_in_place();
+            event.bytes = self.old.free() as u64;
+        });
+        let complete = record.step(Phase::Copy, |event| {
+            let complete = self.promote_young(state);
+            for share in state.engine.shares() {
+                event.bytes += core::mem::take(&mut share.promoted) as u64;
+                event.objects += core::mem::take(&mut share.objects) as u64;
+            }
+            complete
+        });
+        if complete {
+            self.nursery
+                .regions()
+                .iter()
+                .for_each(|region| region.reset());
+            state.wants_full = None;
         }
-        for region in self.regions() {
-            let (top, end): (Address, Address) = (region.top(), region.end());
-            // SAFETY: nothing above the top is in use in a stopped world.
-            unsafe { zero::fill(top, end.offset_from(top), POISON) };
+        complete
+    }
+
+    fn poison_free_memory(&self) {
+        for region in self.moving_regions() {
+            self.poison(region.top(), region.free());
+        }
+    }
+
+    /// Under `poison`: overwrites memory that no object uses, in a stopped world.
+    pub(super) fn poison(&self, start: Address, bytes: usize) {
+        if self.config.poison {
+            // SAFETY: as said.
+            unsafe { zero::fill(start, bytes, POISON) };
+        }
+    }
+
+    /// Under `poison`: overwrites what was not marked in a space, after marking and before anything is allocated there.
+    pub(super) fn poison_holes(&self, space: &Tenured) {
+        let (mut at, end) = (space.region.start(), space.region.top());
+        while self.config.poison
+            && let Some((hole, bytes)) = self.bits.next_hole(at, end, 1)
+        {
+            self.poison(hole, bytes);
+            at = hole.add(bytes);
         }
     }
 

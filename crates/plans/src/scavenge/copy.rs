@@ -1,118 +1,74 @@
 //! Scavenging: copies what lives in eden and the from-space (ASPLOS 2013, section 2.3).
 //!
-//! A worker that reaches an object copies it speculatively, into its PLAB in the to-space or in the old space, and
-//! publishes the copy by one compare-and-swap on the header (I4); the loser takes its copy back. If there is room
-//! nowhere, the object is forwarded to itself, stays where it is, and a full collection follows.
+//! A worker that reaches an object copies it speculatively, into its PLAB in the to-space or into its block of the old
+//! space, and publishes the copy by one compare-and-swap on the header (I4); the loser takes its copy back. If there is
+//! room nowhere, the object is forwarded to itself, stays where it is, and a full collection follows. Large objects are
+//! marked where they are; their generation is settled when all is traced.
 //!
 //! # Invariants
-//! - A slot is visited by one worker. A slot of an old object that refers to a young one afterwards is on a dirty card
-//!   (I5).
+//! - A slot is visited by one worker; except that a promoted object may also be found on a dirty card of a block that
+//!   was in use before. Both then store the same.
+//! - A slot of an old object that refers to a young one afterwards is on a dirty card (I5).
 //! - Nothing in the to-space or promoted in this scavenge is copied again.
 
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::options::Prefetch;
 use gleaner_base::sync::{AtomicBool, Ordering};
 use gleaner_mem::Address;
-use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::header::{self, Header};
+use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_spaces::bump::BumpRegion;
+use gleaner_spaces::large_objects::{Fate, Generation};
 
-use super::handles::TASK_HANDLES;
-use super::mutator::Mutator;
-use super::trace::{CHUNK_SLOTS, Item, Share, Trace};
+use super::edges::{slot_entry, slot_of};
+use super::roots::{Task, Tasks};
+use super::trace::{Item, Share, Trace, scan_item};
 use super::weak::Liveness;
 use super::{Scavenge, State};
-use core::ptr::NonNull;
 
 /// Bytes of a PLAB in the to-space.
 const SURVIVOR_PLAB: usize = 8 << 10;
-/// Bytes of a PLAB in the old space.
-const OLD_PLAB: usize = 32 << 10;
-/// Bytes of the old space that are one task.
-pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
-
-/// The root tasks of a collection: a mutator each, the ready finalizers, pieces of the handle table, strips of cards.
-pub struct Tasks<'a> {
-    mutators: &'a [NonNull<Mutator>],
-    handles: usize,
-    /// The old space as it was when the collection began; empty in a full collection.
-    old: (Address, Address),
-}
-
-/// What a task is.
-pub enum Task<'a> {
-    /// The roots of a mutator.
-    Mutator(&'a Mutator),
-    /// Objects that wait to be finalized.
-    Finalizers,
-    /// Handles of these numbers.
-    Handles(core::ops::Range<usize>),
-    /// Cards of this range.
-    Strip(Address, Address),
-}
-
-// SAFETY: the mutators are stopped, and each is one worker's task.
-unsafe impl Sync for Tasks<'_> {}
-
-impl<'a> Tasks<'a> {
-    /// The tasks; `old` is where there may be references to the young generation.
-    pub fn new(mutators: &'a [NonNull<Mutator>], handles: usize, old: (Address, Address)) -> Self {
-        Tasks {
-            mutators,
-            handles,
-            old,
-        }
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.mutators.len()
-            + 1
-            + self.handle_tasks()
-            + self.old.1.offset_from(self.old.0).div_ceil(STRIP_BYTES)
-    }
-
-    fn handle_tasks(&self) -> usize {
-        self.handles.div_ceil(TASK_HANDLES)
-    }
-
-    /// The task of that number.
-    pub fn get(&self, task: usize) -> Task<'a> {
-        if let Some(mutator) = self.mutators.get(task) {
-            // SAFETY: attached mutators exist, and they are stopped.
-            return Task::Mutator(unsafe { mutator.as_ref() });
-        }
-        if task == self.mutators.len() {
-            return Task::Finalizers;
-        }
-        let task = task - self.mutators.len() - 1;
-        if task < self.handle_tasks() {
-            let first = task * TASK_HANDLES;
-            return Task::Handles(first..(first + TASK_HANDLES).min(self.handles));
-        }
-        let low = self.old.0.add((task - self.handle_tasks()) * STRIP_BYTES);
-        let high = low.add(STRIP_BYTES);
-        Task::Strip(low, if high < self.old.1 { high } else { self.old.1 })
-    }
-}
 
 /// One scavenge.
 pub struct Copying<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     tasks: Tasks<'a>,
-    to: &'a BumpRegion,
+    /// Where survivors go; nowhere when all are promoted.
+    to: Option<&'a BumpRegion>,
+    /// The range of the to-space, or an empty one.
+    to_range: (Address, usize),
+    nursery: (Address, usize),
+    /// Objects of this age and older are promoted.
+    tenure: u32,
+    /// Whether slots wait until the cache has what they refer to.
+    edges: bool,
     /// Whether some object found no room. Set by any worker, read by the leader after the phase.
     failed: AtomicBool,
 }
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// Copies everything that lives; whether it all found room.
+    /// Copies everything that lives in eden and the from-space; whether it all found room.
     pub(super) fn copy_young(&self, state: &mut State) -> bool {
-        let old = (self.old.region.start(), self.old.region.top());
+        self.copy(state, Some(self.nursery.to()), self.config.tenure)
+    }
+
+    /// Promotes everything that lives in the nursery, the survivor spaces both; whether it all found room.
+    pub(super) fn promote_young(&self, state: &mut State) -> bool {
+        self.copy(state, None, 0)
+    }
+
+    fn copy(&self, state: &mut State, to: Option<&BumpRegion>, tenure: u32) -> bool {
+        self.set_old_end();
+        let old = [&self.immobile.region, &self.old.region];
         let copying = Copying {
             heap: self,
-            tasks: Tasks::new(&state.mutators, self.handles.prepare(), old),
-            to: self.nursery.to(),
+            tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &old),
+            to,
+            to_range: to.map_or((Address::NULL, 0), |to| (to.start(), to.bytes())),
+            nursery: (self.nursery.start(), self.nursery.bytes()),
+            tenure,
+            edges: self.config.prefetch == Prefetch::Edges,
             failed: AtomicBool::new(false),
         };
         let tasks = copying.tasks.count();
@@ -122,24 +78,71 @@ impl<F: SlotFormat> Scavenge<F> {
         let (engine, workers) = (&mut state.engine, self.config.workers);
         self.weak.process(engine, self.crew, workers, &copying);
         for share in state.engine.shares() {
-            // SAFETY: the phase is over, so the buffers are the leader's.
-            unsafe {
-                share.survivor_plab.retire();
-                self.old.retire(&mut share.old_plab);
-            }
+            // SAFETY: the phase is over, so the buffer is the leader's.
+            unsafe { share.survivor_plab.retire() };
         }
+        self.settle_young_large(tenure);
+        self.note_old_top();
         !copying.failed.into_inner()
+    }
+
+    /// Frees the young large objects that were not reached; the others are older now.
+    fn settle_young_large(&self, tenure: u32) {
+        // SAFETY: the world is stopped, and the leader is alone.
+        unsafe {
+            self.large.sweep(Generation::Young, |object, bytes| {
+                if !self.bits.is_marked(object) {
+                    self.poison(object, bytes);
+                    return Fate::Dies;
+                }
+                self.bits.clear_starts(object, object.add(WORD_BYTES));
+                let header = header::load(object, Ordering::Relaxed);
+                header::store(object, header.older());
+                if header.age() < tenure {
+                    Fate::Young
+                } else {
+                    Fate::Old
+                }
+            });
+        }
     }
 }
 
 impl<F: SlotFormat> Copying<'_, F> {
-    /// Whether an object has to be copied.
     #[inline(always)]
-    fn is_condemned(&self, object: Address) -> bool {
-        self.heap.is_young(object) && !self.to.contains(object)
+    fn in_to_space(&self, object: Address) -> bool {
+        object.offset_from(self.to_range.0) < self.to_range.1
     }
 
-    /// Where a condemned object is from now on.
+    #[inline(always)]
+    fn in_nursery(&self, object: Address) -> bool {
+        object.offset_from(self.nursery.0) < self.nursery.1
+    }
+
+    /// Makes an object live, and says where it is from now on.
+    #[inline(always)]
+    fn reach(&self, share: &mut Share, object: Address) -> Address {
+        if !self.in_nursery(object) {
+            // Above the nursery are large objects, below are old ones.
+            if object > self.nursery.0 {
+                self.reach_large(share, object);
+            }
+            object
+        } else if self.in_to_space(object) {
+            object
+        } else {
+            self.forward(share, object)
+        }
+    }
+
+    fn reach_large(&self, share: &mut Share, object: Address) {
+        if self.heap.large.is_young(object) && self.heap.bits.mark(object) {
+            share.objects += 1;
+            share.grey(Item::object(object, self.heap.model.base));
+        }
+    }
+
+    /// Where an object of eden or the from-space is from now on.
     #[inline(always)]
     fn forward(&self, share: &mut Share, object: Address) -> Address {
         // SAFETY: references lead to objects; one that moved has left its place mapped.
@@ -169,7 +172,7 @@ impl<F: SlotFormat> Copying<'_, F> {
         match unsafe { header::replace(object, header, Header::forwarded_to(target)) } {
             Ok(()) => {
                 if is_old {
-                    self.heap.old.starts.record(target, bytes);
+                    self.heap.bits.add(target);
                     share.promoted += bytes;
                 } else {
                     share.survived += bytes;
@@ -179,12 +182,11 @@ impl<F: SlotFormat> Copying<'_, F> {
                 target
             }
             Err(now) => {
-                let plab = if is_old {
-                    &mut share.old_plab
+                if is_old {
+                    share.old_buffer.retract(target);
                 } else {
-                    &mut share.survivor_plab
-                };
-                plab.retract(target);
+                    share.survivor_plab.retract(target);
+                }
                 now.forwardee(object).unwrap_or(object)
             }
         }
@@ -193,7 +195,7 @@ impl<F: SlotFormat> Copying<'_, F> {
     /// Room for a copy, and whether it is in the old space.
     #[inline(always)]
     fn room(&self, share: &mut Share, header: Header, bytes: usize) -> Option<(Address, bool)> {
-        if header.age() < self.heap.config.tenure
+        if header.age() < self.tenure
             && let Some(target) = self.survivor_room(share, bytes)
         {
             return Some((target, false));
@@ -212,7 +214,7 @@ impl<F: SlotFormat> Copying<'_, F> {
         if let Some(target) = share.survivor_plab.allocate(bytes) {
             return Some(target);
         }
-        let piece = self.to.take(bytes, SURVIVOR_PLAB.max(bytes))?;
+        let piece = self.to?.take(bytes, SURVIVOR_PLAB.max(bytes))?;
         // SAFETY: the buffer is this worker's.
         unsafe { share.survivor_plab.retire() };
         share.survivor_plab.refill(piece);
@@ -221,14 +223,11 @@ impl<F: SlotFormat> Copying<'_, F> {
 
     #[inline(always)]
     fn old_room(&self, share: &mut Share, bytes: usize) -> Option<Address> {
-        if let Some(target) = share.old_plab.allocate(bytes) {
+        if let Some(target) = share.old_buffer.allocate(bytes) {
             return Some(target);
         }
-        let piece = self.heap.old.take_plab(bytes, OLD_PLAB)?;
-        // SAFETY: the buffer is this worker's.
-        unsafe { self.heap.old.retire(&mut share.old_plab) };
-        share.old_plab.refill(piece);
-        share.old_plab.allocate(bytes)
+        let heap = self.heap;
+        heap.old.allocate(&heap.bits, &mut share.old_buffer, bytes)
     }
 
     #[cold]
@@ -246,47 +245,83 @@ impl<F: SlotFormat> Copying<'_, F> {
 
     fn root(&self, share: &mut Share, slot: Address) {
         // SAFETY: root slots are wide, and their owner is stopped.
-        let value = unsafe { Wide::load(slot, Address::NULL) };
-        if let Some(object) = value
-            .as_object()
-            .filter(|&object| self.is_condemned(object))
-        {
-            let place = self.forward(share, object);
-            // SAFETY: as above.
-            unsafe { Wide::store(slot, Address::NULL, Value::reference(place)) };
+        if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
+            let place = self.reach(share, object);
+            if place != object {
+                // SAFETY: as above.
+                unsafe { Wide::store(slot, Address::NULL, Value::reference(place)) };
+            }
         }
     }
 
     #[inline(always)]
     fn slot(&self, share: &mut Share, slot: Address, holder_is_old: bool) {
-        let base = self.heap.model.base;
         // SAFETY: a slot of an object that this worker scans.
-        let value = unsafe { F::load(slot, base) };
-        let Some(object) = value.as_object() else {
+        let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() else {
             return;
         };
-        if !self.is_condemned(object) {
-            return;
-        }
-        let place = self.forward(share, object);
-        // SAFETY: as above.
-        unsafe { F::store(slot, base, Value::reference(place)) };
-        if holder_is_old && self.heap.is_young(place) {
-            self.heap.old.cards.dirty(slot);
+        if self.edges && self.in_nursery(object) && share.is_busy() {
+            object.prefetch();
+            let Some(waited) = share.edges.exchange(slot_entry(slot, holder_is_old)) else {
+                return;
+            };
+            let (slot, holder_is_old) = slot_of(waited);
+            self.waited(share, slot, holder_is_old);
+        } else {
+            self.edge(share, slot, object, holder_is_old);
         }
     }
 
+    /// A slot that has waited.
+    #[inline(always)]
+    fn waited(&self, share: &mut Share, slot: Address, holder_is_old: bool) {
+        // SAFETY: a slot of an object that this worker scanned.
+        if let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() {
+            self.edge(share, slot, object, holder_is_old);
+        }
+    }
+
+    /// The slot refers to the object.
+    #[inline(always)]
+    fn edge(&self, share: &mut Share, slot: Address, object: Address, holder_is_old: bool) {
+        let place = self.reach(share, object);
+        if place != object {
+            // SAFETY: a slot of an object that this worker scans.
+            unsafe { F::store(slot, self.heap.model.base, Value::reference(place)) };
+        }
+        if holder_is_old && self.heap.is_young(place) {
+            self.heap.cards.dirty(slot);
+        }
+    }
+
+    /// Whether an object that is being scanned is old when this scavenge is over.
+    #[inline(always)]
+    fn will_be_old(&self, object: Address, header: Header) -> bool {
+        if self.in_nursery(object) {
+            return false;
+        }
+        object < self.nursery.0 || !self.heap.large.is_young(object) || header.age() >= self.tenure
+    }
+
+    /// A dirty card: the objects that begin in it, and the one before, which may reach into it.
     fn card(&self, share: &mut Share, low: Address, high: Address) {
         let heap = self.heap;
-        let mut object = heap.old.starts.start_before(low, heap.old.region.start());
-        while object < high {
-            // SAFETY: the old space is walkable from a recorded start.
+        let space = if low < heap.old.region.start() {
+            &heap.immobile
+        } else {
+            &heap.old
+        };
+        let before = heap.bits.start_before(low, space.region.start());
+        for object in before
+            .into_iter()
+            .chain(heap.bits.starts(heap.bits.word_of(low)))
+        {
+            // SAFETY: start bits are those of objects that are complete.
             unsafe {
                 let header = header::load(object, Ordering::Relaxed);
                 heap.model.scan_between(header, object, low, high, |slot| {
                     self.slot(share, slot, true)
                 });
-                object = object.add(heap.model.size(header, object));
             }
         }
     }
@@ -294,27 +329,35 @@ impl<F: SlotFormat> Copying<'_, F> {
 
 impl<F: SlotFormat> Trace for Copying<'_, F> {
     fn task(&self, share: &mut Share, task: usize) {
+        let heap = self.heap;
         match self.tasks.get(task) {
-            // SAFETY: the mutator is stopped.
-            Task::Mutator(mutator) => unsafe { mutator.visit_roots(|slot| self.root(share, slot)) },
-            Task::Finalizers => self.heap.weak.visit_roots(|slot| self.root(share, slot)),
-            Task::Handles(numbers) => {
-                numbers.for_each(|number| self.root(share, self.heap.handles.slot(number as u32)))
-            }
-            Task::Strip(low, high) => self
-                .heap
-                .old
+            Task::Finalizers => heap.weak.visit_roots(|slot| self.root(share, slot)),
+            Task::Strip(low, high) => heap
                 .cards
                 .take_dirty(low, high, |low, high| self.card(share, low, high)),
+            Task::Large(strip) => {
+                // SAFETY: the strips were cut for this phase.
+                let (object, low, high) = unsafe { heap.large.strip(strip) };
+                heap.cards.take_dirty(low, high, |low, high| {
+                    // SAFETY: an old large object.
+                    unsafe {
+                        let header = header::load(object, Ordering::Relaxed);
+                        heap.model.scan_between(header, object, low, high, |slot| {
+                            self.slot(share, slot, true)
+                        });
+                    }
+                });
+            }
+            other => heap.visit_roots(other, |slot| self.root(share, slot)),
         }
     }
 
     #[inline]
     fn item(&self, share: &mut Share, item: Item) {
         let (object, chunk) = item.get(self.heap.model.base);
-        let is_old = !self.heap.is_young(object);
         // SAFETY: an item is an object that was copied, or stays, and is scanned by this worker alone.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
+        let is_old = self.will_be_old(object, header);
         // SAFETY: as above.
         unsafe {
             scan_item(
@@ -330,11 +373,24 @@ impl<F: SlotFormat> Trace for Copying<'_, F> {
             );
         }
     }
+
+    fn settle(&self, share: &mut Share) {
+        while let Some(entry) = share.edges.take() {
+            let (slot, holder_is_old) = slot_of(entry);
+            self.waited(share, slot, holder_is_old);
+        }
+    }
 }
 
 impl<F: SlotFormat> Liveness for Copying<'_, F> {
     fn place(&self, object: Address) -> Option<Address> {
-        if !self.is_condemned(object) {
+        if !self.in_nursery(object) {
+            let unreached = object > self.nursery.0
+                && self.heap.large.is_young(object)
+                && !self.heap.bits.is_marked(object);
+            return (!unreached).then_some(object);
+        }
+        if self.in_to_space(object) {
             return Some(object);
         }
         // SAFETY: references lead to objects; one that moved has left its place mapped.
@@ -342,41 +398,6 @@ impl<F: SlotFormat> Liveness for Copying<'_, F> {
     }
 
     fn keep(&self, share: &mut Share, object: Address) -> Address {
-        if self.is_condemned(object) {
-            self.forward(share, object)
-        } else {
-            object
-        }
+        self.reach(share, object)
     }
-}
-
-/// Visits the slots of an item; of a large array, makes the other chunks grey first.
-///
-/// # Safety
-/// An object of the model lies at `object`, and `header` is its header, in the normal or the self-forwarded state.
-#[inline(always)]
-pub unsafe fn scan_item<F: SlotFormat>(
-    model: &gleaner_mem::object_model::ObjectModel<F>,
-    header: Header,
-    item: Item,
-    object: Address,
-    chunk: usize,
-    share: &mut Share,
-    mut visit: impl FnMut(&mut Share, Address),
-) {
-    // SAFETY: the caller's promise.
-    if let Some((first, slots)) = unsafe { model.array_slots(header, object) }
-        && slots > CHUNK_SLOTS
-    {
-        if chunk == 0 {
-            (1..slots.div_ceil(CHUNK_SLOTS)).for_each(|number| share.grey(item.chunk(number)));
-        }
-        let start = chunk * CHUNK_SLOTS;
-        for index in start..(start + CHUNK_SLOTS).min(slots) {
-            visit(share, first.add(index * F::BYTES));
-        }
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { model.scan(header, object, |slot| visit(share, slot)) };
 }

@@ -1,19 +1,19 @@
-//! The parallel parts of a full collection: marking, and updating references to where objects will be.
+//! Marking in parallel, for a full collection.
 //!
-//! Marking sets bits beside the heap and touches no object but to scan it and to end its self-forwarding. Updating
-//! visits each marked object once and every root, and rebuilds the cards: a slot of an object that will be old and
-//! refers to one that will be young dirties the card where the slot will be (I5).
+//! Marking sets bits beside the heap and touches no object but to scan it and to end its self-forwarding. When it
+//! begins, no bit of any space is set; when it is over, the bits say what lives.
 
+use gleaner_base::options::Prefetch;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
-use gleaner_mem::header::{self, Header};
-use gleaner_mem::mark_bits::WORD_BYTES;
-use gleaner_mem::slot::{SlotFormat, Value, Wide};
-use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::mark_compact::Ends;
+use gleaner_mem::header;
+use gleaner_mem::object_bits::WORD_BYTES;
+use gleaner_mem::slot::{SlotFormat, Wide};
+use gleaner_spaces::large_objects::{Fate, Generation};
+use gleaner_spaces::tenured::BlockBuffer;
 
-use super::copy::{STRIP_BYTES, Task, Tasks, scan_item};
-use super::trace::{Item, Share, Trace};
+use super::roots::{Task, Tasks};
+use super::trace::{Item, Share, Trace, scan_item};
 use super::weak::Liveness;
 use super::{Scavenge, State};
 
@@ -21,12 +21,27 @@ use super::{Scavenge, State};
 struct Marking<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     roots: Tasks<'a>,
+    /// Whether objects wait until the cache has them.
+    edges: bool,
 }
 
 impl<F: SlotFormat> Marking<'_, F> {
     #[inline(always)]
+    fn edge(&self, share: &mut Share, object: Address) {
+        if !self.edges || !share.is_busy() {
+            return self.object(share, object);
+        }
+        object.prefetch();
+        self.heap.bits.prefetch(object);
+        if let Some(waited) = share.edges.exchange(object.word()) {
+            self.object(share, Address::new(waited));
+        }
+    }
+
+    #[inline(always)]
     fn object(&self, share: &mut Share, object: Address) {
-        if !self.heap.marks.mark(object) {
+        let heap = self.heap;
+        if !heap.bits.mark(object) {
             return;
         }
         // SAFETY: references lead to objects; whoever marked one is the only one who changes its header.
@@ -36,12 +51,13 @@ impl<F: SlotFormat> Marking<'_, F> {
                 header = header.normal();
                 header::store(object, header);
             }
-            self.heap
-                .marks
-                .mark_granules(object, self.heap.model.size(header, object));
+            if !heap.large.contains(object) {
+                heap.bits
+                    .mark_granules(object, heap.model.size(header, object));
+            }
         }
         share.objects += 1;
-        share.grey(Item::object(object, self.heap.model.base));
+        share.grey(Item::object(object, heap.model.base));
     }
 
     fn root(&self, share: &mut Share, slot: Address) {
@@ -54,7 +70,7 @@ impl<F: SlotFormat> Marking<'_, F> {
 
 impl<F: SlotFormat> Liveness for Marking<'_, F> {
     fn place(&self, object: Address) -> Option<Address> {
-        self.heap.marks.is_marked(object).then_some(object)
+        self.heap.bits.is_marked(object).then_some(object)
     }
 
     fn keep(&self, share: &mut Share, object: Address) -> Address {
@@ -68,7 +84,7 @@ impl<F: SlotFormat> Trace for Marking<'_, F> {
         let visit = |slot| self.root(share, slot);
         match self.roots.get(task) {
             Task::Finalizers => self.heap.weak.visit_roots(visit),
-            other => visit_roots(self.heap, other, visit),
+            other => self.heap.visit_roots(other, visit),
         }
     }
 
@@ -88,136 +104,38 @@ impl<F: SlotFormat> Trace for Marking<'_, F> {
                 share,
                 |share, slot| {
                     if let Some(object) = F::load(slot, base).as_object() {
-                        self.object(share, object);
+                        self.edge(share, object);
                     }
                 },
             );
         }
     }
-}
 
-/// Visits the roots of mutators and handles.
-fn visit_roots<F: SlotFormat>(heap: &Scavenge<F>, task: Task<'_>, mut visit: impl FnMut(Address)) {
-    match task {
-        // SAFETY: the mutator is stopped.
-        Task::Mutator(mutator) => unsafe { mutator.visit_roots(visit) },
-        Task::Handles(numbers) => {
-            numbers.for_each(|number| visit(heap.handles.slot(number as u32)))
-        }
-        Task::Finalizers | Task::Strip(..) => {}
-    }
-}
-
-/// Replaces references by those to the new places.
-struct Updating<'a, F: SlotFormat> {
-    heap: &'a Scavenge<F>,
-    roots: Tasks<'a>,
-    regions: [&'a BumpRegion; 4],
-}
-
-impl<F: SlotFormat> Updating<'_, F> {
-    fn strips(region: &BumpRegion) -> usize {
-        region.used().div_ceil(STRIP_BYTES)
-    }
-
-    fn tasks(&self) -> usize {
-        self.roots.count()
-            + self
-                .regions
-                .iter()
-                .map(|region| Self::strips(region))
-                .sum::<usize>()
-    }
-
-    fn strip(&self, number: usize) -> (Address, Address) {
-        let mut number = number;
-        for region in self.regions {
-            if number < Self::strips(region) {
-                let low = region.start().add(number * STRIP_BYTES);
-                let high = low.add(STRIP_BYTES);
-                let top = region.top().align_up(WORD_BYTES);
-                return (low, if high < top { high } else { top });
-            }
-            number -= Self::strips(region);
-        }
-        (Address::NULL, Address::NULL)
-    }
-
-    fn object(&self, object: Address) {
-        let heap = self.heap;
-        let target = heap.plan.new_address(&heap.marks, object);
-        let will_be_old = !heap.is_young(target);
-        let base = heap.model.base;
-        // SAFETY: a marked object; it is in one strip, so one worker updates it, and its type does not change.
-        unsafe {
-            let header: Header = header::load(object, Ordering::Relaxed);
-            heap.model.scan(header, object, |slot| {
-                let Some(referent) = F::load(slot, base).as_object() else {
-                    return;
-                };
-                let place = heap.plan.new_address(&heap.marks, referent);
-                F::store(slot, base, Value::reference(place));
-                if will_be_old && heap.is_young(place) {
-                    heap.old.cards.dirty(target.add(slot.offset_from(object)));
-                }
-            });
+    fn settle(&self, share: &mut Share) {
+        while let Some(object) = share.edges.take() {
+            self.object(share, Address::new(object));
         }
     }
-}
-
-impl<F: SlotFormat> Trace for Updating<'_, F> {
-    fn task(&self, _: &mut Share, task: usize) {
-        let heap = self.heap;
-        if task < self.roots.count() {
-            let update = |slot| {
-                // SAFETY: root slots are wide, and their owner is stopped.
-                unsafe {
-                    if let Some(object) = Wide::load(slot, Address::NULL).as_object() {
-                        let place = heap.plan.new_address(&heap.marks, object);
-                        Wide::store(slot, Address::NULL, Value::reference(place));
-                    }
-                }
-            };
-            match self.roots.get(task) {
-                // What is weak lives by now, or was cleared.
-                Task::Finalizers => heap.weak.visit_all(update),
-                other => visit_roots(heap, other, update),
-            }
-            return;
-        }
-        let (low, high) = self.strip(task - self.roots.count());
-        for word in heap.marks.word_of(low)..heap.marks.word_of(high) {
-            heap.marks
-                .starts(word)
-                .for_each(|object| self.object(object));
-        }
-    }
-
-    fn item(&self, _: &mut Share, _: Item) {}
 }
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// All regions in ascending order.
-    pub(super) fn regions(&self) -> [&BumpRegion; 4] {
-        let [eden, first, second] = self.nursery.regions();
-        [&self.old.region, eden, first, second]
-    }
-
-    /// Bytes of a live object in its normal state.
-    pub(super) fn live_bytes(&self, object: Address) -> usize {
-        // SAFETY: the callers ask for objects that are marked, or were reached by walking.
+    /// Marks all that lives. Returns how many objects that are.
+    pub(super) fn mark_all(&self, state: &mut State) -> usize {
+        // SAFETY: the world is stopped, and no phase runs.
         unsafe {
-            let header = header::load(object, Ordering::Relaxed);
-            self.model.size(header, object)
+            self.old.begin_marking(&self.bits);
+            self.immobile.begin_marking(&self.bits);
         }
-    }
-
-    /// Marks all that lives.
-    pub(super) fn mark_all(&self, state: &mut State) {
-        let nothing = (Address::NULL, Address::NULL);
+        for share in state.engine.shares() {
+            share.old_buffer = BlockBuffer::default();
+        }
+        // SAFETY: the world is stopped.
+        self.immobile_buffer
+            .with_mut(|buffer| unsafe { *buffer = BlockBuffer::default() });
         let marking = Marking {
             heap: self,
-            roots: Tasks::new(&state.mutators, self.handles.prepare(), nothing),
+            roots: Tasks::of_roots(self, &state.mutators),
+            edges: self.config.prefetch == Prefetch::Edges,
         };
         let tasks = marking.roots.count();
         state
@@ -225,64 +143,46 @@ impl<F: SlotFormat> Scavenge<F> {
             .run(self.crew, self.config.workers, tasks, &marking);
         let (engine, workers) = (&mut state.engine, self.config.workers);
         self.weak.process(engine, self.crew, workers, &marking);
+        self.poison_holes(&self.immobile);
+        // SAFETY: all that lives is marked.
+        unsafe { self.immobile.finish_marking(&self.bits) };
+        let shares = state.engine.shares();
+        shares
+            .map(|share| core::mem::take(&mut share.objects))
+            .sum()
     }
 
-    /// Decides where everything goes.
-    pub(super) fn make_plan(&self) -> Ends {
+    /// Frees the large objects of a generation that were not marked; the others are old from now on.
+    pub(super) fn sweep_large(&self, generation: Generation) {
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
-            self.plan.make(&self.marks, self.regions(), |object| {
-                self.live_bytes(object)
-            })
+            self.large.sweep(generation, |object, bytes| {
+                if self.bits.is_marked(object) {
+                    self.bits.clear_starts(object, object.add(WORD_BYTES));
+                    Fate::Old
+                } else {
+                    self.poison(object, bytes);
+                    Fate::Dies
+                }
+            });
         }
     }
 
-    /// Updates every root and every reference, and rebuilds the cards.
-    pub(super) fn update_all(&self, state: &mut State) {
-        // SAFETY: the world is stopped, and no phase runs.
-        unsafe {
-            self.old
-                .cards
-                .clean(self.old.region.start(), self.old.region.end())
-        };
-        let nothing = (Address::NULL, Address::NULL);
-        let updating = Updating {
-            heap: self,
-            roots: Tasks::new(&state.mutators, self.handles.prepare(), nothing),
-            regions: self.regions(),
-        };
-        let tasks = updating.tasks();
-        state
-            .engine
-            .run(self.crew, self.config.workers, tasks, &updating);
-    }
-
-    /// Moves everything, and leaves the spaces as they are from now on.
-    pub(super) fn slide_all(&self, ends: Ends) {
-        let old = &self.old.region;
+    /// After marking, where nothing moves: what was not marked in the old space is free, and so are old large objects.
+    /// The young ones are as before, without marks.
+    pub(super) fn reclaim_in_place(&self) {
+        self.poison_holes(&self.old);
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
-            self.old.starts.clear(old.start(), old.end());
-            for region in self.regions() {
-                self.plan.slide(
-                    &self.marks,
-                    region,
-                    |object| self.live_bytes(object),
-                    |target, bytes| {
-                        if !self.is_young(target) {
-                            self.old.starts.record(target, bytes);
-                        }
-                    },
-                );
-            }
-            for region in self.regions() {
-                self.marks
+            self.old.finish_marking(&self.bits);
+            for region in self.nursery.regions() {
+                self.bits
                     .clear(region.start(), region.top().align_up(WORD_BYTES));
             }
-            self.old.finish_sliding(ends[0]);
+            self.large.for_each(Generation::Young, |object| {
+                self.bits.clear_starts(object, object.add(WORD_BYTES));
+            });
         }
-        for (region, end) in self.nursery.regions().into_iter().zip(&ends[1..]) {
-            region.set_top(*end);
-        }
+        self.sweep_large(Generation::Old);
     }
 }

@@ -1,28 +1,39 @@
 //! The precise generational collector, Parallel Scavenge as ASPLOS 2013, section 2 describes it.
 //!
 //! Objects are born in eden. A scavenge copies what lives there to a survivor space, and to the old space what has
-//! survived often enough. When the old space is full, everything is marked and slid together. Mutators stop at polls.
+//! survived often enough. When the old space is full, everything is marked; then what lives is slid together, or stays
+//! and the holes are filled. Large objects and such as may not move have spaces of their own. Mutators stop at polls.
 //!
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
-//! - [`allocate`]: buffers, large objects, and when to collect
+//! - [`allocate`]: buffers, large and pinned objects, and when to collect
 //! - [`collect`]: a collection, step by step
-//! - [`trace`]: what the workers do in parallel; [`copy`]: scavenging; [`mark`]: marking and updating for a full
-//!   collection; [`weak`]: weak references, ephemerons, finalizers
-//! - [`verify`]: the invariants, checked
+//! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking; [`edges`]:
+//!   prefetching;
+//!   [`compact`]: updating and sliding; [`weak`]: weak references, ephemerons, finalizers
+//! - [`resize`]: the sizes of the generations after a collection
+//! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
+//!
+//! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
 //!
 //! # Invariants
 //! - Fresh memory of eden is zeroed when a buffer is taken from it (I2).
 //! - `collecting` is held by whoever stops the world, attaches or detaches; its holder is outside of the gate.
 //! - The state is touched by the holder of `collecting` alone; all else is shared as its type says.
+//! - The old, the immobile and the large space together use no more than `old_limit` bytes (I7).
 
 pub mod allocate;
 pub mod collect;
+pub mod compact;
 pub mod copy;
+pub mod edges;
 pub mod handles;
 pub mod mark;
 pub mod mutator;
+pub mod resize;
+pub mod roots;
 pub mod trace;
 pub mod verify;
+pub mod walk;
 pub mod weak;
 
 use alloc::boxed::Box;
@@ -31,19 +42,20 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Ring};
-use gleaner_base::options::Verify;
-use gleaner_base::sync::{AtomicU64, RawLock, UnsafeCell};
+use gleaner_base::options::{OldPolicy, Prefetch, TraceOrder, Verify};
+use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
-use gleaner_mem::mark_bits::MarkBits;
+use gleaner_mem::header;
+use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
-use gleaner_mem::object_starts::ObjectStarts;
 use gleaner_mem::slot::SlotFormat;
-use gleaner_os::{memory, output::Fd};
+use gleaner_os::{clock, memory, output::Fd};
 use gleaner_spaces::bump::BumpRegion;
+use gleaner_spaces::large_objects::LargeObjects;
 use gleaner_spaces::mark_compact::Plan;
 use gleaner_spaces::nursery::Nursery;
-use gleaner_spaces::tenured::Tenured;
+use gleaner_spaces::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
 use crate::stop::poll::PollGate;
@@ -56,20 +68,31 @@ use weak::WeakTables;
 pub const REGION_GRANULE: usize = 64 << 10;
 /// The smallest heap.
 pub const LEAST_LIMIT: usize = 1 << 20;
+/// Larger objects have pages of their own and never move. Whoever allocates from a TLAB compares with this first; an
+/// object that was allocated there all the same is collected correctly, but not promoted without sliding.
+pub const LARGE_BYTES: usize = 16 << 10;
 
 /// How a heap is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Bytes of all spaces together.
     pub limit: usize,
-    /// Bytes of the young generation; 0 for a third of the limit.
+    /// Bytes of the young generation; 0 for a third of the limit, or less at first where sizes change.
     pub young: usize,
+    /// The generations change their sizes as [`generation_sizes`](crate::decide::generation_sizes) decides.
+    pub resize: bool,
     /// Workers that collect.
     pub workers: usize,
     /// How many scavenges an object survives in the young generation: it is promoted by the next one.
     pub tenure: u32,
     /// Bytes of a TLAB.
     pub tlab: usize,
+    /// How the old space is collected.
+    pub old: OldPolicy,
+    /// Which grey object is scanned next.
+    pub trace_order: TraceOrder,
+    /// Whether the collector prefetches: `None`, or `Edges`.
+    pub prefetch: Prefetch,
     /// Checks the invariants at the edges of phases.
     pub verify: Verify,
     /// Collects at every n-th allocation; 0 for never.
@@ -146,6 +169,23 @@ pub struct Totals {
     pub promoted_bytes: u64,
 }
 
+/// Moving averages over the last collections, and what follows from them.
+#[derive(Clone, Copy, Default, Debug)]
+struct Lately {
+    /// Bytes that scavenges promoted.
+    promoted: usize,
+    /// Bytes that survived in the young generation.
+    survived: usize,
+    /// The share of the time that scavenges took, in thousandths.
+    scavenge_share: usize,
+    /// The share that full collections took.
+    full_share: usize,
+    /// When the world was resumed.
+    resumed_ns: u64,
+    /// Up to which the old, the immobile and the large space are to be filled before everything is collected.
+    old_target: usize,
+}
+
 /// What only the holder of `collecting` touches.
 pub struct State {
     /// Attached mutators, with the numbers handed out so far.
@@ -154,8 +194,8 @@ pub struct State {
     engine: Engine,
     /// Why the next collection has to be of everything, if it has.
     wants_full: Option<&'static str>,
-    /// Bytes that scavenges promoted lately: a moving average.
-    promoted_lately: usize,
+    /// What is known of the last collections.
+    lately: Lately,
     /// Sums.
     pub totals: Totals,
     /// The last events.
@@ -178,6 +218,14 @@ pub struct Scavenge<F> {
     pub nursery: Nursery,
     /// The old space.
     pub old: Tenured,
+    /// Small objects that may not move.
+    pub immobile: Tenured,
+    /// Objects of more than [`LARGE_BYTES`].
+    pub large: LargeObjects,
+    /// Which cards were stored into, for the whole span.
+    pub cards: CardTable,
+    /// Where objects of the old and the immobile space begin; during a collection, more.
+    pub bits: ObjectBits,
     /// Global handles.
     pub handles: Handles,
     /// Weak references, ephemerons, finalizers.
@@ -190,8 +238,17 @@ pub struct Scavenge<F> {
     /// See the invariants.
     collecting: RawLock,
     state: UnsafeCell<State>,
-    marks: MarkBits,
     plan: Plan,
+    /// The least young generation that makes sense, in bytes.
+    least_young: usize,
+    /// Bytes that the old, the immobile and the large space may use together. Written in a stopped world.
+    old_limit: AtomicUsize,
+    /// The highest top of the old space since memory above its top was released. Written as `beside` says.
+    old_high: AtomicUsize,
+    /// Held by a mutator inside the gate that allocates in the immobile or the large space: a stopped world is as good.
+    beside: RawLock,
+    /// Where the immobile space is filled. As `beside` says.
+    immobile_buffer: UnsafeCell<BlockBuffer>,
     crew: &'static Crew,
     /// Collections so far; raised in stopped worlds, read by mutators to see whether somebody collected before them.
     epoch: AtomicU64,
@@ -203,80 +260,143 @@ unsafe impl<F: SlotFormat> Sync for Scavenge<F> {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 
-/// Sizes of the spaces.
+/// Sizes of the spaces, and of their ranges of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sizes {
+    /// What counts toward the limit.
+    limit: usize,
+    /// Eden and a survivor space, at first.
+    first: (usize, usize),
+    immobile: usize,
     old: usize,
     eden: usize,
     survivor: usize,
+    large: usize,
+}
+
+/// The largest young generation that a heap with changing sizes begins with.
+const FIRST_YOUNG: usize = 64 << 20;
+
+fn round(bytes: usize) -> usize {
+    (bytes / REGION_GRANULE * REGION_GRANULE).max(REGION_GRANULE)
 }
 
 impl Sizes {
-    /// A survivor space is an eighth of the young generation, as in Parallel Scavenge.
-    fn of(config: &Config) -> Result<Sizes, CreateError> {
-        if config.limit < LEAST_LIMIT {
-            return Err(CreateError::TooSmall(config.limit));
+    /// A survivor space is an eighth of the young generation at first, as in Parallel Scavenge. References reach
+    /// `reach` bytes.
+    fn of(config: &Config, reach: usize) -> Result<Sizes, CreateError> {
+        let limit = config.limit;
+        if limit < LEAST_LIMIT {
+            return Err(CreateError::TooSmall(limit));
         }
-        let round = |bytes: usize| (bytes / REGION_GRANULE * REGION_GRANULE).max(REGION_GRANULE);
-        let young = if config.young == 0 {
-            config.limit / 3
-        } else {
-            config.young
+        let young = match config.young {
+            0 if config.resize => (limit / 3).min(FIRST_YOUNG),
+            0 => limit / 3,
+            young => young,
         };
         let survivor = round(young / 8);
         let eden = round(young - young.min(2 * survivor));
         let young = eden + 2 * survivor;
-        if young > config.limit / 10 * 9 {
-            return Err(CreateError::Young {
-                young,
-                limit: config.limit,
-            });
+        if young > limit / 10 * 9 {
+            return Err(CreateError::Young { young, limit });
         }
-        Ok(Sizes {
-            old: round(config.limit - young),
+        let fixed = Sizes {
+            limit: young + round(limit - young),
+            first: (eden, survivor),
+            immobile: round((limit - young) / 4),
+            old: round(limit - young),
             eden,
             survivor,
-        })
+            large: 0,
+        };
+        let sizes = if config.resize {
+            Sizes {
+                old: round(limit - fixed.least_young()),
+                eden: round(limit / 10 * 9),
+                survivor: round(limit / 4),
+                ..fixed
+            }
+        } else {
+            fixed
+        };
+        // Where references reach less, sizes change less.
+        sizes.with_large(reach).or_else(|_| fixed.with_large(reach))
     }
 
-    fn all(&self) -> usize {
-        self.old + self.eden + 2 * self.survivor
+    /// Large objects get twice the limit, or what is left, but half of the old generation's range.
+    fn with_large(self, reach: usize) -> Result<Sizes, CreateError> {
+        let others = self.span();
+        let asked = others + round(self.old / 2);
+        if asked > reach {
+            return Err(CreateError::Span { asked, reach });
+        }
+        let large = (2 * self.limit).min(reach - others);
+        Ok(Sizes { large, ..self })
+    }
+
+    /// Bytes of addresses. The first granule is never allocated: no object is at offset 0.
+    fn span(&self) -> usize {
+        REGION_GRANULE + self.immobile + self.old + self.eden + 2 * self.survivor + self.large
+    }
+
+    fn nursery(&self, start: Address) -> Nursery {
+        let nursery = Nursery::new(start, self.eden, self.survivor);
+        nursery.resize(self.first.0, self.first.1);
+        nursery
+    }
+
+    fn first_young(&self) -> usize {
+        self.first.0 + 2 * self.first.1
+    }
+
+    /// The least young generation that makes sense.
+    fn least_young(&self) -> usize {
+        (self.limit / 64)
+            .clamp(LEAST_YOUNG, MOST_LEAST_YOUNG)
+            .min(self.first_young())
+    }
+
+    fn first_old_target(&self) -> usize {
+        let beside = self.limit - self.first_young();
+        beside.min(self.first_young().max(MOST_LEAST_YOUNG))
     }
 }
+
+const LEAST_YOUNG: usize = 256 << 10;
+const MOST_LEAST_YOUNG: usize = 8 << 20;
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
     pub fn new(mut config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
-        let sizes = Sizes::of(&config)?;
-        config.limit = sizes.all();
+        let sizes = Sizes::of(&config, F::SPAN)?;
+        config.limit = sizes.limit;
         config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
-        // The first granule is never allocated: no object is at offset 0.
-        let span = sizes.all() + REGION_GRANULE;
-        if span > F::SPAN {
-            return Err(CreateError::Span {
-                asked: span,
-                reach: F::SPAN,
-            });
-        }
+        let span = sizes.span();
         let need = CreateError::Memory;
         let start = memory::reserve(span, REGION_GRANULE).ok_or(need("its addresses"))?;
         let base = Address::of(start.as_ptr());
         let reserved = Reserved(start, span);
         // SAFETY: the reservation is ours; the first pages stay without access.
-        if !unsafe { memory::commit(start.add(REGION_GRANULE), sizes.all()) } {
+        if !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) } {
             return Err(need("its spaces"));
         }
-        let bottom = base.add(REGION_GRANULE);
+        let immobile = base.add(REGION_GRANULE);
+        let old = immobile.add(sizes.immobile);
+        let eden = old.add(sizes.old);
+        let large = eden.add(sizes.eden + 2 * sizes.survivor);
         let types = TypeTable::new().ok_or(need("its types"))?;
-        let cards = CardTable::new(base, span).ok_or(need("its cards"))?;
-        let starts = ObjectStarts::new(base, span).ok_or(need("its object starts"))?;
         // Every object, and every chunk of an array, may lie on one stack.
-        let items = sizes.all() / LEAST_BYTES + sizes.all() / (trace::CHUNK_SLOTS * F::BYTES);
-        let engine = Engine::new(config.workers, items).ok_or(need("its workers"))?;
+        let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
+        let engine =
+            Engine::new(config.workers, items, config.trace_order).ok_or(need("its workers"))?;
         let heap = Box::new(Scavenge {
             model: ObjectModel::new(types, base),
-            nursery: Nursery::new(bottom.add(sizes.old), sizes.eden, sizes.survivor),
-            old: Tenured::new(BumpRegion::new(bottom, sizes.old), cards, starts),
+            nursery: sizes.nursery(eden),
+            old: Tenured::new(BumpRegion::new(old, sizes.old)),
+            immobile: Tenured::new(BumpRegion::new(immobile, sizes.immobile)),
+            large: LargeObjects::new(large, sizes.large).ok_or(need("its large objects"))?,
+            cards: CardTable::new(base, span).ok_or(need("its cards"))?,
+            bits: ObjectBits::new(base, span).ok_or(need("its object bits"))?,
             handles: Handles::new(1).ok_or(need("its handles"))?,
             weak: WeakTables::new().ok_or(need("its weak references"))?,
             gate: PollGate::new(),
@@ -288,13 +408,21 @@ impl<F: SlotFormat> Scavenge<F> {
                 next_number: 1,
                 engine,
                 wants_full: None,
-                promoted_lately: 0,
+                lately: Lately {
+                    resumed_ns: clock::monotonic_ns(),
+                    old_target: sizes.first_old_target(),
+                    ..Lately::default()
+                },
                 totals: Totals::default(),
                 events: Ring::new(),
                 log: None,
             }),
-            marks: MarkBits::new(base, span).ok_or(need("its mark bits"))?,
             plan: Plan::new(base, span).ok_or(need("its compactor"))?,
+            old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),
+            least_young: sizes.least_young(),
+            old_high: AtomicUsize::new(old.word()),
+            beside: RawLock::new(),
+            immobile_buffer: UnsafeCell::new(BlockBuffer::default()),
             crew,
             epoch: AtomicU64::new(0),
             reservation: (start, span),
@@ -316,7 +444,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collecting.lock();
         let attached = self.with_state(|state| {
             let number = state.next_number;
-            let cards = self.old.cards.biased();
+            let cards = self.cards.biased();
             let (base, stress) = (self.model.base, self.config.stress);
             let visitor = NonNull::from(&self.root_visitor);
             let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress, visitor)?;
@@ -375,18 +503,45 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Bytes of all spaces in use: objects, dead or alive, and buffers.
     pub fn used(&self) -> usize {
-        self.nursery.used() + self.old.region.used()
+        self.nursery.used() + self.old_used()
+    }
+
+    /// Bytes in use of the old, the immobile and the large space: what `old_limit` limits.
+    fn old_used(&self) -> usize {
+        self.old.region.used() + self.immobile.region.used() + self.large.used()
+    }
+
+    /// Bytes that those may take yet.
+    fn old_left(&self) -> usize {
+        let limit = self.old_limit.load(Ordering::Relaxed);
+        limit.saturating_sub(self.old_used())
     }
 
     /// Bytes of side metadata. They do not count toward the limit.
     pub fn metadata_bytes(&self) -> usize {
-        self.old.cards.bytes() + self.old.starts.bytes() + self.marks.bytes()
+        self.cards.bytes() + self.bits.bytes() + self.plan.bytes() + self.large.metadata_bytes()
+    }
+
+    /// Whether an object is in eden or a survivor space.
+    #[inline(always)]
+    pub fn in_nursery(&self, object: Address) -> bool {
+        object.offset_from(self.nursery.start()) < self.nursery.bytes()
     }
 
     /// Whether an object is young.
     #[inline(always)]
     pub fn is_young(&self, object: Address) -> bool {
-        object.offset_from(self.nursery.start()) < self.nursery.bytes()
+        object >= self.nursery.start() && (self.in_nursery(object) || self.large.is_young(object))
+    }
+
+    /// Whether the object at `object` may hold references.
+    fn has_slots(&self, object: Address) -> bool {
+        // SAFETY: the callers know of an object there.
+        let header = unsafe { header::load(object, Ordering::Relaxed) };
+        !matches!(
+            self.model.shape(header.type_id()),
+            Some(Shape::Primitives { .. })
+        )
     }
 
     fn with_state<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {

@@ -14,12 +14,16 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
+use super::edges::Edges;
+use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::AtomicU64;
 use gleaner_mem::Address;
-use gleaner_mem::object_model::GRANULE;
+use gleaner_mem::header::Header;
+use gleaner_mem::object_model::{GRANULE, ObjectModel};
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
 use gleaner_spaces::bump::LocalBuffer;
+use gleaner_spaces::tenured::BlockBuffer;
 use gleaner_work::{Crew, Deque, Phase, Steal, TaskQueue, Verdict, Worker};
 
 /// Slots of an array that are one item.
@@ -67,7 +71,7 @@ impl Item {
     }
 }
 
-/// A worker's stack of items, in memory that is mapped for the most there can be.
+/// A worker's stack of items, or queue (`trace-order`), in memory that is mapped for the most there can be.
 struct Stack {
     items: NonNull<u64>,
     capacity: usize,
@@ -76,11 +80,14 @@ struct Stack {
     top: usize,
     /// The highest top since memory was given back.
     highest: usize,
+    /// The oldest item is taken next.
+    breadth_first: bool,
 }
 
 impl Stack {
-    fn new(capacity: usize) -> Option<Stack> {
+    fn new(capacity: usize, order: TraceOrder) -> Option<Stack> {
         Some(Stack {
+            breadth_first: order == TraceOrder::Breadth,
             items: memory::map(capacity * 8)?.cast(),
             capacity,
             bottom: 0,
@@ -108,9 +115,15 @@ impl Stack {
             (self.bottom, self.top) = (0, 0);
             return None;
         }
-        self.top -= 1;
-        // SAFETY: below the top, so it was written.
-        Some(Item(unsafe { self.items.add(self.top).read() }))
+        let index = if self.breadth_first {
+            self.bottom += 1;
+            self.bottom - 1
+        } else {
+            self.top -= 1;
+            self.top
+        };
+        // SAFETY: between bottom and top, so it was written.
+        Some(Item(unsafe { self.items.add(index).read() }))
     }
 
     /// Moves the older half to the deque; whether anything was moved.
@@ -156,17 +169,25 @@ pub struct Share {
     stack: Stack,
     /// Where it copies survivors to.
     pub survivor_plab: LocalBuffer,
-    /// Where it promotes to.
-    pub old_plab: LocalBuffer,
+    /// Where it promotes to. It is kept from one scavenge to the next.
+    pub old_buffer: BlockBuffer,
     /// Bytes that it copied to the survivor space.
     pub survived: usize,
     /// Bytes that it promoted.
     pub promoted: usize,
     /// Objects that it made grey.
     pub objects: usize,
+    /// What waits for the cache.
+    pub edges: Edges,
 }
 
 impl Share {
+    /// Whether there is anything to do while the cache fetches something.
+    #[inline(always)]
+    pub fn is_busy(&self) -> bool {
+        self.stack.top != self.stack.bottom || !self.edges.is_empty()
+    }
+
     /// Makes an object grey; the caller has won it.
     #[inline(always)]
     pub fn grey(&mut self, item: Item) {
@@ -180,6 +201,39 @@ pub trait Trace: Sync {
     fn task(&self, share: &mut Share, task: usize);
     /// Scans a grey object.
     fn item(&self, share: &mut Share, item: Item);
+    /// Does what waits in the share's queue of edges.
+    fn settle(&self, _: &mut Share) {}
+}
+
+/// Visits the slots of an item; of a large array, makes the other chunks grey first.
+///
+/// # Safety
+/// An object of the model lies at `object`, and `header` is its header, in the normal or the self-forwarded state.
+#[inline(always)]
+pub unsafe fn scan_item<F: SlotFormat>(
+    model: &ObjectModel<F>,
+    header: Header,
+    item: Item,
+    object: Address,
+    chunk: usize,
+    share: &mut Share,
+    mut visit: impl FnMut(&mut Share, Address),
+) {
+    // SAFETY: the caller's promise.
+    if let Some((first, slots)) = unsafe { model.array_slots(header, object) }
+        && slots > CHUNK_SLOTS
+    {
+        if chunk == 0 {
+            (1..slots.div_ceil(CHUNK_SLOTS)).for_each(|number| share.grey(item.chunk(number)));
+        }
+        let start = chunk * CHUNK_SLOTS;
+        for index in start..(start + CHUNK_SLOTS).min(slots) {
+            visit(share, first.add(index * F::BYTES));
+        }
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { model.scan(header, object, |slot| visit(share, slot)) };
 }
 
 /// The workers' shares and deques.
@@ -201,7 +255,7 @@ unsafe impl Send for Engine {}
 impl Engine {
     /// Shares for so many workers, whose stacks have room for `items` items each; `None` when the system gives no
     /// memory.
-    pub fn new(workers: usize, items: usize) -> Option<Engine> {
+    pub fn new(workers: usize, items: usize, order: TraceOrder) -> Option<Engine> {
         let ring = DEQUE_ITEMS * size_of::<AtomicU64>();
         let rings = memory::map(workers * ring)?;
         let deques = (0..workers)
@@ -218,12 +272,13 @@ impl Engine {
         };
         for _ in 0..workers {
             engine.shares.push(UnsafeCell::new(Share {
-                stack: Stack::new(items)?,
+                stack: Stack::new(items, order)?,
                 survivor_plab: LocalBuffer::default(),
-                old_plab: LocalBuffer::default(),
+                old_buffer: BlockBuffer::default(),
                 survived: 0,
                 promoted: 0,
                 objects: 0,
+                edges: Edges::default(),
             }));
         }
         Some(engine)
@@ -269,6 +324,16 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// The worker's own next item.
+    #[inline(always)]
+    fn next(&self, share: &mut Share, deque: &Deque<'_, AtomicU64>) -> Option<Item> {
+        if let Some(item) = share.stack.pop() {
+            return Some(item);
+        }
+        self.trace.settle(share);
+        share.stack.pop().or_else(|| deque.pop().map(Item))
+    }
+
     fn steal(&self, own: usize) -> Option<Item> {
         let deques = &self.engine.deques;
         for step in 1..deques.len() {
@@ -296,7 +361,7 @@ impl Phase for Run<'_> {
         // SAFETY: during a phase the share belongs to the worker of its index.
         let share = unsafe { &mut *self.engine.shares[own].get() };
         loop {
-            while let Some(item) = share.stack.pop().or_else(|| deque.pop().map(Item)) {
+            while let Some(item) = self.next(share, deque) {
                 self.trace.item(share, item);
                 if worker.anyone_waiting() && deque.is_empty() && share.stack.share(deque) {
                     worker.announce();
@@ -360,14 +425,16 @@ mod tests {
             });
             true
         });
-        let mut engine = Engine::new(4, 1 << 16).unwrap();
-        for _ in 0..20 {
-            let trees = Trees(Mutex::new(Vec::new()));
-            engine.run(&CREW, 4, 5, &trees);
-            let mut seen = trees.0.into_inner().unwrap();
-            seen.sort_unstable();
-            let expected: Vec<u64> = (1..3000).flat_map(|item| [item; 5]).collect();
-            assert_eq!(seen, expected);
+        for order in [TraceOrder::Depth, TraceOrder::Breadth] {
+            let mut engine = Engine::new(4, 1 << 16, order).unwrap();
+            for _ in 0..20 {
+                let trees = Trees(Mutex::new(Vec::new()));
+                engine.run(&CREW, 4, 5, &trees);
+                let mut seen = trees.0.into_inner().unwrap();
+                seen.sort_unstable();
+                let expected: Vec<u64> = (1..3000).flat_map(|item| [item; 5]).collect();
+                assert_eq!(seen, expected);
+            }
         }
         CREW.dismiss();
     }

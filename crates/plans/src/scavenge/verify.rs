@@ -1,83 +1,71 @@
 //! The invariants of the precise heap, checked in a stopped world at the edges of phases (`verify=edges`).
 //!
-//! Every space is walked from its start to its top: each header is normal and names a type, each object ends inside.
-//! Every slot and root then holds null, an immediate, or the address of an object that was walked over. A slot of an
-//! old object that refers to a young one lies on a dirty card (I5). The start bits of the marks, which are clear
-//! outside of a full collection, serve as the set of objects.
+//! Every space is walked: each header is normal and names a type, each object ends before the next begins and inside
+//! its space, an object that forbids moving lies where nothing moves. Every slot and root then holds null, an immediate,
+//! or the address of an object that was walked over. A slot of an old object that refers to a young one lies on a dirty
+//! card (I5). The start bits of the nursery, which are clear outside of a full collection, serve as its set of objects.
 //!
 //! A violation stops the process with space, address, header and the last events.
 
 use core::fmt;
 
 use gleaner_base::events::Ring;
-use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
-use gleaner_mem::header::{self, Header};
-use gleaner_mem::mark_bits::WORD_BYTES;
+use gleaner_mem::header::Header;
+use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Wide};
-use gleaner_spaces::bump::BumpRegion;
 
+use super::walk::Found;
 use super::{Scavenge, State};
-
-const SPACES: [&str; 4] = ["old", "eden", "survivor 0", "survivor 1"];
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Checks everything; how many objects there are.
     pub(super) fn verify_heap(&self, state: &State) -> usize {
-        let mut objects = 0;
-        for (region, space) in self.regions().into_iter().zip(SPACES) {
-            self.walk(region, |object, header, bytes| {
-                let ends_inside = bytes <= region.top().offset_from(object);
-                self.require(
-                    state,
-                    ends_inside,
-                    "an object ends inside its space",
-                    space,
-                    object,
-                    header,
-                );
-                self.marks.mark(object);
-                objects += 1;
-            });
-        }
-        for (region, space) in self.regions().into_iter().zip(SPACES) {
-            self.walk(region, |object, header, _| {
-                self.verify_slots(state, space, object, header)
-            });
-        }
+        let (mut objects, mut free) = (0, ("", Address::NULL));
+        self.for_each_object(&mut |found| {
+            if free.0 != found.space || found.space == "large" {
+                free = (found.space, Address::NULL);
+            }
+            self.verify_place(state, found, free.1);
+            free.1 = found.object.add(found.bytes);
+            if self.in_nursery(found.object) {
+                self.bits.mark(found.object);
+            }
+            objects += 1;
+        });
+        self.for_each_object(&mut |found| self.verify_slots(state, found));
         self.verify_roots(state);
-        for region in self.regions() {
+        for region in self.nursery.regions() {
             // SAFETY: the world is stopped, and no phase runs.
             unsafe {
-                self.marks
-                    .clear(region.start(), region.top().align_up(WORD_BYTES))
+                self.bits
+                    .clear_starts(region.start(), region.top().align_up(WORD_BYTES))
             };
         }
         objects
     }
 
-    /// Visits each object that is no filler, with its header and size.
-    fn walk(&self, region: &BumpRegion, mut visit: impl FnMut(Address, Header, usize)) {
-        let mut at = region.start();
-        while at < region.top() {
-            // SAFETY: spaces are walkable from their start.
-            let header = unsafe { header::load(at, Ordering::Relaxed) };
-            let known = header.is_normal() && header.type_id().get() < self.model.types.count();
-            assert!(
-                known,
-                "verify: no object at {at:?}, header {:#018x}",
-                header.word()
-            );
-            // SAFETY: as above.
-            let bytes = unsafe { self.model.size(header, at) };
-            if !header.type_id().is_filler() {
-                visit(at, header, bytes);
-            }
-            at = at.add(bytes);
-        }
+    fn verify_place(&self, state: &State, found: &Found, free: Address) {
+        let &Found {
+            space,
+            object,
+            header,
+            bytes,
+            end,
+        } = found;
+        let require = |holds, what| self.require(state, holds, what, space, object, header);
+        require(
+            object >= free,
+            "an object begins where the one before has ended",
+        );
+        require(
+            bytes <= end.offset_from(object),
+            "an object ends inside its space",
+        );
     }
 
-    fn verify_slots(&self, state: &State, space: &str, object: Address, header: Header) {
+    fn verify_slots(&self, state: &State, found: &Found) {
+        let (object, header, space) = (found.object, found.header, found.space);
         let base = self.model.base;
         let is_old = !self.is_young(object);
         // SAFETY: the object was walked over.
@@ -95,7 +83,7 @@ impl<F: SlotFormat> Scavenge<F> {
                     header,
                 );
                 if is_old && self.is_young(referent) {
-                    let dirty = self.old.cards.is_dirty(slot);
+                    let dirty = self.cards.is_dirty(slot);
                     self.require(
                         state,
                         dirty,
@@ -133,12 +121,16 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     fn is_object(&self, at: Address) -> bool {
+        if self.large.contains(at) {
+            return self.large.is_object(at);
+        }
+        let [eden, first, second] = self.nursery.regions();
+        let regions = [&self.immobile.region, &self.old.region, eden, first, second];
         at.word().is_multiple_of(8)
-            && self
-                .regions()
+            && regions
                 .iter()
                 .any(|region| at >= region.start() && at < region.top())
-            && self.marks.is_marked(at)
+            && self.bits.is_marked(at)
     }
 
     fn require(

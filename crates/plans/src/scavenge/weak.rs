@@ -268,6 +268,10 @@ impl Trace for EphemeronPass<'_> {
     fn item(&self, share: &mut Share, item: Item) {
         self.trace.item(share, item);
     }
+
+    fn settle(&self, share: &mut Share) {
+        self.trace.settle(share);
+    }
 }
 
 /// Traces from what became ready.
@@ -287,5 +291,9 @@ impl Trace for ReadyPass<'_> {
 
     fn item(&self, share: &mut Share, item: Item) {
         self.trace.item(share, item);
+    }
+
+    fn settle(&self, share: &mut Share) {
+        self.trace.settle(share);
     }
 }

@@ -1,0 +1,375 @@
+//! Object bits: one bit a granule that says "an object begins here", and one that says "live at the last marking".
+//!
+//! Two bitmaps of the same span, in words of 64 bits: a word is about 512 bytes, as a card is. In the old space the
+//! start bits say at any time which objects there are: marking clears them and sets those of what lives, promotion adds
+//! to them. So a dead object is forgotten by its mark, memory between objects needs no filler, and the objects of a card
+//! are found without touching the others. The live bits count what lies before an address in its word (compare Kermany
+//! and Petrank, PLDI 2006) and show where the holes are.
+//!
+//! # Invariants
+//! - Workers that mark compete for a start bit by fetch-or (I4: the one that set it marks the granules).
+//! - [`ObjectBits::add`] is for a word that no other thread sets bits of. Release there, after the object is complete,
+//!   partners Acquire in [`ObjectBits::starts`]: whoever sees the bit sees the object.
+//! - Bits are cleared, range by range, in a stopped world by one thread.
+
+use gleaner_base::sync::{AtomicU64, Ordering};
+
+use crate::Address;
+use crate::object_model::GRANULE;
+use crate::side::Side;
+
+/// Bytes that a word of bits is about, as a power of two.
+pub const WORD_SHIFT: u32 = 9;
+/// Bytes that a word of bits is about.
+pub const WORD_BYTES: usize = 1 << WORD_SHIFT;
+
+/// The bitmaps of a span.
+pub struct ObjectBits {
+    starts: Side<AtomicU64>,
+    live: Side<AtomicU64>,
+}
+
+#[inline(always)]
+fn bit_of(at: Address) -> u32 {
+    (at.word() / GRANULE) as u32 % 64
+}
+
+impl ObjectBits {
+    /// Nothing is live; `None` when the system gives no memory. `base` is a multiple of [`WORD_BYTES`].
+    pub fn new(base: Address, bytes: usize) -> Option<ObjectBits> {
+        debug_assert_eq!(base.word() % WORD_BYTES, 0);
+        Some(ObjectBits {
+            // SAFETY: zero words say that nothing is live.
+            starts: unsafe { Side::new(base, bytes, WORD_SHIFT) }?,
+            // SAFETY: as above.
+            live: unsafe { Side::new(base, bytes, WORD_SHIFT) }?,
+        })
+    }
+
+    /// Whether an object that begins at `object` is marked.
+    #[inline(always)]
+    pub fn is_marked(&self, object: Address) -> bool {
+        let word = self.starts.get(self.starts.index(object));
+        word.load(Ordering::Relaxed) & 1 << bit_of(object) != 0
+    }
+
+    /// Asks the cache for the start bit of an object.
+    #[inline(always)]
+    pub fn prefetch(&self, object: Address) {
+        Address::of(self.starts.get(self.starts.index(object))).prefetch();
+    }
+
+    /// Marks the object at `object`; whether this call did it. The caller then marks its granules.
+    #[inline(always)]
+    pub fn mark(&self, object: Address) -> bool {
+        let word = self.starts.get(self.starts.index(object));
+        let bit = 1 << bit_of(object);
+        // Relaxed: the object's contents were written before the stop; the bit alone decides who scans it.
+        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
+    /// Notes an object that is complete, in a word of which this thread alone sets bits.
+    #[inline(always)]
+    pub fn add(&self, object: Address) {
+        let word = self.starts.get(self.starts.index(object));
+        word.store(
+            word.load(Ordering::Relaxed) | 1 << bit_of(object),
+            Ordering::Release,
+        );
+    }
+
+    /// Adds starts to a word, of which other threads set bits, too.
+    #[inline]
+    pub fn add_starts(&self, word: usize, bits: u64) {
+        self.starts.get(word).fetch_or(bits, Ordering::Relaxed);
+    }
+
+    /// The bit of an object in its word of starts.
+    #[inline(always)]
+    pub fn bit(object: Address) -> u64 {
+        1 << bit_of(object)
+    }
+
+    /// Marks the granules of an object of `bytes` bytes as live.
+    #[inline]
+    pub fn mark_granules(&self, object: Address, bytes: usize) {
+        let (first, last) = (
+            self.live.index(object),
+            self.live.index(object.add(bytes - GRANULE)),
+        );
+        let low = !0u64 << bit_of(object);
+        let high = !0u64 >> (63 - bit_of(object.add(bytes - GRANULE)));
+        if first == last {
+            self.live.get(first).fetch_or(low & high, Ordering::Relaxed);
+            return;
+        }
+        // The words at both ends may be shared with other objects; those between are this object's.
+        self.live.get(first).fetch_or(low, Ordering::Relaxed);
+        for word in first + 1..last {
+            self.live.get(word).store(!0, Ordering::Relaxed);
+        }
+        self.live.get(last).fetch_or(high, Ordering::Relaxed);
+    }
+
+    /// The index of the word that is about `at`.
+    #[inline(always)]
+    pub fn word_of(&self, at: Address) -> usize {
+        self.live.index(at)
+    }
+
+    /// The first address that a word is about.
+    #[inline(always)]
+    pub fn address_of(&self, word: usize) -> Address {
+        self.live.address(word)
+    }
+
+    /// The bits of live granules in a word.
+    #[inline(always)]
+    pub fn live(&self, word: usize) -> u64 {
+        self.live.get(word).load(Ordering::Relaxed)
+    }
+
+    /// Live granules before `at` within its word.
+    #[inline(always)]
+    pub fn live_before(&self, at: Address) -> usize {
+        let below = (1u64 << bit_of(at)) - 1;
+        (self.live(self.live.index(at)) & below).count_ones() as usize
+    }
+
+    /// The starts in a word, in ascending order.
+    #[inline(always)]
+    pub fn starts(&self, word: usize) -> Starts {
+        Starts {
+            bits: self.starts.get(word).load(Ordering::Acquire),
+            base: self.starts.address(word),
+        }
+    }
+
+    /// As [`ObjectBits::starts`], and forgets them.
+    #[inline(always)]
+    pub fn take_starts(&self, word: usize) -> Starts {
+        let starts = self.starts(word);
+        self.starts.get(word).store(0, Ordering::Relaxed);
+        starts
+    }
+
+    /// The last object that begins before `at`, a multiple of [`WORD_BYTES`], and not before `low`.
+    pub fn start_before(&self, at: Address, low: Address) -> Option<Address> {
+        let first = self.word_of(low);
+        let mut word = self.word_of(at);
+        while word > first {
+            word -= 1;
+            if let Some(last) = self.starts(word).last() {
+                return Some(last);
+            }
+        }
+        None
+    }
+
+    /// The first run of granules in `from..end` that were not live, of at least `least` bytes; with its bytes.
+    pub fn next_hole(&self, from: Address, end: Address, least: usize) -> Option<(Address, usize)> {
+        let mut at = from;
+        while at < end {
+            let start = self.first(at, end, 0);
+            let stop = self.first(start, end, !0);
+            let bytes = stop.offset_from(start);
+            if bytes >= least && bytes > 0 {
+                return Some((start, bytes));
+            }
+            at = stop;
+        }
+        None
+    }
+
+    /// The first granule of `at..end` whose live bit is that of `wanted`, all zeros or all ones; or `end`.
+    fn first(&self, at: Address, end: Address, wanted: u64) -> Address {
+        let mut at = at;
+        while at < end {
+            let word = self.word_of(at);
+            let found = !(self.live(word) ^ wanted) >> bit_of(at);
+            if found != 0 {
+                let granule = at.add(found.trailing_zeros() as usize * GRANULE);
+                return if granule < end { granule } else { end };
+            }
+            at = self.address_of(word + 1);
+        }
+        end
+    }
+
+    /// Bytes in `low..high`, multiples of [`WORD_BYTES`], that were live.
+    pub fn live_bytes(&self, low: Address, high: Address) -> usize {
+        (self.word_of(low)..self.word_of(high))
+            .map(|word| self.live(word).count_ones() as usize)
+            .sum::<usize>()
+            * GRANULE
+    }
+
+    /// Where the last live granule of `low..high`, multiples of [`WORD_BYTES`], ends; `low` if there is none.
+    pub fn live_end(&self, low: Address, high: Address) -> Address {
+        let mut word = self.word_of(high);
+        while word > self.word_of(low) {
+            word -= 1;
+            let bits = self.live(word);
+            if bits != 0 {
+                let granules = 64 - bits.leading_zeros();
+                return self.address_of(word).add(granules as usize * GRANULE);
+            }
+        }
+        low
+    }
+
+    /// Forgets the starts in `low..high`, which are multiples of [`WORD_BYTES`].
+    ///
+    /// # Safety
+    /// As for [`ObjectBits::clear`].
+    pub unsafe fn clear_starts(&self, low: Address, high: Address) {
+        // SAFETY: the caller's promise.
+        unsafe { self.starts.clear(low, high) };
+    }
+
+    /// Forgets what was live in `low..high`, which are multiples of [`WORD_BYTES`].
+    ///
+    /// # Safety
+    /// As for [`ObjectBits::clear`].
+    pub unsafe fn clear_live(&self, low: Address, high: Address) {
+        // SAFETY: the caller's promise.
+        unsafe { self.live.clear(low, high) };
+    }
+
+    /// Forgets all bits of `low..high`, which are multiples of [`WORD_BYTES`].
+    ///
+    /// # Safety
+    /// Nobody else uses these marks meanwhile.
+    pub unsafe fn clear(&self, low: Address, high: Address) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.starts.clear(low, high);
+            self.live.clear(low, high);
+        }
+    }
+
+    /// Bytes of both bitmaps.
+    pub fn bytes(&self) -> usize {
+        self.starts.bytes() + self.live.bytes()
+    }
+}
+
+/// The live objects that begin in a word.
+#[derive(Clone, Copy, Debug)]
+pub struct Starts {
+    bits: u64,
+    base: Address,
+}
+
+impl Starts {
+    /// The bits of the starts.
+    pub fn bits(self) -> u64 {
+        self.bits
+    }
+
+    /// The last of them.
+    pub fn last(self) -> Option<Address> {
+        let last = self.bits.checked_ilog2()?;
+        Some(self.base.add(last as usize * GRANULE))
+    }
+}
+
+impl Iterator for Starts {
+    type Item = Address;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Address> {
+        if self.bits == 0 {
+            return None;
+        }
+        let bit = self.bits.trailing_zeros();
+        self.bits &= self.bits - 1;
+        Some(self.base.add(bit as usize * GRANULE))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn granules_are_counted_and_starts_found() {
+        let base = Address::new(0x20_0000);
+        let bits = ObjectBits::new(base, 1 << 16).unwrap();
+        let objects = [
+            (0usize, 16usize),
+            (24, 8),
+            (496, 32),
+            (2048, 3000),
+            (5048, 24),
+        ];
+        for (offset, bytes) in objects {
+            let object = base.add(offset);
+            assert!(bits.mark(object) && !bits.mark(object) && bits.is_marked(object));
+            bits.mark_granules(object, bytes);
+        }
+        let total: u32 = (0..128).map(|word| bits.live(word).count_ones()).sum();
+        assert_eq!(
+            total as usize,
+            objects.iter().map(|one| one.1 / 8).sum::<usize>()
+        );
+        assert_eq!(bits.live_before(base.add(496)), 3);
+        assert_eq!(bits.live_before(base.add(512 + 64)), 2);
+        let starts: Vec<usize> = (0..128)
+            .flat_map(|word| bits.starts(word))
+            .map(|start| start.offset_from(base))
+            .collect();
+        assert_eq!(starts, objects.map(|one| one.0));
+        // SAFETY: the bits are this test's.
+        unsafe { bits.clear(base, base.add(1 << 16)) };
+        assert_eq!(bits.live(4), 0);
+        assert!(!bits.is_marked(base));
+    }
+
+    #[test]
+    fn holes_are_what_was_not_live() {
+        let base = Address::new(0x20_0000);
+        let bits = ObjectBits::new(base, 1 << 14).unwrap();
+        let end = base.add(1 << 14);
+        assert_eq!(bits.next_hole(base, end, 8), Some((base, 1 << 14)));
+        assert_eq!(bits.live_end(base, end), base);
+        for (offset, bytes) in [(0usize, 16usize), (32, 480), (600, 5000), (16_000, 384)] {
+            bits.mark_granules(base.add(offset), bytes);
+        }
+        let mut holes = Vec::new();
+        let mut at = base;
+        while let Some((start, bytes)) = bits.next_hole(at, end, 8) {
+            holes.push((start.offset_from(base), bytes));
+            at = start.add(bytes);
+        }
+        assert_eq!(holes, [(16, 16), (512, 88), (5600, 10_400)]);
+        assert_eq!(bits.next_hole(base, end, 17).unwrap().1, 88);
+        assert_eq!(
+            bits.next_hole(base, base.add(520), 1),
+            Some((base.add(16), 16))
+        );
+        assert_eq!(
+            bits.next_hole(base.add(24), base.add(520), 9),
+            None,
+            "8 bytes before 32, and 8 before the end"
+        );
+        assert_eq!(bits.live_bytes(base, end), 16 + 480 + 5000 + 384);
+        assert_eq!(bits.live_end(base, end), end);
+        assert_eq!(bits.live_end(base, base.add(15_872)), base.add(600 + 5000));
+    }
+
+    #[test]
+    fn the_object_before_a_card_is_found() {
+        let base = Address::new(0x20_0000);
+        let bits = ObjectBits::new(base, 1 << 14).unwrap();
+        bits.add(base.add(504));
+        bits.add(base.add(16));
+        assert_eq!(bits.start_before(base.add(4096), base), Some(base.add(504)));
+        assert_eq!(bits.start_before(base.add(512), base), Some(base.add(504)));
+        assert_eq!(bits.start_before(base, base), None);
+        let starts: Vec<Address> = bits.take_starts(0).collect();
+        assert_eq!(starts, [base.add(16), base.add(504)]);
+        assert!(!bits.is_marked(base.add(16)));
+    }
+}

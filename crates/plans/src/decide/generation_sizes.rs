@@ -1,0 +1,224 @@
+//! How large the generations of the precise heap are until the next collection (after Parallel Scavenge's adaptive
+//! sizes: space used and time spent, ASPLOS 2013, section 2.4).
+//!
+//! The young generation grows while collections of it take more than a tenth of the time, up to half of the limit and as
+//! far as the old one leaves room, and shrinks slowly while they take next to nothing. It gives way to the old generation
+//! after a full collection alone: before, nobody knows how much of that lives. A survivor space has room for half as much
+//! again as survives. The old generation may fill to twice what lived in it after the last full collection, or more when
+//! full collections take much of the time.
+
+/// What is known. Sizes are in bytes, shares in thousandths of the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Measurements {
+    /// Of all spaces together, the most there may be.
+    pub limit: usize,
+    /// Of the young generation: eden and both survivor spaces; as it is.
+    pub young: usize,
+    /// The least of it that makes sense.
+    pub least_young: usize,
+    /// What the old generation takes of the limit.
+    pub old_used: usize,
+    /// What is free within that: holes.
+    pub old_holes: usize,
+    /// Up to which the old generation was to be filled.
+    pub old_target: usize,
+    /// What scavenges promoted lately.
+    pub promoted_lately: usize,
+    /// What survived in the young generation lately.
+    pub survived_lately: usize,
+    /// The share that scavenges took lately.
+    pub scavenge_share: u32,
+    /// The share that full collections took lately.
+    pub full_share: u32,
+    /// Whether this collection was a full one.
+    pub was_full: bool,
+}
+
+/// What is decided, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// Of eden.
+    pub eden: usize,
+    /// Of each survivor space.
+    pub survivor: usize,
+    /// Up to which the old generation is to be filled before everything is collected.
+    pub old_target: usize,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Collections should take at most so much of the time.
+const GOAL: u32 = 100;
+/// With less the young generation is larger than it need be.
+const LITTLE: u32 = 5;
+
+/// Decides.
+pub fn next_sizes(found: &Measurements) -> Decision {
+    let (wanted, reason) = if found.scavenge_share > GOAL {
+        (
+            found.young.saturating_mul(2),
+            "scavenges take more than a tenth of the time",
+        )
+    } else if found.scavenge_share < LITTLE {
+        (
+            found.young - found.young / 8,
+            "scavenges take next to no time",
+        )
+    } else {
+        (found.young, "the sizes do")
+    };
+    let filled = found.old_used - found.old_holes;
+    let reserve = (2 * found.promoted_lately).max(filled / 4);
+    let left = found
+        .limit
+        .saturating_sub(found.old_used.max(filled + reserve));
+    let (young, reason) = if found.was_full && left < found.young {
+        (left, "the old generation needs the room")
+    } else {
+        let most = left.min(found.limit / 2).max(found.young);
+        (wanted.min(most), reason)
+    };
+    let young = young.max(found.least_young);
+    let survivor = (found.survived_lately + found.survived_lately / 2).clamp(young / 16, young / 4);
+    Decision {
+        eden: young - 2 * survivor,
+        survivor,
+        old_target: old_target(found, filled, young),
+        reason,
+    }
+}
+
+/// `filled` bytes of the old generation are not free.
+fn old_target(found: &Measurements, filled: usize, young: usize) -> usize {
+    let most = found.limit - young;
+    if !found.was_full {
+        return found.old_target.min(most);
+    }
+    let twice = filled.saturating_mul(2).max(4 * found.least_young);
+    let more = if found.full_share > GOAL {
+        found.old_target.saturating_mul(2)
+    } else {
+        0
+    };
+    twice.max(more).min(most)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const MB: usize = 1 << 20;
+
+    fn usual() -> Measurements {
+        Measurements {
+            limit: 400 * MB,
+            young: 64 * MB,
+            least_young: 8 * MB,
+            old_used: 60 * MB,
+            old_holes: 0,
+            old_target: 120 * MB,
+            promoted_lately: MB,
+            survived_lately: 2 * MB,
+            scavenge_share: 20,
+            full_share: 0,
+            was_full: false,
+        }
+    }
+
+    fn young(decision: &Decision) -> usize {
+        decision.eden + 2 * decision.survivor
+    }
+
+    #[test]
+    fn nothing_changes_without_a_reason() {
+        let decision = next_sizes(&usual());
+        assert_eq!(young(&decision), 64 * MB);
+        assert_eq!(decision.old_target, 120 * MB);
+        assert_eq!(decision.survivor, 4 * MB, "a sixteenth at least");
+    }
+
+    #[test]
+    fn the_young_generation_grows_until_scavenges_are_rare_or_the_old_one_needs_the_room() {
+        let mut found = usual();
+        found.scavenge_share = 200;
+        let mut sizes = [0; 4];
+        for size in &mut sizes {
+            let decision = next_sizes(&found);
+            found.young = young(&decision);
+            *size = found.young / MB;
+        }
+        assert_eq!(sizes, [128, 200, 200, 200], "half of the limit");
+        found.old_used = 200 * MB;
+        assert_eq!(
+            young(&next_sizes(&found)),
+            200 * MB,
+            "much of that may be dead"
+        );
+        found.was_full = true;
+        let decision = next_sizes(&found);
+        assert_eq!(young(&decision), 150 * MB);
+        assert!(decision.reason.contains("needs the room"));
+        found.was_full = false;
+        found.young = 16 * MB;
+        found.old_used = 360 * MB;
+        assert_eq!(young(&next_sizes(&found)), 16 * MB, "no room to grow into");
+    }
+
+    #[test]
+    fn it_shrinks_slowly_and_not_below_the_least() {
+        let mut found = usual();
+        found.scavenge_share = 1;
+        for _ in 0..100 {
+            let next = young(&next_sizes(&found));
+            assert!(next >= found.young - found.young / 8 && next >= 8 * MB);
+            found.young = next;
+        }
+        assert_eq!(found.young, 8 * MB);
+    }
+
+    #[test]
+    fn survivors_get_room_for_half_as_much_again() {
+        let mut found = usual();
+        found.survived_lately = 8 * MB;
+        assert_eq!(next_sizes(&found).survivor, 12 * MB);
+        found.survived_lately = 100 * MB;
+        assert_eq!(next_sizes(&found).survivor, 16 * MB, "a quarter at most");
+    }
+
+    #[test]
+    fn the_old_generation_may_fill_to_twice_what_lives_or_more_if_that_costs_time() {
+        let mut found = usual();
+        found.was_full = true;
+        found.old_used = 20 * MB;
+        assert_eq!(next_sizes(&found).old_target, 40 * MB);
+        found.full_share = 200;
+        assert_eq!(next_sizes(&found).old_target, 240 * MB);
+        found.old_target = 300 * MB;
+        assert_eq!(next_sizes(&found).old_target, 336 * MB, "what is left");
+        found.old_used = 0;
+        found.full_share = 0;
+        assert_eq!(next_sizes(&found).old_target, 32 * MB);
+    }
+
+    #[test]
+    fn holes_are_room_for_the_old_generation_and_not_for_the_young_one() {
+        let mut found = usual();
+        found.scavenge_share = 200;
+        found.young = 100 * MB;
+        found.old_used = 260 * MB;
+        found.old_holes = 200 * MB;
+        assert_eq!(young(&next_sizes(&found)), 140 * MB);
+        found.was_full = true;
+        assert_eq!(next_sizes(&found).old_target, 120 * MB);
+    }
+
+    #[test]
+    fn a_heap_that_is_full_still_has_both_generations() {
+        let mut found = usual();
+        found.old_used = found.limit;
+        found.was_full = true;
+        let decision = next_sizes(&found);
+        assert_eq!(young(&decision), 8 * MB);
+        assert_eq!(decision.old_target, 392 * MB);
+    }
+}

@@ -1,0 +1,207 @@
+//! The compacting full collection: every reference is updated to where its object will be, then what lives in the old
+//! space and the nursery slides down (ASPLOS 2013, section 2.4). Objects of the other spaces stay.
+//!
+//! Updating visits each marked object once and every root, and rebuilds the cards: a slot of an object that will be old
+//! and refers to one that will be young dirties the card where the slot will be (I5).
+
+use gleaner_base::sync::Ordering;
+use gleaner_mem::Address;
+use gleaner_mem::cards::CARD_BYTES;
+use gleaner_mem::header;
+use gleaner_mem::object_bits::WORD_BYTES;
+use gleaner_mem::slot::{SlotFormat, Value, Wide};
+use gleaner_spaces::bump::BumpRegion;
+use gleaner_spaces::mark_compact::{Ends, Segments};
+
+use super::roots::{Task, Tasks};
+use super::trace::{Item, Share, Trace};
+use super::{Scavenge, State};
+
+/// Replaces references by those to the new places.
+struct Updating<'a, F: SlotFormat> {
+    heap: &'a Scavenge<F>,
+    tasks: Tasks<'a>,
+    /// The old space and the nursery: where objects move. As (start, bytes).
+    moving: (Address, usize),
+}
+
+impl<F: SlotFormat> Updating<'_, F> {
+    #[inline(always)]
+    fn new_address(&self, object: Address) -> Address {
+        if object.offset_from(self.moving.0) < self.moving.1 {
+            self.heap.plan.new_address(&self.heap.bits, object)
+        } else {
+            object
+        }
+    }
+
+    /// The slot at `slot` will be at `target`.
+    #[inline(always)]
+    fn slot(&self, slot: Address, target: Address, will_be_old: bool) {
+        let (heap, base) = (self.heap, self.heap.model.base);
+        // SAFETY: a slot of a marked object, which one worker updates.
+        unsafe {
+            let Some(referent) = F::load(slot, base).as_object() else {
+                return;
+            };
+            let place = self.new_address(referent);
+            F::store(slot, base, Value::reference(place));
+            if will_be_old && heap.in_nursery(place) {
+                heap.cards.dirty(target);
+            }
+        }
+    }
+
+    fn object(&self, object: Address) {
+        let target = self.new_address(object);
+        let will_be_old = !self.heap.in_nursery(target);
+        // SAFETY: a marked object; it is in one strip, so one worker updates it, and its type does not change.
+        unsafe {
+            let header = header::load(object, Ordering::Relaxed);
+            self.heap.model.scan(header, object, |slot| {
+                self.slot(slot, target.add(slot.offset_from(object)), will_be_old)
+            });
+        }
+    }
+
+    fn root(&self, slot: Address) {
+        // SAFETY: root slots are wide, and their owner is stopped.
+        unsafe {
+            if let Some(object) = Wide::load(slot, Address::NULL).as_object() {
+                let place = self.new_address(object);
+                Wide::store(slot, Address::NULL, Value::reference(place));
+            }
+        }
+    }
+}
+
+impl<F: SlotFormat> Trace for Updating<'_, F> {
+    fn task(&self, _: &mut Share, task: usize) {
+        let heap = self.heap;
+        match self.tasks.get(task) {
+            // What is weak lives by now, or was cleared.
+            Task::Finalizers => heap.weak.visit_all(|slot| self.root(slot)),
+            Task::Strip(low, high) => {
+                for word in heap.bits.word_of(low)..heap.bits.word_of(high) {
+                    heap.bits
+                        .starts(word)
+                        .for_each(|object| self.object(object));
+                }
+            }
+            Task::Large(strip) => {
+                // SAFETY: the strips were cut for this phase; the objects are large ones that live.
+                unsafe {
+                    let (object, low, high) = heap.large.strip(strip);
+                    let header = header::load(object, Ordering::Relaxed);
+                    heap.model.scan_between(header, object, low, high, |slot| {
+                        self.slot(slot, slot, true)
+                    });
+                }
+            }
+            other => heap.visit_roots(other, |slot| self.root(slot)),
+        }
+    }
+
+    fn item(&self, _: &mut Share, _: Item) {}
+}
+
+/// Slides segments: the tasks, which are taken in ascending order.
+struct Sliding<'a, F: SlotFormat> {
+    heap: &'a Scavenge<F>,
+    segments: Segments<'a>,
+}
+
+impl<F: SlotFormat> Trace for Sliding<'_, F> {
+    fn task(&self, _: &mut Share, task: usize) {
+        let heap = self.heap;
+        // SAFETY: a task is one worker's; references were updated, and no header of a live object is forwarded.
+        unsafe {
+            self.segments
+                .slide(&heap.bits, task, |object| heap.live_bytes(object));
+        }
+    }
+
+    fn item(&self, _: &mut Share, _: Item) {}
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// The regions whose objects move, in ascending order.
+    pub(super) fn moving_regions(&self) -> [&BumpRegion; 4] {
+        let [eden, first, second] = self.nursery.regions();
+        [&self.old.region, eden, first, second]
+    }
+
+    /// Bytes of a live object in its normal state.
+    pub(super) fn live_bytes(&self, object: Address) -> usize {
+        // SAFETY: the callers ask for objects that are marked, or were reached by walking.
+        unsafe {
+            let header = header::load(object, Ordering::Relaxed);
+            self.model.size(header, object)
+        }
+    }
+
+    /// Decides where everything goes.
+    pub(super) fn make_plan(&self) -> Ends {
+        self.set_old_end();
+        // SAFETY: the world is stopped, and the leader is alone.
+        unsafe {
+            self.plan.make(&self.bits, self.moving_regions(), |object| {
+                self.live_bytes(object)
+            })
+        }
+    }
+
+    /// Updates every root and every reference, and rebuilds the cards.
+    pub(super) fn update_all(&self, state: &mut State) {
+        // SAFETY: the world is stopped, and no phase runs.
+        unsafe {
+            for region in [&self.old.region, &self.immobile.region] {
+                let end = region.end().align_up(CARD_BYTES);
+                self.cards.clean(region.start(), end);
+            }
+            let large = self.large.start();
+            self.cards.clean(large, large.add(self.large.reached()));
+        }
+        let [old, eden, first, second] = self.moving_regions();
+        let regions = [&self.immobile.region, old, eden, first, second];
+        let nursery_end = self.nursery.start().add(self.nursery.bytes());
+        let updating = Updating {
+            heap: self,
+            tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &regions),
+            moving: (old.start(), nursery_end.offset_from(old.start())),
+        };
+        let tasks = updating.tasks.count();
+        state
+            .engine
+            .run(self.crew, self.config.workers, tasks, &updating);
+    }
+
+    /// Moves everything, and leaves the spaces as they are from now on.
+    pub(super) fn slide_all(&self, state: &mut State, ends: Ends) {
+        // SAFETY: the world is stopped, and no phase runs.
+        let segments = unsafe { self.plan.segments(self.moving_regions()) };
+        let sliding = Sliding {
+            heap: self,
+            segments,
+        };
+        state.engine.run(
+            self.crew,
+            self.config.workers,
+            sliding.segments.count(),
+            &sliding,
+        );
+        // SAFETY: the phase is over.
+        unsafe {
+            let old = &self.old.region;
+            self.bits
+                .clear_live(old.start(), old.top().align_up(WORD_BYTES));
+            self.old.finish_sliding(&self.bits, ends[0]);
+            for (region, &end) in self.nursery.regions().into_iter().zip(&ends[1..]) {
+                let reached = region.top().max(end).align_up(WORD_BYTES);
+                self.bits.clear(region.start(), reached);
+                region.set_top(end);
+            }
+        }
+        self.note_old_top();
+    }
+}

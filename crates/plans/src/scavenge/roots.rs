@@ -1,0 +1,133 @@
+//! Where a trace of the precise heap begins: the root tasks, and the strips of cards of a scavenge (ASPLOS 2013, section
+//! 2.3.3). The leader makes them in a stopped world; each is done by one worker.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use gleaner_mem::Address;
+use gleaner_mem::cards::CARD_BYTES;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_spaces::bump::BumpRegion;
+
+use super::Scavenge;
+use super::handles::TASK_HANDLES;
+use super::mutator::Mutator;
+
+/// Bytes of a space that are one task.
+pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
+
+/// The tasks: a mutator each, the ready finalizers, pieces of the handle table, strips of regions, strips of large
+/// objects.
+pub struct Tasks<'a> {
+    mutators: &'a [NonNull<Mutator>],
+    handles: usize,
+    /// Ranges that are cut into strips.
+    ranges: Ranges,
+    /// Strips of large objects.
+    large: usize,
+}
+
+/// Pieces of address space: as many as a heap has regions beside the large space, or fewer.
+type Ranges = [(Address, Address); 5];
+
+/// What a task is.
+pub enum Task<'a> {
+    /// The roots of a mutator.
+    Mutator(&'a Mutator),
+    /// Objects that wait to be finalized.
+    Finalizers,
+    /// Handles of these numbers.
+    Handles(Range<usize>),
+    /// Whole cards of a region.
+    Strip(Address, Address),
+    /// The strip of a large object with this number.
+    Large(usize),
+}
+
+// SAFETY: the mutators are stopped, and each is one worker's task.
+unsafe impl Sync for Tasks<'_> {}
+
+impl<'a> Tasks<'a> {
+    /// The roots alone.
+    pub fn of_roots<F: SlotFormat>(
+        heap: &Scavenge<F>,
+        mutators: &'a [NonNull<Mutator>],
+    ) -> Tasks<'a> {
+        Tasks {
+            mutators,
+            handles: heap.handles.prepare(),
+            ranges: [(Address::NULL, Address::NULL); 5],
+            large: 0,
+        }
+    }
+
+    /// And strips of what is in use of these regions now, and of the old large objects with slots.
+    pub fn with_strips<F: SlotFormat>(
+        self,
+        heap: &Scavenge<F>,
+        regions: &[&BumpRegion],
+    ) -> Tasks<'a> {
+        let mut tasks = self;
+        for (range, region) in tasks.ranges.iter_mut().zip(regions) {
+            *range = (region.start(), region.top().align_up(CARD_BYTES));
+        }
+        // SAFETY: the world is stopped, and the leader is alone.
+        tasks.large = unsafe { heap.large.cut_into_strips(|object| heap.has_slots(object)) };
+        tasks
+    }
+
+    fn strips((low, high): (Address, Address)) -> usize {
+        high.offset_from(low).div_ceil(STRIP_BYTES)
+    }
+
+    fn handle_tasks(&self) -> usize {
+        self.handles.div_ceil(TASK_HANDLES)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        let strips: usize = self.ranges.iter().map(|&range| Self::strips(range)).sum();
+        self.mutators.len() + 1 + self.handle_tasks() + strips + self.large
+    }
+
+    /// The task of that number.
+    pub fn get(&self, task: usize) -> Task<'a> {
+        if let Some(mutator) = self.mutators.get(task) {
+            // SAFETY: attached mutators exist, and they are stopped.
+            return Task::Mutator(unsafe { mutator.as_ref() });
+        }
+        if task == self.mutators.len() {
+            return Task::Finalizers;
+        }
+        let mut task = task - self.mutators.len() - 1;
+        if task < self.handle_tasks() {
+            let first = task * TASK_HANDLES;
+            return Task::Handles(first..(first + TASK_HANDLES).min(self.handles));
+        }
+        task -= self.handle_tasks();
+        for range in self.ranges {
+            let strips = Self::strips(range);
+            if task < strips {
+                let low = range.0.add(task * STRIP_BYTES);
+                let high = low.add(STRIP_BYTES);
+                return Task::Strip(low, if high < range.1 { high } else { range.1 });
+            }
+            task -= strips;
+        }
+        Task::Large(task)
+    }
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Visits the root slots of a task, all wide; `Finalizers` and strips have none here.
+    pub(super) fn visit_roots(&self, task: Task<'_>, mut visit: impl FnMut(Address)) {
+        match task {
+            // SAFETY: the mutator is stopped.
+            Task::Mutator(mutator) => unsafe { mutator.visit_roots(visit) },
+            Task::Handles(numbers) => {
+                numbers.for_each(|number| visit(self.handles.slot(number as u32)))
+            }
+            Task::Finalizers | Task::Strip(..) | Task::Large(_) => {}
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Every object of the precise heap, one after the other, in a stopped world: for the verifier and for embedders.
+//!
+//! Objects that died since they could last have been found dead are among them; what their slots refer to is there, too.
+
+use gleaner_base::sync::Ordering;
+use gleaner_mem::Address;
+use gleaner_mem::header::{self, Header};
+use gleaner_mem::object_bits::WORD_BYTES;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_spaces::bump::BumpRegion;
+use gleaner_spaces::large_objects::Generation;
+
+use super::{Scavenge, State};
+
+/// An object that was walked over.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The space that it lies in.
+    pub space: &'static str,
+    /// Where it begins.
+    pub object: Address,
+    /// Its header.
+    pub header: Header,
+    /// Its bytes.
+    pub bytes: usize,
+    /// Where its space ends at the moment.
+    pub end: Address,
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// A mutator inside the gate stops all others and visits every object. Nothing moves; `visit` must not use the heap
+    /// otherwise.
+    pub fn walk(&self, visit: &mut dyn FnMut(&Found)) {
+        self.with_stopped_world(|state| {
+            self.retire_tlabs(state);
+            self.for_each_object(visit);
+        });
+    }
+
+    /// Visits every object that is no filler. The world is stopped, and buffers are retired.
+    pub(super) fn for_each_object(&self, visit: &mut dyn FnMut(&Found)) {
+        self.walk_bits("immobile", &self.immobile.region, visit);
+        self.walk_bits("old", &self.old.region, visit);
+        let names = ["eden", "survivor 0", "survivor 1"];
+        for (space, region) in names.into_iter().zip(self.nursery.regions()) {
+            self.walk_region(space, region, visit);
+        }
+        for generation in [Generation::Young, Generation::Old] {
+            let end = self.large.start().add(self.large.bytes());
+            // SAFETY: the world is stopped.
+            unsafe {
+                self.large.for_each(generation, |object| {
+                    visit(&self.found("large", object, end));
+                });
+            }
+        }
+    }
+
+    fn found(&self, space: &'static str, object: Address, end: Address) -> Found {
+        // SAFETY: the callers know that something begins there.
+        let header = unsafe { header::load(object, Ordering::Relaxed) };
+        let known = header.is_normal() && header.type_id().get() < self.model.types.count();
+        assert!(
+            known,
+            "walk: no object in space {space} at {object:?}, header {:#018x}",
+            header.word()
+        );
+        Found {
+            space,
+            object,
+            header,
+            // SAFETY: as above.
+            bytes: unsafe { self.model.size(header, object) },
+            end,
+        }
+    }
+
+    fn walk_bits(&self, space: &'static str, region: &BumpRegion, visit: &mut dyn FnMut(&Found)) {
+        let words =
+            self.bits.word_of(region.start())..self.bits.word_of(region.top().align_up(WORD_BYTES));
+        for object in words.flat_map(|word| self.bits.starts(word)) {
+            visit(&self.found(space, object, region.top()));
+        }
+    }
+
+    fn walk_region(&self, space: &'static str, region: &BumpRegion, visit: &mut dyn FnMut(&Found)) {
+        let mut at = region.start();
+        while at < region.top() {
+            let found = self.found(space, at, region.top());
+            if !found.header.type_id().is_filler() {
+                visit(&found);
+            }
+            at = at.add(found.bytes);
+        }
+    }
+
+    /// A mutator inside the gate stops all others, and does something.
+    pub(super) fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
+        self.gate.leave();
+        self.collecting.lock();
+        let result = self.with_state(|state| {
+            self.stop(state);
+            let result = body(state);
+            self.resume(state);
+            result
+        });
+        self.collecting.unlock();
+        self.gate.enter();
+        result
+    }
+}
