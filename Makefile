@@ -19,6 +19,12 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 
 LIBGC := target/release/libgc.so
 GLEANER := target/release/gleaner
+# The native door from C. What is installed has the name of its interface, not of its crate.
+CAPI_SHARED := target/release/libgleaner_capi.so
+CAPI_STATIC := target/release/libgleaner_capi.a
+CAPI_SONAME := libgleaner.so.0
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+CAPI_FILE := libgleaner.so.$(VERSION)
 BENCH := target/release/gleaner-bench
 LAB_VENV := target/lab/venv
 LAB := $(LAB_VENV)/bin/gleaner-lab
@@ -67,19 +73,33 @@ packages-build packages-demo packages-test packages-rivals: packages-%:
 build: packages-build
 	$(CARGO) build $(CARGO_FLAGS) --release --workspace
 
-$(LIBGC) $(GLEANER):
+BUILT := $(LIBGC) $(GLEANER) $(CAPI_SHARED) $(CAPI_STATIC)
+$(BUILT):
 	$(MAKE) build
 
 .PHONY: install uninstall clean
 # What is built is installed, so that `sudo make install` compiles nothing.
-install: | $(LIBGC) $(GLEANER)
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/gleaner"
-	install -m 755 $(GLEANER) "$(DESTDIR)$(PREFIX)/bin/gleaner"
-	install -m 644 $(LIBGC) "$(DESTDIR)$(PREFIX)/lib/gleaner/libgc.so.1"
+INSTALLED := $(DESTDIR)$(PREFIX)
+install: | $(BUILT)
+	install -d "$(INSTALLED)/bin" "$(INSTALLED)/lib/gleaner" "$(INSTALLED)/lib/pkgconfig" "$(INSTALLED)/include"
+	install -m 755 $(GLEANER) "$(INSTALLED)/bin/gleaner"
+	install -m 644 $(LIBGC) "$(INSTALLED)/lib/gleaner/libgc.so.1"
+	install -m 644 $(CAPI_SHARED) "$(INSTALLED)/lib/$(CAPI_FILE)"
+	ln -sf $(CAPI_FILE) "$(INSTALLED)/lib/$(CAPI_SONAME)"
+	ln -sf $(CAPI_SONAME) "$(INSTALLED)/lib/libgleaner.so"
+	install -m 644 $(CAPI_STATIC) "$(INSTALLED)/lib/libgleaner.a"
+	install -m 644 crates/capi/include/gleaner.h "$(INSTALLED)/include/gleaner.h"
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' crates/capi/gleaner.pc.in \
+		> "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
+	chmod 644 "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 
+# Files of an older version of the interface are removed, too; directories only if they are ours.
 uninstall:
-	rm -f "$(DESTDIR)$(PREFIX)/bin/gleaner" "$(DESTDIR)$(PREFIX)/lib/gleaner/libgc.so.1"
-	rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/lib/gleaner"
+	rm -f "$(INSTALLED)/bin/gleaner" "$(INSTALLED)/lib/gleaner/libgc.so.1" \
+		"$(INSTALLED)"/lib/$(CAPI_SONAME) "$(INSTALLED)"/lib/$(CAPI_SONAME).* \
+		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)/lib/libgleaner.a" \
+		"$(INSTALLED)/include/gleaner.h" "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
+	rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"
 
 clean:
 	$(CARGO) clean
@@ -295,7 +315,10 @@ help:
 #| Use it
 #|   make build     the library and the programs, into target/release/
 #|   make install   bin/gleaner and lib/gleaner/libgc.so.1 into PREFIX, which is
-#|                  /usr/local unless given: make install PREFIX=$HOME/.local
+#|                  /usr/local unless given: make install PREFIX=$HOME/.local;
+#|                  for embedders also the library libgleaner, shared and static,
+#|                  gleaner.h, and gleaner.pc for pkg-config. make uninstall
+#|                  with the same PREFIX removes them
 #|   target/release/gleaner exec -- guile script.scm
 #|
 #| Work on it (HACKING.md tells which one finds what)
@@ -315,7 +338,8 @@ help:
 #|                          and poison on
 #|   make test-threads      32 threads, also under pressure
 #|   make test-singlestep   a collection at every instruction of the allocation paths
-#|   make test-capi         gleaner.h from C and C++, and the example Lisp
+#|   make test-capi         gleaner.h from C and C++, the example Lisp, and what
+#|                          make install leaves, by pkg-config
 #|   make test-long         10,000 forks, all clients at full size, small ones with
 #|                          a collection at every allocation, a soak; takes hours
 #|

@@ -66,6 +66,7 @@ if [ "$task" = test ]; then
     need python3 "checks layers and symbols, counts results" \
         python3 -c 'import argparse, collections, json, subprocess'
     need g++ "tests that throw through callbacks" compiles g++ 'int main() { throw 1; }' c++
+    need pkgconf "builds the example from what make install leaves" has pkg-config
     need nix-bin "a client: nix-instantiate" has nix-instantiate
     need ecl "a client: Embeddable Common Lisp" has ecl
     need w3m "a client: the text browser" has w3m
