@@ -117,7 +117,7 @@ impl Heap {
             header_bits: 0,
             type_shift: TYPE_SHIFT,
             granule: GRANULE as u32,
-            fresh_is_zero: 1,
+            fresh_is_zero: 0,
             arrays: Arrays::Contiguous,
             length_offset: LENGTH as u32,
             elements_offset: ELEMENTS as u32,

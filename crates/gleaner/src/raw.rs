@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+use gleaner_mem::zero;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::collect::Extent;
 
@@ -19,7 +19,7 @@ pub use gleaner_mem::header::VERSION;
 pub use gleaner_mem::object_model::{
     ELEMENTS, FIELDS, LENGTH, Shape, TypeId, array_bytes, tailed_bytes,
 };
-pub use gleaner_mem::slot::Value;
+pub use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 pub use gleaner_plans::scavenge::LARGE_BYTES;
 pub use gleaner_plans::scavenge::mutator::{
@@ -130,6 +130,10 @@ impl Mutator {
         if bytes <= LARGE_BYTES
             && let Some(object) = self.record_mut().tlab.allocate(bytes)
         {
+            if fresh == Fresh::Zeroed {
+                // SAFETY: fresh memory of this mutator; the caller writes the header.
+                unsafe { zero::zero_fresh(object.add(FIELDS), bytes - FIELDS) };
+            }
             return Ok(object);
         }
         self.room_slowly(bytes, fresh)
@@ -151,13 +155,12 @@ impl Mutator {
     /// `object` is a valid reference, and a slot of its type lies at `offset`.
     #[inline(always)]
     pub unsafe fn load_raw(&self, object: Address, offset: usize) -> Value {
-        let (at, base) = (object.add(offset), self.record().base);
         if self.compressed {
             // SAFETY: the caller's promise.
-            unsafe { Compressed::load(at, base) }
+            unsafe { self.load_in::<Compressed>(object, offset) }
         } else {
             // SAFETY: the caller's promise.
-            unsafe { Wide::load(at, base) }
+            unsafe { self.load_in::<Wide>(object, offset) }
         }
     }
 
@@ -167,14 +170,34 @@ impl Mutator {
     /// As for [`Mutator::load_raw`]; the value is valid and fits the slot format.
     #[inline(always)]
     pub unsafe fn store_raw(&self, object: Address, offset: usize, value: Value) {
-        let (at, base) = (object.add(offset), self.record().base);
         if self.compressed {
             // SAFETY: the caller's promise.
-            unsafe { Compressed::store(at, base, value) };
+            unsafe { self.store_in::<Compressed>(object, offset, value) };
         } else {
             // SAFETY: the caller's promise.
-            unsafe { Wide::store(at, base, value) };
+            unsafe { self.store_in::<Wide>(object, offset, value) };
         }
+    }
+
+    /// As [`Mutator::load_raw`], in a heap that is known to have slots of format `F`.
+    ///
+    /// # Safety
+    /// As for [`Mutator::load_raw`], and the heap has such slots.
+    #[inline(always)]
+    pub unsafe fn load_in<F: SlotFormat>(&self, object: Address, offset: usize) -> Value {
+        // SAFETY: the caller's promise.
+        unsafe { F::load(object.add(offset), self.record().base) }
+    }
+
+    /// As [`Mutator::store_raw`], in a heap that is known to have slots of format `F`.
+    ///
+    /// # Safety
+    /// As for [`Mutator::store_raw`], and the heap has such slots.
+    #[inline(always)]
+    pub unsafe fn store_in<F: SlotFormat>(&self, object: Address, offset: usize, value: Value) {
+        let at = object.add(offset);
+        // SAFETY: the caller's promise.
+        unsafe { F::store(at, self.record().base, value) };
         self.dirty(at);
     }
 

@@ -41,7 +41,7 @@ impl Code {
             (fast.barrier, fast.arrays),
             (Barrier::Cards, Arrays::Contiguous)
         );
-        assert_eq!((fast.fresh_is_zero, fast.granule), (1, 8));
+        assert_eq!((fast.fresh_is_zero, fast.granule), (0, 8));
         Code {
             fast,
             mutator: mutator.published().cast(),

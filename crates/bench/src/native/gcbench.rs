@@ -1,23 +1,22 @@
 //! Binary trees: one that stays, and many of growing height that come and go, half of them built from the root down
 //! and half from the leaves up. With holes, a dead object lies between the live ones.
 
-use gleaner::raw::Address;
-use gleaner::{Heap, Mutator, OutOfMemory};
+use gleaner::raw::{Address, Compressed, SlotFormat, Wide};
+use gleaner::{Heap, Mutator, OutOfMemory, References};
 
-use super::objects::{Allocated, Numbers, Record, frame, object, value};
+use super::objects::{Allocated, Numbers, Pair, frame, object, value};
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
 
 /// The types: a node has two subtrees, its number, and another of 4 bytes.
-#[derive(Clone, Copy)]
-struct Types {
-    node: Record,
+struct Types<F> {
+    node: Pair<F>,
     doubles: Numbers<f64>,
 }
 
 /// What the nodes of a run have in common.
-struct Forest {
-    types: Types,
+struct Forest<F> {
+    types: Types<F>,
     holes: bool,
     /// The number of the next node.
     next: u32,
@@ -25,35 +24,40 @@ struct Forest {
 
 /// Trees of height 18, or 8 in a test.
 pub fn prepare(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
-    let types = Types {
-        node: Record::register(heap, 2, 8).map_err(failed)?,
-        doubles: Numbers::register(heap).map_err(failed)?,
-    };
-    let (most, doubles) = scale.of((18, 500_000), (8, 500));
+    match heap.references() {
+        References::Wide => prepare_in::<Wide>(heap, scale, holes),
+        References::Compressed => prepare_in::<Compressed>(heap, scale, holes),
+    }
+}
+
+fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
+    let node = Pair::<F>::register(heap).map_err(failed)?;
+    let doubles = Numbers::register(heap).map_err(failed)?;
+    let (most, length) = scale.of((18, 500_000), (8, 500));
     Ok(Box::new(Own(move |mutator: &mut Mutator, _| {
-        run(mutator, types, most, doubles, holes)
+        let forest = &mut Forest {
+            types: Types { node, doubles },
+            holes,
+            next: 0,
+        };
+        run(mutator, forest, most, length)
     })))
 }
 
 /// Runs once; a number made of the tree that stays.
-fn run(
+fn run<F: SlotFormat>(
     mutator: &mut Mutator,
-    types: Types,
+    forest: &mut Forest<F>,
     most: u32,
     doubles: usize,
-    holes: bool,
 ) -> Result<u64, OutOfMemory> {
-    let forest = &mut Forest {
-        types,
-        holes,
-        next: 0,
-    };
+    let numbers = forest.types.doubles;
     let kept = forest.node(mutator)?;
     frame(mutator, [kept, Address::NULL], |mutator, [kept, array]| {
         forest.grow(mutator, object(kept), most)?;
-        let fresh = types.doubles.fresh(mutator, doubles)?;
+        let fresh = numbers.fresh(mutator, doubles)?;
         array.set(value(fresh));
-        types.doubles.change(mutator, fresh, |elements| {
+        numbers.change(mutator, fresh, |elements| {
             for (index, element) in elements.iter_mut().enumerate() {
                 *element = 1.0 / (index + 1) as f64;
             }
@@ -68,16 +72,16 @@ fn run(
                 forest.bottom_up(mutator, height)?;
             }
         }
-        let hundredth = types.doubles.look(mutator, object(array), |all| all[99]);
+        let hundredth = numbers.look(mutator, object(array), |all| all[99]);
         assert!(hundredth == 0.01, "the array is as it was filled");
-        let mut numbers = 0;
-        let nodes = forest.count(mutator, object(kept), &mut numbers);
+        let mut sum = 0;
+        let nodes = forest.count(mutator, object(kept), &mut sum);
         assert_eq!(nodes, (2 << most) - 1, "the tree that stays is whole");
-        Ok(nodes ^ numbers << 24)
+        Ok(nodes ^ sum << 24)
     })
 }
 
-impl Forest {
+impl<F: SlotFormat> Forest<F> {
     #[inline(always)]
     fn node(&mut self, mutator: &mut Mutator) -> Allocated {
         if self.holes {

@@ -5,9 +5,10 @@
 //! and the checks of each workload tell when they do not.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::slice;
 
-use gleaner::raw::{Address, ELEMENTS, FIELDS, Shape, TypeId, Value, array_bytes};
+use gleaner::raw::{Address, ELEMENTS, FIELDS, Shape, SlotFormat, TypeId, Value, array_bytes};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory, References, TypeError};
 
 /// A fresh object.
@@ -150,6 +151,76 @@ impl Record {
     }
 }
 
+/// A type of objects with two references and two numbers of 4 bytes, in a heap with slots of format `F`: as a compiler
+/// knows it, sizes and offsets are constants.
+pub struct Pair<F> {
+    id: TypeId,
+    slots: PhantomData<fn() -> F>,
+}
+
+impl<F> Clone for Pair<F> {
+    fn clone(&self) -> Pair<F> {
+        *self
+    }
+}
+
+impl<F> Copy for Pair<F> {}
+
+impl<F: SlotFormat> Pair<F> {
+    const NUMBERS: usize = FIELDS + 2 * F::BYTES;
+    const BYTES: usize = Self::NUMBERS + 8;
+
+    /// Registers the type.
+    pub fn register(heap: &Heap) -> Result<Pair<F>, TypeError> {
+        assert_eq!(F::BYTES, slot_bytes(heap), "the heap has other slots");
+        let id = heap.register_raw(Shape::Structure {
+            bytes: Self::BYTES,
+            references: &[FIELDS as u32, (FIELDS + F::BYTES) as u32],
+        })?;
+        Ok(Pair {
+            id,
+            slots: PhantomData,
+        })
+    }
+
+    /// A fresh one, all null and zero.
+    #[inline(always)]
+    pub fn fresh(&self, mutator: &mut Mutator) -> Allocated {
+        // SAFETY: the type and its size.
+        unsafe { mutator.allocate_raw(self.id, Self::BYTES) }
+    }
+
+    /// What a reference refers to, or null.
+    #[inline(always)]
+    pub fn get(&self, mutator: &Mutator, object: Address, index: usize) -> Address {
+        // SAFETY: see the top of this file.
+        address(unsafe { mutator.load_in::<F>(object, FIELDS + index * F::BYTES) })
+    }
+
+    /// Sets a reference.
+    #[inline(always)]
+    pub fn set(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.store_in::<F>(object, FIELDS + index * F::BYTES, value(to)) };
+    }
+
+    /// A number.
+    #[inline(always)]
+    pub fn number(&self, object: Address, index: usize) -> u32 {
+        let place = object.add(Self::NUMBERS + 4 * index).ptr::<u32>();
+        // SAFETY: see the top of this file.
+        unsafe { place.read() }
+    }
+
+    /// Sets a number.
+    #[inline(always)]
+    pub fn set_number(&self, object: Address, index: usize, to: u32) {
+        let place = object.add(Self::NUMBERS + 4 * index).ptr::<u32>();
+        // SAFETY: see the top of this file.
+        unsafe { place.write(to) };
+    }
+}
+
 /// A type of arrays of references.
 #[derive(Clone, Copy)]
 pub struct Slots {
@@ -202,7 +273,7 @@ impl Slots {
 /// A type of arrays of numbers of `T`.
 pub struct Numbers<T> {
     id: TypeId,
-    element: std::marker::PhantomData<fn() -> T>,
+    element: PhantomData<fn() -> T>,
 }
 
 impl<T> Clone for Numbers<T> {
@@ -227,7 +298,7 @@ impl<T: Number> Numbers<T> {
     pub fn register(heap: &Heap) -> Result<Numbers<T>, TypeError> {
         Ok(Numbers {
             id: heap.register_raw(Shape::Primitives { log2: Self::LOG2 })?,
-            element: std::marker::PhantomData,
+            element: PhantomData,
         })
     }
 

@@ -1,15 +1,22 @@
 //! A list of nodes that are appended at one end and taken from the other.
 
-use gleaner::raw::Address;
-use gleaner::{Heap, Mutator, OutOfMemory};
+use gleaner::raw::{Address, Compressed, SlotFormat, Wide};
+use gleaner::{Heap, Mutator, OutOfMemory, References};
 
-use super::objects::{Record, frame, object, value};
+use super::objects::{Pair, frame, object, value};
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
 
 /// A million nodes and sixteen million steps, or a thousandth.
 pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let node = Record::register(heap, 2, 8).map_err(failed)?;
+    match heap.references() {
+        References::Wide => prepare_in::<Wide>(heap, scale),
+        References::Compressed => prepare_in::<Compressed>(heap, scale),
+    }
+}
+
+fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    let node = Pair::<F>::register(heap).map_err(failed)?;
     let length = scale.of(1_000_000, 1000);
     Ok(Box::new(Own(move |mutator: &mut Mutator, _| {
         run(mutator, node, length)
@@ -17,7 +24,11 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// Runs once; a number made of all nodes in the order in which they were taken.
-fn run(mutator: &mut Mutator, kind: Record, length: u32) -> Result<u64, OutOfMemory> {
+fn run<F: SlotFormat>(
+    mutator: &mut Mutator,
+    kind: Pair<F>,
+    length: u32,
+) -> Result<u64, OutOfMemory> {
     let first = kind.fresh(mutator)?;
     frame(mutator, [first, first], |mutator, [head, tail]| {
         let mut sum = 0u64;

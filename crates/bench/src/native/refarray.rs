@@ -1,14 +1,22 @@
 //! An array of references that grows old, and whose elements are replaced at random by fresh nodes.
 
-use gleaner::{Heap, Mutator, OutOfMemory};
+use gleaner::raw::{Compressed, SlotFormat, Wide};
+use gleaner::{Heap, Mutator, OutOfMemory, References};
 
-use super::objects::{Record, Slots, frame, object};
+use super::objects::{Pair, Slots, frame, object};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
 /// A million elements and ten million steps, or a thousandth.
 pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let node = Record::register(heap, 2, 8).map_err(failed)?;
+    match heap.references() {
+        References::Wide => prepare_in::<Wide>(heap, scale),
+        References::Compressed => prepare_in::<Compressed>(heap, scale),
+    }
+}
+
+fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    let node = Pair::<F>::register(heap).map_err(failed)?;
     let slots = Slots::register(heap).map_err(failed)?;
     let length = scale.of(1_000_000, 1000);
     Ok(Box::new(Own(move |mutator: &mut Mutator, number| {
@@ -18,9 +26,9 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// Runs once; a number made of all elements.
-fn run(
+fn run<F: SlotFormat>(
     mutator: &mut Mutator,
-    kind: Record,
+    kind: Pair<F>,
     slots: Slots,
     length: u32,
     mut random: Random,

@@ -130,13 +130,14 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.allocated_bytes -= mutator.tlab.left() as u64;
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.tlab.retire() };
-        if fresh == Fresh::Zeroed || piece.1 > bytes {
-            // SAFETY: the piece is the calling mutator's alone.
-            unsafe { zero::zero(piece.0, piece.1) };
-        }
         mutator.allocated_bytes += piece.1 as u64;
         mutator.tlab.refill(piece);
-        mutator.tlab.allocate(bytes)
+        let object = mutator.tlab.allocate(bytes)?;
+        if fresh == Fresh::Zeroed {
+            // SAFETY: the piece is the calling mutator's alone.
+            unsafe { zero::zero(object, bytes) };
+        }
+        Some(object)
     }
 
     /// An object that never moves.

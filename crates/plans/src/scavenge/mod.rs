@@ -16,7 +16,7 @@
 //! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
 //!
 //! # Invariants
-//! - Fresh memory of eden is zeroed when a buffer is taken from it (I2).
+//! - Fresh memory of eden holds anything; each object is zeroed when it is allocated (I2).
 //! - `collecting` is held by whoever stops the world, attaches or detaches; its holder is outside of the gate.
 //! - The state is touched by the holder of `collecting` alone; all else is shared as its type says.
 //! - The old, the immobile and the large space together use no more than `old_limit` bytes (I7).
