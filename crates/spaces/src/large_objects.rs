@@ -215,6 +215,22 @@ impl LargeObjects {
         Some((object, run.clean))
     }
 
+    /// Whether pages for an object of `bytes` bytes are free in one piece.
+    ///
+    /// # Safety
+    /// See the file's comment.
+    pub unsafe fn has_room(&self, bytes: usize) -> bool {
+        // SAFETY: the caller's promise.
+        let inner = unsafe { self.inner() };
+        let pages = bytes.div_ceil(PAGE_BYTES);
+        pages <= (self.pages - inner.frontier) as usize
+            || inner
+                .free
+                .as_slice()
+                .iter()
+                .any(|run| run.pages as usize >= pages)
+    }
+
     fn take_free(&self, inner: &mut Inner, pages: u32) -> Option<Run> {
         let free = inner.free.as_mut_slice();
         let index = free.iter().position(|run| run.pages >= pages)?;
@@ -264,6 +280,14 @@ impl LargeObjects {
             if run.clean {
                 self.dirty.fetch_sub(run.pages as usize, Ordering::Relaxed);
             }
+        }
+        // Pages below the frontier that are as if they had never been used.
+        if let Some(last) = inner.free.as_slice().last().copied()
+            && last.clean
+            && last.first + last.pages == inner.frontier
+        {
+            inner.frontier = last.first;
+            inner.free.truncate(inner.free.as_slice().len() - 1);
         }
     }
 

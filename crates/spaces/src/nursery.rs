@@ -70,12 +70,17 @@ impl Nursery {
         [&self.eden, &self.survivors[0], &self.survivors[1]]
     }
 
-    /// The spaces have these sizes from now on, or what is in use if that is more. In a stopped world, by one thread;
-    /// the sizes are at most the first ones.
+    /// The spaces have these sizes from now on, or those of their ranges if that is less, or what is in use if that is
+    /// more. In a stopped world, by one thread.
     pub fn resize(&self, eden: usize, survivor: usize) {
         let [first, second] = &self.survivors;
-        for (region, bytes) in [(&self.eden, eden), (first, survivor), (second, survivor)] {
-            region.set_end(region.start().add(bytes));
+        let end = self.start().add(self.bytes);
+        for (region, bytes, next) in [
+            (&self.eden, eden, first.start()),
+            (first, survivor, second.start()),
+            (second, survivor, end),
+        ] {
+            region.set_end(region.start().add(bytes).min(next));
         }
     }
 
@@ -114,5 +119,7 @@ mod tests {
         nursery.resize(0x2000, 16);
         assert_eq!(nursery.capacity(), 0x2000 + 24 + 16);
         assert_eq!(nursery.bytes(), 0x6000);
+        nursery.resize(0x9000, 0x9000);
+        assert_eq!(nursery.capacity(), 0x6000);
     }
 }

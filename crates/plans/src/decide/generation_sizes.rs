@@ -32,6 +32,8 @@ pub struct Measurements {
     pub full_share: u32,
     /// Whether this collection was a full one.
     pub was_full: bool,
+    /// What somebody waits for in the old generation.
+    pub needed: usize,
 }
 
 /// What is decided, in bytes.
@@ -71,7 +73,7 @@ pub fn next_sizes(found: &Measurements) -> Decision {
     let reserve = (2 * found.promoted_lately).max(filled / 4);
     let left = found
         .limit
-        .saturating_sub(found.old_used.max(filled + reserve));
+        .saturating_sub((found.old_used + found.needed).max(filled + reserve));
     let (young, reason) = if found.was_full && left < found.young {
         (left, "the old generation needs the room")
     } else {
@@ -90,7 +92,7 @@ pub fn next_sizes(found: &Measurements) -> Decision {
 
 /// `filled` bytes of the old generation are not free.
 fn old_target(found: &Measurements, filled: usize, young: usize) -> usize {
-    let most = found.limit - young;
+    let most = found.limit.saturating_sub(young);
     if !found.was_full {
         return found.old_target.min(most);
     }
@@ -122,6 +124,7 @@ mod tests {
             scavenge_share: 20,
             full_share: 0,
             was_full: false,
+            needed: 0,
         }
     }
 
@@ -210,6 +213,14 @@ mod tests {
         assert_eq!(young(&next_sizes(&found)), 140 * MB);
         found.was_full = true;
         assert_eq!(next_sizes(&found).old_target, 120 * MB);
+    }
+
+    #[test]
+    fn the_young_generation_gives_way_to_a_large_object() {
+        let mut found = usual();
+        found.was_full = true;
+        found.needed = 300 * MB;
+        assert_eq!(young(&next_sizes(&found)), 40 * MB);
     }
 
     #[test]

@@ -9,7 +9,6 @@
 use core::ptr::NonNull;
 
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_base::options::OldPolicy;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
@@ -29,6 +28,9 @@ pub enum Place {
     /// Where it never moves.
     Pinned,
 }
+
+/// So many bytes somewhere.
+pub type Request = (usize, Place);
 
 /// What fresh memory must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,9 +71,9 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         if self.many_young_large(bytes) {
             let reason = "as many young large objects as eden has bytes";
-            self.collect_unless_past(Extent::Young, reason, self.epoch(), 0);
+            self.collect_unless_past(Extent::Young, reason, self.epoch(), (bytes, place));
         }
-        let mut extent = Extent::Young;
+        let mut next = Some(Extent::Young);
         loop {
             let seen = self.epoch();
             // SAFETY: the caller's promise; the reference ends before anybody collects.
@@ -79,19 +81,10 @@ impl<F: SlotFormat> Scavenge<F> {
                 return Some(object);
             }
             let reason = "no room to allocate";
-            if let Some(false) = self.collect_unless_past(extent, reason, seen, bytes) {
-                // Only what a full collection leaves without room is out of memory: others may be faster.
-                extent = self.harder(extent)?;
+            // Only what the hardest collection leaves without room is out of memory: others may be faster.
+            if let Some(false) = self.collect_unless_past(next?, reason, seen, (bytes, place)) {
+                next = next.and_then(Extent::harder);
             }
-        }
-    }
-
-    /// What to try after a collection that did not make room.
-    fn harder(&self, extent: Extent) -> Option<Extent> {
-        match (extent, self.config.old) {
-            (Extent::Young, _) => Some(Extent::Full),
-            (Extent::Full, OldPolicy::MarkSweep) => Some(Extent::Compact),
-            (Extent::Full, OldPolicy::MarkCompact) | (Extent::Compact, _) => None,
         }
     }
 
@@ -101,10 +94,13 @@ impl<F: SlotFormat> Scavenge<F> {
         bytes > LARGE_BYTES && young > 0 && young + bytes > self.nursery.eden.bytes()
     }
 
-    /// Whether there is room for an object of `bytes` bytes.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
-        if bytes > LARGE_BYTES {
+    /// Whether there is room, in a stopped world. It never says so where [`Scavenge::take`] would find none.
+    pub(super) fn has_room(&self, (bytes, place): Request) -> bool {
+        if bytes > LARGE_BYTES || place == Place::Pinned {
+            // Small ones that are pinned may fit into a hole, too; whoever asked tries.
+            // SAFETY: the world is stopped.
             bytes.next_multiple_of(PAGE_BYTES) <= self.old_left()
+                && unsafe { self.large.has_room(bytes) }
         } else {
             bytes <= self.nursery.eden.free()
         }
@@ -162,11 +158,13 @@ impl<F: SlotFormat> Scavenge<F> {
     /// The caller holds `beside`.
     unsafe fn take_immobile(&self, bytes: usize) -> Option<(Address, bool)> {
         let region = &self.immobile.region;
-        // The space grows by a block at most.
-        if self.old_left() < BLOCK_BYTES {
+        // The space grows by the rest of a block and another one at most.
+        if self.old_left() < 2 * BLOCK_BYTES {
             region.set_end(region.top());
         } else {
             region.set_end(self.old.region.start());
+            // SAFETY: the caller's promise.
+            unsafe { self.make_resident_room(2 * BLOCK_BYTES) };
         }
         // SAFETY: the lock protects the buffer.
         let object = self.immobile_buffer.with_mut(|buffer| unsafe {

@@ -15,6 +15,7 @@ use gleaner_os::{clock, threads};
 use gleaner_spaces::large_objects::Generation;
 use gleaner_spaces::tenured::Tenured;
 
+use super::allocate::{Place, Request};
 use super::{Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::Record;
@@ -34,6 +35,18 @@ pub enum Extent {
     Compact,
 }
 
+impl Extent {
+    /// What to try after a collection that did not make room. Sliding once more helps when the first time left objects
+    /// in eden, and the old generation may grow by now.
+    pub(super) fn harder(self) -> Option<Extent> {
+        match self {
+            Extent::Young => Some(Extent::Full),
+            Extent::Full => Some(Extent::Compact),
+            Extent::Compact => None,
+        }
+    }
+}
+
 impl<F: SlotFormat> Scavenge<F> {
     /// How many collections there were: to be given to [`Scavenge::collect_unless_past`].
     pub fn epoch(&self) -> u64 {
@@ -43,19 +56,19 @@ impl<F: SlotFormat> Scavenge<F> {
     /// A mutator inside the gate collects. Its references move; so may those of all others. The caller holds no Rust
     /// reference to a mutator's record: the collector changes it.
     pub fn collect(&self, extent: Extent, reason: &'static str) {
-        self.collect_if(extent, reason, None, 0);
+        self.collect_if(extent, reason, None, (0, Place::Anywhere));
     }
 
     /// As [`Scavenge::collect`], unless somebody has collected since the epoch was `seen`: then nothing. Whether there
-    /// was room for `bytes` bytes when it was over.
+    /// was room for the request when it was over.
     pub fn collect_unless_past(
         &self,
         extent: Extent,
         reason: &'static str,
         seen: u64,
-        bytes: usize,
+        request: Request,
     ) -> Option<bool> {
-        self.collect_if(extent, reason, Some(seen), bytes)
+        self.collect_if(extent, reason, Some(seen), request)
     }
 
     fn collect_if(
@@ -63,14 +76,14 @@ impl<F: SlotFormat> Scavenge<F> {
         extent: Extent,
         reason: &'static str,
         seen: Option<u64>,
-        bytes: usize,
+        request: Request,
     ) -> Option<bool> {
         self.gate.leave();
         let _outside = Outside(&self.gate);
         self.collecting.lock();
-        let done = seen
-            .is_none_or(|seen| seen == self.epoch())
-            .then(|| self.with_state(|state| self.stop_and_collect(state, extent, reason, bytes)));
+        let done = seen.is_none_or(|seen| seen == self.epoch()).then(|| {
+            self.with_state(|state| self.stop_and_collect(state, extent, reason, request))
+        });
         self.collecting.unlock();
         let (room, record) = done?;
         if let Some(listener) = &self.listener {
@@ -92,7 +105,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state: &mut State,
         extent: Extent,
         reason: &'static str,
-        bytes: usize,
+        request: Request,
     ) -> (bool, Record) {
         let broken = StopsTheProcess;
         let mut record = Record::new(self.epoch() + 1);
@@ -104,10 +117,10 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         let was_full = self.collect_stopped(state, &mut record, extent);
         let now = clock::monotonic_ns();
-        self.resize(state, &mut record, was_full, (started, now));
+        self.resize(state, &mut record, was_full, request.0, (started, now));
         self.decide_next(state);
         self.epoch.fetch_add(1, Ordering::Relaxed);
-        let room = self.has_room(bytes);
+        let room = self.has_room(request);
         record.step(Phase::ResumeWorld, |_| self.resume(state));
         let stopped = clock::monotonic_ns() - started;
         state.totals.stopped_ns += stopped;

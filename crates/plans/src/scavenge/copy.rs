@@ -60,6 +60,8 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn copy(&self, state: &mut State, to: Option<&BumpRegion>, tenure: u32) -> bool {
         self.set_old_end();
+        // SAFETY: the world is stopped.
+        unsafe { self.make_resident_room(self.nursery.used()) };
         let old = [&self.immobile.region, &self.old.region];
         let copying = Copying {
             heap: self,

@@ -12,6 +12,7 @@ use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::large_objects::{Fate, Generation};
 use gleaner_spaces::tenured::BlockBuffer;
 
+use super::resize::release;
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Share, Trace, scan_item};
 use super::weak::Liveness;
@@ -144,8 +145,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let (engine, workers) = (&mut state.engine, self.config.workers);
         self.weak.process(engine, self.crew, workers, &marking);
         self.poison_holes(&self.immobile);
+        let top = self.immobile.region.top();
         // SAFETY: all that lives is marked.
         unsafe { self.immobile.finish_marking(&self.bits) };
+        release(self.immobile.region.top(), top);
         let shares = state.engine.shares();
         shares
             .map(|share| core::mem::take(&mut share.objects))

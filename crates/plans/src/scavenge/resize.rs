@@ -13,18 +13,20 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::tenured::BLOCK_BYTES;
 
-use super::{Lately, Scavenge, State};
+use super::{LARGE_BYTES, Lately, Scavenge, State};
 use crate::decide::collection::{self, moving_average};
 use crate::decide::generation_sizes::{self, Decision, Measurements};
 use crate::record::Record;
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// After a collection that took from `stopped_ns` until `now_ns`: measures, decides, and does it.
+    /// After a collection that took from `stopped_ns` until `now_ns`: measures, decides, and does it. Somebody waits for
+    /// `needed` bytes.
     pub(super) fn resize(
         &self,
         state: &mut State,
         record: &mut Record,
         was_full: bool,
+        needed: usize,
         (stopped_ns, now_ns): (u64, u64),
     ) {
         state.lately.note_pause(was_full, stopped_ns, now_ns);
@@ -32,14 +34,15 @@ impl<F: SlotFormat> Scavenge<F> {
             state.lately.old_target = self.old_limit.load(Ordering::Relaxed);
         } else {
             record.step(Phase::Resize, |event| {
-                let decision = generation_sizes::next_sizes(&self.measure(&state.lately, was_full));
+                let decision =
+                    generation_sizes::next_sizes(&self.measure(&state.lately, was_full, needed));
                 self.apply(&mut state.lately, &decision, event);
             });
         }
         state.lately.resumed_ns = now_ns;
     }
 
-    fn measure(&self, lately: &Lately, was_full: bool) -> Measurements {
+    fn measure(&self, lately: &Lately, was_full: bool, needed: usize) -> Measurements {
         Measurements {
             limit: self.config.limit,
             young: self.nursery.capacity(),
@@ -52,6 +55,7 @@ impl<F: SlotFormat> Scavenge<F> {
             scavenge_share: lately.scavenge_share as u32,
             full_share: lately.full_share as u32,
             was_full,
+            needed: if needed > LARGE_BYTES { needed } else { 0 },
         }
     }
 
@@ -83,7 +87,9 @@ impl<F: SlotFormat> Scavenge<F> {
         let others = self.immobile.region.used() + self.large.used();
         let limit = self.old_limit.load(Ordering::Relaxed);
         let bytes = limit.saturating_sub(others) / BLOCK_BYTES * BLOCK_BYTES;
-        region.set_end(region.start().add(bytes));
+        // Sizes are rounded: the limit may be a little more than the range.
+        let range = self.nursery.start().offset_from(region.start());
+        region.set_end(region.start().add(bytes.min(range)));
     }
 
     /// Remembers how high the old space has been: memory above its top may be resident.
@@ -111,7 +117,7 @@ impl<F: SlotFormat> Scavenge<F> {
 }
 
 /// Gives back the whole pages of memory that no object uses.
-fn release(low: Address, high: Address) {
+pub(super) fn release(low: Address, high: Address) {
     let page = memory::page_size();
     let (low, high) = (low.align_up(page), high.align_down(page));
     if low < high
@@ -132,8 +138,11 @@ impl Lately {
             (&mut self.scavenge_share, &mut self.full_share)
         };
         *own = moving_average(*own, share);
-        // A full collection that is long past does not count for ever; scavenges come often.
-        if !was_full {
+        if was_full {
+            // Or no scavenge would ever say that less is promoted by now.
+            self.promoted -= self.promoted / 4;
+        } else {
+            // A full collection that is long past does not count for ever; scavenges come often.
             *other -= *other / 16;
         }
     }

@@ -1,9 +1,9 @@
 //! The invariants of the precise heap, checked in a stopped world at the edges of phases (`verify=edges`).
 //!
 //! Every space is walked: each header is normal and names a type, each object ends before the next begins and inside
-//! its space, an object that forbids moving lies where nothing moves. Every slot and root then holds null, an immediate,
-//! or the address of an object that was walked over. A slot of an old object that refers to a young one lies on a dirty
-//! card (I5). The start bits of the nursery, which are clear outside of a full collection, serve as its set of objects.
+//! its space, and no space reaches into the next. Every slot and root then holds null, an immediate, or the address of an
+//! object that was walked over. A slot of an old object that refers to a young one lies on a dirty card (I5). The start
+//! bits of the nursery, which are clear outside of a full collection, serve as its set of objects.
 //!
 //! A violation stops the process with space, address, header and the last events.
 
@@ -21,6 +21,7 @@ use super::{Scavenge, State};
 impl<F: SlotFormat> Scavenge<F> {
     /// Checks everything; how many objects there are.
     pub(super) fn verify_heap(&self, state: &State) -> usize {
+        self.verify_ends();
         let (mut objects, mut free) = (0, ("", Address::NULL));
         self.for_each_object(&mut |found| {
             if free.0 != found.space || found.space == "large" {
@@ -43,6 +44,18 @@ impl<F: SlotFormat> Scavenge<F> {
             };
         }
         objects
+    }
+
+    fn verify_ends(&self) {
+        let [eden, first, second] = self.nursery.regions();
+        let regions = [&self.immobile.region, &self.old.region, eden, first, second];
+        let next = regions.iter().skip(1).map(|region| region.start());
+        for (region, next) in regions.iter().zip(next.chain([self.large.start()])) {
+            assert!(
+                region.end() <= next,
+                "verify: a space reaches into the next one at {next:?}: {region:?}"
+            );
+        }
     }
 
     fn verify_place(&self, state: &State, found: &Found, free: Address) {

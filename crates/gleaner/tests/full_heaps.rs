@@ -1,0 +1,279 @@
+//! Heaps that are full or almost so: what fits is found room for, what does not is an error, nothing waits for ever, and
+//! the spaces keep to their ranges whatever their sizes.
+
+#[path = "../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
+mod random;
+
+use gleaner::{Builder, Elements, Heap, OldPolicy, OutOfMemory, References, Structure};
+use random::Rng;
+
+const OLD: [OldPolicy; 2] = [OldPolicy::MarkCompact, OldPolicy::MarkSweep];
+
+/// Makes a list until memory is out, and checks it. Bytes of its objects, as a share of the limit.
+fn fill(builder: Builder, bytes: u32) -> f64 {
+    let heap = builder.build().unwrap();
+    let shape = Structure {
+        references: 1,
+        bytes,
+    };
+    let node = heap.structure(shape).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let count = mutator.scope(|scope| {
+        let head = scope.null();
+        let mut count = 0u64;
+        let append = |scope: &mut gleaner::Scope<'_>, number| {
+            scope.nested(|scope| -> Result<(), OutOfMemory> {
+                let one = scope.allocate(node)?;
+                scope.write_u64(one, 0, number);
+                scope.set(one, 0, head);
+                scope.assign(head, one);
+                Ok(())
+            })
+        };
+        while append(scope, count).is_ok() {
+            count += 1;
+        }
+        assert!(append(scope, count).is_err(), "it is full still");
+        for number in (0..count).rev() {
+            assert_eq!(scope.read_u64(head, 0), number);
+            scope.load(head, 0, head);
+        }
+        assert!(scope.is_null(head));
+        assert!(append(scope, 0).is_ok(), "the list is dead");
+        count
+    });
+    (count * node.size() as u64) as f64 / heap.limit() as f64
+}
+
+#[test]
+fn a_list_grows_until_the_heap_is_full() {
+    for old in OLD {
+        for resize in [true, false] {
+            for (limit, bytes) in [
+                (1, 8),
+                (1, 1000),
+                (3, 9000),
+                (12, 9000),
+                (33, 1000),
+                (40, 9000),
+            ] {
+                let builder = Heap::builder()
+                    .limit(limit << 20)
+                    .old(old)
+                    .resize(resize)
+                    .workers(2)
+                    .verify(true)
+                    .poison(true);
+                let share = fill(builder, bytes);
+                let what = format!("{limit} MB, {bytes} bytes, {old:?}, resize {resize}: {share}");
+                assert!(share > 0.75 && share < 1.0, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn compressed_references_that_hardly_reach_leave_less_to_resize() {
+    for old in OLD {
+        let heap = Heap::builder()
+            .limit(7 << 30)
+            .references(References::Compressed)
+            .old(old)
+            .workers(2)
+            .verify(true)
+            .build()
+            .unwrap();
+        let shape = Structure {
+            references: 1,
+            bytes: 8000,
+        };
+        let node = heap.structure(shape).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let head = scope.null();
+            for number in 0..60_000u64 {
+                scope.nested(|scope| {
+                    let one = scope.allocate(node).unwrap();
+                    if number % 5000 != 0 {
+                        scope.set(one, 0, head);
+                    }
+                    scope.assign(head, one);
+                });
+            }
+        });
+        assert!(mutator.totals().scavenges > 1);
+    }
+}
+
+#[test]
+fn the_young_generation_gives_way_to_a_large_object() {
+    for old in OLD {
+        let heap = Heap::builder()
+            .limit(64 << 20)
+            .young(32 << 20)
+            .old(old)
+            .build()
+            .unwrap();
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            scope.allocate_array(bytes, 40 << 20).unwrap();
+            assert!(scope.allocate_array(bytes, 70 << 20).is_err());
+        });
+    }
+}
+
+#[test]
+fn an_array_that_no_range_has_room_for_is_refused() {
+    let heap = Heap::builder()
+        .limit(9 << 30)
+        .references(References::Compressed)
+        .resize(false)
+        .young(64 << 20)
+        .build()
+        .unwrap();
+    let doubles = heap.array(Elements::Doubles).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| assert!(scope.allocate_array(doubles, 1_000_000_000).is_err()));
+}
+
+/// Arrays of growing size, of which every other one dies: whatever is refused, it ends.
+#[test]
+fn holes_between_large_arrays_end_in_an_error_at_worst() {
+    for old in OLD {
+        let heap = Heap::builder()
+            .limit(16 << 20)
+            .old(old)
+            .workers(2)
+            .verify(true)
+            .build()
+            .unwrap();
+        let (bytes, list) = (
+            heap.array(Elements::Bytes).unwrap(),
+            heap.reference_array().unwrap(),
+        );
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let kept = scope.allocate_references(list, 1000).unwrap();
+            let (mut used, mut refused) = (0, 0);
+            for pages in [5u32, 10, 20, 40, 80, 160] {
+                for number in 0..200 {
+                    scope.nested(
+                        |scope| match scope.allocate_array(bytes, pages * 4096 - 64) {
+                            Ok(array) if number % 2 == 0 => {
+                                scope.set(kept, used, array);
+                                used += 1;
+                            }
+                            Ok(_) => {}
+                            Err(_) => refused += 1,
+                        },
+                    );
+                }
+                let nothing = scope.null();
+                (0..used)
+                    .step_by(2)
+                    .for_each(|index| scope.set(kept, index, nothing));
+            }
+            assert!(refused > 0);
+        });
+    }
+}
+
+#[test]
+fn a_burst_of_promotion_does_not_make_every_collection_a_full_one() {
+    for old in OLD {
+        for resize in [false, true] {
+            let heap = Heap::builder()
+                .limit(16 << 20)
+                .young(6 << 20)
+                .old(old)
+                .workers(1)
+                .resize(resize)
+                .build()
+                .unwrap();
+            let shape = Structure {
+                references: 1,
+                bytes: 1000,
+            };
+            let node = heap.structure(shape).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let head = scope.null();
+                for number in 0..200_000 {
+                    scope.nested(|scope| {
+                        let one = scope.allocate(node).unwrap();
+                        if number < 8500 {
+                            scope.set(one, 0, head);
+                            scope.assign(head, one);
+                        }
+                    });
+                }
+            });
+            let totals = mutator.totals();
+            assert!(totals.scavenges > totals.full_collections, "{totals:?}");
+        }
+    }
+}
+
+#[test]
+fn random_sizes_keep_to_the_limit() {
+    for seed in 1..40 {
+        let mut random = Rng::new(seed);
+        let limit = (1 << 20) + random.below(6 << 20);
+        let young = [0, 1, limit / 10 * 9, limit / 2, limit / 10 * 8][random.below(5)];
+        let heap = Heap::builder()
+            .limit(limit)
+            .young(young)
+            .old(OLD[random.below(2)])
+            .tenure([0, 1, 3, 15][random.below(4)])
+            .references([References::Wide, References::Compressed][random.below(2)])
+            .resize(random.below(3) > 0)
+            .workers(3)
+            .verify(true)
+            .poison(true)
+            .build();
+        // Nine tenths of a limit, rounded, may leave too little for the old generation.
+        let Ok(heap) = heap else {
+            assert!(young > limit / 2, "seed {seed}");
+            continue;
+        };
+        let list = heap.reference_array().unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let length = 1 + random.below(3000);
+            let Ok(table) = scope.allocate_references(list, length as u32) else {
+                return;
+            };
+            let nothing = scope.null();
+            for _ in 0..6000 {
+                let (kind, at, from) = (
+                    random.below(1000),
+                    random.below(length),
+                    random.below(length),
+                );
+                let size = match kind {
+                    0..3 => {
+                        (0..length)
+                            .filter(|index| index % 3 != 0)
+                            .for_each(|index| {
+                                scope.set(table, index, nothing);
+                            });
+                        continue;
+                    }
+                    3..10 => 1 + random.below(limit / 40),
+                    10..200 => 1 + random.below(600),
+                    _ => 2,
+                };
+                scope.nested(|scope| {
+                    if let Ok(fresh) = scope.allocate_references(list, size as u32) {
+                        let other = scope.get(table, from);
+                        scope.set(fresh, 0, other);
+                        scope.set(table, at, fresh);
+                    }
+                });
+            }
+        });
+        assert!(heap.used() <= heap.limit(), "seed {seed}");
+    }
+}
