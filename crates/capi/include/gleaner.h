@@ -221,6 +221,15 @@ static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes)
     mutator->cursor = object + bytes;
     return object;
 }
+/* The same, zero behind the first 8 bytes, which the header takes. */
+static inline uintptr_t gleaner_zero_room(gleaner_mutator *mutator, size_t bytes)
+{
+    uintptr_t object = gleaner_room(mutator, bytes);
+
+    if (object != 0)
+        __builtin_memset((void *)(object + 8), 0, bytes - 8);
+    return object;
+}
 static inline void *gleaner_begin(uintptr_t object, gleaner_type type)
 {
     *(uint64_t *)object = (uint64_t)type << 40;
@@ -239,7 +248,7 @@ static inline void *gleaner_allocate(gleaner_mutator *mutator,
                                      gleaner_type type, size_t bytes)
 {
     size_t rounded = (bytes + 7) & ~(size_t)7;
-    uintptr_t object = gleaner_room(mutator, rounded);
+    uintptr_t object = gleaner_zero_room(mutator, rounded);
 
     return object != 0 ? gleaner_begin(object, type)
                        : gleaner_allocate_slowly(mutator, type, rounded);
@@ -258,7 +267,7 @@ static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                                            size_t element_bytes)
 {
     size_t bytes = gleaner_array_bytes(length, element_bytes);
-    uintptr_t object = gleaner_room(mutator, bytes);
+    uintptr_t object = gleaner_zero_room(mutator, bytes);
 
     return object != 0
                ? gleaner_begin_array(object, type, length)
@@ -271,7 +280,7 @@ static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
                                             size_t head, size_t element)
 {
     size_t bytes = (head + (size_t)length * element + 7) & ~(size_t)7;
-    uintptr_t object = gleaner_room(mutator, bytes);
+    uintptr_t object = gleaner_zero_room(mutator, bytes);
 
     return object != 0
                ? gleaner_begin_array(object, type, length)
@@ -303,6 +312,13 @@ gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
                        : gleaner_allocate_array_initialized_slowly(
                              mutator, type, length, bytes);
 }
+
+/* A fresh object or array of zeros that never moves, however small: for calls
+   that keep its address. Large ones never move anyway. */
+void *gleaner_allocate_pinned(gleaner_mutator *mutator, gleaner_type type,
+                              size_t bytes);
+void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
+                                    uint32_t length, size_t element_bytes);
 
 /* ---- objects ------------------------------------------------------------- */
 
@@ -368,6 +384,13 @@ static inline void gleaner_poll(gleaner_mutator *mutator)
 
 /* Collects the young generation, or everything. */
 void gleaner_collect(gleaner_mutator *mutator, bool everything);
+
+/* Stops all other mutators and visits every object once; nothing moves
+   meanwhile. Objects that died since the last collection may be among them.
+   `visit` uses no mutator, waits for no other thread and does not longjmp. */
+void gleaner_walk(gleaner_mutator *mutator,
+                  void (*visit)(void *data, void *object, size_t bytes),
+                  void *data);
 
 struct gleaner_totals {
     uint64_t scavenges, full_collections;

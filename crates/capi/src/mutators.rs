@@ -1,8 +1,9 @@
 //! Mutators, and what their inline functions call.
 
+use std::ffi::c_void;
 use std::ptr;
 
-use gleaner::raw::{Address, Record, TypeId, offsets};
+use gleaner::raw::{Address, Record, TypeId, array_bytes, offsets};
 use gleaner::{Heap, Totals};
 
 use crate::{mutator, pointer};
@@ -76,6 +77,45 @@ pub unsafe extern "C" fn gleaner_allocate_array_slowly(
     // SAFETY: as above.
     let array = unsafe { mutator(record).allocate_array_raw(TypeId::new(id), length, bytes) };
     pointer(array.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_pinned(
+    record: *mut Record,
+    id: u32,
+    bytes: usize,
+) -> *mut u8 {
+    check_type(id);
+    let bytes = bytes.next_multiple_of(8);
+    // SAFETY: as above.
+    let object = unsafe { mutator(record).allocate_pinned_raw(TypeId::new(id), bytes) };
+    pointer(object.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_array_pinned(
+    record: *mut Record,
+    id: u32,
+    length: u32,
+    element_bytes: usize,
+) -> *mut u8 {
+    check_type(id);
+    let bytes = array_bytes(length, element_bytes.trailing_zeros());
+    // SAFETY: as above.
+    let array =
+        unsafe { mutator(record).allocate_array_pinned_raw(TypeId::new(id), length, bytes) };
+    pointer(array.ok())
+}
+
+/// What is called for each object of a heap.
+type Visit = unsafe extern "C" fn(data: *mut c_void, object: *mut u8, bytes: usize);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_walk(record: *mut Record, visit: Visit, data: *mut c_void) {
+    // SAFETY: a mutator of the caller's, and a function that the caller vouches for.
+    unsafe {
+        mutator(record).walk(&mut |found| visit(data, found.object.ptr(), found.bytes));
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -159,6 +159,7 @@ impl Heap {
         Ok(Id {
             heap: self.shared.number,
             number: self.register(shape)?,
+            pinned: false,
         })
     }
 

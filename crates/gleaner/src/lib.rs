@@ -36,6 +36,8 @@
 //! # }
 //! ```
 //!
+//! A type that is [`pinned`](Type::pinned) makes objects that never move. [`Mutator::walk`] visits every object.
+//!
 //! The layer below, [`raw`], is for code that a compiler makes: references are plain addresses there, roots are frames
 //! of a shadow stack, and the fast paths are inlined.
 //!
@@ -57,6 +59,7 @@ mod values;
 
 pub use builder::{BuildError, Builder};
 pub use gleaner_base::options::{OldPolicy, References, TraceOrder};
+pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Heap, OutOfMemory};

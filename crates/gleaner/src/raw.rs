@@ -26,6 +26,8 @@ pub use gleaner_plans::scavenge::mutator::{
     Anchor, Frame, Mutator as Record, RootVisitor, offsets,
 };
 
+use gleaner_plans::scavenge::walk::Found;
+
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
 use crate::mutator::Mutator;
@@ -124,6 +126,52 @@ impl Mutator {
         Ok(object)
     }
 
+    /// As [`Mutator::allocate_raw`], and the object never moves, however small it is.
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_raw`].
+    pub unsafe fn allocate_pinned_raw(
+        &mut self,
+        id: TypeId,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let object = self.room_slowly(bytes, Place::Pinned, Fresh::Zeroed)?;
+        // SAFETY: fresh memory of this mutator.
+        unsafe { header::store(object, Header::fresh(id)) };
+        Ok(object)
+    }
+
+    /// As [`Mutator::allocate_array_raw`], and the array never moves.
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_array_raw`].
+    pub unsafe fn allocate_array_pinned_raw(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let object = self.room_slowly(bytes, Place::Pinned, Fresh::Zeroed)?;
+        // SAFETY: fresh memory of this mutator, with room for header and length.
+        unsafe { begin_array(object, id, length) };
+        Ok(object)
+    }
+
+    /// Whether an object stays where it is as long as it lives: it was pinned, or is large.
+    ///
+    /// # Safety
+    /// `object` is a valid reference.
+    pub unsafe fn is_pinned_raw(&self, object: Address) -> bool {
+        with_heap!(&self.shared.kind, heap => heap.never_moves(object))
+    }
+
+    /// Stops all other mutators and visits every object once; nothing moves or dies meanwhile. Objects that died since
+    /// the last collection may be among them: [`Mutator::collect`] first where that matters. `visit` must not wait for
+    /// another thread.
+    pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
+        with_heap!(&self.shared.kind, heap => heap.walk(visit));
+    }
+
     #[inline(always)]
     fn room(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
         // The size of a structure is a constant to whoever compiled the call.
@@ -136,14 +184,19 @@ impl Mutator {
             }
             return Ok(object);
         }
-        self.room_slowly(bytes, fresh)
+        self.room_slowly(bytes, Place::Anywhere, fresh)
     }
 
     #[cold]
     #[inline(never)]
-    fn room_slowly(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
+    fn room_slowly(
+        &mut self,
+        bytes: usize,
+        place: Place,
+        fresh: Fresh,
+    ) -> Result<Address, OutOfMemory> {
         let record = self.record_place();
-        let (kind, place) = (&self.shared.kind, Place::Anywhere);
+        let kind = &self.shared.kind;
         // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
         with_heap!(kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
             .ok_or(OutOfMemory { bytes })

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -14,6 +15,7 @@ use gleaner_mem::header;
 use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
+use gleaner_plans::scavenge::walk::Found;
 
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{OutOfMemory, Shared, with_heap};
@@ -202,9 +204,16 @@ impl<'s> Scope<'s> {
 
     /// A new object; its references are null and its bytes 0. `of` is a type of this heap.
     pub fn allocate(&mut self, of: Type) -> Result<Local<'s>, OutOfMemory> {
-        let id = self.own(of.id);
+        let (id, bytes) = (self.own(of.id), of.layout.total);
+        let mutator = self.mutator();
         // SAFETY: a type has its own size; of references, a scope has locals only.
-        let object = unsafe { self.mutator().allocate_raw(id, of.layout.total) }?;
+        let object = unsafe {
+            if of.id.pinned {
+                mutator.allocate_pinned_raw(id, bytes)
+            } else {
+                mutator.allocate_raw(id, bytes)
+            }
+        }?;
         Ok(self.local(Value::reference(object)))
     }
 
@@ -215,18 +224,49 @@ impl<'s> Scope<'s> {
         length: u32,
     ) -> Result<Local<'s>, OutOfMemory> {
         let log2 = self.slot_bytes().trailing_zeros();
-        let (id, bytes) = (self.own(of.0), array_bytes(length, log2));
-        // SAFETY: as above.
-        let object = unsafe { self.mutator().allocate_array_raw(id, length, bytes) }?;
-        Ok(self.local(Value::reference(object)))
+        self.fresh_array(of.0, length, log2)
     }
 
     /// A new array of zeros.
     pub fn allocate_array(&mut self, of: Array, length: u32) -> Result<Local<'s>, OutOfMemory> {
-        let (id, bytes) = (self.own(of.0), array_bytes(length, of.1 as u32));
+        self.fresh_array(of.0, length, of.1 as u32)
+    }
+
+    fn fresh_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
+        let (id, bytes) = (self.own(of), array_bytes(length, log2));
+        let mutator = self.mutator();
         // SAFETY: as above.
-        let object = unsafe { self.mutator().allocate_array_raw(id, length, bytes) }?;
+        let object = unsafe {
+            if of.pinned {
+                mutator.allocate_array_pinned_raw(id, length, bytes)
+            } else {
+                mutator.allocate_array_raw(id, length, bytes)
+            }
+        }?;
         Ok(self.local(Value::reference(object)))
+    }
+
+    /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves:
+    /// for calls that fill or read a buffer. The pointer is good as long as the array lives; what others do with the
+    /// elements meanwhile is the caller's affair. `None` for what may move.
+    pub fn pinned_elements(&self, array: Local<'_>) -> Option<(NonNull<u8>, usize)> {
+        let object = self.object(array);
+        let log2 = self.shape(object, |shape| match shape {
+            Some(Shape::Primitives { log2 }) => Some(log2),
+            _ => None,
+        })?;
+        // SAFETY: a local holds a valid reference, and this one is an array.
+        let (pinned, length) = unsafe {
+            let mutator = self.shared();
+            (mutator.is_pinned_raw(object), mutator.length_raw(object))
+        };
+        let start = NonNull::new(object.add(ELEMENTS).ptr::<u8>())?;
+        pinned.then_some((start, (length as usize) << log2))
+    }
+
+    /// See [`Mutator::walk`].
+    pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
+        self.mutator().walk(visit);
     }
 
     /// The offset of the reference `index` of a structure or an array of references.

@@ -50,6 +50,34 @@ impl Layout {
 pub(crate) struct Id {
     pub(crate) heap: u32,
     pub(crate) number: TypeId,
+    /// Instances never move.
+    pub(crate) pinned: bool,
+}
+
+/// Declares what all registered types can do.
+macro_rules! registered {
+    ($($name:ident, $field:tt;)+) => { $(
+        impl $name {
+            /// The same type, whose objects never move: what is allocated by it stays where it is as long as it lives, at a
+            /// higher price. Objects of more than 16 KB never move anyway.
+            #[must_use]
+            pub fn pinned(mut self) -> $name {
+                self.$field.pinned = true;
+                self
+            }
+
+            /// The number of the type in its heap.
+            pub fn id(&self) -> TypeId {
+                self.$field.number
+            }
+        }
+    )+ };
+}
+
+registered! {
+    Type, id;
+    ReferenceArray, 0;
+    Array, 0;
 }
 
 /// A registered structure of one heap.

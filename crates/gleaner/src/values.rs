@@ -9,7 +9,7 @@ use gleaner_mem::slot::Value;
 
 use crate::heap::OutOfMemory;
 use crate::scope::{Local, Scope};
-use crate::types::{Array, ReferenceArray, Type};
+use crate::types::{Array, Id, ReferenceArray, Type};
 
 /// Writes `bytes` and then zeros up to `end`.
 ///
@@ -57,7 +57,13 @@ impl<'s> Scope<'s> {
         );
         let (id, total) = (self.own(of.id), layout.total);
         // SAFETY: a type has its own size; of references, a scope has locals only; all is written below.
-        let object = unsafe { self.mutator().allocate_initialized_raw(id, total) }?;
+        let object = unsafe {
+            if of.id.pinned {
+                self.mutator().allocate_pinned_raw(id, total)
+            } else {
+                self.mutator().allocate_initialized_raw(id, total)
+            }
+        }?;
         self.write_slots(object, FIELDS, layout.data as usize, references);
         // SAFETY: the fresh object, from its bytes to its end.
         unsafe { write(object.add(layout.data as usize), bytes, object.add(total)) };
@@ -70,13 +76,9 @@ impl<'s> Scope<'s> {
         of: ReferenceArray,
         references: &[Local<'_>],
     ) -> Result<Local<'s>, OutOfMemory> {
-        let (id, slot_bytes) = (self.own(of.0), self.slot_bytes());
-        let bytes = array_bytes(length(references.len()), slot_bytes.trailing_zeros());
-        // SAFETY: as above.
-        let object = unsafe {
-            self.mutator()
-                .allocate_array_initialized_raw(id, references.len() as u32, bytes)
-        }?;
+        let log2 = self.slot_bytes().trailing_zeros();
+        let bytes = array_bytes(length(references.len()), log2);
+        let object = self.unwritten_array(of.0, references.len() as u32, bytes)?;
         self.write_slots(object, ELEMENTS, bytes, references);
         Ok(self.local(Value::reference(object)))
     }
@@ -93,16 +95,31 @@ impl<'s> Scope<'s> {
             "{} bytes for an array with elements of {element}",
             bytes.len()
         );
-        let (id, count) = (self.own(of.0), length(bytes.len() / element));
+        let count = length(bytes.len() / element);
         let total = array_bytes(count, of.1 as u32);
-        // SAFETY: as above.
-        let object = unsafe {
-            self.mutator()
-                .allocate_array_initialized_raw(id, count, total)
-        }?;
+        let object = self.unwritten_array(of.0, count, total)?;
         // SAFETY: the fresh array, from its elements to its end.
         unsafe { write(object.add(ELEMENTS), bytes, object.add(total)) };
         Ok(self.local(Value::reference(object)))
+    }
+
+    /// A new array in `bytes` bytes, all of which are to be written behind its length.
+    fn unwritten_array(
+        &mut self,
+        of: Id,
+        length: u32,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let id = self.own(of);
+        // SAFETY: the size follows from type and length; of references, a scope has locals only.
+        unsafe {
+            if of.pinned {
+                self.mutator().allocate_array_pinned_raw(id, length, bytes)
+            } else {
+                self.mutator()
+                    .allocate_array_initialized_raw(id, length, bytes)
+            }
+        }
     }
 
     /// Writes the slots of a fresh object from offset `start` on, and zeros behind them up to `end`.

@@ -180,7 +180,13 @@ impl<S: Source> Program<S> {
     ) -> Result<(), OutOfMemory> {
         let number = self.random.next();
         scope.nested(|scope| {
-            let object = scope.allocate(types.node)?;
+            // Some never move.
+            let kind = if number % 11 == 0 {
+                types.node.pinned()
+            } else {
+                types.node
+            };
+            let object = scope.allocate(kind)?;
             assert_eq!(scope.read_u64(object, 0), 0);
             scope.write_u64(object, 0, number);
             scope.assign(roots[root], object);

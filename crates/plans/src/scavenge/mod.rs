@@ -528,6 +528,11 @@ impl<F: SlotFormat> Scavenge<F> {
         object.offset_from(self.nursery.start()) < self.nursery.bytes()
     }
 
+    /// Whether an object stays where it is as long as it lives.
+    pub fn never_moves(&self, object: Address) -> bool {
+        object < self.old.region.start() || self.large.contains(object)
+    }
+
     /// Whether an object is young.
     #[inline(always)]
     pub fn is_young(&self, object: Address) -> bool {

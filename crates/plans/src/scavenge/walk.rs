@@ -94,18 +94,24 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// A mutator inside the gate stops all others, and does something.
-    pub(super) fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
+    /// A mutator inside the gate stops all others, and does something that leaves the heap as it is: a panic there does
+    /// no harm.
+    fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
         self.gate.leave();
         self.collecting.lock();
-        let result = self.with_state(|state| {
-            self.stop(state);
-            let result = body(state);
-            self.resume(state);
-            result
-        });
-        self.collecting.unlock();
-        self.gate.enter();
-        result
+        self.with_state(|state| self.stop(state));
+        let _resume = Resume(self);
+        self.with_state(body)
+    }
+}
+
+/// Lets the mutators run again.
+struct Resume<'a, F: SlotFormat>(&'a Scavenge<F>);
+
+impl<F: SlotFormat> Drop for Resume<'_, F> {
+    fn drop(&mut self) {
+        self.0.with_state(|state| self.0.resume(state));
+        self.0.collecting.unlock();
+        self.0.gate.enter();
     }
 }
