@@ -19,7 +19,8 @@ pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
 pub use error::OptionError;
 pub use types::{
-    HugePages, LogPath, OldPolicy, Prefetch, PrefetchHint, PushOrder, Sweep, TraceOrder, Verify,
+    HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder, Sweep, TraceOrder,
+    Verify,
 };
 
 /// Whom an option is for.

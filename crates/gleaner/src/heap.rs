@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gleaner_base::options::{OldPolicy, Prefetch, TraceOrder, Verify};
+use gleaner_base::options::{OldPolicy, Parking, Prefetch, TraceOrder, Verify};
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::threads;
@@ -102,6 +102,7 @@ impl Heap {
                 young: 0,
                 resize: true,
                 workers: threads::processors().clamp(1, 16),
+                parking: Parking::Futex,
                 tenure: 1,
                 tlab: 32 << 10,
                 old: OldPolicy::MarkCompact,
@@ -238,6 +239,12 @@ impl Builder {
         self
     }
 
+    /// How the threads that collect wait for work: each on a futex of its own unless told otherwise.
+    pub fn parking(mut self, parking: Parking) -> Self {
+        self.config.parking = parking;
+        self
+    }
+
     /// How wide references in objects are.
     pub fn references(mut self, references: References) -> Self {
         self.references = references;
@@ -303,7 +310,7 @@ impl Builder {
             let physical = gleaner_os::memory::physical_memory() as usize;
             config.limit = (physical / 4).min(8 << 30);
         }
-        let helpers = Helpers::new(config.workers.saturating_sub(1));
+        let helpers = Helpers::new(config.workers.saturating_sub(1), config.parking);
         let kind = match self.references {
             References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),

@@ -50,7 +50,7 @@ pub mod raw;
 mod scope;
 pub mod types;
 
-pub use gleaner_base::options::{OldPolicy, TraceOrder};
+pub use gleaner_base::options::{OldPolicy, Parking, TraceOrder};
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Builder, Heap, OutOfMemory, References};
