@@ -101,8 +101,13 @@ impl<'a> Worker<'a> {
         // sees the other.
         fence(Ordering::SeqCst);
         if self.anyone_waiting() {
-            self.crew.parking().call_back(&self.crew.idle, self.phase);
+            self.call_back();
         }
+    }
+
+    #[cold]
+    fn call_back(&self) {
+        self.crew.parking().call_back(&self.crew.idle, self.phase);
     }
 
     /// A worker that found nothing to do asks what next. It must hold no work, and must have

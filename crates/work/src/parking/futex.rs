@@ -246,7 +246,6 @@ impl Park for Seats {
     }
 
     /// One worker is called, the lowest: who finds more than it needs announces in turn.
-    #[cold]
     fn call_back(&self, idle: &AtomicU64, phase: PhaseNumber) {
         let mut waiting = idle.load(Ordering::Relaxed);
         while waiting != 0 {

@@ -8,13 +8,13 @@
 //! # What the paper's version does, and ours
 //! - There, the VM thread wakes the GC threads by their monitor and sleeps on one of its own. Here the collecting thread
 //!   works too, as the leader, so the second monitor has nobody to wait on it.
-//! - There, a thread that runs out of work raises an atomic counter and polls it in a bounded loop; it leaves if all
-//!   have raised it, *or if all queues look empty*. Then it counts itself under the lock, wakes the thread that drew the
-//!   final task, and sleeps; when all are counted, the phase is over. Here the polling is the same
-//!   ([`Worker::offer`](crate::Worker::offer)), but empty queues prove nothing: the phase is finished when no worker is
-//!   active, and [`Termination`] says so, which carries the number of the phase. A helper that has polled in vain leaves
-//!   in the paper's way, counted under the lock that it then sleeps on. It is not lost to the phase: an announcement of
-//!   work calls it back.
+//! - There, a thread that runs out of work raises an atomic counter and polls it in a bounded loop, then looks once into
+//!   the queues; it leaves if all have raised the counter, *or if all queues look empty*. Then it counts itself under the
+//!   lock, wakes the thread that drew the final task, and sleeps; when all are counted, the phase is over. Here a worker
+//!   polls as under the other policy ([`Worker::offer`](crate::Worker::offer)) and looks each time, but empty queues
+//!   prove nothing: the phase is finished when no worker is active, and [`Termination`] says so, which carries the number
+//!   of the phase. A helper that has polled in vain leaves in the paper's way, counted under the lock that it then sleeps
+//!   on. It is not lost to the phase: an announcement of work calls it back.
 //! - There, the count goes up to the number of GC threads, so the end waits for the last of them to be scheduled. Here
 //!   the leader stands for the final task and waits for the helpers that joined. One that wakes too late finds the phase
 //!   closed, so there is nothing it could disturb.
