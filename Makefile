@@ -19,6 +19,12 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 
 LIBGC := target/release/libgc.so
 GLEANER := target/release/gleaner
+# The native door from C. What is installed has the name of its interface, not of its crate.
+CAPI_SHARED := target/release/libgleaner_capi.so
+CAPI_STATIC := target/release/libgleaner_capi.a
+CAPI_SONAME := libgleaner.so.0
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+CAPI_FILE := libgleaner.so.$(VERSION)
 BENCH := target/release/gleaner-bench
 LAB_VENV := target/lab/venv
 LAB := $(LAB_VENV)/bin/gleaner-lab
@@ -28,7 +34,9 @@ CONFORMANCE := tests/conformance/run.sh --quiet
 STRESS ?= 100
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
-BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap
+BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators
+# These are not part of `make bench`: they need what `make rivals` installs and builds.
+RIVAL_BENCHES := bench-rivals bench-rivals-heaps bench-rivals-steady
 
 # --- the two commands of the README -----------------------------------------
 
@@ -58,26 +66,40 @@ test-long: packages-test
 
 # --- building ----------------------------------------------------------------
 
-.PHONY: build packages-build packages-demo packages-test
-packages-build packages-demo packages-test: packages-%:
+.PHONY: build packages-build packages-demo packages-test packages-rivals
+packages-build packages-demo packages-test packages-rivals: packages-%:
 	scripts/install-packages.sh $*
 
 build: packages-build
 	$(CARGO) build $(CARGO_FLAGS) --release --workspace
 
-$(LIBGC) $(GLEANER):
+BUILT := $(LIBGC) $(GLEANER) $(CAPI_SHARED) $(CAPI_STATIC)
+$(BUILT):
 	$(MAKE) build
 
 .PHONY: install uninstall clean
 # What is built is installed, so that `sudo make install` compiles nothing.
-install: | $(LIBGC) $(GLEANER)
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/gleaner"
-	install -m 755 $(GLEANER) "$(DESTDIR)$(PREFIX)/bin/gleaner"
-	install -m 644 $(LIBGC) "$(DESTDIR)$(PREFIX)/lib/gleaner/libgc.so.1"
+INSTALLED := $(DESTDIR)$(PREFIX)
+install: | $(BUILT)
+	install -d "$(INSTALLED)/bin" "$(INSTALLED)/lib/gleaner" "$(INSTALLED)/lib/pkgconfig" "$(INSTALLED)/include"
+	install -m 755 $(GLEANER) "$(INSTALLED)/bin/gleaner"
+	install -m 644 $(LIBGC) "$(INSTALLED)/lib/gleaner/libgc.so.1"
+	install -m 644 $(CAPI_SHARED) "$(INSTALLED)/lib/$(CAPI_FILE)"
+	ln -sf $(CAPI_FILE) "$(INSTALLED)/lib/$(CAPI_SONAME)"
+	ln -sf $(CAPI_SONAME) "$(INSTALLED)/lib/libgleaner.so"
+	install -m 644 $(CAPI_STATIC) "$(INSTALLED)/lib/libgleaner.a"
+	install -m 644 crates/capi/include/gleaner.h "$(INSTALLED)/include/gleaner.h"
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' crates/capi/gleaner.pc.in \
+		> "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
+	chmod 644 "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 
+# Files of an older version of the interface are removed, too; directories only if they are ours.
 uninstall:
-	rm -f "$(DESTDIR)$(PREFIX)/bin/gleaner" "$(DESTDIR)$(PREFIX)/lib/gleaner/libgc.so.1"
-	rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/lib/gleaner"
+	rm -f "$(INSTALLED)/bin/gleaner" "$(INSTALLED)/lib/gleaner/libgc.so.1" \
+		"$(INSTALLED)"/lib/$(CAPI_SONAME) "$(INSTALLED)"/lib/$(CAPI_SONAME).* \
+		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)/lib/libgleaner.a" \
+		"$(INSTALLED)/include/gleaner.h" "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
+	rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"
 
 clean:
 	$(CARGO) clean
@@ -223,16 +245,56 @@ lock-lab: $(LAB_VENV)/made
 # --- measuring ---------------------------------------------------------------
 
 # A run that was stopped goes on; remove target/lab/bench to measure anew.
-.PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%)
+.PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES)
 bench: $(BENCH_EXPERIMENTS:%=bench-%)
 
-$(BENCH_EXPERIMENTS:%=bench-%): bench-%: packages-test build $(LAB_VENV)/made
+$(BENCH_EXPERIMENTS:%=bench-%): packages-test
+bench-rivals bench-rivals-heaps bench-rivals-steady: rivals
+$(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES): bench-%: build $(LAB_VENV)/made
 	mkdir -p docs/measured target/lab/bench
 	out=target/lab/bench/$*; status=0; \
 	if [ -d "$$out" ]; then $(LAB) resume "$$out" || status=$$?; \
 	else $(LAB) run $* --out "$$out" || status=$$?; fi; \
 	[ $$status -le 1 ]
 	$(LAB) report target/lab/bench/$* --markdown docs/measured/$*.md
+
+# --- the rivals of the precise heap ------------------------------------------
+
+RIVALS := target/rivals
+# Where Go's own packages put it, if it is not on the PATH.
+GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
+GO_BUILD := GOCACHE=$(CURDIR)/$(RIVALS)/go-cache GOTOOLCHAIN=local $(GO)
+MMTK_CARGO := cd rivals/mmtk && CARGO_TARGET_DIR=$(CURDIR)/$(RIVALS)/cargo $(CARGO)
+
+.PHONY: rivals rivals-mmtk rivals-hotspot rivals-c rivals-go check-rivals test-rivals
+rivals: rivals-mmtk rivals-hotspot rivals-c rivals-go
+
+# The names of its functions then tell their plans apart.
+rivals-mmtk: packages-rivals
+	$(MMTK_CARGO) rustc --locked --release -- -C symbol-mangling-version=v0
+	install -m 755 $(RIVALS)/cargo/release/rival-mmtk $(RIVALS)/mmtk
+
+rivals-hotspot: packages-rivals
+	mkdir -p $(RIVALS)/java
+	javac -Xlint:all -Werror --release 17 -d $(RIVALS)/java rivals/java/Rival.java
+	install -m 755 rivals/java/hotspot $(RIVALS)/hotspot
+
+rivals-c: packages-rivals
+	$(MAKE) -C rivals/c OUT=$(CURDIR)/$(RIVALS)
+
+rivals-go: packages-rivals
+	mkdir -p $(RIVALS)
+	cd rivals/go && $(GO_BUILD) build -buildvcs=false -o $(CURDIR)/$(RIVALS)/go .
+
+check-rivals: rivals
+	$(MMTK_CARGO) fmt -- --check
+	$(MMTK_CARGO) clippy --locked --release -- -D warnings
+	cd rivals/go && $(GO_BUILD) vet .
+	bash -n rivals/java/hotspot
+
+# Each rival's results are those of gleaner-bench native.
+test-rivals: build rivals
+	python3 rivals/compare.py
 
 # --- help --------------------------------------------------------------------
 
@@ -253,7 +315,10 @@ help:
 #| Use it
 #|   make build     the library and the programs, into target/release/
 #|   make install   bin/gleaner and lib/gleaner/libgc.so.1 into PREFIX, which is
-#|                  /usr/local unless given: make install PREFIX=$HOME/.local
+#|                  /usr/local unless given: make install PREFIX=$HOME/.local;
+#|                  for embedders also the library libgleaner, shared and static,
+#|                  gleaner.h, and gleaner.pc for pkg-config. make uninstall
+#|                  with the same PREFIX removes them
 #|   target/release/gleaner exec -- guile script.scm
 #|
 #| Work on it (HACKING.md tells which one finds what)
@@ -273,7 +338,8 @@ help:
 #|                          and poison on
 #|   make test-threads      32 threads, also under pressure
 #|   make test-singlestep   a collection at every instruction of the allocation paths
-#|   make test-capi         gleaner.h from C and C++, and the example Lisp
+#|   make test-capi         gleaner.h from C and C++, the example Lisp, and what
+#|                          make install leaves, by pkg-config
 #|   make test-long         10,000 forks, all clients at full size, small ones with
 #|                          a collection at every allocation, a soak; takes hours
 #|
@@ -283,3 +349,8 @@ help:
 #|                  time against heap size, and more: reports in target/lab/bench/,
 #|                  tables in docs/measured/; takes hours, and goes on where it
 #|                  was stopped. make bench-boehm-table1 runs one of them
+#|   make rivals    what the precise heap is compared with, into target/rivals/:
+#|                  MMTk, HotSpot, libgc, Go, malloc, mimalloc (docs/rivals.md)
+#|   make test-rivals       their results are those of gleaner-bench native
+#|   make check-rivals      lints and format of rivals/
+#|   make bench-rivals      runs the experiment; also rivals-heaps, rivals-steady

@@ -5,6 +5,7 @@
 #   scripts/install-packages.sh demo    ... and run the demo
 #   scripts/install-packages.sh lab     ... and measure in the lab
 #   scripts/install-packages.sh test    ... and run every test
+#   scripts/install-packages.sh rivals  compile Gleaner and the programs of rivals/
 #   scripts/install-packages.sh --dry-run TASK   only say what is missing
 #
 # Nothing is installed when nothing is missing. Only installing needs root;
@@ -22,8 +23,8 @@ if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
 [ $# -le 1 ] || die "one task, please: $*"
 case $task in
-build | demo | lab | test) ;;
-*) die "usage: $0 [--dry-run] build|demo|lab|test" ;;
+build | demo | lab | test | rivals) ;;
+*) die "usage: $0 [--dry-run] build|demo|lab|test|rivals" ;;
 esac
 
 missing=()
@@ -37,6 +38,9 @@ need() {
     fi
 }
 compiles() { echo "$2" | "$1" -x "$3" -fsyntax-only - ; }
+# Go's own packages install it in a place that is not always on the PATH.
+runs_go() { go version || /usr/local/go/bin/go version; }
+runs_java() { javac -version && java -XX:+UseParallelGC -version; }
 has_library() { compgen -G "/usr/lib/*/$1" || compgen -G "/usr/lib/$1"; }
 
 need gcc "the C compiler and linker" has gcc
@@ -45,12 +49,16 @@ need make "runs the targets" has make
 need binutils "nm lists symbols" has nm
 need libgc1 "stock libgc, to compare with" has_library libgc.so.1
 need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
-if [ "$task" != build ]; then
+if [ "$task" != build ] && [ "$task" != rivals ]; then
     need guile-3.0 "runs the Scheme programs" has guile
-fi
-if [ "$task" != build ]; then
     need python3 "runs the lab" has python3
     need python3-venv "keeps the lab's packages apart" python3 -c 'import ensurepip, venv'
+fi
+if [ "$task" = rivals ]; then
+    need openjdk-17-jdk-headless "a rival: HotSpot" runs_java
+    need golang-go "a rival: Go" runs_go
+    need libmimalloc-dev "a rival: mimalloc" has_library libmimalloc.so
+    need python3 "compares the results" python3 -c 'import json, subprocess'
 fi
 if [ "$task" = test ]; then
     need valgrind "counts instructions" has valgrind
@@ -58,9 +66,12 @@ if [ "$task" = test ]; then
     need python3 "checks layers and symbols, counts results" \
         python3 -c 'import argparse, collections, json, subprocess'
     need g++ "tests that throw through callbacks" compiles g++ 'int main() { throw 1; }' c++
+    need pkgconf "builds the example from what make install leaves" has pkg-config
     need nix-bin "a client: nix-instantiate" has nix-instantiate
     need ecl "a client: Embeddable Common Lisp" has ecl
     need w3m "a client: the text browser" has w3m
+    need shared-mime-info "an XML document that a workload reads" \
+        test -e /usr/share/mime/packages/freedesktop.org.xml
     need crystal "a client: the Crystal compiler and its programs" has crystal
 fi
 

@@ -158,12 +158,10 @@ def judge(frame: pd.DataFrame, experiment: Experiment) -> list[Judged]:
     """Each bar, for each workload or for the mean."""
     found: list[Judged] = []
     for bar in experiment.bars:
-        lines = lines_of(frame, experiment, bar.metric)
         if bar.of == "each":
-            chosen = [line for line in lines if line.variant == bar.configuration]
-            rows = [(line.group, line.ratio) for line in chosen if not line.control]
+            rows = _rows_of(bar, frame, experiment)
         else:
-            means = means_of(lines, experiment)
+            means = means_of(lines_of(frame, experiment, bar.metric), experiment)
             chosen_means = [mean for mean in means if mean.variant == bar.configuration]
             rows = [("geometric mean", mean.ratio) for mean in chosen_means if not mean.control]
         if not rows:
@@ -174,6 +172,24 @@ def judge(frame: pd.DataFrame, experiment: Experiment) -> list[Judged]:
                 Judged(bar, what, estimate, statistics.judge(estimate, bar.below, bar.above))
             )
     return found
+
+
+def _rows_of(bar: Bar, frame: pd.DataFrame, experiment: Experiment) -> list[tuple[str, Estimate]]:
+    """The ratios that a bar is about, each with what it is of."""
+    rows: list[tuple[str, Estimate]] = []
+    for rival in bar.against or [experiment.statistics.baseline]:
+        lines = lines_of(frame, experiment.with_baseline(rival), bar.metric)
+        finished = {line.group for line in lines if line.variant == rival and line.mean.runs > 0}
+        for line in lines:
+            if line.variant != bar.configuration or line.control:
+                continue
+            if bar.workloads and line.workload not in bar.workloads:
+                continue
+            if not bar.against:
+                rows.append((line.group, line.ratio))
+            elif line.group in finished:
+                rows.append((f"{line.group} against {rival}", line.ratio))
+    return rows
 
 
 def failures_by_cell(frame: pd.DataFrame) -> list[dict[str, object]]:

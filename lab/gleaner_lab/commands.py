@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / "target" / "lab" / "scratch"
 #: Runs for each setting near the end of a search.
 SEARCH_RUNS = 3
+MEGABYTE = 1 << 20
 
 console = Console()
 
@@ -250,9 +251,17 @@ def with_limit(cell: Cell, options: Options) -> Cell:
         env = {names[name]: str(value) for name, value in options.items()}
         merged = {**cell.configuration.env, **env}
         return replace(cell, configuration=cell.configuration.model_copy(update={"env": merged}))
-    raise Failure(
-        f"{cell.key}: the lab cannot set the heap of a program that uses neither library; "
-        "give heap sizes in its command and set heap.mode to default"
+    words = cell.configuration.arguments
+    if options.keys() != {"heap-limit"} or not any("{heap}" in word for word in words):
+        raise Failure(
+            f"{cell.key}: the lab cannot set the heap of a program that uses neither library; "
+            'put "{heap}" in the arguments where its size in MB belongs, in mode times-minimum, or '
+            "give heap sizes in its command and set heap.mode to default"
+        )
+    megabytes = str(-(-options["heap-limit"] // MEGABYTE))
+    arguments = [word.replace("{heap}", megabytes) for word in words]
+    return replace(
+        cell, configuration=cell.configuration.model_copy(update={"arguments": arguments})
     )
 
 

@@ -37,7 +37,8 @@ class Workload(Part):
     name: Name
     #: The command of a program that is in no catalogue. It prints one JSON line, or, with
     #: `measure: process`, nothing in particular: then only what the kernel knows is recorded.
-    #: A word "{bench}" stands for gleaner-bench.
+    #: In it and in a configuration's words, "{bench}" stands for gleaner-bench and "{rivals}" for
+    #: the directory of the rivals' programs.
     command: list[str] | None = None
     measure: Literal["json", "process"] = "json"
     env: dict[str, str] = {}
@@ -60,7 +61,7 @@ class Configuration(Part):
     env: dict[str, str] = {}
     #: Put before the workload's command, for example a rival's launcher.
     prefix: list[str] = []
-    #: Put after it.
+    #: Put after it; a word "{heap}" stands for the heap's size in MB, where the mode sets one.
     arguments: list[str] = []
 
     @model_validator(mode="after")
@@ -116,7 +117,8 @@ class Bar(Part):
     """What the experiment is to show: it passes when the bound of the interval meets it.
 
     Either `below` (the upper bound counts) or `above` (the lower bound counts), as a ratio to the
-    baseline.
+    baseline, or to each of the rivals that it is `against`. A rival that does not finish is left
+    out.
     """
 
     configuration: Variant
@@ -125,19 +127,25 @@ class Bar(Part):
     metric: str = "cpu_s"
     #: Each workload by itself, or the geometric mean over all.
     of: Literal["each", "mean"] = "each"
+    against: list[Variant] = []
+    #: The workloads that it is about; all of them unless given.
+    workloads: list[Name] = []
 
     @model_validator(mode="after")
     def one_side(self) -> Bar:
         """A bar has one side."""
         if (self.below is None) == (self.above is None):
             raise ValueError("a bar needs either below or above")
+        if self.of == "mean" and (self.against or self.workloads):
+            raise ValueError("against and workloads are for bars of each workload")
         return self
 
     @property
     def shown(self) -> str:
         """The bar in words."""
         side = f"below {self.below:g}" if self.below is not None else f"above {self.above:g}"
-        return f"{self.configuration}: {self.metric} {side} of the baseline"
+        whose = "each rival" if self.against else "the baseline"
+        return f"{self.configuration}: {self.metric} {side} of {whose}"
 
 
 class Column(Part):
@@ -197,6 +205,10 @@ class Experiment(Part):
         _known(("statistics", "baseline"), self.statistics.baseline, variants)
         for number, bar in enumerate(self.bars):
             _known(("bars", number, "configuration"), bar.configuration, variants)
+            for rival in bar.against:
+                _known(("bars", number, "against"), rival, variants)
+            for name in bar.workloads:
+                _known(("bars", number, "workloads"), name, set(names))
         for column, part in (self.paper.columns if self.paper else {}).items():
             where = ("paper", "columns", column, "configuration")
             _known(where, part.configuration, variants)
@@ -206,6 +218,11 @@ class Experiment(Part):
             if name in names[:number]:
                 raise _at(("workloads", number), f"a second workload is named {name}")
         return self
+
+    def with_baseline(self, variant: str) -> Experiment:
+        """The same experiment with ratios to another configuration."""
+        rules = self.statistics.model_copy(update={"baseline": variant})
+        return self.model_copy(update={"statistics": rules})
 
     def is_of_baselines_library(self, variant: str) -> bool:
         """Whether a configuration runs on the library that the baseline runs on."""

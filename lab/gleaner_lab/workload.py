@@ -42,6 +42,11 @@ class Tools:
             raise Failure(f"{found} is not there: run make build, or name it with --bench")
         return cls(found.resolve(), scratch.resolve())
 
+    def word(self, word: str) -> str:
+        """A word of a command with the places of the programs filled in."""
+        rivals = self.bench.parents[1] / "rivals"
+        return word.replace("{bench}", str(self.bench)).replace("{rivals}", str(rivals))
+
     def build(self) -> str:
         """A short name for what is measured: a hash of the library beside the program."""
         library = self.bench.with_name("libgc.so")
@@ -75,8 +80,8 @@ def command_of(
     if workload.command is None:
         command += ["--size", workload.size or experiment.size, workload.name]
     else:
-        own = [str(tools.bench) if word == "{bench}" else word for word in workload.command]
-        command += ["--", *configuration.prefix, *own, *configuration.arguments]
+        own = [*configuration.prefix, *workload.command, *configuration.arguments]
+        command += ["--", *map(tools.word, own)]
     if experiment.pin is not None:
         command = ["taskset", "--cpu-list", ",".join(map(str, experiment.pin)), *command]
     return command
@@ -137,12 +142,17 @@ def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int)
             }
         # What is known of the whole process does not hold for one iteration, but for the peak.
         chosen = _numbers({"peak_kb": line.get("peak_kb"), **iterations[iteration - 1]})
-        return {"values": chosen, "output": line.get("output")}
+        return {"values": chosen, "output": _output(line, printed)}
     values = _numbers({name: line.get(name) for name in ("wall_s", "cpu_s", "peak_kb")})
     if collector := line.get("collector"):
         values.update(_collector_values(collector, values))
     values.update({f"printed.{name}": value for name, value in _numbers(printed).items()})
-    return {"values": values, "output": line.get("output")}
+    return {"values": values, "output": _output(line, printed)}
+
+
+def _output(line: dict[str, Any], printed: dict[str, Any]) -> Any:
+    """What must be the same in all runs: the field `result` of a program that has one."""
+    return printed.get("result", line.get("output"))
 
 
 def _collector_values(collector: dict[str, Any], values: dict[str, Any]) -> dict[str, float]:

@@ -158,3 +158,38 @@ def test_the_canary_shows_drift_and_counts_for_nothing_else():
     assert analysis.lines_of(frame, experiment_of()) == []
     drift = analysis.drift_of(frame, "cpu_s")
     assert drift["relative"].tolist() == pytest.approx([1 / 1.1, 1.0, 1.2 / 1.1])
+
+
+def test_a_bar_against_rivals_leaves_out_those_that_do_not_finish():
+    experiment = Experiment.model_validate(
+        {
+            "name": "e",
+            "title": "t",
+            "question": "q",
+            "workloads": ["a", "b"],
+            "configurations": {name: {} for name in ["ours", "wide", "quick", "slow", "fails"]},
+            "statistics": {"baseline": "wide"},
+            "bars": [
+                {
+                    "configuration": "ours",
+                    "below": 0.8,
+                    "against": ["quick", "slow", "fails"],
+                    "workloads": ["a"],
+                }
+            ],
+        }
+    )
+    frame = frame_of(
+        *rounds("m", "a", "wide", [1.0, 1.0]),
+        *rounds("m", "a", "ours", [1.0, 1.0]),
+        *rounds("m", "a", "quick", [1.1, 1.1]),
+        *rounds("m", "a", "slow", [2.0, 2.0]),
+        *rounds("m", "a", "fails", [None, None]),
+        *rounds("m", "b", "ours", [1.0, 1.0]),
+        *rounds("m", "b", "slow", [2.0, 2.0]),
+    )
+    judged = {one.what: one.verdict.met for one in analysis.judge(frame, experiment)}
+    assert judged == {
+        "a, 1 thread against quick": False,
+        "a, 1 thread against slow": True,
+    }

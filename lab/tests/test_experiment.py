@@ -66,6 +66,12 @@ def test_the_experiments_that_come_with_it_are_valid(path):
         ("threads: [1, 2]", "threads: [1, 2", 13, "expected"),
         ("  - gc_bench", "  - shell", 6, "second workload is named shell"),
         ("threads: [1, 2]", "bars: [{configuration: plain}]", 12, "either below or above"),
+        (
+            "threads: [1, 2]",
+            "bars: [{configuration: plain, below: 1, against: [other]}]",
+            12,
+            "no other among plain",
+        ),
         ("threads: [1, 2]", "heap: {mode: default, multiples: [2]}", 12, "times-minimum"),
     ],
 )

@@ -9,11 +9,13 @@ import time
 import bench
 import pytest
 
-from gleaner_lab import cli, machine
+from gleaner_lab import cli, commands, machine
 from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import differing_outputs, failures_of, judge, lines_of
+from gleaner_lab.cells import cells_of
+from gleaner_lab.failure import Failure
 from gleaner_lab.store import ResultSet
-from gleaner_lab.workload import Tools
+from gleaner_lab.workload import Tools, command_of, read_line
 
 
 def run(tmp_path, workloads, *more, repetitions=6):
@@ -402,3 +404,27 @@ def test_a_build_in_the_middle_of_a_run_is_noticed(tmp_path):
     tool.write_text(tool.read_text() + "open(__file__, 'a').write('# built anew\\n')\n")
     cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)])
     assert "made with different builds of Gleaner" in (out / "report.html").read_text()
+
+
+def test_a_rivals_words_are_filled_in(tmp_path):
+    path = bench.experiment(tmp_path, "steady")
+    text = path.read_text().replace(
+        "gleaner: {options: {sweep: lazy}}",
+        'gleaner: {library: none, prefix: ["{rivals}/one"], arguments: ["-m{heap}m", "{bench}"]}',
+    )
+    path.write_text(text.replace("[steady]", "[{name: mine, command: [steady]}]"))
+    experiment = experiments.read(path)
+    (cell,) = [cell for cell in cells_of(experiment) if cell.variant == "gleaner"]
+    tools = Tools(tmp_path / "target" / "release" / "bench", tmp_path)
+    sized = commands.with_limit(cell, {"heap-limit": (5 << 20) + 1})
+    words = command_of(sized, experiment, tools, log=False)
+    rivals = str(tmp_path / "target" / "rivals" / "one")
+    assert words[words.index("--") :] == ["--", rivals, "steady", "-m6m", str(tools.bench)]
+    with pytest.raises(Failure, match="mode times-minimum"):
+        commands.with_limit(sized, {"heap-limit": 1})
+
+
+def test_a_result_is_what_must_be_the_same():
+    printed = {"result": "17", "wall_s": 1.0}
+    line = json.dumps({"wall_s": 2.0, "output": "9 bytes, 1", "printed": printed})
+    assert read_line(line, "", 0, True, 1)["output"] == "17"

@@ -264,6 +264,329 @@ static void bad_input_is_named(bool compressed)
     CHECK(gleaner_interface() == GLEANER_INTERFACE);
 }
 
+static void options_by_name(bool compressed)
+{
+    struct gleaner_options options;
+    char message[300] = "";
+    gleaner_heap *heap;
+    gleaner_mutator *m;
+
+    memset(&options, 0, sizeof options);
+    options.limit = 1000;
+    options.compressed = !compressed;
+    options.list = compressed ? "heap-limit=2m,refs=compressed,workers=2"
+                              : "heap-limit=2m,refs=wide,workers=2";
+    heap = gleaner_heap_new(&options, message, sizeof message);
+    CHECK(heap != NULL);
+    m = gleaner_attach(heap);
+    CHECK(m->slot_bytes == (compressed ? 4u : 8u));
+    gleaner_detach(m);
+    CHECK(gleaner_heap_free(heap));
+    options.list = "heap-limt=2m";
+    CHECK(gleaner_heap_new(&options, message, sizeof message) == NULL);
+    CHECK(strstr(message, "the nearest is 'heap-limit'") != NULL);
+    options.list = "sweep=eager";
+    CHECK(gleaner_heap_new(&options, message, sizeof message) == NULL);
+    CHECK(strstr(message, "does not serve the precise heap") != NULL);
+}
+
+static void copies_and_initialized_objects(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    const uint32_t length = 3000;
+    size_t slot = s.m->slot_bytes;
+    uint32_t i;
+    char *text;
+
+    GLEANER_FRAME(s.m, frame, 2);
+    frame.values[0] = gleaner_reference(
+        gleaner_allocate_array(s.m, s.list, length, slot));
+    gleaner_collect(s.m, true); /* it is old from now on */
+    for (i = 0; i < length / 2; i++) {
+        char *node = (char *)gleaner_allocate_initialized(s.m, s.node,
+                                                          s.node_bytes);
+
+        gleaner_store(s.m, node, 8, gleaner_integer(i));
+        gleaner_store(s.m, node, 8 + slot, 0);
+        *(uint64_t *)(node + s.number) = i;
+        gleaner_store(s.m, gleaner_object(frame.values[0]), 16 + i * slot,
+                      gleaner_reference(node));
+    }
+    CHECK(gleaner_array_copy(s.m, gleaner_object(frame.values[0]), 0,
+                             gleaner_object(frame.values[0]), length / 2,
+                             length / 2));
+    for (i = 0; i < length / 2; i++)
+        gleaner_store(s.m, gleaner_object(frame.values[0]), 16 + i * slot, 0);
+    gleaner_collect(s.m, false);
+    gleaner_collect(s.m, true);
+    for (i = 0; i < length / 2; i++) {
+        gleaner_value node
+            = gleaner_load(s.m, gleaner_object(frame.values[0]),
+                           16 + (length / 2 + i) * slot);
+
+        CHECK(*number_of(&s, node) == i);
+        CHECK(gleaner_number(gleaner_load(s.m, gleaner_object(node), 8)) == i);
+    }
+    text = (char *)gleaner_allocate_array_initialized(s.m, s.bytes, 8, 1);
+    memcpy(text + 16, "abcdefgh", 8);
+    CHECK(gleaner_array_copy(s.m, text, 0, text, 1, 7));
+    CHECK(memcmp(text + 16, "aabcdefg", 8) == 0);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+/* Two slots, the second of which counts only if the tag says so. */
+struct tagged {
+    uint64_t header;
+    uint64_t tag;
+    uint64_t first, second;
+};
+
+static void trace_tagged(void *data, void *object, struct gleaner_visitor *to)
+{
+    struct tagged *tagged = (struct tagged *)object;
+
+    ++*(volatile int *)data;
+    to->visit(to, &tagged->first);
+    if (tagged->tag == 1)
+        to->visit(to, &tagged->second);
+}
+
+/* So many bytes as its first field says, without slots. */
+static size_t size_of_blob(void *data, const void *object)
+{
+    (void)data;
+    return ((const size_t *)object)[1];
+}
+static void trace_nothing(void *data, void *object, struct gleaner_visitor *to)
+{
+    (void)data, (void)object, (void)to;
+}
+
+static void tails_and_trace_functions(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    uint32_t next[1] = { 16 }, slots[1] = { 8 }, i, round;
+    struct gleaner_tail tail;
+    struct gleaner_traced traced;
+    gleaner_type frame_type, tagged_type, blob_type;
+    volatile int traces = 0;
+    char message[300] = "";
+
+    memset(&tail, 0, sizeof tail);
+    tail.head = 24, tail.offsets = next, tail.count = 1;
+    tail.element = 16, tail.element_offsets = slots, tail.element_count = 1;
+    frame_type = gleaner_tailed(s.heap, &tail, message, sizeof message);
+    memset(&traced, 0, sizeof traced);
+    traced.bytes = sizeof(struct tagged), traced.trace = trace_tagged;
+    traced.data = (void *)&traces;
+    tagged_type = gleaner_traced_type(s.heap, &traced, message, sizeof message);
+    memset(&traced, 0, sizeof traced);
+    traced.size = size_of_blob, traced.trace = trace_nothing;
+    blob_type = gleaner_traced_type(s.heap, &traced, message, sizeof message);
+    CHECK(frame_type != 0 && tagged_type != 0 && blob_type != 0);
+    {
+        GLEANER_FRAME(s.m, frame, 3);
+        for (round = 0; round < 2000; round++) {
+            struct tagged *tagged;
+            size_t *blob;
+            char *tailed;
+
+            frame.values[1] = gleaner_reference(
+                gleaner_allocate(s.m, tagged_type, sizeof(struct tagged)));
+            frame.values[2] = new_node(&s, round);
+            tagged = (struct tagged *)gleaner_object(frame.values[1]);
+            tagged->tag = round % 2;
+            if (tagged->tag == 1)
+                gleaner_store(s.m, tagged, 24, frame.values[2]);
+            else
+                tagged->second = 0x123456789abcdef0;
+            blob = (size_t *)gleaner_allocate(s.m, blob_type, 16 + round % 100);
+            blob[1] = 16 + round % 100;
+            tailed = (char *)gleaner_allocate_tailed(s.m, frame_type, 5, 24, 16);
+            for (i = 0; i < 5; i++)
+                *(uint64_t *)(tailed + 24 + 16 * i) = 0x123456789abcdef0;
+            gleaner_store(s.m, tailed, 24 + 16 * 4 + 8, frame.values[1]);
+            gleaner_store(s.m, tailed, 16, frame.values[0]);
+            frame.values[0] = gleaner_reference(tailed);
+            if (round % 500 == 499)
+                gleaner_collect(s.m, round % 1000 == 999);
+        }
+        while (round-- > 0) {
+            char *tailed = (char *)gleaner_object(frame.values[0]);
+            struct tagged *tagged = (struct tagged *)gleaner_object(
+                gleaner_load(s.m, tailed, 24 + 16 * 4 + 8));
+
+            CHECK(gleaner_length(tailed) == 5 && tagged->tag == round % 2);
+            if (tagged->tag == 1)
+                CHECK(*number_of(&s, gleaner_load(s.m, tagged, 24)) == round);
+            else
+                CHECK(tagged->second == 0x123456789abcdef0);
+            frame.values[0] = gleaner_load(s.m, tailed, 16);
+        }
+        CHECK(frame.values[0] == 0 && traces > 2000);
+        GLEANER_LEAVE(s.m, frame);
+    }
+    tail.element = 0;
+    CHECK(gleaner_tailed(s.heap, &tail, message, sizeof message) == 0);
+    CHECK(strstr(message, "elements of 0 bytes") != NULL);
+    traced.trace = NULL;
+    CHECK(gleaner_traced_type(s.heap, &traced, message, sizeof message) == 0);
+    CHECK(strstr(message, "without a trace function") != NULL);
+    tear_down(&s);
+}
+
+struct heard {
+    uint64_t collections, full, stopped_ns, copies, last;
+    char reason[40];
+};
+
+static void listen(void *data, const struct gleaner_collection *collection)
+{
+    struct heard *heard = (struct heard *)data;
+    size_t i;
+
+    heard->collections++;
+    heard->full += collection->everything;
+    heard->stopped_ns += collection->stopped_ns;
+    heard->last = collection->number;
+    snprintf(heard->reason, sizeof heard->reason, "%s", collection->reason);
+    for (i = 0; i < collection->event_count; i++) {
+        const struct gleaner_event *event = &collection->events[i];
+
+        CHECK(event->collection == collection->number);
+        heard->copies += strcmp(event->phase, "copy") == 0;
+    }
+    CHECK(strcmp(collection->events[i - 1].phase, "end") == 0);
+}
+
+static void listeners_are_told(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    struct gleaner_totals totals;
+    struct heard heard;
+    int i;
+
+    memset(&heard, 0, sizeof heard);
+    gleaner_add_listener(s.heap, listen, &heard);
+    for (i = 0; i < 100000; i++)
+        new_node(&s, 1);
+    gleaner_collect(s.m, true);
+    gleaner_get_totals(s.m, &totals);
+    CHECK(heard.full == totals.full_collections && heard.full > 0);
+    CHECK(heard.copies == totals.scavenges && heard.copies > 0);
+    CHECK(heard.stopped_ns == totals.stopped_ns);
+    CHECK(heard.last == heard.collections);
+    CHECK(strcmp(heard.reason, "asked for") == 0);
+    tear_down(&s);
+}
+
+/* A frame of compiled code; the program counter says how many of its values
+   are references. */
+struct compiled {
+    struct compiled *caller;
+    uintptr_t return_to;
+    gleaner_value values[2];
+};
+
+static void visit_compiled(void *data, const gleaner_mutator *m,
+                           struct gleaner_visitor *visitor)
+{
+    struct compiled *frame = (struct compiled *)m->anchor.frame_pointer;
+    uintptr_t here = m->anchor.program_counter, i;
+
+    CHECK(m->embedder == data);
+    for (; frame != NULL; here = frame->return_to, frame = frame->caller)
+        for (i = 0; i < here; i++)
+            visitor->visit(visitor, &frame->values[i]);
+}
+
+/* gleaner_allocate and gleaner_store from the numbers of the record. */
+static void *emitted_allocate(const struct gleaner_fast_paths *fast,
+                              gleaner_mutator *m, gleaner_type type,
+                              size_t bytes)
+{
+    uintptr_t *cursor = (uintptr_t *)((char *)m + fast->cursor_offset);
+    uintptr_t limit = *(uintptr_t *)((char *)m + fast->limit_offset);
+    uintptr_t object = *cursor;
+
+    if (bytes > fast->large_bytes || limit - object < bytes)
+        return gleaner_allocate_slowly(m, type, bytes);
+    *cursor = object + bytes;
+    *(uint64_t *)object
+        = fast->header_bits | (uint64_t)type << fast->type_shift;
+    return (void *)object;
+}
+
+static void emitted_store(const struct gleaner_fast_paths *fast, void *slot,
+                          gleaner_value value)
+{
+    if ((value & 1) == 0 && value != 0)
+        value = (value - fast->slot_base) >> fast->slot_shift;
+    if (fast->slot_bytes == 8)
+        *(uint64_t *)slot = value;
+    else
+        *(uint32_t *)slot = (uint32_t)value;
+    *(uint8_t *)(uintptr_t)(fast->card_base
+                            + ((uintptr_t)slot >> fast->card_shift))
+        = (uint8_t)fast->card_dirty;
+}
+
+static void a_compiler_emits_its_own_code(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    struct gleaner_fast_paths fast;
+    struct compiled outer, inner;
+    char shorter[8];
+    uint64_t i;
+
+    gleaner_get_fast_paths(s.heap, &fast, sizeof fast);
+    CHECK(fast.version == GLEANER_INTERFACE && fast.bytes == sizeof fast);
+    CHECK(fast.barrier == GLEANER_BARRIER_CARDS);
+    CHECK(fast.arrays == GLEANER_ARRAYS_CONTIGUOUS);
+    CHECK(fast.anchor_offset == offsetof(gleaner_mutator, anchor));
+    CHECK(fast.frames_offset == offsetof(gleaner_mutator, frames));
+    CHECK(fast.embedder_offset == offsetof(gleaner_mutator, embedder));
+    CHECK(fast.poll_offset == offsetof(gleaner_mutator, poll));
+    gleaner_get_fast_paths(s.heap, (struct gleaner_fast_paths *)shorter, 8);
+    CHECK(memcmp(shorter, &fast, 8) == 0);
+    gleaner_detach(s.m); /* the visitor is set while nobody is a mutator */
+    gleaner_set_root_visitor(s.heap, visit_compiled, &fast);
+    s.m = gleaner_attach(s.heap);
+    s.m->embedder = &fast;
+    memset(&outer, 0, sizeof outer);
+    memset(&inner, 0, sizeof inner);
+    inner.caller = &outer, inner.return_to = 1;
+    outer.values[1] = 0x123456789abcdef0; /* no reference */
+    s.m->anchor.frame_pointer = (uintptr_t)&inner;
+    s.m->anchor.program_counter = 2;
+    for (i = 0; i < 100000; i++) {
+        void *node = emitted_allocate(&fast, s.m, s.node, s.node_bytes);
+
+        if (i % 1000 == 0)
+            outer.values[0] = 0;
+        inner.values[i % 2] = gleaner_reference(node);
+        *number_of(&s, inner.values[i % 2]) = i;
+        emitted_store(&fast, (char *)node + 8, outer.values[0]);
+        outer.values[0] = inner.values[i % 2];
+        gleaner_poll(s.m);
+    }
+    gleaner_collect(s.m, true);
+    CHECK(*number_of(&s, inner.values[0]) == 99998);
+    CHECK(*number_of(&s, inner.values[1]) == 99999);
+    CHECK(outer.values[0] == inner.values[1]);
+    CHECK(outer.values[1] == 0x123456789abcdef0);
+    while (i-- > 99000) {
+        CHECK(*number_of(&s, outer.values[0]) == i);
+        outer.values[0] = gleaner_load(s.m, gleaner_object(outer.values[0]), 8);
+    }
+    CHECK(outer.values[0] == 0);
+    memset(&s.m->anchor, 0, sizeof s.m->anchor);
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_used(s.heap) == 0);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct {
@@ -276,6 +599,11 @@ int main(void)
         { "weak things", weak_things },
         { "threads come and go", threads_come_and_go },
         { "bad input is named", bad_input_is_named },
+        { "options by name", options_by_name },
+        { "copies and initialized objects", copies_and_initialized_objects },
+        { "tails and trace functions", tails_and_trace_functions },
+        { "listeners are told", listeners_are_told },
+        { "a compiler emits its own code", a_compiler_emits_its_own_code },
     };
     size_t i;
     int compressed, passed = 0, broken = 0;

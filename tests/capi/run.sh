@@ -4,8 +4,9 @@
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
 # The cases of embed.c, as C with the shared library and as C++ with the static
-# one; then examples/lisp.c under every setup, whose output must be the same.
-# The last line is "N passed, N failed".
+# one; then examples/lisp.c under every setup, whose output must be the same;
+# then the same example from what `make install` leaves, as pkg-config says, and
+# that `make uninstall` leaves nothing. The last line is "N passed, N failed".
 
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -66,5 +67,36 @@ if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((1 << 20)) ]; then
 else
     report FAILED "an embedder is smaller than 1 MB"
 fi
+
+# The verdict of a command.
+verdict() { # verdict NAME COMMAND...
+    local name=$1
+    shift
+    if "$@"; then report ok "$name"; else report FAILED "$name"; fi
+}
+
+# As a package is made: into a directory of its own, under a prefix that is not there yet.
+dest=$PWD/$out/dest prefix=/opt/gleaner
+rm -rf "$dest"
+make --no-print-directory install DESTDIR="$dest" PREFIX=$prefix >"$out/install.log"
+export PKG_CONFIG_PATH=$dest$prefix/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest
+read -r -a shared <<<"$(pkg-config --cflags --libs gleaner)"
+read -r -a archive <<<"$(pkg-config --static --cflags --libs gleaner | sed 's/-lgleaner/-l:libgleaner.a/')"
+gcc -std=gnu11 -O2 examples/lisp.c -o "$out/lisp-shared" "${shared[@]}"
+gcc -std=gnu11 -O2 examples/lisp.c -o "$out/lisp-static" "${archive[@]}"
+same() { env LD_LIBRARY_PATH="$2" "$1" examples/demo.lisp 2>&1 | diff - examples/demo.expected; }
+needs() { readelf -d "$1" | grep -q 'NEEDED.*\[libgleaner\.so\.0\]'; }
+needs_not() { ! needs "$1"; }
+prints() { [ "$(env -u PKG_CONFIG_SYSROOT_DIR pkg-config "--$1" gleaner)" = "$2" ]; }
+verdict "installed: the shared library" same "$out/lisp-shared" "$dest$prefix/lib"
+verdict "installed: it is needed by its soname" needs "$out/lisp-shared"
+verdict "installed: the static library" same "$out/lisp-static" ""
+verdict "installed: which needs no other" needs_not "$out/lisp-static"
+verdict "installed: pkg-config knows the prefix" prints variable=prefix $prefix
+verdict "installed: pkg-config knows the version" \
+    prints modversion "$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)"
+make --no-print-directory uninstall DESTDIR="$dest" PREFIX=$prefix >>"$out/install.log"
+left() { [ -z "$(find "$dest" ! -type d)" ]; }
+verdict "uninstalled: nothing is left" left
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

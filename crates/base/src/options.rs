@@ -1,8 +1,8 @@
 //! The one option table. The struct, the parser, the errors, `gleaner options` and the docs page all come from it, so an
 //! option cannot be half there.
 //!
-//! An option has a name, a type, a default, what it accepts, a tier, one line of documentation and, when a paper
-//! describes it, the section. [`Options`] is a plain value: whoever starts a heap copies it in.
+//! An option has a name, a type, a default, what it accepts, a tier, the heaps it serves, one line of documentation and,
+//! when a paper describes it, the section. [`Options`] is a plain value: whoever starts a heap copies it in.
 //!
 //! Invariants: a refused name or value changes nothing; the text of a value reads back as the same value; sizes fit in
 //! `usize`. The module allocates nothing and forbids unsafe code, so it can run first thing in any process.
@@ -19,8 +19,8 @@ pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
 pub use error::OptionError;
 pub use types::{
-    HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder, Sweep, TraceOrder,
-    Verify,
+    HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder, References, Sweep,
+    TraceOrder, Verify,
 };
 
 /// Whom an option is for.
@@ -48,6 +48,65 @@ impl Tier {
     }
 }
 
+/// The kinds of heaps that a process may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeapKind {
+    /// The one behind `libgc.so.1`.
+    Libgc,
+    /// Those of the native door.
+    Precise,
+}
+
+impl HeapKind {
+    /// The name that the docs use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            HeapKind::Libgc => "libgc",
+            HeapKind::Precise => "precise",
+        }
+    }
+}
+
+/// Which heaps an option serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Serves {
+    /// The libgc heap alone.
+    Libgc,
+    /// The precise heap alone.
+    Precise,
+    /// Either.
+    Both,
+}
+
+impl Serves {
+    /// The name that the docs use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Serves::Libgc => HeapKind::Libgc.as_str(),
+            Serves::Precise => HeapKind::Precise.as_str(),
+            Serves::Both => "both",
+        }
+    }
+
+    /// Whether heaps of that kind are served.
+    pub const fn includes(self, kind: HeapKind) -> bool {
+        match self {
+            Serves::Libgc => matches!(kind, HeapKind::Libgc),
+            Serves::Precise => matches!(kind, HeapKind::Precise),
+            Serves::Both => true,
+        }
+    }
+}
+
+/// What becomes of an option that serves only the other kind of heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Foreign {
+    /// It is an error: somebody set it on this heap.
+    Refused,
+    /// It is checked and has no effect: the environment is for all heaps of a process.
+    Ignored,
+}
+
 /// One row of the table.
 pub struct OptionInfo {
     /// The name, as users write it.
@@ -56,6 +115,8 @@ pub struct OptionInfo {
     pub accepted: Accepted,
     /// Whom it is for.
     pub tier: Tier,
+    /// Which heaps it serves.
+    pub serves: Serves,
     /// One line of documentation.
     pub doc: &'static str,
     /// The paper and section it comes from.
@@ -102,7 +163,7 @@ const MOST_BYTES: usize = 64 << 40;
 macro_rules! option_table {
     ($(
         #[doc = $doc:literal]
-        $field:ident: $type:ty = $default:expr, $name:literal, $tier:ident, $paper:expr, $accepted:expr;
+        $field:ident: $type:ty = $default:expr, $name:literal, $tier:ident, $serves:ident, $paper:expr, $accepted:expr;
     )+) => {
         /// The value of every option.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,6 +190,7 @@ macro_rules! option_table {
             name: $name,
             accepted: $accepted,
             tier: Tier::$tier,
+            serves: Serves::$serves,
             doc: $doc.trim_ascii(),
             paper: $paper,
             value: |options| options.$field.shown(),
@@ -138,51 +200,67 @@ macro_rules! option_table {
 
 option_table! {
     /// The heap never holds more than so many bytes; when it is full, the program is told that memory is out.
-    heap_limit: usize = 0, "heap-limit", User, None, size(1 << 20, "no limit");
+    heap_limit: usize = 0, "heap-limit", User, Both, None, size(1 << 20, "no limit; precise: a quarter of the memory, at most 8g");
     /// The heap starts with so many bytes, and no collection happens before they are used.
-    initial_heap: usize = 0, "initial-heap", User, None, size(1, "grows from nothing");
+    initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
     /// Between two collections the program allocates about the live heap divided by this: 1 is fast, 10 is small.
-    free_space_divisor: u32 = 3, "free-space-divisor", User, None, number(1, 1000, "");
+    free_space_divisor: u32 = 3, "free-space-divisor", User, Libgc, None, number(1, 1000, "");
     /// How many threads mark in parallel.
-    markers: u32 = 0, "markers", User, None, number(0, 64, "one per processor, at most 16");
+    markers: u32 = 0, "markers", User, Libgc, None, number(0, 64, "one per processor, at most 16");
+    /// How many threads collect together: they copy, mark and update.
+    workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor, at most 16");
+    /// How wide references in objects are: 8 bytes, or 4, which reach 16 GB.
+    refs: References = References::Wide, "refs", User, Precise, None, Accepted::Choice(References::NAMES);
+    /// So many bytes of the heap are for the young generation, at first if `resize` is on.
+    young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit, at most 64m");
     /// After how many collections an unused block of memory goes back to the system.
-    release_after: u32 = 6, "release-after", User, None, number(0, 1000, "never");
+    release_after: u32 = 6, "release-after", User, Libgc, None, number(0, 1000, "never");
     /// Whether the heap asks the system for huge pages.
-    huge_pages: HugePages = HugePages::Auto, "huge-pages", User, None, Accepted::Choice(HugePages::NAMES);
+    huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Libgc, None, Accepted::Choice(HugePages::NAMES);
     /// Prints one block of statistics when the program ends.
-    stats: bool = false, "stats", User, None, SWITCH;
+    stats: bool = false, "stats", User, Libgc, None, SWITCH;
     /// Appends one JSON line per phase of each collection to this file.
-    log: LogPath = LogPath::NONE, "log", User, None, Accepted::Path(LogPath::LONGEST);
+    log: LogPath = LogPath::NONE, "log", User, Both, None, Accepted::Path(LogPath::LONGEST);
     /// When the marker asks the cache for an object that it will scan.
-    prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
+    prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.
-    prefetch_hint: PrefetchHint = PrefetchHint::T0, "prefetch-hint", Tuning, Some("ISMM 2000, appendix A"), Accepted::Choice(PrefetchHint::NAMES);
+    prefetch_hint: PrefetchHint = PrefetchHint::T0, "prefetch-hint", Tuning, Libgc, Some("ISMM 2000, appendix A"), Accepted::Choice(PrefetchHint::NAMES);
     /// Whether the pointer pushed last, and so scanned first, is the one prefetched first.
-    push_order: PushOrder = PushOrder::Natural, "push-order", Tuning, Some("ISMM 2000, section 4"), Accepted::Choice(PushOrder::NAMES);
+    push_order: PushOrder = PushOrder::Natural, "push-order", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(PushOrder::NAMES);
     /// So many cache lines ahead of the scan of an object are prefetched.
-    look_ahead: u32 = 1, "look-ahead", Tuning, Some("ISMM 2000, section 4"), number(0, 16, "off");
+    look_ahead: u32 = 1, "look-ahead", Tuning, Libgc, Some("ISMM 2000, section 4"), number(0, 16, "off");
     /// How many grey objects wait in the queue of prefetch=fifo.
-    fifo_length: u32 = 16, "fifo-length", Tuning, None, Accepted::Number { least: 1, most: 64, power_of_two: true, zero: "" };
+    fifo_length: u32 = 16, "fifo-length", Tuning, Libgc, None, Accepted::Number { least: 1, most: 64, power_of_two: true, zero: "" };
     /// How many unchecked objects wait in the queue of prefetch=edges.
-    edges_length: u32 = 64, "edges-length", Tuning, Some("ISMM 2007, edge enqueuing"), Accepted::Number { least: 2, most: 64, power_of_two: true, zero: "" };
+    edges_length: u32 = 64, "edges-length", Tuning, Libgc, Some("ISMM 2007, edge enqueuing"), Accepted::Number { least: 2, most: 64, power_of_two: true, zero: "" };
     /// When unmarked objects become free cells: before the program resumes, or when an allocation needs them.
-    sweep: Sweep = Sweep::Lazy, "sweep", Tuning, Some("ISMM 2000, section 5"), Accepted::Choice(Sweep::NAMES);
+    sweep: Sweep = Sweep::Lazy, "sweep", Tuning, Libgc, Some("ISMM 2000, section 5"), Accepted::Choice(Sweep::NAMES);
     /// The mark stacks together never hold more than so many bytes; a full stack costs a re-scan.
-    mark_arena: usize = 0, "mark-arena", Tuning, None, size(64 << 10, "chosen from the heap's size");
+    mark_arena: usize = 0, "mark-arena", Tuning, Libgc, None, size(64 << 10, "chosen from the heap's size");
     /// Small objects come from free lists that belong to the thread, without a lock.
-    thread_lists: bool = true, "thread-lists", Tuning, None, SWITCH;
+    thread_lists: bool = true, "thread-lists", Tuning, Libgc, None, SWITCH;
+    /// How the old generation is collected: everything slides together, or what lives stays and the holes are filled.
+    old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
+    /// Which grey object is scanned next: the one that was found last, or first.
+    trace_order: TraceOrder = TraceOrder::Depth, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
+    /// The generations change their sizes as the program needs.
+    resize: bool = true, "resize", Tuning, Precise, None, SWITCH;
+    /// How many collections of the young generation an object survives before the next one makes it old.
+    tenure: u32 = 1, "tenure", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), number(0, 15, "the first one does");
+    /// So many bytes at a time are taken by a mutator to allocate in.
+    tlab: usize = 32 << 10, "tlab", Tuning, Precise, Some("ASPLOS 2013, section 2.2"), size(64, "each object by itself");
     /// So many bytes of addresses are reserved for the heap.
-    reserve: usize = 0, "reserve", Tuning, None, size(16 << 20, "chosen from the limit and the machine");
+    reserve: usize = 0, "reserve", Tuning, Libgc, None, size(16 << 20, "chosen from the limit and the machine");
     /// Checks the heap's invariants at the edges between phases.
-    verify: Verify = Verify::Off, "verify", Testing, None, Accepted::Choice(Verify::NAMES);
+    verify: Verify = Verify::Off, "verify", Testing, Both, None, Accepted::Choice(Verify::NAMES);
     /// Collects at every n-th allocation.
-    stress: u32 = 0, "stress", Testing, None, number(0, u32::MAX, "off");
+    stress: u32 = 0, "stress", Testing, Both, None, number(0, u32::MAX, "off");
     /// So many allocations pass before `stress` begins to count: some runtimes cannot stand a collection earlier.
-    stress_after: u32 = 64, "stress-after", Testing, None, number(0, u32::MAX, "at once");
+    stress_after: u32 = 64, "stress-after", Testing, Libgc, None, number(0, u32::MAX, "at once");
     /// Overwrites what is freed, so that a use after free shows.
-    poison: bool = false, "poison", Testing, None, SWITCH;
+    poison: bool = false, "poison", Testing, Both, None, SWITCH;
     /// Makes the named places fail, each once, at their n-th visit.
-    fault: FaultPlan = FaultPlan::NONE, "fault", Testing, None, Accepted::Faults;
+    fault: FaultPlan = FaultPlan::NONE, "fault", Testing, Both, None, Accepted::Faults;
 }
 
 impl Default for Options {
@@ -195,7 +273,22 @@ impl Options {
     /// Sets one option. A refused name or value changes nothing. Options that contradict each other are found by
     /// [`Options::check`], since the second of them may be on its way.
     pub fn set<'a>(&mut self, name: &'a str, value: &'a str) -> Result<(), OptionError<'a>> {
-        let read = if value.is_empty() && find(name).is_some() {
+        self.set_for(name, value, None)
+    }
+
+    /// Sets one option of a heap of that kind; any option for `None`.
+    fn set_for<'a>(
+        &mut self,
+        name: &'a str,
+        value: &'a str,
+        kind: Option<HeapKind>,
+    ) -> Result<(), OptionError<'a>> {
+        let info = find(name);
+        let read = if let (Some(info), Some(kind)) = (info, kind)
+            && !info.serves.includes(kind)
+        {
+            Err(Problem::OtherHeap(kind))
+        } else if value.is_empty() && info.is_some() {
             Err(Problem::NoValue)
         } else {
             self.read(name, value)
@@ -207,14 +300,42 @@ impl Options {
         })
     }
 
+    /// As [`Options::set`], for a heap of that kind: an option that serves the other kind alone is refused.
+    pub fn set_of<'a>(
+        &mut self,
+        kind: HeapKind,
+        name: &'a str,
+        value: &'a str,
+    ) -> Result<(), OptionError<'a>> {
+        self.set_for(name, value, Some(kind))
+    }
+
     /// Sets the options of a list such as `heap-limit=1g,sweep=eager` (the form of `GLEANER_OPTIONS`) and checks the
     /// result. Later items win; blanks around an item and empty items are ignored. An error changes nothing.
     pub fn parse_list<'a>(&mut self, list: &'a str) -> Result<(), OptionError<'a>> {
         let mut options = *self;
-        for item in list.split(',').map(str::trim) {
-            if !item.is_empty() {
-                let (name, value) = item.split_once('=').unwrap_or((item, ""));
-                options.set(name, value)?;
+        items(list).try_for_each(|(name, value)| options.set(name, value))?;
+        options.check()?;
+        *self = options;
+        Ok(())
+    }
+
+    /// As [`Options::parse_list`], for a heap of that kind.
+    pub fn parse_list_of<'a>(
+        &mut self,
+        kind: HeapKind,
+        foreign: Foreign,
+        list: &'a str,
+    ) -> Result<(), OptionError<'a>> {
+        let mut options = *self;
+        for (name, value) in items(list) {
+            let ignored = foreign == Foreign::Ignored
+                && find(name).is_some_and(|info| !info.serves.includes(kind));
+            if ignored {
+                // Whoever mistypes a value wants to know it, whichever heap comes first.
+                Options::default().set(name, value)?;
+            } else {
+                options.set_of(kind, name, value)?;
             }
         }
         options.check()?;
@@ -268,6 +389,14 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// The items of a list, as names and values.
+fn items(list: &str) -> impl Iterator<Item = (&str, &str)> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(|item| item.split_once('=').unwrap_or((item, "")))
 }
 
 #[cfg(all(test, not(loom)))]

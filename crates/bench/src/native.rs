@@ -1,22 +1,43 @@
 //! `native`: workloads on the precise heap, in this process; one line of JSON at the end.
 //!
 //! Each workload is written once, against the raw layer, as a compiler's code would be. What it comes to depends on
-//! its scale alone, so that configurations and rivals can be compared by their results.
+//! its scale and its input alone, so that configurations and rivals can be compared by their results. docs/workloads.md
+//! says what each one does.
 
+mod agents;
+mod cipher;
+mod document;
+mod ephemerons;
+mod finalizers;
 mod gcbench;
+mod index;
+mod jbb;
+mod mutators;
+mod objects;
+mod producer;
+mod quads;
 mod queue;
+mod random;
 mod refarray;
+mod render;
+mod texts;
+mod tiny;
+mod xml;
 
-use std::cell::Cell;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use gleaner::raw::{Address, ELEMENTS, FIELDS, Shape, TypeId, Value, array_bytes};
-use gleaner::{Heap, Mutator, OutOfMemory, References, TypeError};
+use gleaner::{Heap, Mutator, OutOfMemory, References};
 use serde::Serialize;
+use serde_json::Map;
 
 use crate::failure::{Failure, Result};
 use crate::process;
+use mutators::Mutators;
 
 /// Arguments of `native`.
 #[derive(Args)]
@@ -24,21 +45,30 @@ pub struct Native {
     /// What runs
     #[arg(value_enum)]
     pub name: Name,
-    /// Size of the heap in MB; 0 for a quarter of the memory, at most 8 GB
-    #[arg(long, value_name = "MB", default_value_t = 113)]
-    pub heap: usize,
+    /// Size of the heap in MB, about three times what lives unless given; 0 for a quarter of the memory, at most 8 GB
+    #[arg(long, value_name = "MB")]
+    pub heap: Option<usize>,
     /// Size of the young generation in MB; 0 for a third of the heap
     #[arg(long, value_name = "MB", default_value_t = 0)]
     pub young: usize,
     /// Threads that collect
     #[arg(long, default_value_t = 2)]
     pub workers: usize,
+    /// Mutator threads; 1 unless given, but for workloads about many
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: Option<u32>,
     /// References of 4 bytes
     #[arg(long)]
     pub compressed: bool,
     /// Does a thousandth, for a test
     #[arg(long)]
     pub tiny: bool,
+    /// Allocates as the program did that the workload follows: index, all buffers and lists of a query anew
+    #[arg(long)]
+    pub wasteful: bool,
+    /// What is read instead of Debian's files: index, a directory of texts; xml, a document
+    #[arg(long, value_name = "PATH")]
+    pub input: Option<PathBuf>,
     /// Checks the heap before and after each collection
     #[arg(long)]
     pub verify: bool,
@@ -58,98 +88,143 @@ pub enum Name {
     Queue,
     /// A million references in one old array, replaced at random by fresh nodes
     Refarray,
+    /// A quad tree of depth 10 that stays, beside trees of depth 3 that come and go
+    Quads,
+    /// Chains of ephemerons whose first keys come and go; full collections, with exactly the right survivors
+    Ephemerons,
+    /// Objects with finalizers that are replaced at random, taken when they are ready, and now and then kept
+    Finalizers,
+    /// Warehouses that take orders, payments and deliveries, in the manner of pjbb2005 with fixed work
+    Jbb,
+    /// An inverted index that is built over Debian's texts and then queried, in the manner of luindex and lusearch
+    Index,
+    /// An XML document of Debian's that is read, transformed and written again
+    Xml,
+    /// One thread allocates messages, the others consume them
+    Producer,
+    /// Many unequal threads that share data and allocate little
+    Agents,
+    /// A ray tracer that keeps all processors busy with objects that die at once
+    Render,
+    /// Messages enciphered and deciphered: arrays of numbers that die young
+    Cipher,
+    /// Sixteen threads that allocate in a heap of a few MB
+    Tiny,
 }
 
-/// The types that the workloads use, and where their fields lie.
-#[derive(Clone, Copy)]
-struct Types {
-    /// Two references and two numbers of 4 bytes.
-    node: TypeId,
-    node_bytes: usize,
-    /// Offset of the first of the two numbers.
-    data: usize,
-    array: TypeId,
-    slot_bytes: usize,
-    doubles: TypeId,
+/// The scale of a run.
+#[derive(Clone)]
+pub struct Scale {
+    /// A thousandth or so.
+    pub tiny: bool,
+    /// See [`Native::wasteful`].
+    pub wasteful: bool,
+    /// See [`Native::input`].
+    pub input: Option<PathBuf>,
 }
 
-type Allocated = std::result::Result<Address, OutOfMemory>;
+impl Scale {
+    /// A number of things: so many, or so many in a test.
+    fn of<T>(&self, full: T, tiny: T) -> T {
+        if self.tiny { tiny } else { full }
+    }
+}
 
-impl Types {
-    fn register(heap: &Heap) -> std::result::Result<Types, TypeError> {
-        let slot_bytes = match heap.references() {
-            References::Wide => 8,
-            References::Compressed => 4,
+/// What the line says beside the fields of all workloads.
+type Facts = Map<String, serde_json::Value>;
+
+/// A workload that is ready to run: its types are registered, its input is read.
+trait Workload {
+    /// Runs once; what it comes to.
+    fn run(
+        &self,
+        mutator: &mut Mutator,
+        mutators: &Mutators,
+        facts: &mut Facts,
+    ) -> std::result::Result<u64, OutOfMemory>;
+}
+
+/// A workload whose mutators each do all of it with data of their own. It is given the number of its mutator; the sum
+/// of what all of them return is the result.
+struct Own<F>(F);
+
+impl<F> Workload for Own<F>
+where
+    F: Fn(&mut Mutator, u32) -> std::result::Result<u64, OutOfMemory> + Sync,
+{
+    fn run(
+        &self,
+        mutator: &mut Mutator,
+        mutators: &Mutators,
+        _: &mut Facts,
+    ) -> std::result::Result<u64, OutOfMemory> {
+        let results = mutators.run(mutator, &self.0)?;
+        Ok(results.into_iter().fold(0, u64::wrapping_add))
+    }
+}
+
+/// What `prepare` of a workload gives.
+type Prepared = Result<Box<dyn Workload>>;
+
+/// A message about something that could not be done.
+fn failed(error: impl fmt::Display) -> Failure {
+    Failure::new(error.to_string())
+}
+
+impl Name {
+    /// As it is written.
+    fn text(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// How many mutators it has unless told.
+    fn threads(self) -> u32 {
+        match self {
+            Name::Jbb | Name::Index => 2,
+            Name::Producer => 4,
+            Name::Agents | Name::Tiny => 16,
+            Name::Render => thread::available_parallelism().map_or(1, |count| count.get() as u32),
+            _ => 1,
+        }
+    }
+
+    /// MB of heap unless told: about three times what lives with wide references, as docs/workloads.md lists it.
+    fn heap(self, threads: u32) -> usize {
+        let (whole, each) = match self {
+            Name::Gcbench | Name::Holes | Name::Queue | Name::Refarray => (0, 113),
+            Name::Quads => (0, 200),
+            Name::Ephemerons => (0, 48),
+            Name::Finalizers => (0, 18),
+            Name::Jbb => (0, 34),
+            Name::Index => (48, 0),
+            Name::Xml => (0, 75),
+            Name::Producer | Name::Tiny => (4, 0),
+            Name::Agents => (3, 0),
+            Name::Render => (12, 0),
+            Name::Cipher => (0, 3),
         };
-        let data = FIELDS + 2 * slot_bytes;
-        let references = [FIELDS as u32, (FIELDS + slot_bytes) as u32];
-        let node = Shape::Structure {
-            bytes: data + 8,
-            references: &references,
-        };
-        Ok(Types {
-            node: heap.register_raw(node)?,
-            node_bytes: (data + 8).next_multiple_of(8),
-            data,
-            array: heap.register_raw(Shape::References)?,
-            slot_bytes,
-            doubles: heap.register_raw(Shape::Primitives { log2: 3 })?,
-        })
+        whole + each * threads as usize
     }
 
-    /// A fresh node. Other references of the caller's are in frames.
-    #[inline(always)]
-    fn node(&self, mutator: &mut Mutator) -> Allocated {
-        // SAFETY: the node's type and size.
-        unsafe { mutator.allocate_raw(self.node, self.node_bytes) }
+    fn prepare(self, heap: &Heap, scale: &Scale) -> Prepared {
+        match self {
+            Name::Gcbench => gcbench::prepare(heap, scale, false),
+            Name::Holes => gcbench::prepare(heap, scale, true),
+            Name::Queue => queue::prepare(heap, scale),
+            Name::Refarray => refarray::prepare(heap, scale),
+            Name::Quads => quads::prepare(heap, scale),
+            Name::Ephemerons => ephemerons::prepare(heap, scale),
+            Name::Finalizers => finalizers::prepare(heap, scale),
+            Name::Jbb => jbb::prepare(heap, scale),
+            Name::Index => index::prepare(heap, scale),
+            Name::Xml => xml::prepare(heap, scale),
+            Name::Producer => producer::prepare(heap, scale),
+            Name::Agents => agents::prepare(heap, scale),
+            Name::Render => render::prepare(heap, scale),
+            Name::Cipher => cipher::prepare(heap, scale),
+            Name::Tiny => tiny::prepare(heap, scale),
+        }
     }
-
-    /// A fresh array of references.
-    fn references(&self, mutator: &mut Mutator, length: u32) -> Allocated {
-        let bytes = array_bytes(length, self.slot_bytes.trailing_zeros());
-        // SAFETY: an array of references, of that size.
-        unsafe { mutator.allocate_array_raw(self.array, length, bytes) }
-    }
-
-    /// Reference 0 or 1 of a node.
-    #[inline(always)]
-    fn get(&self, mutator: &Mutator, node: Address, side: usize) -> Value {
-        // SAFETY: the workloads give valid nodes.
-        unsafe { mutator.load_raw(node, FIELDS + side * self.slot_bytes) }
-    }
-
-    /// Sets reference 0 or 1 of a node.
-    #[inline(always)]
-    fn set(&self, mutator: &Mutator, node: Address, side: usize, value: Value) {
-        // SAFETY: the workloads give valid nodes and values.
-        unsafe { mutator.store_raw(node, FIELDS + side * self.slot_bytes, value) };
-    }
-
-    /// Offset of an element of an array of references.
-    #[inline(always)]
-    fn element(&self, index: usize) -> usize {
-        ELEMENTS + index * self.slot_bytes
-    }
-
-    /// Number 0 or 1 of a node.
-    #[inline(always)]
-    fn number(&self, node: Address, which: usize) -> u32 {
-        // SAFETY: the workloads give valid nodes.
-        unsafe { node.add(self.data + 4 * which).ptr::<u32>().read() }
-    }
-
-    /// Sets number 0 or 1 of a node.
-    #[inline(always)]
-    fn set_number(&self, node: Address, which: usize, number: u32) {
-        // SAFETY: the workloads give valid nodes.
-        unsafe { node.add(self.data + 4 * which).ptr::<u32>().write(number) };
-    }
-}
-
-/// The object that a root holds.
-#[inline(always)]
-fn object(root: &Cell<Value>) -> Address {
-    root.get().as_object().unwrap_or(Address::NULL)
 }
 
 /// The line. Times are in seconds.
@@ -167,6 +242,10 @@ struct Line {
     allocated_bytes: u64,
     promoted_bytes: u64,
     survived_bytes: u64,
+    heap_mb: usize,
+    mutators: u32,
+    #[serde(flatten)]
+    facts: Facts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     iterations: Vec<Iteration>,
 }
@@ -177,47 +256,65 @@ struct Iteration {
     cpu_s: f64,
 }
 
-/// Runs it; false when it runs out of memory, which the line on standard error says.
-pub fn run(chosen: &Native) -> Result<bool> {
-    let heap = Heap::builder()
-        .limit(chosen.heap << 20)
+/// Seconds of wall time and of processor time.
+struct Clock(Instant, f64);
+
+impl Clock {
+    fn start() -> Clock {
+        Clock(Instant::now(), process::own_cpu())
+    }
+
+    fn read(&self) -> Iteration {
+        Iteration {
+            wall_s: self.0.elapsed().as_secs_f64(),
+            cpu_s: process::own_cpu() - self.1,
+        }
+    }
+}
+
+fn build(chosen: &Native, mb: usize) -> Result<Heap> {
+    let references = if chosen.compressed {
+        References::Compressed
+    } else {
+        References::Wide
+    };
+    Heap::builder()
+        .limit(mb << 20)
         .young(chosen.young << 20)
         .workers(chosen.workers)
         .verify(chosen.verify)
-        .references(if chosen.compressed {
-            References::Compressed
-        } else {
-            References::Wide
-        })
+        .references(references)
         .build()
-        .map_err(|error| Failure::new(error.to_string()))?;
-    let types = Types::register(&heap).map_err(|error| Failure::new(error.to_string()))?;
-    let mut mutator = heap
-        .attach()
-        .map_err(|error| Failure::new(error.to_string()))?;
-    let (mut result, mut iterations) = (0, Vec::new());
-    let (started, used) = (Instant::now(), process::own_cpu());
+        .map_err(failed)
+}
+
+/// Runs it; an error when it runs out of memory.
+pub fn run(chosen: &Native) -> Result<bool> {
+    let scale = Scale {
+        tiny: chosen.tiny,
+        wasteful: chosen.wasteful,
+        input: chosen.input.clone(),
+    };
+    let mutators = Mutators::new(chosen.threads.unwrap_or_else(|| chosen.name.threads()));
+    let usual = || chosen.name.heap(mutators.threads);
+    let heap = build(chosen, chosen.heap.unwrap_or_else(usual))?;
+    let workload = chosen.name.prepare(&heap, &scale)?;
+    let mut mutator = heap.attach().map_err(failed)?;
+    let (mut result, mut iterations, mut facts) = (0, Vec::new(), Facts::new());
+    let whole = Clock::start();
     for _ in 0..chosen.iterations {
-        let (started, used) = (Instant::now(), process::own_cpu());
-        let once = match chosen.name {
-            Name::Gcbench => gcbench::run(&mut mutator, types, chosen.tiny, false),
-            Name::Holes => gcbench::run(&mut mutator, types, chosen.tiny, true),
-            Name::Queue => queue::run(&mut mutator, types, chosen.tiny),
-            Name::Refarray => refarray::run(&mut mutator, types, chosen.tiny),
-        };
-        result = once.map_err(|full| Failure::new(format!("{:?}: {full}", chosen.name)))?;
-        iterations.push(Iteration {
-            wall_s: started.elapsed().as_secs_f64(),
-            cpu_s: process::own_cpu() - used,
-        });
+        let clock = Clock::start();
+        let once = workload.run(&mut mutator, &mutators, &mut facts);
+        result = once.map_err(|full| Failure::new(format!("{}: {full}", chosen.name.text())))?;
+        iterations.push(clock.read());
     }
-    let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), process::own_cpu() - used);
+    let Iteration { wall_s, cpu_s } = whole.read();
     let totals = mutator.totals();
     if iterations.len() == 1 {
         iterations.clear();
     }
     let line = Line {
-        benchmark: format!("{:?}", chosen.name).to_lowercase(),
+        benchmark: chosen.name.text(),
         result: format!("{result:016x}"),
         wall_s,
         cpu_s,
@@ -226,12 +323,14 @@ pub fn run(chosen: &Native) -> Result<bool> {
         full_collections: totals.full_collections,
         total_pause_s: totals.stopped_ns as f64 * 1e-9,
         longest_pause_s: totals.longest_stop_ns as f64 * 1e-9,
-        allocated_bytes: mutator.allocated_bytes(),
+        allocated_bytes: mutator.allocated_bytes() + mutators.allocated.load(Ordering::Relaxed),
         promoted_bytes: totals.promoted_bytes,
         survived_bytes: totals.survived_bytes,
+        heap_mb: heap.limit() >> 20,
+        mutators: mutators.threads,
+        facts,
         iterations,
     };
-    let text = serde_json::to_string(&line).map_err(|error| Failure::new(error.to_string()))?;
-    println!("{text}");
+    println!("{}", serde_json::to_string(&line).map_err(failed)?);
     Ok(true)
 }

@@ -1,13 +1,27 @@
-//! The workloads on the precise heap: the same result under every configuration, with the verifier on.
+//! The workloads on the precise heap, with the verifier on: what they come to is what a computation without a heap
+//! comes to, or at least the same under every configuration.
 
-use std::process::Command;
+mod models;
 
-fn run(arguments: &[&str]) -> serde_json::Value {
-    let done = Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use models::{cipher, index, random, render, shared, trees};
+
+fn start(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
         .arg("native")
         .args(arguments)
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+fn run(arguments: &[&str]) -> serde_json::Value {
+    let done = start(arguments);
     let (out, err) = (
         String::from_utf8_lossy(&done.stdout),
         String::from_utf8_lossy(&done.stderr),
@@ -16,46 +30,268 @@ fn run(arguments: &[&str]) -> serde_json::Value {
     serde_json::from_str(out.lines().last().unwrap()).unwrap()
 }
 
-#[test]
-fn results_depend_on_the_workload_alone() {
-    for name in ["gcbench", "holes", "queue", "refarray"] {
-        let mut results = Vec::new();
-        let mut collections = 0;
-        for format in [None, Some("--compressed")] {
-            for workers in ["1", "3"] {
-                let mut arguments = vec![
-                    name,
-                    "--tiny",
-                    "--verify",
-                    "--heap",
-                    "1",
-                    "--workers",
-                    workers,
-                ];
-                arguments.extend(format);
-                let line = run(&arguments);
-                results.push(line["result"].as_str().unwrap().to_string());
-                collections += line["collections"].as_u64().unwrap();
-            }
+/// Runs it, which fails; what it says.
+fn failure(arguments: &[&str]) -> String {
+    let done = start(arguments);
+    assert_eq!(done.status.code(), Some(2), "{arguments:?}");
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+/// The result of a tiny run in each slot format, with one worker and with three. There were collections.
+fn result(name: &str, heap: &str, more: &[&str]) -> String {
+    let mut results = Vec::new();
+    let mut collections = 0;
+    for format in [None, Some("--compressed")] {
+        for workers in ["1", "3"] {
+            let mut arguments = vec![name, "--tiny", "--verify"];
+            arguments.extend(["--heap", heap, "--workers", workers]);
+            arguments.extend(format);
+            arguments.extend(more);
+            let line = run(&arguments);
+            results.push(line["result"].as_str().unwrap().to_string());
+            collections += line["collections"].as_u64().unwrap();
         }
-        results.dedup();
-        assert_eq!(results.len(), 1, "{name}: {results:?}");
-        assert!(collections > 0 || name == "refarray", "{name}");
+    }
+    results.dedup();
+    assert_eq!(results.len(), 1, "{name} {more:?}: {results:?}");
+    assert!(collections > 0, "{name} {more:?}");
+    results.remove(0)
+}
+
+fn text(result: u64) -> String {
+    format!("{result:016x}")
+}
+
+/// One mutator comes to what the model does, and three to the sum of what it does for each.
+fn each_has_its_own(name: &str, heap: &str, model: fn(u32) -> u64) {
+    assert_eq!(
+        result(name, heap, &["--threads", "1"]),
+        text(model(0)),
+        "{name}"
+    );
+    let three = (0..3).map(model).fold(0, u64::wrapping_add);
+    assert_eq!(
+        result(name, heap, &["--threads", "3"]),
+        text(three),
+        "{name}"
+    );
+}
+
+/// Any number of mutators comes to the same.
+fn all_share(name: &str, heap: &str, expected: u64, more: &[&str]) {
+    for threads in ["1", "2", "5"] {
+        let all = [more, &["--threads", threads]].concat();
+        assert_eq!(result(name, heap, &all), text(expected), "{name} {all:?}");
+    }
+}
+
+#[test]
+fn trees_lists_and_arrays_are_what_they_are_without_a_heap() {
+    each_has_its_own("gcbench", "1", trees::gcbench);
+    each_has_its_own("holes", "1", trees::gcbench);
+    each_has_its_own("queue", "1", trees::queue);
+    each_has_its_own("refarray", "1", trees::refarray);
+    each_has_its_own("quads", "1", trees::quads);
+}
+
+#[test]
+fn exactly_the_right_ephemerons_survive() {
+    each_has_its_own("ephemerons", "2", trees::ephemerons);
+}
+
+#[test]
+fn each_object_that_dies_is_finalized_once() {
+    each_has_its_own("finalizers", "2", trees::finalizers);
+}
+
+#[test]
+fn messages_arrive() {
+    each_has_its_own("cipher", "1", cipher::cipher);
+    all_share("producer", "3", shared::producer(), &[]);
+    all_share("agents", "1", shared::agents(), &[]);
+}
+
+#[test]
+fn many_threads_fit_into_a_tiny_heap() {
+    each_has_its_own("tiny", "1", trees::tiny);
+    let sixteen = (0..16).map(trees::tiny).fold(0, u64::wrapping_add);
+    assert_eq!(result("tiny", "1", &[]), text(sixteen));
+}
+
+#[test]
+fn the_picture_is_the_same() {
+    all_share("render", "1", render::render(), &[]);
+}
+
+#[test]
+fn warehouses_come_to_the_same_in_any_order() {
+    // It checks its own books; see docs/workloads.md.
+    for (threads, heap) in [("1", "1"), ("2", "1"), ("4", "2")] {
+        result("jbb", heap, &["--threads", threads]);
+    }
+    let line = run(&["jbb", "--tiny"]);
+    assert_eq!(line["transactions"], 1000);
+    assert!(line["transactions_per_s"].as_f64().unwrap() > 0.0);
+}
+
+/// A directory for one test, empty at first.
+fn scratch(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// The tree's own pages, in a directory, with what is to be left out; in the order of their names.
+fn pages(directory: &Path) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pages = [
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "README.md",
+        "docs/embedding.md",
+    ];
+    let mut texts = Vec::new();
+    for (number, page) in pages.into_iter().enumerate() {
+        let mut text = fs::read_to_string(root.join(page)).unwrap();
+        text.retain(|letter| letter.is_ascii());
+        let path = directory.join(format!("{number}.gz"));
+        if number % 2 == 0 {
+            let file = File::create(&path).unwrap();
+            let mut packed = GzEncoder::new(file, Compression::fast());
+            packed.write_all(text.as_bytes()).unwrap();
+            packed.finish().unwrap();
+            texts.push((path.display().to_string(), text));
+        } else {
+            let path = path.with_extension("txt");
+            fs::write(&path, &text).unwrap();
+            fs::write(directory.join(format!("{number}.txt.again")), &text).unwrap();
+            texts.push((path.display().to_string(), text));
+        }
+    }
+    fs::write(directory.join("binary"), b"words\0and more words").unwrap();
+    texts
+}
+
+#[test]
+fn queries_find_what_a_map_finds() {
+    let directory = scratch("texts");
+    let expected = index::index(&pages(&directory));
+    let input = ["--input", directory.to_str().unwrap()];
+    all_share("index", "1", expected, &input);
+    let wasteful = [&input[..], &["--wasteful"]].concat();
+    all_share("index", "1", expected, &wasteful);
+}
+
+#[test]
+fn debians_texts_are_indexed() {
+    let lean = result("index", "1", &[]);
+    assert_eq!(result("index", "1", &["--wasteful"]), lean);
+    let line = run(&["index", "--tiny"]);
+    assert!(line["files"].as_u64().unwrap() > 2);
+    assert!(line["bytes"].as_u64().unwrap() >= 64 << 10);
+}
+
+#[test]
+fn too_little_text_is_an_error_that_names_the_remedy() {
+    let directory = scratch("no-texts");
+    let said = failure(&["index", "--tiny", "--input", directory.to_str().unwrap()]);
+    assert!(
+        said.contains("no-texts") && said.contains("--input"),
+        "{said}"
+    );
+}
+
+const DOCUMENT: &str = r#"<?xml version="1.0"?>
+<!DOCTYPE list [ <!ELEMENT list ANY> ]>
+<list kind="a &lt; b" more='1'><!-- none -->
+  <zebra/><ant size="2">one &amp; <b>two</b> &#65;<![CDATA[<x>]]></ant>
+  <zebra n="2">last</zebra> tail
+</list>"#;
+
+/// Attributes first, then texts, then elements by name.
+const TRANSFORMED: &str = "<list><kind>a &lt; b</kind><more>1</more> TAIL\n\
+    <ant><size>2</size>ONE &amp;  A&lt;X&gt;<b>TWO</b></ant>\
+    <zebra></zebra><zebra><n>2</n>LAST</zebra></list>";
+
+#[test]
+fn a_document_is_transformed() {
+    let path = scratch("documents").join("list.xml");
+    fs::write(&path, DOCUMENT).unwrap();
+    let hash = random::hash_of(TRANSFORMED.as_bytes());
+    let expected = random::chained(random::chained(0, hash), hash);
+    let input = path.to_str().unwrap();
+    let line = run(&["xml", "--tiny", "--verify", "--input", input]);
+    assert_eq!(line["result"], text(expected));
+    assert_eq!(line["elements"], 5);
+    let three = text(expected.wrapping_mul(3));
+    let line = run(&[
+        "xml",
+        "--tiny",
+        "--compressed",
+        "--threads",
+        "3",
+        "--input",
+        input,
+    ]);
+    assert_eq!(line["result"], three);
+}
+
+#[test]
+fn debians_document_is_transformed() {
+    result("xml", "1", &[]);
+    result("xml", "2", &["--threads", "3"]);
+}
+
+#[test]
+fn a_document_that_is_not_well_formed_is_an_error_that_says_so() {
+    let path = scratch("broken").join("broken.xml");
+    let input = path.to_str().unwrap();
+    for (document, why) in [
+        ("<a><b></a>", "b"),
+        ("<a>", "ends inside"),
+        ("<a>&nothing;</a>", "nothing"),
+        ("<a/><a/>", "2 outermost"),
+        ("", "0 outermost"),
+    ] {
+        fs::write(&path, document).unwrap();
+        let said = failure(&["xml", "--tiny", "--input", input]);
+        assert!(said.contains("broken.xml") && said.contains(why), "{said}");
     }
 }
 
 #[test]
 fn iterations_are_listed() {
-    let line = run(&["gcbench", "--tiny", "--heap", "2", "--iterations", "3"]);
-    assert_eq!(line["iterations"].as_array().unwrap().len(), 3);
+    for name in ["gcbench", "jbb", "finalizers"] {
+        let line = run(&[name, "--tiny", "--heap", "2", "--iterations", "3"]);
+        assert_eq!(line["iterations"].as_array().unwrap().len(), 3);
+    }
 }
 
 #[test]
 fn a_heap_that_is_too_small_is_an_error_that_says_so() {
-    let done = Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
-        .args(["native", "queue", "--heap", "1"])
-        .output()
-        .unwrap();
-    assert_eq!(done.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&done.stderr).contains("out of memory"));
+    for name in ["queue", "xml", "jbb", "index"] {
+        let said = failure(&[name, "--heap", "1"]);
+        assert!(
+            said.contains(name) && said.contains("out of memory"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn the_help_has_a_line_for_each() {
+    let done = start(&["--help"]);
+    let help = String::from_utf8_lossy(&done.stdout).into_owned();
+    for name in [
+        "quads:",
+        "jbb:",
+        "index:",
+        "xml:",
+        "tiny:",
+        "--threads",
+        "--wasteful",
+    ] {
+        assert!(help.contains(name), "{name} in {help}");
+    }
 }

@@ -35,7 +35,7 @@ extern "C" {
 
 /* The version of this interface, of the object header and of the published
    fields. gleaner_interface() is that of the library. */
-#define GLEANER_INTERFACE 1
+#define GLEANER_INTERFACE 2
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -52,10 +52,13 @@ struct gleaner_options {
     bool compressed;  /* slots of 4 bytes; the heap is at most 16 GB */
     bool verify;      /* testing: checks the heap at each collection */
     bool poison;      /* testing: overwrites what is freed */
+    const char *list; /* options by name (docs/options.md), or NULL; they weigh
+                         more than the fields: "heap-limit=1g,tenure=3" */
 };
 
 /* A heap, or NULL: then `message`, if not NULL, says why in at most
-   `message_bytes` bytes. `options` may be NULL. */
+   `message_bytes` bytes. `options` may be NULL. What the environment variable
+   GLEANER_OPTIONS says weighs most. */
 gleaner_heap *gleaner_heap_new(const struct gleaner_options *options,
                                char *message, size_t message_bytes);
 
@@ -78,6 +81,42 @@ gleaner_type gleaner_structure(gleaner_heap *heap, size_t bytes,
 gleaner_type gleaner_references(gleaner_heap *heap);
 /* Arrays without references; elements of 1, 2, 4 or 8 bytes. */
 gleaner_type gleaner_primitives(gleaner_heap *heap, size_t element_bytes);
+
+/* A structure with elements behind it: a closure with its variables, a frame
+   with its registers, an array of structures. Its length (4 bytes) is at offset
+   8, as that of an array. */
+struct gleaner_tail {
+    size_t head;             /* bytes before the first element, at least 16 */
+    const uint32_t *offsets; /* ascending offsets of the slots in the head */
+    size_t count;
+    size_t element;                  /* bytes of an element */
+    const uint32_t *element_offsets; /* of its slots, from its start */
+    size_t element_count;
+};
+gleaner_type gleaner_tailed(gleaner_heap *heap, const struct gleaner_tail *tail,
+                            char *message, size_t message_bytes);
+
+/* Types whose slots only a function can find. `trace` calls visitor->visit for
+   each slot of the object. The functions run while all threads are stopped,
+   several at once, also for dead objects. They allocate nothing, with malloc
+   neither; they take no lock that a thread of the program may hold; they read
+   no slot and not the first 8 bytes of an object, and follow no pointer to what
+   a finalizer frees; and they say the same each time: each slot once, and the
+   size that was allocated. What `size` reads is written before the first
+   allocation or poll behind that of the object. */
+struct gleaner_visitor {
+    void (*visit)(struct gleaner_visitor *visitor, void *slot);
+};
+struct gleaner_traced {
+    size_t bytes;   /* of an object, or of its head */
+    size_t element; /* bytes of an element, 0 for none: as in gleaner_tail */
+    size_t (*size)(void *data, const void *object); /* if not NULL, it says */
+    void (*trace)(void *data, void *object, struct gleaner_visitor *visitor);
+    void *data; /* what both are given; lasts as long as the heap */
+};
+gleaner_type gleaner_traced_type(gleaner_heap *heap,
+                                 const struct gleaner_traced *traced,
+                                 char *message, size_t message_bytes);
 
 /* ---- values -------------------------------------------------------------- */
 
@@ -114,8 +153,13 @@ struct gleaner_frame {
     size_t count;
 };
 
+/* Where compiled code was left; all 0 when none is on the stack. */
+struct gleaner_anchor {
+    uintptr_t frame_pointer, program_counter, stack_pointer;
+};
+
 /* The published fields of a mutator. Code reads them; of them it writes only
-   `cursor` (by allocating) and `frames`. */
+   `cursor` (by allocating), `frames`, `anchor` and `embedder`. */
 typedef struct gleaner_mutator {
     uintptr_t cursor, limit;      /* the buffer for allocation */
     volatile uint32_t poll;       /* not 0: call gleaner_poll_slowly */
@@ -123,6 +167,8 @@ typedef struct gleaner_mutator {
     uintptr_t base;               /* what compressed references count from */
     uintptr_t cards;              /* the card of address a is at cards + a / 512 */
     struct gleaner_frame *frames; /* the newest frame, or NULL */
+    struct gleaner_anchor anchor; /* for the root visitor */
+    void *embedder;               /* yours */
 } gleaner_mutator;
 
 /* The calling thread becomes a mutator; NULL when the system gives no memory.
@@ -154,24 +200,49 @@ void *gleaner_allocate_slowly(gleaner_mutator *mutator, gleaner_type type,
                               size_t bytes);
 void *gleaner_allocate_array_slowly(gleaner_mutator *mutator, gleaner_type type,
                                     uint32_t length, size_t bytes);
+void *gleaner_allocate_initialized_slowly(gleaner_mutator *mutator,
+                                          gleaner_type type, size_t bytes);
+void *gleaner_allocate_array_initialized_slowly(gleaner_mutator *mutator,
+                                                gleaner_type type,
+                                                uint32_t length, size_t bytes);
 void gleaner_poll_slowly(gleaner_mutator *mutator);
 
 /* Larger objects have pages of their own and never move. */
 #define GLEANER_LARGE 16384
+
+/* For generated code: room in the buffer for an object of `bytes` bytes, a
+   multiple of 8, or 0; for large objects always 0. */
+static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes)
+{
+    uintptr_t object = mutator->cursor;
+
+    if (bytes > GLEANER_LARGE || mutator->limit - object < bytes)
+        return 0;
+    mutator->cursor = object + bytes;
+    return object;
+}
+static inline void *gleaner_begin(uintptr_t object, gleaner_type type)
+{
+    *(uint64_t *)object = (uint64_t)type << 40;
+    return (void *)object;
+}
+static inline void *gleaner_begin_array(uintptr_t object, gleaner_type type,
+                                        uint32_t length)
+{
+    *(uint32_t *)(object + 8) = length;
+    return gleaner_begin(object, type);
+}
 
 /* A fresh object of a structure of so many bytes; NULL when the heap is full
    even after collecting everything. */
 static inline void *gleaner_allocate(gleaner_mutator *mutator,
                                      gleaner_type type, size_t bytes)
 {
-    uintptr_t object = mutator->cursor;
     size_t rounded = (bytes + 7) & ~(size_t)7;
+    uintptr_t object = gleaner_room(mutator, rounded);
 
-    if (rounded > GLEANER_LARGE || mutator->limit - object < rounded)
-        return gleaner_allocate_slowly(mutator, type, rounded);
-    mutator->cursor = object + rounded;
-    *(uint64_t *)object = (uint64_t)type << 40;
-    return (void *)object;
+    return object != 0 ? gleaner_begin(object, type)
+                       : gleaner_allocate_slowly(mutator, type, rounded);
 }
 
 /* Bytes of an array. */
@@ -186,15 +257,51 @@ static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                                            gleaner_type type, uint32_t length,
                                            size_t element_bytes)
 {
-    uintptr_t object = mutator->cursor;
     size_t bytes = gleaner_array_bytes(length, element_bytes);
+    uintptr_t object = gleaner_room(mutator, bytes);
 
-    if (bytes > GLEANER_LARGE || mutator->limit - object < bytes)
-        return gleaner_allocate_array_slowly(mutator, type, length, bytes);
-    mutator->cursor = object + bytes;
-    *(uint64_t *)object = (uint64_t)type << 40;
-    *(uint32_t *)(object + 8) = length;
-    return (void *)object;
+    return object != 0
+               ? gleaner_begin_array(object, type, length)
+               : gleaner_allocate_array_slowly(mutator, type, length, bytes);
+}
+
+/* A fresh object of a type with `length` elements behind a head. */
+static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
+                                            gleaner_type type, uint32_t length,
+                                            size_t head, size_t element)
+{
+    size_t bytes = (head + (size_t)length * element + 7) & ~(size_t)7;
+    uintptr_t object = gleaner_room(mutator, bytes);
+
+    return object != 0
+               ? gleaner_begin_array(object, type, length)
+               : gleaner_allocate_array_slowly(mutator, type, length, bytes);
+}
+
+/* The same for a caller who writes every byte of the fields, up to the end of
+   the last 8 bytes, before the next allocation or poll: nothing is zeroed for
+   it. Slots are written with gleaner_store also here. */
+static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
+                                                 gleaner_type type,
+                                                 size_t bytes)
+{
+    size_t rounded = (bytes + 7) & ~(size_t)7;
+    uintptr_t object = gleaner_room(mutator, rounded);
+
+    return object != 0
+               ? gleaner_begin(object, type)
+               : gleaner_allocate_initialized_slowly(mutator, type, rounded);
+}
+static inline void *
+gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
+                                   uint32_t length, size_t element_bytes)
+{
+    size_t bytes = gleaner_array_bytes(length, element_bytes);
+    uintptr_t object = gleaner_room(mutator, bytes);
+
+    return object != 0 ? gleaner_begin_array(object, type, length)
+                       : gleaner_allocate_array_initialized_slowly(
+                             mutator, type, length, bytes);
 }
 
 /* ---- objects ------------------------------------------------------------- */
@@ -240,6 +347,13 @@ static inline void gleaner_store(gleaner_mutator *mutator, void *object,
     *(volatile uint8_t *)(mutator->cards + ((uintptr_t)slot >> 9)) = 1;
 }
 
+/* Copies `count` elements between two arrays of slots, or two of primitives of
+   the same size, or within one: the ranges may overlap. Through the write
+   barrier. This may poll; false when the heap is full. */
+bool gleaner_array_copy(gleaner_mutator *mutator, const void *from,
+                        uint32_t from_index, void *to, uint32_t to_index,
+                        uint32_t count);
+
 /* A number that stays the same as long as the object lives: 1 to 2^28 - 1. */
 uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 
@@ -263,6 +377,75 @@ struct gleaner_totals {
 void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
 /* Bytes in use, by objects dead or alive and by buffers. */
 size_t gleaner_used(const gleaner_heap *heap);
+
+/* What happened in one phase of a collection. `phase` is copy, mark, slide and
+   so on; what bytes and objects count is that phase's. */
+struct gleaner_event {
+    const char *phase, *reason;
+    uint64_t collection, start_ns, duration_ns, bytes, objects;
+    uint32_t workers;
+};
+struct gleaner_collection {
+    uint64_t number;     /* from 1 */
+    const char *reason;  /* why there was one */
+    uint64_t stopped_ns; /* how long all threads were stopped */
+    bool everything;     /* or the young generation alone */
+    size_t event_count;
+    const struct gleaner_event *events; /* the phases, in their order */
+};
+/* Has each collection told to `listener` when it is over and the other threads
+   run again; what it is given lasts as long as the call. It may be called by
+   several threads at once. It must not use a mutator of this heap, nor leave by
+   longjmp. It lasts as long as the heap. */
+void gleaner_add_listener(gleaner_heap *heap,
+                          void (*listener)(void *data,
+                                           const struct gleaner_collection *of),
+                          void *data);
+
+/* ---- for a compiler ------------------------------------------------------ */
+
+/* What the inline functions of this header would be with the numbers of one
+   heap: a compiler emits them with these as constants. Check `barrier` and
+   `arrays` first, and call the functions for what is not known. */
+enum { GLEANER_BARRIER_CARDS = 1, GLEANER_ARRAYS_CONTIGUOUS = 1 };
+struct gleaner_fast_paths {
+    uint32_t version, bytes; /* GLEANER_INTERFACE; bytes of this record */
+    /* Offsets in gleaner_mutator. */
+    uint32_t cursor_offset, limit_offset, poll_offset, frames_offset;
+    uint32_t anchor_offset, embedder_offset;
+    /* The header of a fresh object is header_bits | type << type_shift. */
+    uint64_t header_bits;
+    uint32_t type_shift;
+    uint32_t granule;       /* sizes of objects are multiples of it */
+    uint32_t fresh_is_zero; /* else allocation zeroes the object */
+    uint32_t arrays;        /* how arrays lie in memory */
+    uint32_t length_offset, elements_offset;
+    /* A slot holds (reference - slot_base) >> slot_shift; low bit 1: integer. */
+    uint32_t slot_bytes, slot_shift;
+    uint64_t slot_base;
+    /* A store writes card_dirty to the byte card_base + (slot >> card_shift). */
+    uint32_t barrier, card_shift;
+    uint64_t card_base;
+    uint32_t card_dirty;
+    uint32_t large_bytes; /* larger objects: call */
+};
+/* Fills `bytes` bytes, which are sizeof(struct gleaner_fast_paths); what this
+   library does not know is 0. */
+void gleaner_get_fast_paths(const gleaner_heap *heap,
+                            struct gleaner_fast_paths *into, size_t bytes);
+
+/* Has the roots in compiled frames visited: for each stopped mutator `visit` is
+   called, finds the frames from mutator->anchor and a stack map, and calls
+   visitor->visit for each root slot, 8 bytes wide. Compiled code writes the
+   anchor before it calls what may poll. `visit` keeps what is asked of the
+   functions of gleaner_traced; it is called several times in a collection and
+   for several mutators at once. NULL for none. Call this before the first thread
+   attaches, or while the calling thread is no mutator. */
+void gleaner_set_root_visitor(gleaner_heap *heap,
+                              void (*visit)(void *data,
+                                            const gleaner_mutator *mutator,
+                                            struct gleaner_visitor *visitor),
+                              void *data);
 
 /* ---- handles, weak references, ephemerons, finalizers -------------------- */
 

@@ -1,10 +1,13 @@
 //! Heaps and types.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::ptr;
 
-use gleaner::raw::{Shape, TypeId, VERSION};
-use gleaner::{Heap, References};
+use gleaner::raw::{
+    FastPaths, Record, RootVisitor, Shape, Size, SizeFunction, Trace, TraceFunction, TypeId,
+    VERSION, Visitor,
+};
+use gleaner::{BuildError, Builder, Heap, References};
 
 use crate::say;
 
@@ -20,6 +23,7 @@ pub struct Options {
     compressed: bool,
     verify: bool,
     poison: bool,
+    list: *const c_char,
 }
 
 #[unsafe(no_mangle)]
@@ -28,31 +32,70 @@ pub extern "C" fn gleaner_interface() -> u32 {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_get_fast_paths(heap: *const Heap, into: *mut u8, bytes: usize) {
+    // SAFETY: a heap of the caller's.
+    let fast = unsafe { &*heap }.fast_paths();
+    let known = bytes.min(size_of::<FastPaths>());
+    // SAFETY: the caller's record of so many bytes, which is newer or older than ours.
+    unsafe {
+        into.write_bytes(0, bytes);
+        into.copy_from_nonoverlapping((&raw const fast).cast(), known);
+    }
+}
+
+type RootFunction = unsafe extern "C" fn(*mut (), *const Record, *mut Visitor);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_set_root_visitor(
+    heap: *const Heap,
+    function: Option<RootFunction>,
+    data: *mut (),
+) {
+    let visitor = function.map(|function| RootVisitor { function, data });
+    // SAFETY: a heap of the caller's; the header says what the function promises.
+    unsafe { (*heap).set_root_visitor(visitor) };
+}
+
+/// The setup that the options ask for. The list comes last, so it weighs more than the fields.
+///
+/// # Safety
+/// The list is null or a string.
+unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
+    let mut builder = Heap::builder()
+        .limit(options.limit)
+        .young(options.young)
+        .workers(options.workers as usize)
+        .stress(options.stress)
+        .verify(options.verify)
+        .poison(options.poison);
+    if options.tlab > 0 {
+        builder = builder.tlab(options.tlab as usize);
+    }
+    if options.compressed {
+        builder = builder.references(References::Compressed);
+    }
+    if options.list.is_null() {
+        return Ok(builder);
+    }
+    // SAFETY: the caller's promise.
+    let list = unsafe { CStr::from_ptr(options.list) };
+    let list = list
+        .to_str()
+        .map_err(|_| BuildError::Option("the list of options is not UTF-8".into()))?;
+    builder.options(list)
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_heap_new(
     options: *const Options,
     message: *mut c_char,
     message_bytes: usize,
 ) -> *mut Heap {
-    let mut builder = Heap::builder();
     // SAFETY: null, or the caller's options.
-    if let Some(options) = unsafe { options.as_ref() } {
-        builder = builder
-            .limit(options.limit)
-            .young(options.young)
-            .stress(options.stress)
-            .verify(options.verify)
-            .poison(options.poison);
-        if options.workers > 0 {
-            builder = builder.workers(options.workers as usize);
-        }
-        if options.tlab > 0 {
-            builder = builder.tlab(options.tlab as usize);
-        }
-        if options.compressed {
-            builder = builder.references(References::Compressed);
-        }
-    }
-    match builder.build() {
+    let options = unsafe { options.as_ref() };
+    // SAFETY: the list is the caller's, too.
+    let builder = options.map_or(Ok(Heap::builder()), |options| unsafe { builder(options) });
+    match builder.and_then(Builder::build) {
         Ok(heap) => Box::into_raw(Box::new(heap)),
         Err(error) => {
             // SAFETY: the caller's buffer.
@@ -93,14 +136,102 @@ pub unsafe extern "C" fn gleaner_structure(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    let references = match count {
-        0 => &[],
-        // SAFETY: the caller's offsets.
-        _ => unsafe { std::slice::from_raw_parts(offsets, count) },
-    };
+    // SAFETY: the caller's offsets.
+    let references = unsafe { list(offsets, count) };
     let shape = Shape::Structure { bytes, references };
     // SAFETY: a heap of the caller's.
     let id = unsafe { &*heap }.register_raw(shape);
+    type_number(id, message, message_bytes)
+}
+
+/// # Safety
+/// So many numbers lie there, as long as `'a` lasts.
+unsafe fn list<'a>(offsets: *const u32, count: usize) -> &'a [u32] {
+    match count {
+        0 => &[],
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::slice::from_raw_parts(offsets, count) },
+    }
+}
+
+/// `struct gleaner_tail`.
+#[repr(C)]
+pub struct Tail {
+    head: usize,
+    offsets: *const u32,
+    count: usize,
+    element: usize,
+    element_offsets: *const u32,
+    element_count: usize,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_tailed(
+    heap: *const Heap,
+    tail: *const Tail,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> u32 {
+    // SAFETY: the caller's struct.
+    let tail = unsafe { &*tail };
+    // SAFETY: the caller's offsets.
+    let (references, element_references) = unsafe {
+        (
+            list(tail.offsets, tail.count),
+            list(tail.element_offsets, tail.element_count),
+        )
+    };
+    let shape = Shape::Tailed {
+        head: tail.head,
+        references,
+        element: tail.element,
+        element_references,
+    };
+    // SAFETY: a heap of the caller's.
+    let id = unsafe { &*heap }.register_raw(shape);
+    type_number(id, message, message_bytes)
+}
+
+/// `struct gleaner_traced`.
+#[repr(C)]
+pub struct Traced {
+    bytes: usize,
+    element: usize,
+    size: Option<SizeFunction>,
+    trace: Option<TraceFunction>,
+    data: *mut (),
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_traced_type(
+    heap: *const Heap,
+    traced: *const Traced,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> u32 {
+    // SAFETY: the caller's struct.
+    let traced = unsafe { &*traced };
+    let size = match (traced.size, traced.element) {
+        (Some(function), _) => Size::Function(function),
+        (None, 0) => Size::Fixed(traced.bytes),
+        (None, element) => Size::Tailed {
+            head: traced.bytes,
+            element,
+        },
+    };
+    let Some(function) = traced.trace else {
+        let missing =
+            "a traced type without a trace function: use gleaner_structure or gleaner_tailed";
+        // SAFETY: the caller's buffer, or null.
+        unsafe { say(missing, message, message_bytes) };
+        return 0;
+    };
+    let trace = Trace {
+        function,
+        data: traced.data,
+    };
+    // SAFETY: a heap of the caller's.
+    let id = unsafe { &*heap }.register_raw(Shape::Traced { size, trace });
     type_number(id, message, message_bytes)
 }
 

@@ -10,6 +10,7 @@
 )]
 #![allow(missing_docs, reason = "as above")]
 
+mod events;
 mod handles;
 mod heaps;
 mod mutators;

@@ -10,7 +10,7 @@ use crate::{mutator, pointer};
 /// The header has these numbers in the order of its fields.
 const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
 const _: () = assert!(offsets::SLOT_BYTES == 20 && offsets::BASE == 24 && offsets::CARDS == 32);
-const _: () = assert!(offsets::FRAMES == 40);
+const _: () = assert!(offsets::FRAMES == 40 && offsets::ANCHOR == 48 && offsets::EMBEDDER == 72);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_attach(heap: *const Heap) -> *mut Record {
@@ -76,6 +76,46 @@ pub unsafe extern "C" fn gleaner_allocate_array_slowly(
     // SAFETY: as above.
     let array = unsafe { mutator(record).allocate_array_raw(TypeId::new(id), length, bytes) };
     pointer(array.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_initialized_slowly(
+    record: *mut Record,
+    id: u32,
+    bytes: usize,
+) -> *mut u8 {
+    check_type(id);
+    // SAFETY: as above; that every field is written is the caller's promise, too.
+    let object = unsafe { mutator(record).allocate_initialized_raw(TypeId::new(id), bytes) };
+    pointer(object.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
+    record: *mut Record,
+    id: u32,
+    length: u32,
+    bytes: usize,
+) -> *mut u8 {
+    check_type(id);
+    // SAFETY: as above.
+    let array =
+        unsafe { mutator(record).allocate_array_initialized_raw(TypeId::new(id), length, bytes) };
+    pointer(array.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_array_copy(
+    record: *mut Record,
+    from: *const u8,
+    from_index: u32,
+    to: *mut u8,
+    to_index: u32,
+    count: u32,
+) -> bool {
+    let (from, to) = (Address::of(from.cast_mut()), Address::of(to));
+    // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
+    unsafe { mutator(record).array_copy_raw(from, from_index, to, to_index, count) }.is_ok()
 }
 
 #[unsafe(no_mangle)]

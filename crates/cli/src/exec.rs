@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use gleaner_base::options::HeapKind;
+
 use crate::ExecArgs;
 use crate::failure::Failure;
 use crate::inherited;
@@ -19,7 +21,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 
 /// Runs `gleaner exec`; returns only if the program could not be started, or was not to be.
 pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
-    let options = options::effective(&all_options(&args)?)?;
+    let options = options::effective(&all_options(&args)?, Some(HeapKind::Libgc))?;
     check_log(options.options.log.as_str())?;
     let name = &args.program[0];
     let path = inspect::find(name)?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use gleaner_base::options::{Options, TABLE, Tier};
+use gleaner_base::options::{Foreign, HeapKind, Options, TABLE, Tier};
 
 use crate::OptionsArgs;
 use crate::failure::Failure;
@@ -19,9 +19,18 @@ pub(crate) struct Effective {
     pub(crate) list: String,
 }
 
-/// The options of the environment, then `items` in their order, each `name=value` or a list of these.
-pub(crate) fn effective(items: &[String]) -> Result<Effective, Failure> {
+/// The options of the environment, then `items` in their order, each `name=value` or a list of these. Those that serve
+/// the other heap alone are refused among the items, if these are for a heap of the kind `only`.
+pub(crate) fn effective(items: &[String], only: Option<HeapKind>) -> Result<Effective, Failure> {
     let list = from_environment()?;
+    if let Some(kind) = only {
+        for item in items {
+            // Two items may contradict each other, or what is in the environment: that is seen below.
+            Options::default()
+                .parse_list_of(kind, Foreign::Refused, item)
+                .map_err(Failure::usage)?;
+        }
+    }
     let mut lists = vec![list.as_str()];
     lists.extend(items.iter().map(String::as_str));
     lists.retain(|list| !list.trim().is_empty());
@@ -47,7 +56,7 @@ fn from_environment() -> Result<String, Failure> {
 
 /// Runs `gleaner options`.
 pub(crate) fn run(args: OptionsArgs) -> Result<(), Failure> {
-    let effective = effective(&args.options)?;
+    let effective = effective(&args.options, None)?;
     let text = if args.markdown {
         markdown()
     } else {
@@ -75,6 +84,7 @@ fn table(options: &Options) -> String {
             let paper = info.paper.map(|paper| format!(" [{paper}]"));
             let _ = writeln!(text, "      {}{}", info.doc, paper.unwrap_or_default());
             let _ = writeln!(text, "      accepted: {}", info.accepted);
+            let _ = writeln!(text, "      heaps: {}", info.serves.as_str());
         }
     }
     text
@@ -86,23 +96,28 @@ fn markdown() -> String {
         "# Options\n\n\
          This page is printed by `gleaner options --markdown`; a test keeps it current.\n\n\
          Set options with `gleaner exec --opt NAME=VALUE`, or for a program started in any way with the environment \
-         variable `GLEANER_OPTIONS=NAME=VALUE,...`. Later settings win. An unknown name or value is an error that names \
+         variable `GLEANER_OPTIONS=NAME=VALUE,...`. Later settings win. Heaps of the native door also take options where \
+         they are made, and there the environment wins. An unknown name or value is an error that names \
          the nearest valid one. `gleaner options` prints the effective values. Sizes are bytes and take the suffixes \
-         k, m, g and t for powers of 1024.\n",
+         k, m, g and t for powers of 1024.\n\n\
+         The column `heap` says which heap an option serves: the one behind `libgc.so.1`, the precise one of the native \
+         door, or both. Set on the other heap, an option is an error; in the environment, where a process may have both, \
+         it is ignored by the heap that it does not serve.\n",
     );
     for tier in Tier::ALL {
         let _ = write!(
             text,
-            "\n## {}\n\n| option | accepted | default | what it does | paper |\n| --- | --- | --- | --- | --- |\n",
+            "\n## {}\n\n| option | accepted | default | heap | what it does | paper |\n| --- | --- | --- | --- | --- | --- |\n",
             heading(tier)
         );
         for info in TABLE.iter().filter(|info| info.tier == tier) {
             let _ = writeln!(
                 text,
-                "| `{}` | {} | `{}` | {} | {} |",
+                "| `{}` | {} | `{}` | {} | {} | {} |",
                 info.name,
                 info.accepted.to_string().replace('|', "\\|"),
                 info.default(),
+                info.serves.as_str(),
                 info.doc,
                 info.paper.unwrap_or("")
             );

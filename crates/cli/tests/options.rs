@@ -68,6 +68,15 @@ fn a_wrong_option_names_the_nearest() {
 }
 
 #[test]
+fn an_option_of_the_precise_heap_is_refused_where_it_can_do_nothing() {
+    let precise = run(&["exec", "--opt", "refs=compressed", "--", "no-such-program"]);
+    assert_fails(&precise, 2, "option refs does not serve the libgc heap");
+    let shown = assert_succeeds(&run(&["options", "--opt", "refs=compressed"]));
+    assert!(shown.contains("  refs=compressed (default wide)\n"));
+    assert!(shown.contains("      heaps: precise\n") && shown.contains("      heaps: both\n"));
+}
+
+#[test]
 fn a_wrong_environment_is_named() {
     let mut command = gleaner();
     command

@@ -1,32 +1,26 @@
-//! A heap: its setup, and what all threads share.
+//! A heap: what all threads share.
 
 use std::fmt;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gleaner_base::options::{OldPolicy, Parking, Prefetch, TraceOrder, Verify};
+use gleaner_base::options::References;
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
-use gleaner_os::threads;
+use gleaner_os::output::Fd;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
 
+use crate::builder::Builder;
 use crate::crew::Helpers;
+use crate::listeners::Listeners;
 use crate::mutator::Mutator;
 use crate::types::{
     Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Type, TypeError,
 };
-
-/// How wide references in objects are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum References {
-    /// 8 bytes.
-    #[default]
-    Wide,
-    /// 4 bytes; the heap is at most 16 GB.
-    Compressed,
-}
 
 /// The heap is full: collecting everything did not make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,9 +66,12 @@ static HEAPS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Shared {
     /// No other heap of the process has it: types remember it.
     pub(crate) number: u32,
+    pub(crate) listeners: Listeners,
     /// Before the helpers: it is dropped first.
     pub(crate) kind: Kind,
     _helpers: Helpers,
+    /// Events are written to it; closed after the heap.
+    _log: Option<File>,
 }
 
 /// A heap of precise objects. A process may have any number; clones are the same heap. It ends with its last clone,
@@ -96,24 +93,35 @@ impl fmt::Debug for Heap {
 impl Heap {
     /// A heap to be set up. Without a limit it gets a quarter of the machine's memory, at most 8 GB.
     pub fn builder() -> Builder {
-        Builder {
-            config: Config {
-                limit: 0,
-                young: 0,
-                resize: true,
-                workers: threads::processors().clamp(1, 16),
-                parking: Parking::Futex,
-                tenure: 1,
-                tlab: 32 << 10,
-                old: OldPolicy::MarkCompact,
-                trace_order: TraceOrder::Depth,
-                prefetch: Prefetch::Edges,
-                verify: Verify::Off,
-                stress: 0,
-                poison: false,
-            },
-            references: References::Wide,
+        Builder::new()
+    }
+
+    /// Makes a heap; the log is open.
+    pub(crate) fn create(
+        config: Config,
+        references: References,
+        log: Option<File>,
+    ) -> Result<Heap, CreateError> {
+        let helpers = Helpers::new(config.workers.saturating_sub(1), config.parking);
+        let mut kind = match references {
+            References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
+            References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
+        };
+        if let Some(log) = &log {
+            with_heap!(&kind, heap => heap.set_log(Some(Fd(log.as_raw_fd()))));
         }
+        let listeners = Listeners::default();
+        let told = listeners.clone();
+        with_heap!(&mut kind, heap => heap.listener = Some(Box::new(move |events| told.tell(events))));
+        Ok(Heap {
+            shared: Arc::new(Shared {
+                listeners,
+                number: HEAPS.fetch_add(1, Ordering::Relaxed),
+                kind,
+                _helpers: helpers,
+                _log: log,
+            }),
+        })
     }
 
     /// Registers a type with a fixed size.
@@ -204,123 +212,5 @@ impl Heap {
             References::Wide => Wide::BYTES,
             References::Compressed => Compressed::BYTES,
         }
-    }
-}
-
-/// The setup of a heap.
-#[derive(Clone, Debug)]
-pub struct Builder {
-    config: Config,
-    references: References,
-}
-
-impl Builder {
-    /// Bytes that all spaces together may have; at least 1 MB, rounded to 64 KB.
-    pub fn limit(mut self, bytes: usize) -> Self {
-        self.config.limit = bytes;
-        self
-    }
-
-    /// Bytes of the young generation at first; a third of the limit unless given, at most 64 MB.
-    pub fn young(mut self, bytes: usize) -> Self {
-        self.config.young = bytes;
-        self
-    }
-
-    /// Whether the generations change their sizes as the program needs; they do unless told otherwise.
-    pub fn resize(mut self, resize: bool) -> Self {
-        self.config.resize = resize;
-        self
-    }
-
-    /// Threads that collect, the one that asks for a collection included; one a processor unless given, at most 16.
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.config.workers = workers;
-        self
-    }
-
-    /// How the threads that collect wait for work: each on a futex of its own unless told otherwise.
-    pub fn parking(mut self, parking: Parking) -> Self {
-        self.config.parking = parking;
-        self
-    }
-
-    /// How wide references in objects are.
-    pub fn references(mut self, references: References) -> Self {
-        self.references = references;
-        self
-    }
-
-    /// How many collections an object survives before the next one makes it old; 1 unless given, at most 15.
-    pub fn tenure(mut self, collections: u32) -> Self {
-        self.config.tenure = collections.min(gleaner_mem::header::Header::OLDEST);
-        self
-    }
-
-    /// Bytes of the buffer in which a mutator allocates; 32 KB unless given.
-    pub fn tlab(mut self, bytes: usize) -> Self {
-        self.config.tlab = bytes.next_multiple_of(8).max(64);
-        self
-    }
-
-    /// How the old generation is collected: `mark-compact` unless given.
-    pub fn old(mut self, policy: OldPolicy) -> Self {
-        self.config.old = policy;
-        self
-    }
-
-    /// Which grey object is scanned next.
-    pub fn trace_order(mut self, order: TraceOrder) -> Self {
-        self.config.trace_order = order;
-        self
-    }
-
-    /// Whether the collector prefetches what it will look at.
-    pub fn prefetch(mut self, prefetch: bool) -> Self {
-        self.config.prefetch = if prefetch {
-            Prefetch::Edges
-        } else {
-            Prefetch::None
-        };
-        self
-    }
-
-    /// For testing: checks the heap's invariants before and after each collection.
-    pub fn verify(mut self, verify: bool) -> Self {
-        self.config.verify = if verify { Verify::Edges } else { Verify::Off };
-        self
-    }
-
-    /// For testing: collects at every n-th allocation of each mutator; 0 for never.
-    pub fn stress(mut self, every: u32) -> Self {
-        self.config.stress = every;
-        self
-    }
-
-    /// For testing: overwrites what is freed.
-    pub fn poison(mut self, poison: bool) -> Self {
-        self.config.poison = poison;
-        self
-    }
-
-    /// Makes the heap.
-    pub fn build(self) -> Result<Heap, CreateError> {
-        let mut config = self.config;
-        if config.limit == 0 {
-            let physical = gleaner_os::memory::physical_memory() as usize;
-            config.limit = (physical / 4).min(8 << 30);
-        }
-        let helpers = Helpers::new(config.workers.saturating_sub(1), config.parking);
-        let kind = match self.references {
-            References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
-            References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
-        };
-        Ok(Heap {
-            shared: Arc::new(Shared {
-                number: HEAPS.fetch_add(1, Ordering::Relaxed),
-                kind,
-                _helpers: helpers,
-            }),
-        })
     }
 }

@@ -42,18 +42,25 @@
 //! A mutator is stopped where it allocates or [polls](Scope::poll); around calls that block, use
 //! [`Mutator::blocking`], or collections wait.
 
+mod arrays;
+mod builder;
 mod crew;
+mod fast_paths;
 mod handle;
 mod heap;
+mod listeners;
 mod mutator;
 pub mod raw;
 mod scope;
 pub mod types;
+mod values;
 
-pub use gleaner_base::options::{OldPolicy, Parking, TraceOrder};
+pub use builder::{BuildError, Builder};
+pub use gleaner_base::options::{OldPolicy, Parking, References, TraceOrder};
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use handle::{Ephemeron, Handle, Weak};
-pub use heap::{Builder, Heap, OutOfMemory, References};
+pub use heap::{Heap, OutOfMemory};
+pub use listeners::{Collection, Event, Phase};
 pub use mutator::Mutator;
 pub use scope::{Local, Scope};
 pub use types::{Array, Elements, ReferenceArray, Structure, Type, TypeError};

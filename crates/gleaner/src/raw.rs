@@ -1,25 +1,30 @@
 //! The raw layer: what a compiler targets.
 //!
 //! References are plain addresses and valid until the next allocation or poll of their mutator, unless they are in a
-//! root slot: a frame of the shadow stack, a handle, or an object that is one. The fast paths are inlined here; the
-//! offsets of a mutator's fields that generated code uses are in [`offsets`].
+//! root slot: a frame of the shadow stack, a handle, what a compiler's [`RootVisitor`] finds, or an object that is reached
+//! from one. The fast paths are inlined here; what generated code needs to emit them is in [`FastPaths`].
 
 use std::cell::Cell;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_model::LENGTH;
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
-use gleaner_plans::scavenge::allocate::Place;
+use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::collect::Extent;
 
+pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
 pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
-pub use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes};
+pub use gleaner_mem::object_model::{
+    ELEMENTS, FIELDS, LENGTH, Shape, TypeId, array_bytes, tailed_bytes,
+};
 pub use gleaner_mem::slot::Value;
+pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 pub use gleaner_plans::scavenge::LARGE_BYTES;
-pub use gleaner_plans::scavenge::mutator::{Frame, Mutator as Record, offsets};
+pub use gleaner_plans::scavenge::mutator::{
+    Anchor, Frame, Mutator as Record, RootVisitor, offsets,
+};
 
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
@@ -27,9 +32,23 @@ use crate::mutator::Mutator;
 use crate::types::TypeError;
 
 impl Heap {
-    /// Registers a type by its layout.
+    /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are, with
+    /// the bytes that [`tailed_bytes`] says. The functions of [`Shape::Traced`] keep what
+    /// [`traced`](gleaner_mem::traced) asks; of an object whose size a function says, what that function reads is written
+    /// before the first allocation or poll behind its own.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         self.register(shape)
+    }
+
+    /// Who visits the roots in compiled frames from now on: it is called for each stopped mutator, whose record has the
+    /// [`Anchor`]. Not to be called by a mutator outside of [`Mutator::blocking`]; best before the first thread attaches.
+    ///
+    /// # Safety
+    /// The function keeps what [`RootVisitor`] asks, and the slots that it visits hold valid values at every allocation
+    /// and poll.
+    pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
+        // SAFETY: the caller's promise.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.set_root_visitor(visitor) });
     }
 }
 
@@ -45,7 +64,24 @@ impl Mutator {
         id: TypeId,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(bytes)?;
+        let object = self.room(bytes, Fresh::Zeroed)?;
+        // SAFETY: fresh memory of this mutator.
+        unsafe { header::store(object, Header::fresh(id)) };
+        Ok(object)
+    }
+
+    /// As [`Mutator::allocate_raw`], for a caller who writes every field: nothing is zeroed for it, and whatever it does
+    /// not write may hold anything. References are written by [`Mutator::store_raw`] also here: the object may be old.
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_raw`]; all bytes from [`FIELDS`] on are written before the next allocation or poll.
+    #[inline(always)]
+    pub unsafe fn allocate_initialized_raw(
+        &mut self,
+        id: TypeId,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let object = self.room(bytes, Fresh::Unwritten)?;
         // SAFETY: fresh memory of this mutator.
         unsafe { header::store(object, Header::fresh(id)) };
         Ok(object)
@@ -54,7 +90,7 @@ impl Mutator {
     /// A new array of `length` elements in `bytes` bytes (see [`array_bytes`]). Its elements are zero.
     ///
     /// # Safety
-    /// `id` is an array type of this heap, and `bytes` follows from its elements. Otherwise as for
+    /// `id` is an array type of this heap, or one with a head and elements (see [`tailed_bytes`]), and `bytes` follows from its elements. Otherwise as for
     /// [`Mutator::allocate_raw`].
     #[inline(always)]
     pub unsafe fn allocate_array_raw(
@@ -63,32 +99,49 @@ impl Mutator {
         length: u32,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(bytes)?;
+        let object = self.room(bytes, Fresh::Zeroed)?;
         // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe {
-            header::store(object, Header::fresh(id));
-            object.add(LENGTH).ptr::<u32>().write(length);
-        }
+        unsafe { begin_array(object, id, length) };
+        Ok(object)
+    }
+
+    /// As [`Mutator::allocate_array_raw`], for a caller who writes every element, as with
+    /// [`Mutator::allocate_initialized_raw`].
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_array_raw`]; all bytes from [`ELEMENTS`] on are written before the next allocation or
+    /// poll.
+    #[inline(always)]
+    pub unsafe fn allocate_array_initialized_raw(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let object = self.room(bytes, Fresh::Unwritten)?;
+        // SAFETY: fresh memory of this mutator, with room for header and length.
+        unsafe { begin_array(object, id, length) };
         Ok(object)
     }
 
     #[inline(always)]
-    fn room(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
+    fn room(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
         // The size of a structure is a constant to whoever compiled the call.
         if bytes <= LARGE_BYTES
             && let Some(object) = self.record_mut().tlab.allocate(bytes)
         {
             return Ok(object);
         }
-        self.room_slowly(bytes)
+        self.room_slowly(bytes, fresh)
     }
 
     #[cold]
     #[inline(never)]
-    fn room_slowly(&mut self, bytes: usize) -> Result<Address, OutOfMemory> {
+    fn room_slowly(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
         let record = self.record_place();
+        let (kind, place) = (&self.shared.kind, Place::Anywhere);
         // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
-        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes, Place::Anywhere) })
+        with_heap!(kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
             .ok_or(OutOfMemory { bytes })
     }
 
@@ -127,7 +180,7 @@ impl Mutator {
 
     /// The write barrier for a slot at `at`: after the store, or before.
     #[inline(always)]
-    fn dirty(&self, at: Address) {
+    pub(crate) fn dirty(&self, at: Address) {
         let card = self.record().cards.wrapping_add(at.word() >> CARD_SHIFT);
         // SAFETY: the address is in the heap, so it has a card.
         unsafe { &*(card as *const gleaner_base::sync::AtomicU8) }.store(DIRTY, Ordering::Relaxed);
@@ -312,6 +365,19 @@ impl Mutator {
     /// See [`Scope::next_finalizable`](crate::Scope::next_finalizable).
     pub fn next_finalizable_raw(&mut self) -> Option<Address> {
         with_heap!(&self.shared.kind, heap => heap.weak.take_ready())
+    }
+}
+
+/// Writes the header and the length of an array.
+///
+/// # Safety
+/// Fresh memory with room for both lies at `object`.
+#[inline(always)]
+unsafe fn begin_array(object: Address, id: TypeId, length: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        header::store(object, Header::fresh(id));
+        object.add(LENGTH).ptr::<u32>().write(length);
     }
 }
 

@@ -80,12 +80,12 @@ impl<'s> Scope<'s> {
         body(&mut scope)
     }
 
-    fn mutator(&mut self) -> &mut Mutator {
+    pub(crate) fn mutator(&mut self) -> &mut Mutator {
         // SAFETY: the mutator is borrowed by whoever entered the outermost scope, and inner scopes borrow outer ones.
         unsafe { &mut *self.mutator }
     }
 
-    fn shared(&self) -> &Mutator {
+    pub(crate) fn shared(&self) -> &Mutator {
         // SAFETY: as above.
         unsafe { &*self.mutator }
     }
@@ -95,7 +95,7 @@ impl<'s> Scope<'s> {
         Scope::enter(self.mutator(), body)
     }
 
-    fn local(&mut self, value: Value) -> Local<'s> {
+    pub(crate) fn local(&mut self, value: Value) -> Local<'s> {
         let record = self.mutator().record_mut();
         assert!(
             record.local_count < MOST_LOCALS,
@@ -111,7 +111,7 @@ impl<'s> Scope<'s> {
         }
     }
 
-    fn value(&self, local: Local<'_>) -> Value {
+    pub(crate) fn value(&self, local: Local<'_>) -> Value {
         let offset = local.slot.offset_from(self.shared().record().local(0));
         assert!(
             offset < MOST_LOCALS * size_of::<Value>(),
@@ -127,7 +127,7 @@ impl<'s> Scope<'s> {
         unsafe { Wide::store(local.slot, Address::NULL, value) };
     }
 
-    fn object(&self, local: Local<'_>) -> Address {
+    pub(crate) fn object(&self, local: Local<'_>) -> Address {
         match self.value(local).as_object() {
             Some(object) => object,
             None => panic!(
@@ -137,10 +137,14 @@ impl<'s> Scope<'s> {
         }
     }
 
-    fn shape<R>(&self, object: Address, body: impl FnOnce(Option<Shape<'_>>) -> R) -> R {
+    pub(crate) fn shape<R>(&self, object: Address, body: impl FnOnce(Option<Shape<'_>>) -> R) -> R {
         // SAFETY: a local refers to a valid object.
         let id = unsafe { header::load(object, Ordering::Relaxed) }.type_id();
         with_heap!(&self.shared().shared.kind, heap => body(heap.model.shape(id)))
+    }
+
+    pub(crate) fn slot_bytes(&self) -> usize {
+        if self.shared().compressed { 4 } else { 8 }
     }
 
     /// A new local that is null.
@@ -188,7 +192,7 @@ impl<'s> Scope<'s> {
     }
 
     /// The number of a type, which must be of this heap.
-    fn own(&self, id: Id) -> TypeId {
+    pub(crate) fn own(&self, id: Id) -> TypeId {
         assert!(
             id.heap == self.shared().shared.number,
             "a type of another heap"
@@ -210,7 +214,7 @@ impl<'s> Scope<'s> {
         of: ReferenceArray,
         length: u32,
     ) -> Result<Local<'s>, OutOfMemory> {
-        let log2 = if self.shared().compressed { 2 } else { 3 };
+        let log2 = self.slot_bytes().trailing_zeros();
         let (id, bytes) = (self.own(of.0), array_bytes(length, log2));
         // SAFETY: as above.
         let object = unsafe { self.mutator().allocate_array_raw(id, length, bytes) }?;
@@ -232,7 +236,7 @@ impl<'s> Scope<'s> {
                 references.get(index).map(|&offset| offset as usize)
             }
             Some(Shape::References) => {
-                let bytes = if self.shared().compressed { 4 } else { 8 };
+                let bytes = self.slot_bytes();
                 // SAFETY: this shape is an array.
                 let length = unsafe { self.shared().length_raw(object) } as usize;
                 (index < length).then_some(ELEMENTS + index * bytes)
@@ -247,7 +251,7 @@ impl<'s> Scope<'s> {
         })
     }
 
-    fn describe(&self, object: Address) -> String {
+    pub(crate) fn describe(&self, object: Address) -> String {
         self.shape(object, |shape| match shape {
             Some(Shape::Structure { bytes, references }) => {
                 format!("{} references in {bytes} bytes", references.len())
@@ -263,6 +267,12 @@ impl<'s> Scope<'s> {
                 let length = unsafe { self.shared().length_raw(object) };
                 format!("{length} elements of {} bytes", 1 << log2)
             }
+            Some(Shape::Tailed { head, element, .. }) => {
+                // SAFETY: this shape has a length.
+                let length = unsafe { self.shared().length_raw(object) };
+                format!("{length} elements of {element} bytes behind a head of {head}")
+            }
+            Some(Shape::Traced { .. }) => "a trace function".into(),
             None => "no type of this heap".into(),
         })
     }
@@ -314,7 +324,7 @@ impl<'s> Scope<'s> {
     /// with elements of so many bytes.
     fn data(&self, object: Local<'_>, index: usize, bytes: usize) -> Address {
         let object = self.object(object);
-        let slot_bytes = if self.shared().compressed { 4 } else { 8 };
+        let slot_bytes = self.slot_bytes();
         let found = self.shape(object, |shape| match shape {
             Some(Shape::Structure {
                 bytes: total,

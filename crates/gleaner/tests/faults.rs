@@ -107,3 +107,16 @@ fn a_heap_that_the_system_has_no_memory_for_is_refused() {
     assert!(refused > 10, "{refused}");
     builder(References::Wide).build().unwrap();
 }
+
+#[test]
+fn the_option_fault_arms_its_points() {
+    let _turn = turn();
+    let name = FaultPoint::Allocation.as_str();
+    let armed = builder(References::Wide)
+        .stress(1000)
+        .option("fault", &format!("{name}@20"))
+        .unwrap();
+    assert_eq!(run(armed, 500, 120).0, 1);
+    // A heap without the option arms nothing.
+    assert_eq!(run(builder(References::Wide).stress(1000), 500, 120).0, 0);
+}

@@ -17,8 +17,9 @@ use gleaner_base::sync::{AtomicU64, Ordering};
 use crate::Address;
 use crate::object_model::TypeId;
 
-/// Version of the bit layout, for whoever compiles it into code.
-pub const VERSION: u32 = 1;
+/// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for whoever
+/// compiles them into code.
+pub const VERSION: u32 = 2;
 
 const STATE: u64 = 0b11;
 const FORWARDED: u64 = 0b01;
@@ -28,7 +29,8 @@ const AGE: u64 = 0xf << AGE_SHIFT;
 const HASH_SHIFT: u32 = 8;
 const HASH_BITS: u32 = 28;
 const HASH: u64 = ((1 << HASH_BITS) - 1) << HASH_SHIFT;
-const TYPE_SHIFT: u32 = 40;
+/// Where the type begins: compiled code writes the header of a fresh object as the type's number shifted by this.
+pub const TYPE_SHIFT: u32 = 40;
 
 /// The value of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

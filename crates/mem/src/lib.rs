@@ -14,6 +14,8 @@ pub mod object_bits;
 pub mod object_model;
 pub mod side;
 pub mod slot;
+pub mod traced;
+pub mod types;
 pub mod zero;
 
 pub use address::Address;

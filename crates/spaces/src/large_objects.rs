@@ -361,10 +361,11 @@ impl LargeObjects {
     /// # Safety
     /// The strips were cut, and nobody changes them meanwhile.
     pub unsafe fn strip(&self, index: usize) -> (Address, Address, Address) {
-        // SAFETY: the caller's promise; no reference to change it exists.
-        let strip = self
-            .inner
-            .with(|inner| unsafe { (&(*inner).strips).as_slice()[index] });
+        let strip = self.inner.with(|inner| {
+            // SAFETY: the caller's promise; no reference to change it exists.
+            let strips = unsafe { &(*inner).strips };
+            strips.as_slice()[index]
+        });
         let (low, high) = strip.pages;
         (
             self.address(strip.object),

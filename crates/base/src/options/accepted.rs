@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use super::HeapKind;
 use crate::faults::{FaultError, FaultPlan, FaultPoint};
 
 /// The values that an option accepts. Prints as the docs and the errors show them.
@@ -130,6 +131,8 @@ impl fmt::Display for Shown<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Problem<'a> {
     UnknownName,
+    /// The option does not serve heaps of this kind.
+    OtherHeap(HeapKind),
     NoValue,
     UnknownValue,
     NotANumber,

@@ -26,6 +26,12 @@ impl<'a> OptionError<'a> {
         let (name, value) = (self.name, self.value);
         match self.problem {
             Problem::UnknownName => write!(out, "unknown option '{name}'"),
+            Problem::OtherHeap(kind) => write!(
+                out,
+                "option {name} does not serve the {} heap; leave it out here (`gleaner options` says which heap an \
+                 option serves)",
+                kind.as_str()
+            ),
             Problem::NoValue => write!(out, "option {name} needs a value: write {name}=VALUE"),
             Problem::UnknownValue => write!(out, "option {name} cannot be '{value}'"),
             Problem::NotANumber => {
@@ -115,7 +121,7 @@ impl fmt::Display for OptionError<'_> {
         }
         match (self.problem, self.accepted()) {
             (Problem::UnknownName, _) => write_names(out),
-            (Problem::Exceeds { .. }, _) => Ok(()),
+            (Problem::Exceeds { .. } | Problem::OtherHeap(_), _) => Ok(()),
             (_, Some(accepted)) => write!(out, "; accepted: {accepted}"),
             _ => Ok(()),
         }

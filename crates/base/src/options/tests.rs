@@ -125,7 +125,7 @@ fn impossible_sizes_are_refused_with_the_numbers() {
         "{small}"
     );
     assert!(
-        small.contains("accepted: 1m..64t or 0 (0: no limit)"),
+        small.contains("accepted: 1m..64t or 0 (0: no limit; precise"),
         "{small}"
     );
     assert!(refused("heap-limit", "65t").contains("the nearest is 64t"));
@@ -250,4 +250,34 @@ fn a_list_of_changes_reads_back() {
         "heap-limit=3g,stats=on,log=/tmp/l,fault=start-worker@2"
     );
     assert_eq!(list(&text), options);
+}
+
+#[test]
+fn an_option_of_the_other_heap_is_refused_or_ignored() {
+    let read = |kind, foreign, list: &str| {
+        let mut options = Options::DEFAULT;
+        options
+            .parse_list_of(kind, foreign, list)
+            .map(|()| options)
+            .map_err(|error| error.to_string())
+    };
+    for (kind, own, other) in [
+        (HeapKind::Libgc, "sweep=eager", "refs=compressed"),
+        (HeapKind::Precise, "refs=compressed", "sweep=eager"),
+    ] {
+        let list = format!("{own},stress=3,{other}");
+        let error = read(kind, Foreign::Refused, &list).unwrap_err();
+        let name = other.split('=').next().unwrap();
+        let expected = format!("option {name} does not serve the {} heap", kind.as_str());
+        assert!(error.starts_with(&expected), "{error}");
+        assert!(Options::default().set_of(kind, name, "").is_err());
+        let ignored = read(kind, Foreign::Ignored, &list).unwrap();
+        assert_eq!(ignored, self::list(&format!("{own},stress=3")));
+        let wrong = read(kind, Foreign::Ignored, &format!("{name}=nonsense")).unwrap_err();
+        assert!(wrong.contains("cannot be 'nonsense'"), "{wrong}");
+    }
+    // What is ignored contradicts nothing.
+    let list = "initial-heap=8m,heap-limit=4m";
+    assert!(read(HeapKind::Precise, Foreign::Ignored, list).is_ok());
+    assert!(read(HeapKind::Libgc, Foreign::Ignored, list).is_err());
 }

@@ -83,6 +83,18 @@ choice! {
 }
 
 choice! {
+    /// How wide references in objects are.
+    #[derive(Default)]
+    References {
+        /// 8 bytes.
+        #[default]
+        Wide = "wide",
+        /// 4 bytes; the heap is at most 16 GB.
+        Compressed = "compressed",
+    }
+}
+
+choice! {
     /// How the old generation is collected.
     OldPolicy {
         /// What lives is slid together (ASPLOS 2013, section 2.4).

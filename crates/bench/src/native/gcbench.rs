@@ -1,10 +1,19 @@
 //! Binary trees: one that stays, and many of growing height that come and go, half of them built from the root down
 //! and half from the leaves up. With holes, a dead object lies between the live ones.
 
-use gleaner::raw::{Address, ELEMENTS, Value, array_bytes};
-use gleaner::{Mutator, OutOfMemory};
+use gleaner::raw::Address;
+use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::{Allocated, Types, object};
+use super::objects::{Allocated, Numbers, Record, frame, object, value};
+use super::random::chained;
+use super::{Own, Prepared, Scale, failed};
+
+/// The types: a node has two subtrees, its number, and another of 4 bytes.
+#[derive(Clone, Copy)]
+struct Types {
+    node: Record,
+    doubles: Numbers<f64>,
+}
 
 /// What the nodes of a run have in common.
 struct Forest {
@@ -14,63 +23,69 @@ struct Forest {
     next: u32,
 }
 
+/// Trees of height 18, or 8 in a test.
+pub fn prepare(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
+    let types = Types {
+        node: Record::register(heap, 2, 8).map_err(failed)?,
+        doubles: Numbers::register(heap).map_err(failed)?,
+    };
+    let (most, doubles) = scale.of((18, 500_000), (8, 500));
+    Ok(Box::new(Own(move |mutator: &mut Mutator, _| {
+        run(mutator, types, most, doubles, holes)
+    })))
+}
+
 /// Runs once; a number made of the tree that stays.
-pub fn run(
+fn run(
     mutator: &mut Mutator,
     types: Types,
-    tiny: bool,
+    most: u32,
+    doubles: usize,
     holes: bool,
 ) -> Result<u64, OutOfMemory> {
-    let (most, doubles) = if tiny { (8, 500) } else { (18, 500_000) };
     let forest = &mut Forest {
         types,
         holes,
         next: 0,
     };
     let kept = forest.node(mutator)?;
-    let roots = [Value::reference(kept), Value::NULL];
-    // SAFETY: a fresh node and null; below, only what was just allocated is put there.
-    unsafe {
-        mutator.with_roots(roots, |mutator, [kept, array]| {
-            forest.grow(mutator, object(kept), most)?;
-            let fresh =
-                mutator.allocate_array_raw(types.doubles, doubles, array_bytes(doubles, 3))?;
-            array.set(Value::reference(fresh));
-            for index in 0..doubles as usize {
-                fresh
-                    .add(ELEMENTS + index * 8)
-                    .ptr::<f64>()
-                    .write(1.0 / (index + 1) as f64);
+    frame(mutator, [kept, Address::NULL], |mutator, [kept, array]| {
+        forest.grow(mutator, object(kept), most)?;
+        let fresh = types.doubles.fresh(mutator, doubles)?;
+        array.set(value(fresh));
+        types.doubles.change(mutator, fresh, |elements| {
+            for (index, element) in elements.iter_mut().enumerate() {
+                *element = 1.0 / (index + 1) as f64;
             }
-            for height in (4..=most).step_by(2) {
-                let count = 2 * ((8u64 << most) - 1) / ((2u64 << height) - 1);
-                for _ in 0..count {
-                    let root = forest.node(mutator)?;
-                    forest.grow(mutator, root, height)?;
-                }
-                for _ in 0..count {
-                    forest.bottom_up(mutator, height)?;
-                }
+        });
+        for height in (4..=most).step_by(2) {
+            let count = 2 * ((8u64 << most) - 1) / ((2u64 << height) - 1);
+            for _ in 0..count {
+                let root = forest.node(mutator)?;
+                forest.grow(mutator, root, height)?;
             }
-            let place = object(array).add(ELEMENTS + 8 * 99).ptr::<f64>();
-            assert!(place.read() == 0.01, "the array is as it was filled");
-            let mut numbers = 0;
-            let nodes = forest.count(mutator, object(kept), &mut numbers);
-            assert_eq!(nodes, (2 << most) - 1, "the tree that stays is whole");
-            Ok(nodes ^ numbers << 24)
-        })
-    }
+            for _ in 0..count {
+                forest.bottom_up(mutator, height)?;
+            }
+        }
+        let hundredth = types.doubles.look(mutator, object(array), |all| all[99]);
+        assert!(hundredth == 0.01, "the array is as it was filled");
+        let mut numbers = 0;
+        let nodes = forest.count(mutator, object(kept), &mut numbers);
+        assert_eq!(nodes, (2 << most) - 1, "the tree that stays is whole");
+        Ok(nodes ^ numbers << 24)
+    })
 }
 
 impl Forest {
     #[inline(always)]
     fn node(&mut self, mutator: &mut Mutator) -> Allocated {
         if self.holes {
-            std::hint::black_box(self.types.node(mutator)?);
+            std::hint::black_box(self.types.node.fresh(mutator)?);
         }
-        let node = self.types.node(mutator)?;
+        let node = self.types.node.fresh(mutator)?;
         self.next = self.next.wrapping_add(1);
-        self.types.set_number(node, 0, self.next);
+        self.types.node.set_number(node, 0, self.next);
         Ok(node)
     }
 
@@ -84,25 +99,18 @@ impl Forest {
         if height == 0 {
             return Ok(());
         }
-        let types = self.types;
-        // SAFETY: a valid node.
-        unsafe {
-            mutator.with_roots([Value::reference(node)], |mutator, [node]| {
-                for side in 0..2 {
-                    let child = self.node(mutator)?;
-                    types.set(mutator, object(node), side, Value::reference(child));
-                }
-                for side in 0..2 {
-                    let child = types.get(mutator, object(node), side);
-                    self.grow(
-                        mutator,
-                        child.as_object().unwrap_or(Address::NULL),
-                        height - 1,
-                    )?;
-                }
-                Ok(())
-            })
-        }
+        let kind = self.types.node;
+        frame(mutator, [node], |mutator, [node]| {
+            for side in 0..2 {
+                let child = self.node(mutator)?;
+                kind.set(mutator, object(node), side, child);
+            }
+            for side in 0..2 {
+                let child = kind.get(mutator, object(node), side);
+                self.grow(mutator, child, height - 1)?;
+            }
+            Ok(())
+        })
     }
 
     /// From the leaves up.
@@ -110,30 +118,23 @@ impl Forest {
         if height == 0 {
             return self.node(mutator);
         }
-        let types = self.types;
+        let kind = self.types.node;
         let left = self.bottom_up(mutator, height - 1)?;
-        // SAFETY: valid nodes.
-        unsafe {
-            mutator.with_roots(
-                [Value::reference(left), Value::NULL],
-                |mutator, [left, right]| {
-                    right.set(Value::reference(self.bottom_up(mutator, height - 1)?));
-                    let node = self.node(mutator)?;
-                    types.set(mutator, node, 0, left.get());
-                    types.set(mutator, node, 1, right.get());
-                    Ok(node)
-                },
-            )
-        }
+        frame(mutator, [left, Address::NULL], |mutator, [left, right]| {
+            right.set(value(self.bottom_up(mutator, height - 1)?));
+            let node = self.node(mutator)?;
+            kind.set(mutator, node, 0, object(left));
+            kind.set(mutator, node, 1, object(right));
+            Ok(node)
+        })
     }
 
     fn count(&self, mutator: &Mutator, node: Address, numbers: &mut u64) -> u64 {
-        *numbers = numbers
-            .wrapping_mul(31)
-            .wrapping_add(u64::from(self.types.number(node, 0)));
+        *numbers = chained(*numbers, u64::from(self.types.node.number(node, 0)));
         let mut nodes = 1;
         for side in 0..2 {
-            if let Some(child) = self.types.get(mutator, node, side).as_object() {
+            let child = self.types.node.get(mutator, node, side);
+            if child != Address::NULL {
                 nodes += self.count(mutator, child, numbers);
             }
         }

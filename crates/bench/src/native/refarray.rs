@@ -1,54 +1,50 @@
 //! An array of references that grows old, and whose elements are replaced at random by fresh nodes.
 
-use gleaner::raw::Value;
-use gleaner::{Mutator, OutOfMemory};
+use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::{Types, object};
+use super::objects::{Record, Slots, frame, object};
+use super::random::{Random, chained};
+use super::{Own, Prepared, Scale, failed};
+
+/// A million elements and ten million steps, or a thousandth.
+pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
+    let node = Record::register(heap, 2, 8).map_err(failed)?;
+    let slots = Slots::register(heap).map_err(failed)?;
+    let length = scale.of(1_000_000, 1000);
+    Ok(Box::new(Own(move |mutator: &mut Mutator, number| {
+        let random = Random::new(2000 + u64::from(number));
+        run(mutator, node, slots, length, random)
+    })))
+}
 
 /// Runs once; a number made of all elements.
-pub fn run(mutator: &mut Mutator, types: Types, tiny: bool) -> Result<u64, OutOfMemory> {
-    let (length, steps) = if tiny {
-        (1000u32, 10_000u32)
-    } else {
-        (1_000_000, 10_000_000)
-    };
-    let array = types.references(mutator, length)?;
-    // SAFETY: a fresh array.
-    unsafe {
-        mutator.with_roots([Value::reference(array)], |mutator, [array]| {
-            for index in 0..length {
-                let node = types.node(mutator)?;
-                types.set_number(node, 0, index);
-                mutator.store_raw(
-                    object(array),
-                    types.element(index as usize),
-                    Value::reference(node),
-                );
-            }
-            let mut random = 2000u64;
-            for number in 0..steps {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                let index = ((random >> 33) % u64::from(length)) as u32;
-                // The array may move when the node is allocated.
-                let node = types.node(mutator)?;
-                types.set_number(node, 0, number);
-                mutator.store_raw(
-                    object(array),
-                    types.element(index as usize),
-                    Value::reference(node),
-                );
-            }
-            let mut sum = 0u64;
-            for index in 0..length as usize {
-                let element = mutator.load_raw(object(array), types.element(index));
-                let node = element.as_object().expect("every element is a node");
-                sum = sum
-                    .wrapping_mul(31)
-                    .wrapping_add(u64::from(types.number(node, 0)));
-            }
-            Ok(sum)
-        })
-    }
+fn run(
+    mutator: &mut Mutator,
+    kind: Record,
+    slots: Slots,
+    length: u32,
+    mut random: Random,
+) -> Result<u64, OutOfMemory> {
+    let array = slots.fresh(mutator, length as usize)?;
+    frame(mutator, [array], |mutator, [array]| {
+        let put = |mutator: &mut Mutator, index: u32, number| {
+            // The array may move when the node is allocated.
+            let node = kind.fresh(mutator)?;
+            kind.set_number(node, 0, number);
+            slots.set(mutator, object(array), index as usize, node);
+            Ok(())
+        };
+        for index in 0..length {
+            put(mutator, index, index)?;
+        }
+        for number in 0..10 * length {
+            put(mutator, random.below(length), number)?;
+        }
+        let mut sum = 0u64;
+        for index in 0..length as usize {
+            let node = slots.get(mutator, object(array), index);
+            sum = chained(sum, u64::from(kind.number(node, 0)));
+        }
+        Ok(sum)
+    })
 }

@@ -1,7 +1,7 @@
-//! Seeded random programs over the safe interface, run on a heap and, in plain Rust, on an oracle that never frees.
+//! Random programs over the safe interface, run on a heap and, in plain Rust, on an oracle that never frees.
 //!
-//! A program holds some roots. Each step allocates, links, unlinks, reads or collects; what it does depends on the
-//! seed alone. Every object carries a number of its own; at the end the graphs that the roots reach must be the same,
+//! A program holds some roots. Each step allocates, links, unlinks, copies, reads or collects; what it does depends on
+//! its source of decisions alone: a seeded generator, or bytes that a fuzzer made up. Every object carries a number of its own; at the end the graphs that the roots reach must be the same,
 //! number by number.
 
 use std::collections::HashMap;
@@ -27,9 +27,31 @@ enum Known {
     Bytes(u32, u8),
 }
 
+/// Where the decisions of a program come from.
+pub trait Source {
+    /// Any number.
+    fn next(&mut self) -> u64;
+    /// A number below `bound`, which is not 0.
+    fn below(&mut self, bound: usize) -> usize;
+    /// Whether the program ends here.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+impl Source for Rng {
+    fn next(&mut self) -> u64 {
+        Rng::next(self)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        Rng::below(self, bound)
+    }
+}
+
 /// A program that is running.
-pub struct Program {
-    random: Rng,
+pub struct Program<S> {
+    random: S,
     roots: Vec<Held>,
     objects: Vec<Known>,
 }
@@ -66,11 +88,19 @@ impl Types {
     }
 }
 
-impl Program {
+impl Program<Rng> {
     /// A program with so many roots: the more, the more of its objects live.
-    pub fn new(seed: u64, roots: usize) -> Program {
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub fn new(seed: u64, roots: usize) -> Program<Rng> {
+        Program::from(Rng::new(seed), roots)
+    }
+}
+
+impl<S: Source> Program<S> {
+    /// A program that decides by this.
+    pub fn from(source: S, roots: usize) -> Program<S> {
         Program {
-            random: Rng::new(seed),
+            random: source,
             roots: vec![Held::Null; roots],
             objects: Vec::new(),
         }
@@ -83,6 +113,9 @@ impl Program {
             let roots: Vec<Local<'_>> = self.roots.iter().map(|_| scope.null()).collect();
             let mut failed = 0;
             for _ in 0..steps {
+                if self.random.is_over() {
+                    break;
+                }
                 failed += usize::from(self.step(scope, &roots, types).is_err());
             }
             self.compare(scope, &roots);
@@ -99,13 +132,15 @@ impl Program {
         let count = self.roots.len();
         let (root, other) = (self.random.below(count), self.random.below(count));
         match self.random.below(100) {
-            0..40 => self.allocate_node(scope, roots, root, types),
+            0..32 => self.allocate_node(scope, roots, root, types),
+            32..40 => self.allocate_given(scope, roots, root, types),
             40..48 => self.allocate_list(scope, roots, root, types),
             48..54 => self.allocate_bytes(scope, roots, root, types),
-            54..80 => {
+            54..76 => {
                 self.link(scope, roots, root, other);
                 Ok(())
             }
+            76..80 => self.copy(scope, roots, root, other),
             80..92 => {
                 self.follow(scope, roots, root, other);
                 Ok(())
@@ -154,6 +189,68 @@ impl Program {
         let slots = vec![Held::Null; SLOTS];
         self.found(root, Known::Node { number, slots });
         Ok(())
+    }
+
+    /// A node that is made of what other roots are.
+    fn allocate_given(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        root: usize,
+        types: Types,
+    ) -> Result<(), OutOfMemory> {
+        let number = self.random.next();
+        let chosen = [(); SLOTS].map(|()| self.random.below(self.roots.len()));
+        let slots = chosen.map(|root| self.roots[root]).to_vec();
+        scope.nested(|scope| {
+            let references = chosen.map(|root| roots[root]);
+            let object = scope.allocate_with(types.node, &references, &number.to_ne_bytes())?;
+            scope.assign(roots[root], object);
+            Ok(())
+        })?;
+        self.found(root, Known::Node { number, slots });
+        Ok(())
+    }
+
+    /// Elements of a list go to another or to the same one: the first that are roots from `root` and `other` on.
+    fn copy(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        root: usize,
+        other: usize,
+    ) -> Result<(), OutOfMemory> {
+        let count = self.roots.len();
+        let first_list = |start: usize| {
+            let mut all = (start..count).chain(0..start);
+            all.find_map(|root| self.list(root).map(|list| (root, list)))
+        };
+        let (Some((root, from)), Some((other, to))) = (first_list(root), first_list(other)) else {
+            return Ok(());
+        };
+        let lengths = [from, to].map(|(_, length)| length);
+        let count = self.random.below(lengths[0].min(lengths[1]) + 1);
+        let at = lengths.map(|length| self.random.below(length - count + 1));
+        scope.array_copy(roots[root], at[0], roots[other], at[1], count)?;
+        let Known::List(from) = &self.objects[from.0] else {
+            return Ok(());
+        };
+        let copied = from[at[0]..at[0] + count].to_vec();
+        if let Known::List(to) = &mut self.objects[to.0] {
+            to[at[1]..at[1] + count].copy_from_slice(&copied);
+        }
+        Ok(())
+    }
+
+    /// The number and the length of the list that a root is.
+    fn list(&self, root: usize) -> Option<(usize, usize)> {
+        let Held::Object(object) = self.roots[root] else {
+            return None;
+        };
+        match &self.objects[object] {
+            Known::List(slots) => Some((object, slots.len())),
+            _ => None,
+        }
     }
 
     fn allocate_list(

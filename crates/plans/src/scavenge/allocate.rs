@@ -2,7 +2,8 @@
 //! 2.2).
 //!
 //! # Invariants
-//! - What is handed out reads as zero (I2), and nothing polls between that and the header's being written.
+//! - What is handed out reads as zero (I2), unless the caller promised to write all of it, and nothing polls between
+//!   that and the header's being written.
 //! - When there is no room: a scavenge, then everything, at last sliding, and only then is it out of memory (I7).
 
 use core::ptr::NonNull;
@@ -29,8 +30,17 @@ pub enum Place {
     Pinned,
 }
 
+/// What fresh memory must hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fresh {
+    /// Zeros (I2).
+    Zeroed,
+    /// Anything: whoever asked for it writes all of it before the next poll.
+    Unwritten,
+}
+
 impl<F: SlotFormat> Scavenge<F> {
-    /// Zeroed memory for an object of `bytes` bytes, a multiple of 8, when the TLAB has no room for it or it is to be
+    /// Memory for an object of `bytes` bytes, a multiple of 8, when the TLAB has no room for it or it is to be
     /// pinned. `None` when memory is exhausted. May collect.
     ///
     /// # Safety
@@ -43,6 +53,7 @@ impl<F: SlotFormat> Scavenge<F> {
         record: NonNull<Mutator>,
         bytes: usize,
         place: Place,
+        fresh: Fresh,
     ) -> Option<Address> {
         // The slow path is taken now and then by everybody who allocates: nobody waits long for this thread to stop.
         // SAFETY: the caller's promise; the reference ends here.
@@ -64,7 +75,7 @@ impl<F: SlotFormat> Scavenge<F> {
         loop {
             let seen = self.epoch();
             // SAFETY: the caller's promise; the reference ends before anybody collects.
-            if let Some(object) = self.take(unsafe { &mut *record.as_ptr() }, bytes, place) {
+            if let Some(object) = self.take(unsafe { &mut *record.as_ptr() }, bytes, place, fresh) {
                 return Some(object);
             }
             let reason = "no room to allocate";
@@ -99,9 +110,15 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn take(&self, mutator: &mut Mutator, bytes: usize, place: Place) -> Option<Address> {
+    fn take(
+        &self,
+        mutator: &mut Mutator,
+        bytes: usize,
+        place: Place,
+        fresh: Fresh,
+    ) -> Option<Address> {
         if bytes > LARGE_BYTES || place == Place::Pinned {
-            return self.take_beside(mutator, bytes);
+            return self.take_beside(mutator, bytes, fresh);
         }
         // Under stress each object has a buffer of its own, so that every allocation comes here.
         let wanted = if self.config.stress > 0 {
@@ -113,15 +130,17 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.allocated_bytes -= mutator.tlab.left() as u64;
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.tlab.retire() };
-        // SAFETY: the piece is the calling mutator's alone.
-        unsafe { zero::zero(piece.0, piece.1) };
+        if fresh == Fresh::Zeroed || piece.1 > bytes {
+            // SAFETY: the piece is the calling mutator's alone.
+            unsafe { zero::zero(piece.0, piece.1) };
+        }
         mutator.allocated_bytes += piece.1 as u64;
         mutator.tlab.refill(piece);
         mutator.tlab.allocate(bytes)
     }
 
     /// An object that never moves.
-    fn take_beside(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+    fn take_beside(&self, mutator: &mut Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
         self.beside.lock();
         // SAFETY: the lock is held.
         let taken = unsafe {
@@ -130,7 +149,7 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         self.beside.unlock();
         let (object, is_zero) = taken?;
-        if !is_zero {
+        if !is_zero && fresh == Fresh::Zeroed {
             // SAFETY: the memory is the calling mutator's alone.
             unsafe { zero::zero(object, bytes) };
         }

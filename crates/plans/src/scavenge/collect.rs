@@ -18,6 +18,7 @@ use gleaner_spaces::tenured::Tenured;
 use super::{Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::Record;
+use crate::stop::poll::PollGate;
 
 /// What overwrites freed memory under `poison`: no header, no reference, easy to see.
 const POISON: usize = 0xdead_dead_dead_dead;
@@ -65,13 +66,17 @@ impl<F: SlotFormat> Scavenge<F> {
         bytes: usize,
     ) -> Option<bool> {
         self.gate.leave();
+        let _outside = Outside(&self.gate);
         self.collecting.lock();
-        let room = seen
+        let done = seen
             .is_none_or(|seen| seen == self.epoch())
             .then(|| self.with_state(|state| self.stop_and_collect(state, extent, reason, bytes)));
         self.collecting.unlock();
-        self.gate.enter();
-        room
+        let (room, record) = done?;
+        if let Some(listener) = &self.listener {
+            listener(record.events());
+        }
+        Some(room)
     }
 
     /// A mutator inside the gate stops here if it is asked to. As for [`Scavenge::collect`].
@@ -81,14 +86,14 @@ impl<F: SlotFormat> Scavenge<F> {
         self.gate.enter();
     }
 
-    /// Whether there is room for `bytes` bytes afterwards.
+    /// Whether there is room for `bytes` bytes afterwards, and what happened.
     fn stop_and_collect(
         &self,
         state: &mut State,
         extent: Extent,
         reason: &'static str,
         bytes: usize,
-    ) -> bool {
+    ) -> (bool, Record) {
         let broken = StopsTheProcess;
         let mut record = Record::new(self.epoch() + 1);
         record.step(Phase::Start, |event| event.reason = reason);
@@ -114,7 +119,7 @@ impl<F: SlotFormat> Scavenge<F> {
         record.set_last_duration(stopped);
         publish(state, &record);
         core::mem::forget(broken);
-        room
+        (room, record)
     }
 
     /// Whether everything was collected.
@@ -290,6 +295,15 @@ impl<F: SlotFormat> Scavenge<F> {
                 event.objects = self.verify_heap(state) as u64
             });
         }
+    }
+}
+
+/// A mutator that is outside of the gate goes in again, also when a listener panics.
+struct Outside<'a>(&'a PollGate);
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        self.0.enter();
     }
 }
 

@@ -41,7 +41,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::NonNull;
 
-use gleaner_base::events::Ring;
+use gleaner_base::events::{Event, Ring};
 use gleaner_base::options::{OldPolicy, Parking, Prefetch, TraceOrder, Verify};
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
@@ -60,7 +60,7 @@ use gleaner_work::Crew;
 
 use crate::stop::poll::PollGate;
 use handles::Handles;
-use mutator::Mutator;
+use mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use trace::Engine;
 use weak::WeakTables;
 
@@ -206,6 +206,10 @@ pub struct State {
     pub log: Option<Fd>,
 }
 
+/// What is told the events of each collection when it is over: by the thread that led it, which is outside of the gate
+/// and holds no lock, so several may be told at once.
+pub type Listener = dyn Fn(&[Event]) + Send + Sync;
+
 /// A heap of precise objects with slots of format `F`.
 pub struct Scavenge<F> {
     /// How it was set up; sizes are rounded.
@@ -230,6 +234,9 @@ pub struct Scavenge<F> {
     pub weak: WeakTables,
     /// Who is inside.
     pub gate: PollGate,
+    /// Set before the heap is shared.
+    pub listener: Option<Box<Listener>>,
+    root_visitor: RootVisitorPlace,
     /// See the invariants.
     collecting: RawLock,
     state: UnsafeCell<State>,
@@ -395,6 +402,8 @@ impl<F: SlotFormat> Scavenge<F> {
             handles: Handles::new(1).ok_or(need("its handles"))?,
             weak: WeakTables::new().ok_or(need("its weak references"))?,
             gate: PollGate::new(),
+            listener: None,
+            root_visitor: RootVisitorPlace::default(),
             collecting: RawLock::new(),
             state: UnsafeCell::new(State {
                 mutators: Vec::new(),
@@ -439,7 +448,8 @@ impl<F: SlotFormat> Scavenge<F> {
             let number = state.next_number;
             let cards = self.cards.biased();
             let (base, stress) = (self.model.base, self.config.stress);
-            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress)?;
+            let visitor = NonNull::from(&self.root_visitor);
+            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress, visitor)?;
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
             state.mutators.push(record);
@@ -479,6 +489,17 @@ impl<F: SlotFormat> Scavenge<F> {
     pub fn set_log(&self, log: Option<Fd>) {
         self.collecting.lock();
         self.with_state(|state| state.log = log);
+        self.collecting.unlock();
+    }
+
+    /// Who visits the roots in compiled frames from now on. The caller is no mutator inside the gate.
+    ///
+    /// # Safety
+    /// The function keeps what [`RootVisitor`] asks.
+    pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
+        self.collecting.lock();
+        // SAFETY: the lock is held.
+        unsafe { self.root_visitor.set(visitor) };
         self.collecting.unlock();
     }
 

@@ -6,13 +6,16 @@
 //! # Invariants
 //! - The owner touches the record while it is inside the gate; the collector while the world is stopped. The poll word
 //!   is written by the stopper at any time.
-//! - Slots of frames and locals hold wide values that are valid at every poll and allocation.
+//! - Slots of frames and locals, and those that the embedder's [`RootVisitor`] finds, hold wide values that are valid at
+//!   every poll and allocation.
 
+use core::cell::UnsafeCell;
 use core::ptr::{self, NonNull};
 
 use gleaner_base::sync::{AtomicU32, model_size};
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
+use gleaner_mem::traced::Visitor;
 use gleaner_os::memory;
 use gleaner_spaces::bump::LocalBuffer;
 
@@ -37,6 +40,48 @@ impl Frame {
     }
 }
 
+/// Where compiled code was left: written by it on its way out, before it calls what may poll. All 0 when no compiled
+/// code is on the stack. The collector only hands it to the embedder's [`RootVisitor`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Anchor {
+    /// The frame pointer.
+    pub frame_pointer: usize,
+    /// Where execution will go on, which is what a stack map is looked up by.
+    pub program_counter: usize,
+    /// The stack pointer.
+    pub stack_pointer: usize,
+}
+
+/// A function of the embedder that knows a compiler's stack maps: `function(data, record, visitor)` visits each root slot
+/// in the compiled frames of a mutator, all of them wide.
+///
+/// It runs while the world is stopped, several times in a collection, and on several threads at once, each with another
+/// mutator. It keeps what [`traced`](gleaner_mem::traced) asks of trace functions: it allocates nothing, takes no lock
+/// that a stopped thread may hold, does not look at what slots refer to, and visits the same slots each time.
+#[derive(Clone, Copy, Debug)]
+pub struct RootVisitor {
+    /// The function.
+    pub function: unsafe extern "C" fn(*mut (), *const Mutator, *mut Visitor),
+    /// What it is given first. Whatever it leads to outlives the heap.
+    pub data: *mut (),
+}
+
+/// Where a heap has its visitor. Written by the holder of `collecting`, read in stopped worlds.
+#[derive(Debug, Default)]
+pub struct RootVisitorPlace(UnsafeCell<Option<RootVisitor>>);
+
+impl RootVisitorPlace {
+    /// Sets the visitor.
+    ///
+    /// # Safety
+    /// The caller holds `collecting`, and the function keeps its promises.
+    pub unsafe fn set(&self, visitor: Option<RootVisitor>) {
+        // SAFETY: the caller's promise.
+        unsafe { *self.0.get() = visitor };
+    }
+}
+
 /// The record of one mutator.
 #[derive(Debug)]
 #[repr(C)]
@@ -53,6 +98,12 @@ pub struct Mutator {
     pub cards: usize,
     /// The frame of the function that runs, or null.
     pub frames: *mut Frame,
+    /// Where compiled code was left.
+    pub anchor: Anchor,
+    /// For the embedder's own use.
+    pub embedder: *mut (),
+    /// Who knows what lies behind the anchor. It is the heap's, and outlives the record.
+    root_visitor: NonNull<RootVisitorPlace>,
     /// Values of the safe interface, from the first; the collector reads `local_count` of them.
     locals: NonNull<Value>,
     /// How many locals are in use.
@@ -85,6 +136,10 @@ pub mod offsets {
     pub const CARDS: usize = core::mem::offset_of!(Mutator, cards);
     /// The newest frame of the shadow stack, 8 bytes.
     pub const FRAMES: usize = core::mem::offset_of!(Mutator, frames);
+    /// The anchor: frame pointer, program counter, stack pointer, 8 bytes each.
+    pub const ANCHOR: usize = core::mem::offset_of!(Mutator, anchor);
+    /// The embedder's own word, 8 bytes.
+    pub const EMBEDDER: usize = core::mem::offset_of!(Mutator, embedder);
 }
 
 /// In a model atomics have other sizes.
@@ -92,6 +147,7 @@ const PUBLISHED: bool = model_size(1, 0) == 1;
 const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
 const _: () =
     assert!(!PUBLISHED || offsets::BASE == 24 && offsets::CARDS == 32 && offsets::FRAMES == 40);
+const _: () = assert!(!PUBLISHED || offsets::ANCHOR == 48 && offsets::EMBEDDER == 72);
 
 impl Mutator {
     /// A record without roots; `None` when the system gives no memory for locals.
@@ -101,6 +157,7 @@ impl Mutator {
         base: Address,
         cards: usize,
         stress: u32,
+        root_visitor: NonNull<RootVisitorPlace>,
     ) -> Option<Mutator> {
         Some(Mutator {
             tlab: LocalBuffer::default(),
@@ -109,6 +166,9 @@ impl Mutator {
             base,
             cards,
             frames: ptr::null_mut(),
+            anchor: Anchor::default(),
+            embedder: ptr::null_mut(),
+            root_visitor,
             locals: memory::map(LOCALS_BYTES)?.cast(),
             local_count: 0,
             door: ptr::null_mut(),
@@ -141,6 +201,12 @@ impl Mutator {
                 visit(Frame::values(frame).add(index * size_of::<Value>()));
             }
             frame = previous;
+        }
+        // SAFETY: the heap outlives its mutators; nobody sets the visitor in a stopped world.
+        if let Some(RootVisitor { function, data }) = unsafe { *self.root_visitor.as_ref().0.get() }
+        {
+            // SAFETY: the function keeps its promises.
+            Visitor::with(visit, |visitor| unsafe { function(data, self, visitor) });
         }
     }
 }

@@ -162,10 +162,13 @@ impl WeakTables {
         if count == 0 {
             return;
         }
-        loop {
+        // Chains in which each value is the key of another are followed at once in the order of the table: so every
+        // other pass goes the other way.
+        for backward in [false, true].into_iter().cycle() {
             let pass = EphemeronPass {
                 table: &self.ephemerons,
                 count,
+                backward,
                 trace,
                 changed: AtomicBool::new(false),
             };
@@ -242,6 +245,8 @@ fn clear(table: &Handles, trace: &dyn Liveness) {
 struct EphemeronPass<'a> {
     table: &'a Handles,
     count: usize,
+    /// From the last entry to the first.
+    backward: bool,
     trace: &'a dyn Liveness,
     /// Whether some value became live. Set by any worker, read by the leader after the phase.
     changed: AtomicBool,
@@ -250,7 +255,13 @@ struct EphemeronPass<'a> {
 impl Trace for EphemeronPass<'_> {
     fn task(&self, share: &mut Share, task: usize) {
         let first = task * TASK_HANDLES;
-        for number in first..(first + TASK_HANDLES).min(self.count) {
+        let last = (first + TASK_HANDLES).min(self.count) - 1;
+        for step in first..=last {
+            let number = if self.backward {
+                self.count - 1 - step
+            } else {
+                step
+            };
             let number = number as u32;
             let live = |slot| {
                 load(slot)

@@ -1,0 +1,80 @@
+//! Mutator threads: the same body on each, and locks that hold up no collection.
+//!
+//! A thread that waits for a lock or for others does so in a blocking region: a collection goes on without it. Whoever
+//! has a lock may allocate and be stopped.
+
+use std::panic;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::thread;
+
+use gleaner::{Mutator, OutOfMemory};
+
+/// The mutator threads of a run.
+pub struct Mutators {
+    /// How many.
+    pub threads: u32,
+    /// Bytes that those did allocate which are gone.
+    pub allocated: AtomicU64,
+}
+
+impl Mutators {
+    /// So many.
+    pub fn new(threads: u32) -> Mutators {
+        Mutators {
+            threads,
+            allocated: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs `body` on all of them, with their numbers from 0, and gives what it returns in that order. One thread is
+    /// the calling one; otherwise that one waits in a blocking region.
+    pub fn run<R: Send>(
+        &self,
+        mutator: &mut Mutator,
+        body: impl Fn(&mut Mutator, u32) -> Result<R, OutOfMemory> + Sync,
+    ) -> Result<Vec<R>, OutOfMemory> {
+        if self.threads == 1 {
+            return Ok(vec![body(mutator, 0)?]);
+        }
+        let heap = mutator.heap();
+        let one = |number| {
+            let mut mutator = heap.attach()?;
+            let result = body(&mut mutator, number);
+            self.allocated
+                .fetch_add(mutator.allocated_bytes(), Ordering::Relaxed);
+            result
+        };
+        let one = &one;
+        mutator.blocking(|| {
+            thread::scope(|scope| {
+                let threads: Vec<_> = (0..self.threads)
+                    .map(|number| scope.spawn(move || one(number)))
+                    .collect();
+                let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+                joined
+                    .into_iter()
+                    .map(|result| result.unwrap_or_else(|panic| panic::resume_unwind(panic)))
+                    .collect()
+            })
+        })
+    }
+}
+
+/// Takes a lock. A poll.
+pub fn lock<'a, T>(mutator: &mut Mutator, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+    match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(_) => mutator.blocking(|| mutex.lock().expect("no thread panicked with the lock")),
+    }
+}
+
+/// Waits until somebody notifies. A poll.
+pub fn wait<'a, T>(
+    mutator: &mut Mutator,
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+) -> MutexGuard<'a, T> {
+    let waited = mutator.blocking(|| condition.wait(guard));
+    waited.expect("no thread panicked with the lock")
+}

@@ -1,0 +1,274 @@
+//! Objects of the workloads: structures and arrays of a heap by their offsets, as a compiler would use them.
+//!
+//! References are plain addresses: what is needed after an allocation, a poll or a lock lies in a [`frame`]. The
+//! functions here trust the workloads to give valid objects of the right type, and indices inside of them; `--verify`
+//! and the checks of each workload tell when they do not.
+
+use std::cell::Cell;
+use std::slice;
+
+use gleaner::raw::{Address, ELEMENTS, FIELDS, Shape, TypeId, Value, array_bytes};
+use gleaner::{Handle, Heap, Mutator, OutOfMemory, References, TypeError};
+
+/// A fresh object.
+pub type Allocated = Result<Address, OutOfMemory>;
+
+/// Bytes of a reference.
+fn slot_bytes(heap: &Heap) -> usize {
+    match heap.references() {
+        References::Wide => 8,
+        References::Compressed => 4,
+    }
+}
+
+/// An object or null, as a value.
+#[inline(always)]
+pub fn value(object: Address) -> Value {
+    if object == Address::NULL {
+        Value::NULL
+    } else {
+        Value::reference(object)
+    }
+}
+
+/// The object of a value, or null.
+#[inline(always)]
+pub fn address(value: Value) -> Address {
+    value.as_object().unwrap_or(Address::NULL)
+}
+
+/// The object that a root holds, or null.
+#[inline(always)]
+pub fn object(root: &Cell<Value>) -> Address {
+    address(root.get())
+}
+
+/// Runs `body` with roots that hold these objects at first. It puts nothing but valid objects and null there.
+#[inline(always)]
+pub fn frame<const N: usize, R>(
+    mutator: &mut Mutator,
+    objects: [Address; N],
+    body: impl FnOnce(&mut Mutator, &[Cell<Value>; N]) -> R,
+) -> R {
+    // SAFETY: see the top of this file.
+    unsafe { mutator.with_roots(objects.map(value), body) }
+}
+
+/// A handle to an object, for all threads.
+pub fn shared(mutator: &mut Mutator, object: Address) -> Handle {
+    // SAFETY: see the top of this file.
+    let handle = unsafe { mutator.handle_raw(value(object)) };
+    handle.expect("a workload has few handles")
+}
+
+/// A type of objects with so many references, then so many bytes.
+#[derive(Clone, Copy)]
+pub struct Record {
+    id: TypeId,
+    bytes: usize,
+    slot_bytes: usize,
+    /// Offset of the bytes.
+    data: usize,
+}
+
+impl Record {
+    /// Registers the type.
+    pub fn register(heap: &Heap, references: usize, bytes: usize) -> Result<Record, TypeError> {
+        let slot_bytes = slot_bytes(heap);
+        let data = FIELDS + references * slot_bytes;
+        let offsets: Vec<u32> = (0..references)
+            .map(|index| (FIELDS + index * slot_bytes) as u32)
+            .collect();
+        let bytes = (data + bytes).next_multiple_of(8).max(16);
+        let id = heap.register_raw(Shape::Structure {
+            bytes,
+            references: &offsets,
+        })?;
+        Ok(Record {
+            id,
+            bytes,
+            slot_bytes,
+            data,
+        })
+    }
+
+    /// A fresh one, all null and zero.
+    #[inline(always)]
+    pub fn fresh(&self, mutator: &mut Mutator) -> Allocated {
+        // SAFETY: the type and its size.
+        unsafe { mutator.allocate_raw(self.id, self.bytes) }
+    }
+
+    /// What a reference refers to, or null.
+    #[inline(always)]
+    pub fn get(&self, mutator: &Mutator, object: Address, index: usize) -> Address {
+        // SAFETY: see the top of this file.
+        address(unsafe { mutator.load_raw(object, FIELDS + index * self.slot_bytes) })
+    }
+
+    /// Sets a reference.
+    #[inline(always)]
+    pub fn set(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.store_raw(object, FIELDS + index * self.slot_bytes, value(to)) };
+    }
+
+    /// The `index`-th number of 4 bytes.
+    #[inline(always)]
+    pub fn number(&self, object: Address, index: usize) -> u32 {
+        // SAFETY: see the top of this file.
+        unsafe { object.add(self.data + 4 * index).ptr::<u32>().read() }
+    }
+
+    /// Sets a number of 4 bytes.
+    #[inline(always)]
+    pub fn set_number(&self, object: Address, index: usize, to: u32) {
+        // SAFETY: see the top of this file.
+        unsafe { object.add(self.data + 4 * index).ptr::<u32>().write(to) };
+    }
+
+    /// The `index`-th number of 8 bytes. They follow references of 4 bytes without a gap.
+    #[inline(always)]
+    pub fn long(&self, object: Address, index: usize) -> u64 {
+        let place = object.add(self.data + 8 * index).ptr::<u64>();
+        // SAFETY: see the top of this file.
+        unsafe { place.read_unaligned() }
+    }
+
+    /// Sets a number of 8 bytes.
+    #[inline(always)]
+    pub fn set_long(&self, object: Address, index: usize, to: u64) {
+        let place = object.add(self.data + 8 * index).ptr::<u64>();
+        // SAFETY: see the top of this file.
+        unsafe { place.write_unaligned(to) };
+    }
+
+    /// Adds to a number of 8 bytes.
+    #[inline(always)]
+    pub fn add_long(&self, object: Address, index: usize, more: u64) {
+        self.set_long(object, index, self.long(object, index).wrapping_add(more));
+    }
+}
+
+/// A type of arrays of references.
+#[derive(Clone, Copy)]
+pub struct Slots {
+    id: TypeId,
+    slot_bytes: usize,
+}
+
+impl Slots {
+    /// Registers the type.
+    pub fn register(heap: &Heap) -> Result<Slots, TypeError> {
+        Ok(Slots {
+            id: heap.register_raw(Shape::References)?,
+            slot_bytes: slot_bytes(heap),
+        })
+    }
+
+    /// A fresh one, all null.
+    #[inline(always)]
+    pub fn fresh(&self, mutator: &mut Mutator, length: usize) -> Allocated {
+        let length = length as u32;
+        let bytes = array_bytes(length, self.slot_bytes.trailing_zeros());
+        // SAFETY: the type, and the bytes that follow from it.
+        unsafe { mutator.allocate_array_raw(self.id, length, bytes) }
+    }
+
+    /// An element.
+    #[inline(always)]
+    pub fn get(&self, mutator: &Mutator, array: Address, index: usize) -> Address {
+        debug_assert!(index < self.length(mutator, array));
+        // SAFETY: see the top of this file.
+        address(unsafe { mutator.load_raw(array, ELEMENTS + index * self.slot_bytes) })
+    }
+
+    /// Sets an element.
+    #[inline(always)]
+    pub fn set(&self, mutator: &Mutator, array: Address, index: usize, to: Address) {
+        debug_assert!(index < self.length(mutator, array));
+        // SAFETY: see the top of this file.
+        unsafe { mutator.store_raw(array, ELEMENTS + index * self.slot_bytes, value(to)) };
+    }
+
+    /// How many elements.
+    #[inline(always)]
+    pub fn length(&self, mutator: &Mutator, array: Address) -> usize {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.length_raw(array) as usize }
+    }
+}
+
+/// A type of arrays of numbers of `T`.
+pub struct Numbers<T> {
+    id: TypeId,
+    element: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Numbers<T> {
+    fn clone(&self) -> Numbers<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Numbers<T> {}
+
+/// What an array of numbers may have: any pattern of bits is one of them.
+pub trait Number: Copy {}
+
+impl Number for u8 {}
+impl Number for u32 {}
+impl Number for f64 {}
+
+impl<T: Number> Numbers<T> {
+    const LOG2: u32 = size_of::<T>().trailing_zeros();
+
+    /// Registers the type.
+    pub fn register(heap: &Heap) -> Result<Numbers<T>, TypeError> {
+        Ok(Numbers {
+            id: heap.register_raw(Shape::Primitives { log2: Self::LOG2 })?,
+            element: std::marker::PhantomData,
+        })
+    }
+
+    /// A fresh one, all zero.
+    #[inline(always)]
+    pub fn fresh(&self, mutator: &mut Mutator, length: usize) -> Allocated {
+        let length = length as u32;
+        // SAFETY: the type, and the bytes that follow from it.
+        unsafe { mutator.allocate_array_raw(self.id, length, array_bytes(length, Self::LOG2)) }
+    }
+
+    /// A fresh one with these elements.
+    #[inline(always)]
+    pub fn copied(&self, mutator: &mut Mutator, from: &[T]) -> Allocated {
+        let array = self.fresh(mutator, from.len())?;
+        self.change(mutator, array, |elements| elements.copy_from_slice(from));
+        Ok(array)
+    }
+
+    /// Looks at the elements, which nobody changes meanwhile.
+    #[inline(always)]
+    pub fn look<R>(&self, mutator: &Mutator, array: Address, look: impl FnOnce(&[T]) -> R) -> R {
+        // SAFETY: see the top of this file.
+        let length = unsafe { mutator.length_raw(array) as usize };
+        let first = array.add(ELEMENTS).ptr::<T>();
+        // SAFETY: the elements stay in place until the mutator is used exclusively, which `look` cannot do.
+        look(unsafe { slice::from_raw_parts(first, length) })
+    }
+
+    /// Changes the elements, which nobody else looks at meanwhile.
+    #[inline(always)]
+    pub fn change<R>(
+        &self,
+        mutator: &Mutator,
+        array: Address,
+        change: impl FnOnce(&mut [T]) -> R,
+    ) -> R {
+        // SAFETY: see the top of this file.
+        let length = unsafe { mutator.length_raw(array) as usize };
+        let first = array.add(ELEMENTS).ptr::<T>();
+        // SAFETY: as in `look`.
+        change(unsafe { slice::from_raw_parts_mut(first, length) })
+    }
+}

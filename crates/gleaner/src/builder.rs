@@ -1,0 +1,253 @@
+//! The setup of a heap: options by name from the one table, or by method.
+//!
+//! In rising order of weight: defaults, what the embedder sets on the builder, `GLEANER_OPTIONS` of the environment. So
+//! whoever runs a program has the last word, as with the libgc heap. An option that serves the libgc heap alone is an
+//! error on the builder; in the environment it is left to that heap.
+
+use std::env;
+use std::fmt;
+use std::fs::File;
+use std::path::PathBuf;
+
+use gleaner_base::faults::FaultPlan;
+use gleaner_base::options::{
+    Foreign, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TraceOrder, Verify,
+};
+use gleaner_mem::header::Header;
+use gleaner_os::{memory, threads};
+use gleaner_plans::scavenge::{Config, CreateError};
+
+use crate::heap::Heap;
+
+/// The environment variable with options for all heaps of the process.
+const VARIABLE: &str = "GLEANER_OPTIONS";
+
+/// Why there is no heap.
+#[derive(Debug)]
+pub enum BuildError {
+    /// An option on the builder is refused; the text says why.
+    Option(String),
+    /// What the environment says is refused; the text says why.
+    Environment(String),
+    /// The file of the option `log` cannot be opened.
+    Log(PathBuf, std::io::Error),
+    /// The options are good by themselves, and no heap comes of them.
+    Create(CreateError),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Option(error) => out.write_str(error),
+            BuildError::Environment(error) => write!(out, "in {VARIABLE}: {error}"),
+            BuildError::Log(path, error) => write!(
+                out,
+                "option log: cannot open {} to append to it: {error}",
+                path.display()
+            ),
+            BuildError::Create(error) => error.fmt(out),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl From<CreateError> for BuildError {
+    fn from(error: CreateError) -> BuildError {
+        BuildError::Create(error)
+    }
+}
+
+/// The setup of a heap. Whatever is set here, `GLEANER_OPTIONS` of the environment weighs more.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    options: Options,
+    prefetch: bool,
+    parking: Parking,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Builder {
+        Builder {
+            options: Options::DEFAULT,
+            prefetch: true,
+            parking: Parking::Futex,
+        }
+    }
+
+    /// Sets the option of that name, as in docs/options.md.
+    ///
+    /// ```
+    /// use gleaner::Heap;
+    ///
+    /// let heap = Heap::builder().option("heap-limit", "16m")?.options("refs=compressed,workers=2")?.build()?;
+    /// assert_eq!(heap.references(), gleaner::References::Compressed);
+    ///
+    /// let error = Heap::builder().option("heap-limt", "16m").unwrap_err();
+    /// assert!(error.to_string().starts_with("unknown option 'heap-limt'; the nearest is 'heap-limit'"));
+    /// # Ok::<(), gleaner::BuildError>(())
+    /// ```
+    pub fn option(mut self, name: &str, value: &str) -> Result<Self, BuildError> {
+        let set = self.options.set_of(HeapKind::Precise, name, value);
+        set.map_err(|error| BuildError::Option(error.to_string()))?;
+        Ok(self)
+    }
+
+    /// Sets the options of a list such as `heap-limit=1g,young=64m`.
+    pub fn options(mut self, list: &str) -> Result<Self, BuildError> {
+        self.read(Foreign::Refused, list)
+            .map_err(BuildError::Option)?;
+        Ok(self)
+    }
+
+    fn read(&mut self, foreign: Foreign, list: &str) -> Result<(), String> {
+        let read = self.options.parse_list_of(HeapKind::Precise, foreign, list);
+        read.map_err(|error| error.to_string())
+    }
+
+    /// Bytes that all spaces together may have; at least 1 MB, rounded to 64 KB. Option `heap-limit`.
+    pub fn limit(mut self, bytes: usize) -> Self {
+        self.options.heap_limit = bytes;
+        self
+    }
+
+    /// Bytes of the young generation at first; a third of the limit unless given, at most 64 MB. Option `young`.
+    pub fn young(mut self, bytes: usize) -> Self {
+        self.options.young = bytes;
+        self
+    }
+
+    /// Whether the generations change their sizes as the program needs; they do unless told otherwise. Option `resize`.
+    pub fn resize(mut self, resize: bool) -> Self {
+        self.options.resize = resize;
+        self
+    }
+
+    /// How the old generation is collected: `mark-compact` unless given. Option `old`.
+    pub fn old(mut self, policy: OldPolicy) -> Self {
+        self.options.old = policy;
+        self
+    }
+
+    /// Which grey object is scanned next. Option `trace-order`.
+    pub fn trace_order(mut self, order: TraceOrder) -> Self {
+        self.options.trace_order = order;
+        self
+    }
+
+    /// Whether the collector prefetches what it will look at.
+    pub fn prefetch(mut self, prefetch: bool) -> Self {
+        self.prefetch = prefetch;
+        self
+    }
+
+    /// Threads that collect, the one that asks for a collection included; one a processor unless given, at most 16.
+    /// Option `workers`.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.options.workers = workers.try_into().unwrap_or(u32::MAX);
+        self
+    }
+
+    /// How the threads that collect wait for work: each on a futex of its own unless given.
+    pub fn parking(mut self, parking: Parking) -> Self {
+        self.parking = parking;
+        self
+    }
+
+    /// How wide references in objects are. Option `refs`.
+    pub fn references(mut self, references: References) -> Self {
+        self.options.refs = references;
+        self
+    }
+
+    /// How many collections an object survives before the next one makes it old; 1 unless given, at most 15. Option
+    /// `tenure`.
+    pub fn tenure(mut self, collections: u32) -> Self {
+        self.options.tenure = collections.min(Header::OLDEST);
+        self
+    }
+
+    /// Bytes of the buffer in which a mutator allocates; 32 KB unless given. Option `tlab`.
+    pub fn tlab(mut self, bytes: usize) -> Self {
+        self.options.tlab = bytes;
+        self
+    }
+
+    /// For testing: checks the heap's invariants before and after each collection. Option `verify`.
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.options.verify = if verify { Verify::Edges } else { Verify::Off };
+        self
+    }
+
+    /// For testing: collects at every n-th allocation of each mutator; 0 for never. Option `stress`.
+    pub fn stress(mut self, every: u32) -> Self {
+        self.options.stress = every;
+        self
+    }
+
+    /// For testing: overwrites what is freed. Option `poison`.
+    pub fn poison(mut self, poison: bool) -> Self {
+        self.options.poison = poison;
+        self
+    }
+
+    /// Reads the environment and makes the heap. Option `fault` arms its points for the whole process.
+    pub fn build(mut self) -> Result<Heap, BuildError> {
+        self.read_environment().map_err(BuildError::Environment)?;
+        let options = &self.options;
+        let log = open_log(options)?;
+        if options.fault != FaultPlan::NONE {
+            options.fault.arm();
+        }
+        let mut config = config(options, self.parking);
+        if !self.prefetch {
+            config.prefetch = Prefetch::None;
+        }
+        Ok(Heap::create(config, options.refs, log)?)
+    }
+
+    fn read_environment(&mut self) -> Result<(), String> {
+        let Some(list) = env::var_os(VARIABLE) else {
+            return Ok(());
+        };
+        let list = list.to_str().ok_or("it is not UTF-8")?;
+        self.read(Foreign::Ignored, list)
+    }
+}
+
+fn open_log(options: &Options) -> Result<Option<File>, BuildError> {
+    let Some(path) = options.log.as_str() else {
+        return Ok(None);
+    };
+    let opened = File::options().append(true).create(true).open(path);
+    opened
+        .map(Some)
+        .map_err(|error| BuildError::Log(path.into(), error))
+}
+
+/// The plan's setup. What is left to the collector is decided here.
+fn config(options: &Options, parking: Parking) -> Config {
+    let limit = match options.heap_limit {
+        0 => (memory::physical_memory() as usize / 4).min(8 << 30),
+        limit => limit,
+    };
+    let workers = match options.workers {
+        0 => threads::processors().clamp(1, 16),
+        workers => workers as usize,
+    };
+    Config {
+        limit,
+        young: options.young,
+        resize: options.resize,
+        workers,
+        parking,
+        tenure: options.tenure,
+        tlab: options.tlab.next_multiple_of(8),
+        old: options.old,
+        trace_order: options.trace_order,
+        prefetch: Prefetch::Edges,
+        verify: options.verify,
+        stress: options.stress,
+        poison: options.poison,
+    }
+}

@@ -1,0 +1,134 @@
+//! Allocation with all fields given, in the safe layer: nothing is zeroed first (invariant I2 allows it, since every field
+//! is written before the object is anybody's).
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use gleaner_mem::Address;
+use gleaner_mem::object_model::{ELEMENTS, FIELDS, array_bytes};
+use gleaner_mem::slot::Value;
+
+use crate::heap::OutOfMemory;
+use crate::scope::{Local, Scope};
+use crate::types::{Array, ReferenceArray, Type};
+
+/// Writes `bytes` and then zeros up to `end`.
+///
+/// # Safety
+/// The range is memory of a fresh object of the calling mutator.
+unsafe fn write(start: Address, bytes: &[u8], end: Address) {
+    debug_assert!(bytes.len() <= end.offset_from(start));
+    for (index, byte) in bytes.iter().enumerate() {
+        // SAFETY: the caller's promise. Atomic, since these bytes are read so by whoever gets the object.
+        unsafe { &*start.add(index).ptr::<AtomicU8>() }.store(*byte, Ordering::Relaxed);
+    }
+    let rest = start.add(bytes.len());
+    // SAFETY: as above.
+    unsafe { rest.ptr::<u8>().write_bytes(0, end.offset_from(rest)) };
+}
+
+impl<'s> Scope<'s> {
+    /// A new object with these references and bytes, as many as its type has. Panics when the numbers differ.
+    ///
+    /// ```
+    /// # use gleaner::{Heap, Structure};
+    /// # let heap = Heap::builder().limit(1 << 20).build().unwrap();
+    /// let node = heap.structure(Structure { references: 2, bytes: 8 }).unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let leaf = scope.allocate(node)?;
+    ///     let top = scope.allocate_with(node, &[leaf, leaf], &7_u64.to_ne_bytes())?;
+    ///     assert_eq!(scope.read_u64(top, 0), 7);
+    ///     Ok::<(), gleaner::OutOfMemory>(())
+    /// }).unwrap();
+    /// ```
+    pub fn allocate_with(
+        &mut self,
+        of: Type,
+        references: &[Local<'_>],
+        bytes: &[u8],
+    ) -> Result<Local<'s>, OutOfMemory> {
+        let layout = of.layout;
+        assert!(
+            references.len() == layout.references as usize && bytes.len() == layout.bytes as usize,
+            "{} references and {} bytes for an object of {} and {}",
+            references.len(),
+            bytes.len(),
+            layout.references,
+            layout.bytes
+        );
+        let (id, total) = (self.own(of.id), layout.total);
+        // SAFETY: a type has its own size; of references, a scope has locals only; all is written below.
+        let object = unsafe { self.mutator().allocate_initialized_raw(id, total) }?;
+        self.write_slots(object, FIELDS, layout.data as usize, references);
+        // SAFETY: the fresh object, from its bytes to its end.
+        unsafe { write(object.add(layout.data as usize), bytes, object.add(total)) };
+        Ok(self.local(Value::reference(object)))
+    }
+
+    /// A new array of these references.
+    pub fn allocate_references_with(
+        &mut self,
+        of: ReferenceArray,
+        references: &[Local<'_>],
+    ) -> Result<Local<'s>, OutOfMemory> {
+        let (id, slot_bytes) = (self.own(of.0), self.slot_bytes());
+        let bytes = array_bytes(length(references.len()), slot_bytes.trailing_zeros());
+        // SAFETY: as above.
+        let object = unsafe {
+            self.mutator()
+                .allocate_array_initialized_raw(id, references.len() as u32, bytes)
+        }?;
+        self.write_slots(object, ELEMENTS, bytes, references);
+        Ok(self.local(Value::reference(object)))
+    }
+
+    /// A new array whose elements are these bytes, as they lie in memory. Panics when they are no whole elements.
+    pub fn allocate_array_with(
+        &mut self,
+        of: Array,
+        bytes: &[u8],
+    ) -> Result<Local<'s>, OutOfMemory> {
+        let element = 1 << of.1 as u32;
+        assert!(
+            bytes.len().is_multiple_of(element),
+            "{} bytes for an array with elements of {element}",
+            bytes.len()
+        );
+        let (id, count) = (self.own(of.0), length(bytes.len() / element));
+        let total = array_bytes(count, of.1 as u32);
+        // SAFETY: as above.
+        let object = unsafe {
+            self.mutator()
+                .allocate_array_initialized_raw(id, count, total)
+        }?;
+        // SAFETY: the fresh array, from its elements to its end.
+        unsafe { write(object.add(ELEMENTS), bytes, object.add(total)) };
+        Ok(self.local(Value::reference(object)))
+    }
+
+    /// Writes the slots of a fresh object from offset `start` on, and zeros behind them up to `end`.
+    fn write_slots(&mut self, object: Address, start: usize, end: usize, references: &[Local<'_>]) {
+        let slot_bytes = self.slot_bytes();
+        for (index, &local) in references.iter().enumerate() {
+            let value = self.value(local);
+            // SAFETY: a slot of the fresh object; locals hold what fits.
+            unsafe {
+                self.shared()
+                    .store_raw(object, start + index * slot_bytes, value)
+            };
+        }
+        let rest = start + references.len() * slot_bytes;
+        // SAFETY: inside the fresh object.
+        unsafe { write(object.add(rest), &[], object.add(end)) };
+    }
+}
+
+/// As the length of an array.
+fn length(elements: usize) -> u32 {
+    let length = u32::try_from(elements);
+    length.unwrap_or_else(|_| {
+        panic!(
+            "an array of {elements} elements: it has at most {}",
+            u32::MAX
+        )
+    })
+}

@@ -1,0 +1,335 @@
+//! Code as a compiler would emit it, written by hand from the numbers of the record alone: it allocates, loads, stores and
+//! polls, its roots are in frames of its own, and a stack map says where.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gleaner::raw::{
+    Address, Arrays, Barrier, FIELDS, FastPaths, Record, RootVisitor, Shape, TypeId, VERSION,
+    Value, Visitor, array_bytes,
+};
+use gleaner::{Heap, Mutator, References};
+
+const FORMATS: [References; 2] = [References::Wide, References::Compressed];
+
+fn heap(references: References, stress: u32) -> Heap {
+    Heap::builder()
+        .limit(2 << 20)
+        .references(references)
+        .workers(2)
+        .verify(true)
+        .poison(true)
+        .stress(stress)
+        .build()
+        .unwrap()
+}
+
+/// What the emitted code is: nothing here but the record, the mutator's address and loads and stores.
+struct Code {
+    fast: FastPaths,
+    mutator: *mut u8,
+}
+
+impl Code {
+    fn new(heap: &Heap, mutator: &mut Mutator) -> Code {
+        let fast = heap.fast_paths();
+        assert_eq!(
+            (fast.version, fast.bytes as usize),
+            (VERSION, size_of::<FastPaths>())
+        );
+        assert_eq!(
+            (fast.barrier, fast.arrays),
+            (Barrier::Cards, Arrays::Contiguous)
+        );
+        assert_eq!((fast.fresh_is_zero, fast.granule), (1, 8));
+        Code {
+            fast,
+            mutator: mutator.published().cast(),
+        }
+    }
+
+    fn field<T>(&self, offset: u32) -> *mut T {
+        // SAFETY: an offset in the mutator's record.
+        unsafe { self.mutator.add(offset as usize).cast() }
+    }
+
+    /// The fast path of allocation; `None` where it would call.
+    fn allocate(&self, of: TypeId, bytes: usize) -> Option<Address> {
+        let fast = &self.fast;
+        // SAFETY: the fields are the mutator's, and so is its buffer.
+        unsafe {
+            let cursor: *mut usize = self.field(fast.cursor_offset);
+            let object = *cursor;
+            let left = *self.field::<usize>(fast.limit_offset) - object;
+            if bytes > fast.large_bytes as usize || left < bytes {
+                return None;
+            }
+            *cursor = object + bytes;
+            *(object as *mut u64) = fast.header(of);
+            Some(Address::new(object))
+        }
+    }
+
+    fn allocate_array(&self, of: TypeId, length: u32, bytes: usize) -> Option<Address> {
+        let array = self.allocate(of, bytes)?;
+        // SAFETY: the fresh array.
+        unsafe {
+            array
+                .add(self.fast.length_offset as usize)
+                .ptr::<u32>()
+                .write(length)
+        };
+        Some(array)
+    }
+
+    fn slot(&self, object: Address, slot: usize) -> Address {
+        object.add(FIELDS + slot * self.fast.slot_bytes as usize)
+    }
+
+    fn store(&self, at: Address, value: Value) {
+        let fast = &self.fast;
+        let bits = value.bits();
+        let word = if bits & 1 == 1 || bits == 0 {
+            bits
+        } else {
+            (bits - fast.slot_base) >> fast.slot_shift
+        };
+        // SAFETY: a slot of the heap, and its card.
+        unsafe {
+            match fast.slot_bytes {
+                8 => at.ptr::<u64>().write(word),
+                _ => at.ptr::<u32>().write(word as u32),
+            }
+            let card = fast
+                .card_base
+                .wrapping_add(at.word() as u64 >> fast.card_shift);
+            (card as *mut u8).write(fast.card_dirty as u8);
+        }
+    }
+
+    fn load(&self, at: Address) -> Value {
+        let fast = &self.fast;
+        // SAFETY: a slot of the heap.
+        let word = unsafe {
+            match fast.slot_bytes {
+                8 => at.ptr::<u64>().read(),
+                _ => at.ptr::<i32>().read() as i64 as u64,
+            }
+        };
+        let bits = match word {
+            _ if word & 1 == 1 || word == 0 => word,
+            _ if fast.slot_bytes == 8 => word,
+            _ => ((word as u32 as u64) << fast.slot_shift) + fast.slot_base,
+        };
+        Value::from_bits(bits)
+    }
+
+    fn poll(&self, mutator: &mut Mutator) {
+        // SAFETY: the poll word is the mutator's.
+        if unsafe { self.field::<u32>(self.fast.poll_offset).read_volatile() } != 0 {
+            mutator.poll();
+        }
+    }
+}
+
+#[test]
+fn emitted_code_builds_lists() {
+    for references in FORMATS {
+        for (stress, length) in [(0, 20_000), (1, 300)] {
+            let heap = heap(references, stress);
+            let slot = heap.fast_paths().slot_bytes;
+            let shape = Shape::Structure {
+                bytes: 32,
+                references: &[8, 8 + slot],
+            };
+            let node = heap.register_raw(shape).unwrap();
+            let list = heap.register_raw(Shape::References).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let code = Code::new(&heap, &mut mutator);
+            let array_length = array_bytes(5, slot.trailing_zeros());
+            let (mut fast, mut slow) = (0, 0);
+            // SAFETY: the layout is that of the types; roots hold what is needed over a call.
+            unsafe {
+                mutator.with_roots([Value::NULL; 2], |mutator, roots| {
+                    for number in 0..length {
+                        let object = match code.allocate(node, 32) {
+                            Some(object) => {
+                                fast += 1;
+                                object
+                            }
+                            None => {
+                                slow += 1;
+                                mutator.allocate_raw(node, 32).unwrap()
+                            }
+                        };
+                        assert_eq!(object.add(8).ptr::<[u64; 3]>().read(), [0; 3], "not zero");
+                        object.add(24).ptr::<u64>().write(number);
+                        code.store(code.slot(object, 0), roots[0].get());
+                        code.store(code.slot(object, 1), Value::immediate(-(number as i64)));
+                        roots[1].set(Value::reference(object));
+                        let array = match code.allocate_array(list, 5, array_length) {
+                            Some(array) => array,
+                            None => mutator.allocate_array_raw(list, 5, array_length).unwrap(),
+                        };
+                        assert_eq!(mutator.length_raw(array), 5);
+                        let last = array.add((code.fast.elements_offset + 4 * slot) as usize);
+                        code.store(last, roots[1].get());
+                        assert_eq!(code.load(last), roots[1].get());
+                        roots[0].set(roots[1].get());
+                        code.poll(mutator);
+                    }
+                    mutator.collect(true);
+                    let mut link = roots[0].get();
+                    for number in (0..length).rev() {
+                        let object = link.as_object().unwrap();
+                        assert_eq!(mutator.type_raw(object), node);
+                        assert_eq!(object.add(24).ptr::<u64>().read(), number);
+                        let integer = code.load(code.slot(object, 1));
+                        assert_eq!(integer.as_immediate(), Some(-(number as i64)));
+                        link = code.load(code.slot(object, 0));
+                        assert_eq!(link, mutator.load_raw(object, FIELDS));
+                    }
+                    assert!(link.is_null());
+                });
+            }
+            assert!(if stress == 0 {
+                fast > 10 * slow
+            } else {
+                fast == 0
+            });
+        }
+    }
+}
+
+/// A frame of emitted code: the caller's, where it goes on, and what the stack map speaks of.
+#[repr(C)]
+struct CompiledFrame {
+    caller: *mut CompiledFrame,
+    return_address: usize,
+    /// Some are references, as the map of the call says; the others are numbers.
+    values: [u64; 4],
+}
+
+/// The stack maps: which values are references where a call returns to. Calls are numbered as if by address.
+fn stack_maps() -> HashMap<usize, Vec<usize>> {
+    HashMap::from([(0x100, vec![0]), (0x200, vec![1, 3])])
+}
+
+static VISITS: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn visit_frames(maps: *mut (), mutator: *const Record, visitor: *mut Visitor) {
+    // SAFETY: the record is that of a stopped mutator, and the frames are those of emitted code; the maps live on.
+    unsafe {
+        let maps = &*maps.cast::<HashMap<usize, Vec<usize>>>();
+        let anchor = (*mutator).anchor;
+        let mut frame = anchor.frame_pointer as *mut CompiledFrame;
+        let mut here = anchor.program_counter;
+        while !frame.is_null() {
+            for &index in &maps[&here] {
+                VISITS.fetch_add(1, Ordering::Relaxed);
+                Visitor::visit(visitor, (&raw mut (*frame).values[index]).cast());
+            }
+            (here, frame) = ((*frame).return_address, (*frame).caller);
+        }
+    }
+}
+
+/// Looks like a reference, and is none.
+const NUMBER: u64 = 0x1234_5678_9abc_def0;
+
+/// A function of emitted code that calls itself: each level allocates an object with its depth, keeps it in its frame
+/// over the calls, and says where it was left.
+fn recurse(code: &Code, mutator: &mut Mutator, of: TypeId, caller: *mut CompiledFrame, depth: u64) {
+    let odd = depth % 2 == 1;
+    // To which call of the caller this level returns: levels alternate.
+    let return_address = if odd { 0x100 } else { 0x200 };
+    let here = if odd { 0x200 } else { 0x100 };
+    let mut frame = CompiledFrame {
+        caller,
+        return_address,
+        values: [NUMBER; 4],
+    };
+    let references: &[usize] = if odd { &[1, 3] } else { &[0] };
+    references.iter().for_each(|&index| frame.values[index] = 0);
+    let place = &raw mut frame;
+    // SAFETY: the frame is this level's; the anchor leads to it whenever something is called.
+    unsafe {
+        let address = place as usize;
+        let leave = || {
+            let anchor: *mut [usize; 3] = code.field(code.fast.anchor_offset);
+            anchor.write([address, here, address]);
+        };
+        for &index in references {
+            leave();
+            let object = mutator.allocate_raw(of, 24).unwrap();
+            object.add(16).ptr::<u64>().write(depth * 10 + index as u64);
+            (*place).values[index] = Value::reference(object).bits();
+        }
+        if depth > 0 {
+            recurse(code, mutator, of, place, depth - 1);
+        }
+        leave();
+        mutator.collect(depth.is_multiple_of(3));
+        for (index, &value) in (&raw const (*place).values).read().iter().enumerate() {
+            if references.contains(&index) {
+                let object = Value::from_bits(value).as_object().unwrap();
+                assert_eq!(
+                    object.add(16).ptr::<u64>().read(),
+                    depth * 10 + index as u64
+                );
+            } else {
+                assert_eq!(value, NUMBER);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stack_map_finds_the_roots_of_compiled_frames() {
+    for references in FORMATS {
+        let heap = heap(references, 3);
+        let maps = stack_maps();
+        let visitor = RootVisitor {
+            function: visit_frames,
+            data: (&raw const maps).cast_mut().cast(),
+        };
+        // SAFETY: the function visits the same slots as long as the world is stopped, and allocates nothing.
+        unsafe { heap.set_root_visitor(Some(visitor)) };
+        let shape = Shape::Structure {
+            bytes: 24,
+            references: &[8],
+        };
+        let boxed = heap.register_raw(shape).unwrap();
+        let before = VISITS.load(Ordering::Relaxed);
+        std::thread::scope(|threads| {
+            for thread in 0..4_u64 {
+                let heap = &heap;
+                threads.spawn(move || {
+                    let mut mutator = heap.attach().unwrap();
+                    let code = Code::new(heap, &mut mutator);
+                    // Whatever its callee returns to, all that may be a slot is null.
+                    let mut root = CompiledFrame {
+                        caller: std::ptr::null_mut(),
+                        return_address: 0,
+                        values: [0; 4],
+                    };
+                    // SAFETY: the embedder's word and the anchor are the mutator's.
+                    unsafe {
+                        code.field::<u64>(code.fast.embedder_offset).write(thread);
+                        recurse(&code, &mut mutator, boxed, &raw mut root, 20 + thread);
+                        code.field::<[usize; 3]>(code.fast.anchor_offset)
+                            .write([0; 3]);
+                        assert_eq!((*mutator.published()).embedder as u64, thread);
+                        // The recursion's objects are unreachable now.
+                        mutator.collect(true);
+                    }
+                });
+            }
+        });
+        assert!(VISITS.load(Ordering::Relaxed) - before > 1000);
+        heap.attach().unwrap().collect(true);
+        assert_eq!(heap.used(), 0, "objects of frames that are gone are alive");
+        // SAFETY: none is always right.
+        unsafe { heap.set_root_visitor(None) };
+    }
+}

@@ -1,0 +1,119 @@
+//! Options by name: where they come from, which one wins, and what is refused. The environment is the process's, so what
+//! it changes is tried in a child process, which is this test program again.
+
+use std::process::Command;
+
+use gleaner::{BuildError, Heap, OldPolicy, References, TraceOrder};
+
+fn refused(list: &str) -> String {
+    let error = Heap::builder().options(list).expect_err(list);
+    assert!(matches!(error, BuildError::Option(_)));
+    error.to_string()
+}
+
+#[test]
+fn options_by_name_do_what_the_methods_do() {
+    let list = "heap-limit=4m,young=1m,refs=compressed,tenure=0,tlab=4k,workers=2,stress=9,verify=edges,poison=on,old=mark-sweep,\
+                trace-order=breadth,resize=off";
+    let heap = Heap::builder().options(list).unwrap().build().unwrap();
+    assert_eq!(heap.references(), References::Compressed);
+    assert_eq!(heap.limit(), 4 << 20);
+    let by_method = Heap::builder()
+        .limit(4 << 20)
+        .young(1 << 20)
+        .references(References::Compressed)
+        .tenure(0)
+        .old(OldPolicy::MarkSweep)
+        .trace_order(TraceOrder::Breadth)
+        .resize(false)
+        .tlab(4 << 10)
+        .workers(2)
+        .stress(9)
+        .verify(true)
+        .poison(true);
+    let by_name = Heap::builder().options(list).unwrap();
+    assert_eq!(format!("{by_name:?}"), format!("{by_method:?}"));
+    let later = Heap::builder().limit(4 << 20).option("heap-limit", "2m");
+    assert_eq!(later.unwrap().build().unwrap().limit(), 2 << 20);
+}
+
+#[test]
+fn what_is_refused_is_named_with_the_remedy() {
+    assert!(refused("refs=narrow").contains("accepted: wide|compressed"));
+    assert!(refused("tenur=3").contains("the nearest is 'tenure'"));
+    assert!(refused("tenure=16").contains("the nearest is 15"));
+    assert!(refused("verify").contains("needs a value"));
+    let foreign = refused("heap-limit=2m,sweep=eager");
+    assert!(
+        foreign.starts_with("option sweep does not serve the precise heap"),
+        "{foreign}"
+    );
+    assert!(Heap::builder().option("markers", "2").is_err());
+    let error = Heap::builder().options("heap-limit=2m,young=2m").unwrap();
+    let error = error.build().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("a young generation of 2097152 bytes"),
+        "{error}"
+    );
+    let error = Heap::builder().options("log=/no/such/directory/log");
+    let error = error.unwrap().build().unwrap_err().to_string();
+    assert!(
+        error.starts_with("option log: cannot open /no/such/directory/log"),
+        "{error}"
+    );
+}
+
+/// What [`in_a_child`] asks for.
+const CASE: &str = "GLEANER_TEST_CASE";
+
+/// Only a child does something here.
+#[test]
+fn child() {
+    if std::env::var_os(CASE).is_none() {
+        return;
+    }
+    let builder = Heap::builder().limit(4 << 20).stress(7);
+    match builder.build() {
+        Ok(heap) => println!("limit {} {:?}", heap.limit(), heap.references()),
+        Err(error) => println!("error {error}"),
+    }
+}
+
+/// The last line that a child prints which builds a heap under these options.
+fn in_a_child(options: &str) -> String {
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env("GLEANER_OPTIONS", options)
+        .env(CASE, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(done.stdout).unwrap();
+    let line = text.lines().find_map(|line| {
+        line.find("limit ")
+            .or(line.find("error "))
+            .map(|at| &line[at..])
+    });
+    line.unwrap_or_else(|| panic!("{text}")).to_owned()
+}
+
+#[test]
+fn the_environment_weighs_more_than_the_builder() {
+    assert_eq!(in_a_child(""), format!("limit {} Wide", 4 << 20));
+    let expected = format!("limit {} Compressed", 2 << 20);
+    assert_eq!(in_a_child("heap-limit=2m,refs=compressed"), expected);
+}
+
+#[test]
+fn the_environment_may_have_options_of_the_other_heap() {
+    let list = "sweep=eager,refs=compressed,markers=3,initial-heap=1g";
+    assert_eq!(in_a_child(list), format!("limit {} Compressed", 4 << 20));
+}
+
+#[test]
+fn a_mistake_in_the_environment_is_named() {
+    assert!(in_a_child("refs=narrow").starts_with("error in GLEANER_OPTIONS: option refs cannot"));
+    assert!(in_a_child("sweep=lazi").starts_with("error in GLEANER_OPTIONS: option sweep cannot"));
+    assert!(in_a_child("heap-limit=1m,young=1m").starts_with("error a young generation"));
+}

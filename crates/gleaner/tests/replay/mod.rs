@@ -1,0 +1,80 @@
+//! Random programs whose decisions are bytes: what the fuzzer runs, and the test that replays what it found.
+//!
+//! The first five bytes set up the heap; each decision then takes as few bytes as its bound needs, so that a change of one
+//! byte changes little. The program ends with its bytes.
+
+use gleaner::{Heap, OldPolicy, References, TraceOrder};
+
+use crate::programs::{Program, Source, Types};
+
+/// Bytes that decide.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    /// The next `count` bytes as a number; missing ones are 0.
+    fn take(&mut self, count: usize) -> u64 {
+        let (now, later) = self.0.split_at(count.min(self.0.len()));
+        self.0 = later;
+        now.iter()
+            .rev()
+            .fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+}
+
+impl Source for Bytes<'_> {
+    /// Two bytes, spread over the word.
+    fn next(&mut self) -> u64 {
+        self.take(2).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        let bytes = [1 << 8, 1 << 16, 1 << 24]
+            .iter()
+            .take_while(|&&most| bound > most)
+            .count();
+        (self.take(bytes + 1) % bound as u64) as usize
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Runs the program that the bytes are; panics when the heap and the oracle differ. How many steps failed for want of
+/// memory, and what collections there were.
+pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
+    let mut bytes = Bytes(data);
+    let (setup, pages) = (bytes.take(1), bytes.take(1) as usize);
+    let (tenure, stress) = (bytes.take(1) as u32 % 5, bytes.take(1) as u32);
+    let roots = 1 + bytes.take(1) as usize % 48;
+    let references = match setup % 2 {
+        0 => References::Wide,
+        _ => References::Compressed,
+    };
+    let old = match setup >> 5 & 1 {
+        0 => OldPolicy::MarkCompact,
+        _ => OldPolicy::MarkSweep,
+    };
+    let trace_order = match setup >> 6 & 1 {
+        0 => TraceOrder::Depth,
+        _ => TraceOrder::Breadth,
+    };
+    let heap = Heap::builder()
+        .references(references)
+        .old(old)
+        .trace_order(trace_order)
+        .resize(setup >> 7 == 0)
+        .limit((1 << 20) + pages * (16 << 10))
+        .workers(1 + (setup as usize >> 1) % 3)
+        .tlab([64, 512, 4 << 10, 32 << 10][(setup as usize >> 3) % 4])
+        .tenure(tenure)
+        .stress(stress)
+        .verify(true)
+        .poison(true)
+        .build()
+        .expect("a setup in the range of what is accepted");
+    let types = Types::register(&heap);
+    let mut mutator = heap.attach().expect("memory for a mutator");
+    let failed = mutator.scope(|scope| Program::from(bytes, roots).run(scope, types, usize::MAX));
+    (failed, mutator.totals())
+}

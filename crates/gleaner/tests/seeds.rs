@@ -1,0 +1,31 @@
+//! What the fuzzer found interesting, on every run of the tests: each file in fuzz/seeds is a program.
+
+mod programs;
+#[path = "../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
+mod random;
+mod replay;
+
+use std::path::Path;
+
+#[test]
+fn every_seed_is_as_the_oracle_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/programs");
+    let (mut files, mut failed, mut scavenges, mut full) = (0, 0, 0, 0);
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let data = std::fs::read(&path).unwrap();
+        let done = std::panic::catch_unwind(|| replay::replay(&data));
+        let (out_of_memory, totals) = done.unwrap_or_else(|_| panic!("seed {}", path.display()));
+        files += 1;
+        failed += out_of_memory;
+        scavenges += totals.scavenges;
+        full += totals.full_collections;
+    }
+    // The seeds cover what they are there for.
+    assert!(
+        files >= 10 && scavenges > 100 && full > 100,
+        "{files} files, {scavenges}, {full}"
+    );
+    assert!(failed > 0, "no seed fills its heap");
+}

@@ -1,0 +1,117 @@
+//! Types that the embedder describes by functions: where the slots of an instance are, and how large it is.
+//!
+//! # Invariants
+//! What the functions of a type promise, and the collector relies on:
+//! - They run while the world is stopped, on several threads at once, also for an object that is dead and was not
+//!   reclaimed yet. They allocate nothing, in this heap or by malloc, and take no lock that a stopped thread may hold.
+//! - They read of the object what is no slot, and not its first 8 bytes: a slot may already hold where its referent will
+//!   be. Nor do they follow pointers to what a finalizer frees.
+//! - As long as the world is stopped they say the same: the same size, the same slots, each once, inside the object and
+//!   aligned. The size never changes after the first poll behind the allocation, and is that of the allocation.
+//! - They do not unwind.
+
+use crate::Address;
+use crate::object_model::{GRANULE, LENGTH, tailed_bytes};
+
+/// What a trace function calls for each slot.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Visitor {
+    visit: unsafe extern "C" fn(*mut Visitor, *mut u8),
+}
+
+impl Visitor {
+    /// Visits the slot at `slot`.
+    ///
+    /// # Safety
+    /// The visitor was given to the running function, and a slot of its object lies there.
+    #[inline(always)]
+    pub unsafe fn visit(visitor: *mut Visitor, slot: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { ((*visitor).visit)(visitor, slot) };
+    }
+
+    /// Runs `body` with a visitor that calls `visit`.
+    #[inline(always)]
+    pub fn with<V: FnMut(Address)>(visit: V, body: impl FnOnce(*mut Visitor)) {
+        /// The visitor comes first, so that its address is that of both.
+        #[repr(C)]
+        struct Calling<V> {
+            visitor: Visitor,
+            visit: V,
+        }
+        unsafe extern "C" fn call<V: FnMut(Address)>(visitor: *mut Visitor, slot: *mut u8) {
+            // SAFETY: the visitor is the first field of the value below.
+            unsafe { ((*visitor.cast::<Calling<V>>()).visit)(Address::of(slot)) };
+        }
+        let mut calling = Calling {
+            visitor: Visitor { visit: call::<V> },
+            visit,
+        };
+        body((&raw mut calling).cast());
+    }
+}
+
+/// Visits every slot of the object: `function(data, object, visitor)`.
+pub type TraceFunction = unsafe extern "C" fn(*mut (), *mut u8, *mut Visitor);
+
+/// The bytes of the object, its header included: `function(data, object)`.
+pub type SizeFunction = unsafe extern "C" fn(*mut (), *const u8) -> usize;
+
+/// How a traced type finds its slots.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace {
+    /// Visits them.
+    pub function: TraceFunction,
+    /// What the functions of the type are given first. Whatever it leads to outlives the heap.
+    pub data: *mut (),
+}
+
+impl Trace {
+    /// Visits the slots of the object.
+    ///
+    /// # Safety
+    /// An object of the type lies there, in a stopped world.
+    #[inline]
+    pub(crate) unsafe fn run(&self, object: Address, visit: impl FnMut(Address)) {
+        Visitor::with(visit, |visitor| {
+            // SAFETY: the caller's promise; the function keeps the invariants.
+            unsafe { (self.function)(self.data, object.ptr(), visitor) };
+        });
+    }
+}
+
+/// How large the instances of a traced type are.
+#[derive(Clone, Copy, Debug)]
+pub enum Size {
+    /// All have so many bytes, the header included.
+    Fixed(usize),
+    /// As many elements as the length says, which lies where that of an array does, behind a head of at least 16 bytes.
+    Tailed {
+        /// Bytes of the head.
+        head: usize,
+        /// Bytes of an element.
+        element: usize,
+    },
+    /// What this says.
+    Function(SizeFunction),
+}
+
+impl Size {
+    /// The bytes of the object.
+    ///
+    /// # Safety
+    /// An object of the type lies there, and its size is written.
+    pub(crate) unsafe fn of(&self, data: *mut (), object: Address) -> usize {
+        match *self {
+            Size::Fixed(bytes) => bytes.next_multiple_of(GRANULE),
+            Size::Tailed { head, element } => {
+                // SAFETY: the caller's promise.
+                let length = unsafe { object.add(LENGTH).ptr::<u32>().read() };
+                tailed_bytes(head, length, element)
+            }
+            // SAFETY: as above.
+            Size::Function(size) => unsafe { size(data, object.ptr()) }.next_multiple_of(GRANULE),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Types of precise objects: what the embedder registers, and the record that the collector reads of it.
+//!
+//! # Invariants
+//! - A record is written once, before its number is handed out, and never changes. Types are never forgotten as long
+//!   as the table lives.
+//! - The table does not move, so a worker may read it while a mutator registers a type.
+
+extern crate alloc;
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::ptr::NonNull;
+
+use gleaner_base::sync::{AtomicU32, Ordering, RawLock};
+use gleaner_os::memory;
+
+use crate::object_model::{ELEMENTS, FIELDS, GRANULE, LEAST_BYTES, LENGTH};
+use crate::traced::{Size, Trace};
+
+/// How many types a heap can have. The header has room for 2^24; the table is mapped in one piece.
+pub const MOST_TYPES: usize = 1 << 18;
+
+/// The number of a type: at most 24 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(transparent)]
+pub struct TypeId(u32);
+
+impl TypeId {
+    /// A single granule between objects.
+    pub const GAP: TypeId = TypeId(0);
+    /// Bytes between objects, in the form of an array of bytes.
+    pub const FILLER: TypeId = TypeId(1);
+
+    /// The type of that number.
+    pub const fn new(number: u32) -> TypeId {
+        TypeId(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Whether its instances are the collector's own.
+    pub const fn is_filler(self) -> bool {
+        self.0 <= TypeId::FILLER.0
+    }
+}
+
+/// What a type is.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape<'a> {
+    /// A fixed size with references at these offsets from the start of the object, in ascending order.
+    Structure {
+        /// Bytes of an instance, the header included; rounded up to whole granules.
+        bytes: usize,
+        /// Offsets of the slots.
+        references: &'a [u32],
+    },
+    /// An array of slots.
+    References,
+    /// An array of elements without references, of 2^`log2` bytes each: 1, 2, 4 or 8.
+    Primitives {
+        /// The logarithm of the element's size.
+        log2: u32,
+    },
+    /// A structure with as many elements behind it as its length says, which lies where that of an array does.
+    Tailed {
+        /// Bytes before the first element, header and length included: at least 16.
+        head: usize,
+        /// Offsets of the slots in the head, in ascending order.
+        references: &'a [u32],
+        /// Bytes of an element.
+        element: usize,
+        /// Offsets of the slots in an element, from its start, in ascending order.
+        element_references: &'a [u32],
+    },
+    /// What the embedder's functions say.
+    Traced {
+        /// Bytes of an instance.
+        size: Size,
+        /// Where its slots are.
+        trace: Trace,
+    },
+}
+
+/// Why a type is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TypeError {
+    /// An instance would be too small or too large.
+    Size(usize),
+    /// A slot at this offset lies outside of the fields, is not aligned, or does not follow the slot before it.
+    Offset(u32),
+    /// Elements of 2^this bytes.
+    Element(u32),
+    /// Elements of so many bytes behind a head.
+    Tail(usize),
+    /// There are [`MOST_TYPES`] types, or the system gives no more memory.
+    Full,
+}
+
+impl fmt::Display for TypeError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TypeError::Size(bytes) => write!(
+                out,
+                "instances of {bytes} bytes: a structure has {LEAST_BYTES} to {MOST_STRUCTURE_BYTES} bytes, \
+                 the header of 8 included"
+            ),
+            TypeError::Offset(offset) => write!(
+                out,
+                "a reference at offset {offset}: slots lie behind the header of 8 bytes and inside the instance, \
+                 are aligned to their size, and are given in ascending order"
+            ),
+            TypeError::Element(log2) => {
+                write!(
+                    out,
+                    "elements of 2^{log2} bytes: primitive elements have 1, 2, 4 or 8 bytes"
+                )
+            }
+            TypeError::Tail(bytes) => write!(
+                out,
+                "elements of {bytes} bytes behind a head: they have 1 to {MOST_STRUCTURE_BYTES} bytes; where they have \
+                 slots, the head and they are multiples of a slot's size"
+            ),
+            TypeError::Full => write!(
+                out,
+                "no room for another type: a heap can have {MOST_TYPES}"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for TypeError {}
+
+/// The largest structure.
+pub const MOST_STRUCTURE_BYTES: usize = 1 << 20;
+
+pub(crate) const STRUCTURE: u8 = 0;
+pub(crate) const REFERENCES: u8 = 1;
+pub(crate) const PRIMITIVES: u8 = 2;
+pub(crate) const GAP: u8 = 3;
+pub(crate) const TAILED: u8 = 4;
+pub(crate) const TRACED: u8 = 5;
+
+/// What the collector reads of a type: half a cache line.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Record {
+    pub(crate) shape: u8,
+    pub(crate) log2: u8,
+    /// Slots of an element behind a head.
+    pub(crate) element_count: u16,
+    /// Bytes of a structure, or of a head.
+    pub(crate) bytes: u32,
+    /// Slots of a structure, or of a head.
+    pub(crate) count: u32,
+    /// Bytes of an element behind a head.
+    pub(crate) element_bytes: u32,
+    /// The offsets of `count` slots, then of `element_count`.
+    pub(crate) offsets: *const u32,
+    /// Null but for a traced type.
+    traced: *const Traced,
+}
+
+/// A traced type's functions.
+#[derive(Clone, Copy)]
+pub(crate) struct Traced {
+    pub(crate) size: Size,
+    pub(crate) trace: Trace,
+}
+
+impl Record {
+    const fn new(shape: u8, log2: u8) -> Record {
+        Record {
+            shape,
+            log2,
+            element_count: 0,
+            bytes: 0,
+            count: 0,
+            element_bytes: 0,
+            offsets: NonNull::dangling().as_ptr(),
+            traced: core::ptr::null(),
+        }
+    }
+
+    fn offset_count(&self) -> usize {
+        self.count as usize + self.element_count as usize
+    }
+
+    /// The offsets of the slots in the head (of a structure: all), and of those in an element.
+    #[inline(always)]
+    pub(crate) fn offsets(&self) -> (&[u32], &[u32]) {
+        // SAFETY: the record has so many offsets; none has a dangling but aligned pointer.
+        let all = unsafe { core::slice::from_raw_parts(self.offsets, self.offset_count()) };
+        all.split_at(self.count as usize)
+    }
+
+    /// The functions of a traced type.
+    #[inline(always)]
+    pub(crate) fn traced(&self) -> Option<&Traced> {
+        // SAFETY: null, or the record's own box.
+        unsafe { self.traced.as_ref() }
+    }
+}
+
+/// The types of one heap.
+pub struct TypeTable {
+    records: NonNull<Record>,
+    /// How many there are. Release in `register` partners Acquire in `count`.
+    count: AtomicU32,
+    /// Taken to register; protects the records past `count`.
+    registering: RawLock,
+}
+
+// SAFETY: records below `count` are never written again, the others only under the lock.
+unsafe impl Sync for TypeTable {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for TypeTable {}
+
+const TABLE_BYTES: usize = MOST_TYPES * size_of::<Record>();
+
+impl TypeTable {
+    /// A table with the collector's own types; `None` when the system gives no memory.
+    pub fn new() -> Option<TypeTable> {
+        let table = TypeTable {
+            records: memory::map(TABLE_BYTES)?.cast(),
+            count: AtomicU32::new(2),
+            registering: RawLock::new(),
+        };
+        let own = [(TypeId::GAP, GAP), (TypeId::FILLER, PRIMITIVES)];
+        for (id, shape) in own {
+            let record = Record::new(shape, 0);
+            // SAFETY: both lie inside the mapping, and nobody else knows the table yet.
+            unsafe { table.records.add(id.0 as usize).write(record) };
+        }
+        Some(table)
+    }
+
+    /// How many types there are, the collector's own included.
+    pub fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Adds a type for slots of `slot_bytes`. Allocates; the world must run.
+    pub fn register(&self, shape: Shape<'_>, slot_bytes: usize) -> Result<TypeId, TypeError> {
+        let (mut record, list) = describe(shape, slot_bytes)?;
+        self.registering.lock();
+        let number = self.count.load(Ordering::Relaxed);
+        let fits = (number as usize) < MOST_TYPES;
+        if fits {
+            if !list.is_empty() {
+                record.offsets = Box::into_raw(list).cast();
+            }
+            if let Shape::Traced { size, trace } = shape {
+                record.traced = Box::into_raw(Box::new(Traced { size, trace }));
+            }
+            // SAFETY: inside the mapping, not handed out yet, and the lock is held.
+            unsafe { self.records.add(number as usize).write(record) };
+            self.count.store(number + 1, Ordering::Release);
+        }
+        self.registering.unlock();
+        fits.then_some(TypeId(number)).ok_or(TypeError::Full)
+    }
+
+    /// The record of a type of this table.
+    ///
+    /// # Safety
+    /// `id` came from this table.
+    #[inline(always)]
+    pub(crate) unsafe fn record(&self, id: TypeId) -> &Record {
+        // SAFETY: the caller's promise; the record is never written again.
+        unsafe { self.records.add(id.0 as usize).as_ref() }
+    }
+}
+
+impl Drop for TypeTable {
+    fn drop(&mut self) {
+        for number in 0..self.count() {
+            // SAFETY: a record below `count`.
+            let record = unsafe { self.record(TypeId(number)) };
+            if record.offset_count() > 0 {
+                let list = core::ptr::slice_from_raw_parts_mut(
+                    record.offsets.cast_mut(),
+                    record.offset_count(),
+                );
+                // SAFETY: `register` made this box for this record alone.
+                drop(unsafe { Box::from_raw(list) });
+            }
+            if !record.traced.is_null() {
+                // SAFETY: as above.
+                drop(unsafe { Box::from_raw(record.traced.cast_mut()) });
+            }
+        }
+        // SAFETY: the table mapped exactly these bytes, and nobody uses it any more.
+        unsafe { memory::unmap(self.records.cast(), TABLE_BYTES) };
+    }
+}
+
+/// The record of a type for slots of `slot_bytes`, without its offsets, and these.
+fn describe(shape: Shape<'_>, slot_bytes: usize) -> Result<(Record, Box<[u32]>), TypeError> {
+    let mut record = Record::new(REFERENCES, slot_bytes.trailing_zeros() as u8);
+    let mut list: Box<[u32]> = Box::default();
+    match shape {
+        Shape::References => {}
+        Shape::Primitives { log2 } if log2 > 3 => return Err(TypeError::Element(log2)),
+        Shape::Primitives { log2 } => (record.shape, record.log2) = (PRIMITIVES, log2 as u8),
+        Shape::Structure { bytes, references } => {
+            check_bytes(bytes, LEAST_BYTES)?;
+            check_offsets(references, FIELDS..bytes, slot_bytes)?;
+            list = references.into();
+            record.shape = STRUCTURE;
+            record.bytes = bytes.next_multiple_of(GRANULE) as u32;
+            record.count = list.len() as u32;
+        }
+        Shape::Tailed {
+            head,
+            references,
+            element,
+            element_references,
+        } => {
+            let aligned = element_references.is_empty()
+                || head.is_multiple_of(slot_bytes) && element.is_multiple_of(slot_bytes);
+            check_tail(head, element, aligned)?;
+            check_offsets(references, LENGTH + 4..head, slot_bytes)?;
+            check_offsets(element_references, 0..element, slot_bytes)?;
+            list = [references, element_references].concat().into();
+            record.shape = TAILED;
+            (record.bytes, record.element_bytes) = (head as u32, element as u32);
+            record.count = references.len() as u32;
+            record.element_count =
+                u16::try_from(element_references.len()).map_err(|_| TypeError::Tail(element))?;
+        }
+        Shape::Traced { size, .. } => {
+            match size {
+                Size::Fixed(bytes) => check_bytes(bytes, LEAST_BYTES)?,
+                Size::Tailed { head, element } => check_tail(head, element, true)?,
+                Size::Function(_) => {}
+            }
+            record.shape = TRACED;
+        }
+    }
+    Ok((record, list))
+}
+
+fn check_bytes(bytes: usize, least: usize) -> Result<(), TypeError> {
+    let fits = (least..=MOST_STRUCTURE_BYTES).contains(&bytes);
+    fits.then_some(()).ok_or(TypeError::Size(bytes))
+}
+
+fn check_tail(head: usize, element: usize, aligned: bool) -> Result<(), TypeError> {
+    check_bytes(head, ELEMENTS)?;
+    let fits = aligned && (1..=MOST_STRUCTURE_BYTES).contains(&element);
+    fits.then_some(()).ok_or(TypeError::Tail(element))
+}
+
+fn check_offsets(
+    references: &[u32],
+    within: core::ops::Range<usize>,
+    slot_bytes: usize,
+) -> Result<(), TypeError> {
+    let mut free = within.start;
+    for &offset in references {
+        let start = offset as usize;
+        if start < free || !start.is_multiple_of(slot_bytes) || start + slot_bytes > within.end {
+            return Err(TypeError::Offset(offset));
+        }
+        free = start + slot_bytes;
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn wrong_types_are_refused_with_the_reason() {
+        let table = TypeTable::new().unwrap();
+        let structure =
+            |bytes, references| table.register(Shape::Structure { bytes, references }, 8);
+        assert_eq!(structure(8, &[]), Err(TypeError::Size(8)));
+        assert_eq!(structure(24, &[0]), Err(TypeError::Offset(0)));
+        assert_eq!(structure(24, &[12]), Err(TypeError::Offset(12)));
+        assert_eq!(structure(24, &[16, 8]), Err(TypeError::Offset(8)));
+        assert_eq!(structure(20, &[16]), Err(TypeError::Offset(16)));
+        assert_eq!(
+            table.register(Shape::Primitives { log2: 4 }, 8),
+            Err(TypeError::Element(4))
+        );
+        let tailed = |head, references, element| {
+            let shape = Shape::Tailed {
+                head,
+                references,
+                element,
+                element_references: &[],
+            };
+            table.register(shape, 8)
+        };
+        assert_eq!(tailed(8, &[], 8), Err(TypeError::Size(8)));
+        assert_eq!(tailed(32, &[8], 8), Err(TypeError::Offset(8)));
+        assert_eq!(tailed(32, &[32], 8), Err(TypeError::Offset(32)));
+        assert_eq!(tailed(32, &[16], 0), Err(TypeError::Tail(0)));
+        assert_eq!(table.count(), 2);
+        assert_eq!(structure(24, &[8, 16]).unwrap().get(), 2);
+        assert!(TypeError::Offset(12).to_string().contains("offset 12"));
+    }
+}

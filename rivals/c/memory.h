@@ -1,0 +1,40 @@
+/* What the workloads ask of a memory manager. Each memory_NAME.c keeps these
+ * promises for one rival; it is included, not linked, so that what a program
+ * would have inline is inline. */
+#ifndef RIVALS_MEMORY_H
+#define RIVALS_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Two references and two numbers of 4 bytes. C objects have no header. */
+struct node {
+    struct node *side[2];
+    uint32_t number[2];
+};
+
+/* Once, before all else: a heap of so many bytes and so many collecting
+ * threads, as far as the rival knows such things. */
+static void memory_start(size_t heap_bytes, int workers);
+
+/* A fresh node, all zero. */
+static struct node *memory_node(void);
+/* A fresh array of null references. */
+static struct node **memory_references(size_t length);
+/* A fresh array of numbers, not initialized. */
+static double *memory_doubles(size_t length);
+
+/* Whether the program frees by hand. */
+static const int memory_by_hand;
+/* Frees, by hand; nothing where a collector does it. */
+static void memory_free(void *object);
+
+/* What collections there were; -1 where there is no collector. */
+static long memory_collections(void);
+/* Seconds that they stopped the program for. */
+static double memory_pause_s(void);
+
+/* Ends the program when `object` is NULL, else returns it. */
+static void *allocated(void *object);
+
+#endif

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Run each rival on tiny workloads and compare its results with `gleaner-bench native`.
+
+A run has so many iterations that collections happen in its small heap, where the rival collects at
+all. The last line is "N passed, N failed".
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BENCH = os.path.join(ROOT, "target", "release", "gleaner-bench")
+RIVALS = os.path.join(ROOT, "target", "rivals")
+WORKLOADS = ["gcbench", "holes", "queue", "refarray"]
+PLANS = ["StickyImmix", "GenImmix", "GenCopy", "SemiSpace", "Immix", "MarkSweep"]
+ITERATIONS = 40
+#: Fields that every rival prints.
+FIELDS = {"benchmark", "result", "wall_s", "cpu_s", "peak_kb", "iterations"}
+
+# Program, arguments, and whether it has a collector that must have run.
+CASES = [("mmtk", ["--heap", "8", "--plan", plan, *compressed], True)
+         for plan in PLANS for compressed in ([], ["--compressed"])]
+CASES += [("hotspot", ["--heap", "8", *compressed], True) for compressed in ([], ["--compressed"])]
+CASES += [("libgc", ["--heap", "4"], True), ("go", ["--heap", "4"], True)]
+CASES += [("malloc", [], False), ("mimalloc", [], False)]
+
+# Arguments that are refused, by whom, and what the message names.
+REFUSED = [(rival, words, named) for rival in ["mmtk", "hotspot", "libgc", "malloc", "go"]
+           for words, named in [(["gcbenhc"], "gcbench"), (["queue", "--iterations", "0"], "0"),
+                                (["queue", "--heap", "x"], "heap")]]
+REFUSED += [(rival, ["queue", "--compressed"], "--compressed") for rival in ["libgc", "go"]]
+REFUSED += [("mmtk", ["queue", "--plan", "MarkCompact"], "MarkCompact")]
+# MMTk's copying plans do not always notice in time, and crash.
+REFUSED += [(rival, ["queue", "--heap", "8", *arguments], "out of memory")
+            for rival, arguments in [("mmtk", ["--plan", "MarkSweep"]), ("hotspot", []), ("libgc", [])]]
+
+
+def run(command, **env):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, **env})
+
+
+def line_of(done):
+    if done.returncode != 0:
+        raise ValueError(f"exit status {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def problems_of(rival, arguments, collects, name, expected):
+    command = [os.path.join(RIVALS, rival), name, "--tiny", "--workers", "2", *arguments]
+    try:
+        once = line_of(run(command))
+        often = line_of(run(command, ITERATIONS=str(ITERATIONS)))
+    except (OSError, ValueError) as error:
+        return [str(error)]
+    problems = []
+    for line in once, often:
+        if (line["benchmark"], line["result"]) != (name, expected):
+            problems.append(f"{line['benchmark']} {line['result']}, not {name} {expected}")
+    if missing := FIELDS - often.keys():
+        problems.append(f"does not print {', '.join(sorted(missing))}")
+    elif len(often["iterations"]) != ITERATIONS:
+        problems.append(f"{len(often['iterations'])} iterations, not {ITERATIONS}")
+    if collects and often.get("collections", 0) < 1:
+        problems.append("no collection in so many iterations")
+    return problems
+
+
+def refusal_problems(rival, words, named):
+    done = run([os.path.join(RIVALS, rival), *words])
+    if done.returncode != 2 or named not in done.stderr:
+        return [f"exit status {done.returncode}, said: {done.stderr.strip()}"]
+    return []
+
+
+def checks():
+    for name in WORKLOADS:
+        expected = line_of(run([BENCH, "native", name, "--tiny"]))["result"]
+        for rival, arguments, collects in CASES:
+            what = " ".join([rival, name, *arguments])
+            yield what, problems_of(rival, arguments, collects, name, expected)
+    for rival, words, named in REFUSED:
+        yield " ".join([rival, *words, "is refused"]), refusal_problems(rival, words, named)
+
+
+def main():
+    passed = failed = 0
+    for what, problems in checks():
+        print(f"{'FAILED' if problems else 'ok'}: {what}", flush=True)
+        for problem in problems:
+            print(f"    {problem}")
+        failed += bool(problems)
+        passed += not problems
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

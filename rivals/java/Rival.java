@@ -1,0 +1,301 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.GarbageCollectorMXBean;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The workloads of `gleaner-bench native` in Java; one line of JSON at the end.
+ *
+ * <p>The same objects, stores and numbers in the same order. The launcher {@code hotspot} turns
+ * {@code --heap}, {@code --workers} and {@code --compressed} into options of the virtual machine;
+ * here they are read over.
+ */
+public final class Rival {
+    /** Two references and two numbers of 4 bytes. */
+    private static final class Node {
+        Node left;
+        Node right;
+        int number;
+        int second;
+    }
+
+    private Rival() {}
+
+    private static void require(boolean condition, String what) {
+        if (!condition) {
+            throw new AssertionError("broken: " + what);
+        }
+    }
+
+    private static long mixed(long sum, int number) {
+        return sum * 31 + (number & 0xffffffffL);
+    }
+
+    /** Binary trees: one that stays, and many that come and go. */
+    private static final class Forest {
+        /** Keeps an object from being left out. */
+        static Node hole;
+
+        final boolean holes;
+        int next;
+
+        Forest(boolean holes) {
+            this.holes = holes;
+        }
+
+        Node node() {
+            if (holes) {
+                hole = new Node();
+            }
+            Node node = new Node();
+            next++;
+            node.number = next;
+            return node;
+        }
+
+        /** From the root down. */
+        void grow(Node node, int height) {
+            if (height == 0) {
+                return;
+            }
+            node.left = node();
+            node.right = node();
+            grow(node.left, height - 1);
+            grow(node.right, height - 1);
+        }
+
+        /** From the leaves up. */
+        Node bottomUp(int height) {
+            if (height == 0) {
+                return node();
+            }
+            Node left = bottomUp(height - 1);
+            Node right = bottomUp(height - 1);
+            Node node = node();
+            node.left = left;
+            node.right = right;
+            return node;
+        }
+    }
+
+    /** Counts nodes and mixes their numbers, in preorder. */
+    private static final class Count {
+        long nodes;
+        long numbers;
+
+        void add(Node node) {
+            numbers = mixed(numbers, node.number);
+            nodes++;
+            if (node.left != null) {
+                add(node.left);
+            }
+            if (node.right != null) {
+                add(node.right);
+            }
+        }
+    }
+
+    private static long gcbench(boolean tiny, boolean holes) {
+        int most = tiny ? 8 : 18;
+        int doubles = tiny ? 500 : 500_000;
+        Forest forest = new Forest(holes);
+        Node kept = forest.node();
+        forest.grow(kept, most);
+        double[] array = new double[doubles];
+        for (int i = 0; i < doubles; i++) {
+            array[i] = 1.0 / (i + 1);
+        }
+        for (int height = 4; height <= most; height += 2) {
+            long trees = 2 * ((8L << most) - 1) / ((2L << height) - 1);
+            for (long i = 0; i < trees; i++) {
+                forest.grow(forest.node(), height);
+            }
+            for (long i = 0; i < trees; i++) {
+                forest.bottomUp(height);
+            }
+        }
+        require(array[99] == 0.01, "the array is as it was filled");
+        Count count = new Count();
+        count.add(kept);
+        require(count.nodes == (2L << most) - 1, "the tree that stays is whole");
+        return count.nodes ^ count.numbers << 24;
+    }
+
+    /** A list of nodes that are appended at one end and taken from the other. */
+    private static long queue(boolean tiny) {
+        int length = tiny ? 1000 : 1_000_000;
+        int steps = tiny ? 16_000 : 16_000_000;
+        Node head = new Node();
+        Node tail = head;
+        long sum = 0;
+        for (int number = 1; number <= steps; number++) {
+            Node node = new Node();
+            node.number = number;
+            tail.left = node;
+            tail = node;
+            if (number > length) {
+                sum = mixed(sum, head.number);
+                head = head.left;
+            }
+        }
+        int left = 0;
+        for (Node node = head; node != null; node = node.left) {
+            left++;
+        }
+        require(left == length + 1, "the list is whole");
+        return sum;
+    }
+
+    /** An array of references that grows old, and whose elements are replaced at random. */
+    private static long refarray(boolean tiny) {
+        int length = tiny ? 1000 : 1_000_000;
+        int steps = tiny ? 10_000 : 10_000_000;
+        Node[] array = new Node[length];
+        for (int i = 0; i < length; i++) {
+            Node node = new Node();
+            node.number = i;
+            array[i] = node;
+        }
+        long random = 2000;
+        for (int number = 0; number < steps; number++) {
+            random = random * 6_364_136_223_846_793_005L + 1_442_695_040_888_963_407L;
+            int i = (int) ((random >>> 33) % length);
+            Node node = new Node();
+            node.number = number;
+            array[i] = node;
+        }
+        long sum = 0;
+        for (Node node : array) {
+            sum = mixed(sum, node.number);
+        }
+        return sum;
+    }
+
+    private static long run(String name, boolean tiny) {
+        switch (name) {
+            case "gcbench":
+                return gcbench(tiny, false);
+            case "holes":
+                return gcbench(tiny, true);
+            case "queue":
+                return queue(tiny);
+            case "refarray":
+                return refarray(tiny);
+            default:
+                throw refused(name, "gcbench, holes, queue or refarray");
+        }
+    }
+
+    private static IllegalArgumentException refused(String word, String expected) {
+        return new IllegalArgumentException(word + ": expected " + expected);
+    }
+
+    private static int iterations(String text) {
+        int number;
+        try {
+            number = Integer.parseInt(text);
+        } catch (NumberFormatException error) {
+            throw refused(text, "a number of iterations");
+        }
+        if (number < 1 || number > 1000) {
+            throw refused(text, "1 to 1000 iterations");
+        }
+        return number;
+    }
+
+    /** What the clocks say, in seconds. */
+    private static final class Moment {
+        private static final OperatingSystemMXBean SYSTEM =
+                ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
+        final double wall = System.nanoTime() * 1e-9;
+        final double cpu = SYSTEM.getProcessCpuTime() * 1e-9;
+
+        /** The fields of the line. */
+        String since(Moment from) {
+            return String.format(
+                    "\"wall_s\":%.6f,\"cpu_s\":%.6f", wall - from.wall, cpu - from.cpu);
+        }
+    }
+
+    /** The kernel's high-water mark of resident memory; 0 if unknown. */
+    private static long peakKb() throws java.io.IOException {
+        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
+            String[] words = line.split("\\s+");
+            if (words[0].equals("VmHWM:")) {
+                return Long.parseLong(words[1]);
+            }
+        }
+        return 0;
+    }
+
+    /** Runs and prints. */
+    public static void main(String[] words) throws java.io.IOException {
+        try {
+            measure(words);
+        } catch (IllegalArgumentException error) {
+            System.err.println(error.getMessage());
+            System.exit(2);
+        } catch (OutOfMemoryError error) {
+            System.err.println("out of memory: a larger --heap may do");
+            System.exit(2);
+        }
+    }
+
+    private static void measure(String[] words) throws java.io.IOException {
+        if (words.length == 0) {
+            throw refused("the first argument", "gcbench, holes, queue or refarray");
+        }
+        String given = System.getenv("ITERATIONS");
+        int iterations = given == null ? 1 : iterations(given);
+        boolean tiny = false;
+        for (int i = 1; i < words.length; i++) {
+            switch (words[i]) {
+                case "--tiny":
+                    tiny = true;
+                    break;
+                case "--iterations":
+                    i++;
+                    iterations = iterations(i < words.length ? words[i] : "");
+                    break;
+                case "--heap":
+                case "--workers":
+                    i++;
+                    break;
+                case "--compressed":
+                    break;
+                default:
+                    throw refused(
+                            words[i],
+                            "--heap MB, --workers N, --compressed, --iterations K or --tiny");
+            }
+        }
+        long result = 0;
+        List<String> list = new ArrayList<>();
+        Moment start = new Moment();
+        for (int i = 0; i < iterations; i++) {
+            Moment before = new Moment();
+            result = run(words[0], tiny);
+            list.add("{" + new Moment().since(before) + "}");
+        }
+        String whole = new Moment().since(start);
+        long collections = 0;
+        long pause = 0;
+        for (GarbageCollectorMXBean bean : ManagementFactory.getGarbageCollectorMXBeans()) {
+            collections += bean.getCollectionCount();
+            pause += bean.getCollectionTime();
+        }
+        System.out.printf(
+                "{\"benchmark\":\"%s\",\"result\":\"%016x\",%s,\"peak_kb\":%d,\"collections\":%d,"
+                        + "\"total_pause_s\":%.3f%s}%n",
+                words[0],
+                result,
+                whole,
+                peakKb(),
+                collections,
+                pause * 1e-3,
+                iterations > 1 ? ",\"iterations\":[" + String.join(",", list) + "]" : "");
+    }
+}

@@ -1,0 +1,318 @@
+//! The mutator's side: allocation, stores and roots, as a compiler for this virtual machine would inline them.
+//!
+//! A bump pointer of MMTk's is kept here as a copy, as its guide to porting recommends, and given back before each call
+//! into MMTk and fetched after it: only there can a collection take it away. What a plan needs inline is known at
+//! compile time (`Mode`), as it is to a compiler that knows the plan. `post_alloc` does nothing for objects that are not
+//! large, in all these plans, and is left out for them.
+//!
+//! Used by the mutator's thread alone.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use mmtk::plan::BarrierSelector;
+use mmtk::util::alloc::{
+    Allocator, AllocatorInfo, AllocatorSelector, BumpPointer, FreeListAllocator,
+};
+use mmtk::util::metadata::MetadataSpec;
+use mmtk::util::metadata::side_metadata::SideMetadataSpec;
+use mmtk::util::{Address, OpaquePointer, VMMutatorThread, VMThread};
+use mmtk::vm::ObjectModel;
+use mmtk::{AllocationSemantics, MMTK, Mutator, MutatorContext, memory_manager};
+
+use crate::binding::{Frame, Thread, Vm, set_mutator};
+use crate::object::{
+    DOUBLES, ELEMENTS, FIELDS, NODE, Place, REFERENCES, References, array_bytes, initialize,
+    reference, set_length,
+};
+
+/// What a plan has inline.
+pub trait Mode: 'static {
+    /// A bump pointer.
+    const BUMP: bool;
+    /// An object barrier.
+    const BARRIER: bool;
+}
+
+/// Generational plans.
+pub struct Generational;
+/// Plans that bump and have no barrier.
+pub struct Bumping;
+/// A plan that allocates from free lists.
+pub struct Listing;
+
+impl Mode for Generational {
+    const BUMP: bool = true;
+    const BARRIER: bool = true;
+}
+
+impl Mode for Bumping {
+    const BUMP: bool = true;
+    const BARRIER: bool = false;
+}
+
+impl Mode for Listing {
+    const BUMP: bool = false;
+    const BARRIER: bool = false;
+}
+
+/// Where the unlogged bits are: one for each 8 bytes.
+fn unlogged_bits<R: References>() -> SideMetadataSpec {
+    match *<Vm<R> as ObjectModel<Vm<R>>>::GLOBAL_LOG_BIT_SPEC {
+        MetadataSpec::OnSide(spec) => {
+            assert_eq!((spec.log_num_of_bits, spec.log_bytes_in_region), (0, 3));
+            spec
+        }
+        MetadataSpec::InHeader(_) => unreachable!("it is declared to be on the side"),
+    }
+}
+
+/// The mutator.
+#[repr(C)]
+pub struct Context<R: References, M: Mode> {
+    /// First, since its address is the thread's name.
+    thread: Thread,
+    cursor: usize,
+    limit: usize,
+    /// Where the unlogged bits of address 0 would be.
+    unlogged: usize,
+    /// MMTk's bump pointer, inside `mutator`; null where there is none.
+    bump: *mut BumpPointer,
+    /// MMTk's free lists, inside `mutator`; null where there is a bump pointer.
+    lists: *mut FreeListAllocator<Vm<R>>,
+    mutator: *mut Mutator<Vm<R>>,
+    /// Larger objects are allocated as such.
+    largest: usize,
+    mode: PhantomData<M>,
+}
+
+impl<R: References, M: Mode> Context<R, M> {
+    /// Binds the calling thread.
+    pub fn bind(mmtk: &'static MMTK<Vm<R>>) -> Box<Context<R, M>> {
+        let constraints = mmtk.get_plan().constraints();
+        assert_eq!(
+            constraints.barrier,
+            if M::BARRIER {
+                BarrierSelector::ObjectBarrier
+            } else {
+                BarrierSelector::NoBarrier
+            },
+            "the barrier is the plan's"
+        );
+        let mut context = Box::new(Context {
+            thread: Thread {
+                frames: std::ptr::null_mut(),
+            },
+            cursor: 0,
+            limit: 0,
+            unlogged: unlogged_bits::<R>().get_starting_address().as_usize(),
+            bump: std::ptr::null_mut(),
+            lists: std::ptr::null_mut(),
+            mutator: std::ptr::null_mut(),
+            largest: constraints.max_non_los_default_alloc_bytes,
+            mode: PhantomData,
+        });
+        let name = OpaquePointer::from_address(Address::from_mut_ptr(&raw mut *context));
+        let mutator = Box::into_raw(memory_manager::bind_mutator(
+            mmtk,
+            VMMutatorThread(VMThread(name)),
+        ));
+        set_mutator(mutator);
+        context.mutator = mutator;
+        let default = memory_manager::get_allocator_mapping(mmtk, AllocationSemantics::Default);
+        // SAFETY: MMTk says that they are so far inside.
+        unsafe {
+            match (AllocatorInfo::new::<Vm<R>>(default), default) {
+                (
+                    AllocatorInfo::BumpPointer {
+                        bump_pointer_offset,
+                    },
+                    _,
+                ) if M::BUMP => context.bump = mutator.byte_add(bump_pointer_offset).cast(),
+                (_, AllocatorSelector::FreeList(_)) if !M::BUMP => {
+                    let offset = Mutator::<Vm<R>>::get_allocator_base_offset(default);
+                    context.lists = mutator.byte_add(offset).cast();
+                }
+                _ => panic!("the plan allocates in another way"),
+            }
+        }
+        context
+    }
+
+    /// Memory for an object that is not large.
+    #[inline(always)]
+    fn allocate(&mut self, bytes: usize) -> usize {
+        if !M::BUMP {
+            // SAFETY: the lists lie in the mutator, which is this thread's.
+            return unsafe { (*self.lists).alloc(bytes, 8, 0) }.as_usize();
+        }
+        let (start, end) = (self.cursor, self.cursor + bytes);
+        if end > self.limit {
+            return self.refill(bytes);
+        }
+        self.cursor = end;
+        start
+    }
+
+    /// The slow path. MMTk looks for holes in used blocks only in `alloc`, not in `alloc_slow`.
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self, bytes: usize) -> usize {
+        self.with_bump_pointer(bytes, AllocationSemantics::Default)
+    }
+
+    fn with_bump_pointer(&mut self, bytes: usize, semantics: AllocationSemantics) -> usize {
+        // SAFETY: the bump pointer lies in the mutator, which lives as long as the process.
+        unsafe {
+            *self.bump = BumpPointer {
+                cursor: Address::from_usize(self.cursor),
+                limit: Address::from_usize(self.limit),
+            };
+        }
+        let start = self.call(bytes, semantics);
+        // SAFETY: as above.
+        let now = unsafe { *self.bump };
+        (self.cursor, self.limit) = (now.cursor.as_usize(), now.limit.as_usize());
+        start
+    }
+
+    fn call(&mut self, bytes: usize, semantics: AllocationSemantics) -> usize {
+        // SAFETY: the mutator is this thread's.
+        let mutator = unsafe { &mut *self.mutator };
+        let start = memory_manager::alloc(mutator, bytes, 8, 0, semantics);
+        // SAFETY: MMTk gives out addresses of objects.
+        if let Some(object) = unsafe { reference(start.as_usize()) } {
+            memory_manager::post_alloc(mutator, object, bytes, semantics);
+        }
+        start.as_usize()
+    }
+
+    fn array(&mut self, kind: usize, length: usize, element: usize) -> usize {
+        let bytes = array_bytes(length, element);
+        let array = if bytes <= self.largest {
+            self.allocate(bytes)
+        } else if M::BUMP {
+            self.with_bump_pointer(bytes, AllocationSemantics::Los)
+        } else {
+            self.call(bytes, AllocationSemantics::Los)
+        };
+        // SAFETY: fresh memory of that size.
+        unsafe {
+            initialize(array, kind);
+            set_length(array, length);
+        }
+        array
+    }
+
+    /// A fresh node.
+    #[inline(always)]
+    pub fn node(&mut self) -> usize {
+        let node = self.allocate(R::NODE_BYTES);
+        // SAFETY: fresh memory of that size.
+        unsafe { initialize(node, NODE) };
+        node
+    }
+
+    /// A fresh array of references.
+    pub fn references(&mut self, length: usize) -> usize {
+        self.array(REFERENCES, length, R::BYTES)
+    }
+
+    /// A fresh array of numbers of 8 bytes.
+    pub fn doubles(&mut self, length: usize) -> usize {
+        self.array(DOUBLES, length, 8)
+    }
+
+    #[inline(always)]
+    fn store(&mut self, object: usize, offset: usize, value: usize) {
+        // SAFETY: the workloads give valid objects and values.
+        unsafe { R::store(object + offset, value) };
+        if M::BARRIER {
+            // SAFETY: each object has its bit there.
+            let bits = unsafe { ((self.unlogged + (object >> 6)) as *const u8).read() };
+            if bits >> ((object >> 3) & 7) & 1 != 0 {
+                self.log(object, offset, value);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn log(&mut self, object: usize, offset: usize, value: usize) {
+        // SAFETY: the mutator is this thread's, and the workloads give valid objects and values.
+        unsafe {
+            if let Some(source) = reference(object) {
+                let place = Place::at(object + offset);
+                let barrier = (*self.mutator).barrier();
+                barrier.object_reference_write_slow(source, place, reference(value));
+            }
+        }
+    }
+
+    /// Reference 0 or 1 of a node.
+    #[inline(always)]
+    pub fn get(&self, node: usize, side: usize) -> usize {
+        // SAFETY: the workloads give valid nodes.
+        unsafe { R::load(node + FIELDS + side * R::BYTES) }
+    }
+
+    /// Sets reference 0 or 1 of a node.
+    #[inline(always)]
+    pub fn set(&mut self, node: usize, side: usize, value: usize) {
+        self.store(node, FIELDS + side * R::BYTES, value);
+    }
+
+    /// An element of an array of references.
+    #[inline(always)]
+    pub fn element(&self, array: usize, index: usize) -> usize {
+        // SAFETY: the workloads give valid arrays and indices.
+        unsafe { R::load(array + ELEMENTS + index * R::BYTES) }
+    }
+
+    /// Sets an element of an array of references.
+    #[inline(always)]
+    pub fn set_element(&mut self, array: usize, index: usize, value: usize) {
+        self.store(array, ELEMENTS + index * R::BYTES, value);
+    }
+
+    /// The first number of a node.
+    #[inline(always)]
+    pub fn number(&self, node: usize) -> u32 {
+        // SAFETY: the workloads give valid nodes.
+        unsafe { ((node + R::NUMBERS) as *const u32).read() }
+    }
+
+    /// Sets the first number of a node.
+    #[inline(always)]
+    pub fn set_number(&self, node: usize, number: u32) {
+        // SAFETY: the workloads give valid nodes.
+        unsafe { ((node + R::NUMBERS) as *mut u32).write(number) };
+    }
+
+    /// Runs `body` with roots that hold `values`.
+    #[inline(always)]
+    pub fn with_roots<const N: usize, T>(
+        &mut self,
+        values: [usize; N],
+        body: impl FnOnce(&mut Self, &[Cell<usize>; N]) -> T,
+    ) -> T {
+        /// A frame with its roots behind it, as the collector expects them.
+        #[repr(C)]
+        struct Rooted<const N: usize> {
+            frame: Frame,
+            values: [Cell<usize>; N],
+        }
+        let previous = self.thread.frames;
+        let mut rooted = Rooted {
+            frame: Frame { previous, count: N },
+            values: values.map(Cell::new),
+        };
+        let here = &raw mut rooted;
+        self.thread.frames = here.cast();
+        // SAFETY: the roots are cells, which the collector may change while they are borrowed.
+        let result = body(self, unsafe { &(*here).values });
+        // A panic ends the process, so nothing comes by here but this.
+        self.thread.frames = previous;
+        result
+    }
+}
