@@ -290,6 +290,53 @@ static void options_by_name(bool compressed)
     CHECK(strstr(message, "does not serve the precise heap") != NULL);
 }
 
+struct seen {
+    size_t objects, bytes;
+    const void *wanted;
+    bool found;
+};
+
+static void see(void *data, void *object, size_t bytes)
+{
+    struct seen *seen = (struct seen *)data;
+
+    seen->objects++;
+    seen->bytes += bytes;
+    seen->found = seen->found || object == seen->wanted;
+}
+
+static void pinned_objects_and_walks(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    struct seen seen = { 0, 0, NULL, false };
+    char *buffer;
+    int i;
+
+    GLEANER_FRAME(s.m, frame, 2);
+    buffer = (char *)gleaner_allocate_array_pinned(s.m, s.bytes, 100, 1);
+    frame.values[0] = gleaner_reference(buffer);
+    for (i = 0; i < 100; i++)
+        CHECK(buffer[16 + i] == 0);
+    strcpy(buffer + 16, "never moves");
+    frame.values[1] = gleaner_reference(
+        gleaner_allocate_pinned(s.m, s.node, s.node_bytes));
+    for (i = 0; i < 100000; i++)
+        CHECK(gleaner_allocate(s.m, s.node, s.node_bytes) != NULL);
+    gleaner_store(s.m, gleaner_object(frame.values[1]), 8,
+                  gleaner_reference(
+                      gleaner_allocate(s.m, s.node, s.node_bytes)));
+    gleaner_collect(s.m, false);
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_object(frame.values[0]) == (void *)buffer);
+    CHECK(strcmp(buffer + 16, "never moves") == 0);
+    seen.wanted = buffer;
+    gleaner_walk(s.m, see, &seen);
+    CHECK(seen.found && seen.objects == 3);
+    CHECK(seen.bytes == 120 + 2 * s.node_bytes);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
 static void copies_and_initialized_objects(bool compressed)
 {
     struct stage s = set_up(compressed, 4 << 20);
@@ -600,6 +647,7 @@ int main(void)
         { "threads come and go", threads_come_and_go },
         { "bad input is named", bad_input_is_named },
         { "options by name", options_by_name },
+        { "pinned objects and walks", pinned_objects_and_walks },
         { "copies and initialized objects", copies_and_initialized_objects },
         { "tails and trace functions", tails_and_trace_functions },
         { "listeners are told", listeners_are_told },

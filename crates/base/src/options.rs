@@ -19,7 +19,7 @@ pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
 pub use error::OptionError;
 pub use types::{
-    HugePages, LogPath, OldPolicy, Prefetch, PrefetchHint, PushOrder, References, Sweep,
+    HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder, References, Sweep,
     TraceOrder, Verify,
 };
 

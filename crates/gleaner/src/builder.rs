@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
-    Foreign, HeapKind, OldPolicy, Options, Prefetch, References, TraceOrder, Verify,
+    Foreign, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TraceOrder, Verify,
 };
 use gleaner_mem::header::Header;
 use gleaner_os::{memory, threads};
@@ -63,6 +63,7 @@ impl From<CreateError> for BuildError {
 pub struct Builder {
     options: Options,
     prefetch: bool,
+    parking: Parking,
 }
 
 impl Builder {
@@ -70,6 +71,7 @@ impl Builder {
         Builder {
             options: Options::DEFAULT,
             prefetch: true,
+            parking: Parking::Futex,
         }
     }
 
@@ -146,6 +148,12 @@ impl Builder {
         self
     }
 
+    /// How the threads that collect wait for work: each on a futex of its own unless given.
+    pub fn parking(mut self, parking: Parking) -> Self {
+        self.parking = parking;
+        self
+    }
+
     /// How wide references in objects are. Option `refs`.
     pub fn references(mut self, references: References) -> Self {
         self.options.refs = references;
@@ -191,7 +199,7 @@ impl Builder {
         if options.fault != FaultPlan::NONE {
             options.fault.arm();
         }
-        let mut config = config(options);
+        let mut config = config(options, self.parking);
         if !self.prefetch {
             config.prefetch = Prefetch::None;
         }
@@ -218,7 +226,7 @@ fn open_log(options: &Options) -> Result<Option<File>, BuildError> {
 }
 
 /// The plan's setup. What is left to the collector is decided here.
-fn config(options: &Options) -> Config {
+fn config(options: &Options, parking: Parking) -> Config {
     let limit = match options.heap_limit {
         0 => (memory::physical_memory() as usize / 4).min(8 << 30),
         limit => limit,
@@ -232,6 +240,7 @@ fn config(options: &Options) -> Config {
         young: options.young,
         resize: options.resize,
         workers,
+        parking,
         tenure: options.tenure,
         tlab: options.tlab.next_multiple_of(8),
         old: options.old,

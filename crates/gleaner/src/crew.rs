@@ -3,6 +3,7 @@
 use std::thread::JoinHandle;
 
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::options::Parking;
 use gleaner_work::Crew;
 
 /// A crew with the threads that serve it.
@@ -17,10 +18,10 @@ unsafe impl Sync for Helpers {}
 unsafe impl Send for Helpers {}
 
 impl Helpers {
-    /// A crew with so many helpers, or fewer if the system refuses.
-    pub(crate) fn new(wanted: usize) -> Helpers {
+    /// A crew with so many helpers, or fewer if the system refuses, that wait as `parking` says.
+    pub(crate) fn new(wanted: usize, parking: Parking) -> Helpers {
         let mut helpers = Helpers {
-            crew: Box::into_raw(Box::new(Crew::new())),
+            crew: Box::into_raw(Box::new(Crew::with_parking(parking))),
             threads: Vec::new(),
         };
         let crew = helpers.crew();

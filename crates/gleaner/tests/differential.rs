@@ -5,7 +5,7 @@ mod programs;
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
-use gleaner::{Builder, Heap, OldPolicy, References, TraceOrder};
+use gleaner::{Builder, Heap, OldPolicy, Parking, References, TraceOrder};
 use programs::{Program, Types};
 
 fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
@@ -17,7 +17,8 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
     mutator.totals()
 }
 
-/// Both slot formats, both old generations; and each trace order with each of them somewhere. Sizes are fixed or not.
+/// Both slot formats, both old generations; and each trace order, with a way of parking, with each of them somewhere.
+/// Sizes are fixed or not.
 fn policies() -> [Builder; 4] {
     use {OldPolicy::*, References::*, TraceOrder::*};
     [
@@ -31,6 +32,11 @@ fn policies() -> [Builder; 4] {
             .references(references)
             .old(old)
             .trace_order(order)
+            .parking(if order == Breadth {
+                Parking::Monitor
+            } else {
+                Parking::Futex
+            })
             .resize(old == MarkSweep)
             .prefetch(references == Wide)
             .limit(12 << 20)

@@ -1,7 +1,7 @@
 //! The crew: the collecting thread as leader, helpers made when first wanted, and a run of one
 //! phase after the other.
 //!
-//! The idea: helpers wait on their seats for the whole life of the process. A run publishes a
+//! The idea: helpers wait ([`crate::parking`]) for the whole life of the process. A run publishes a
 //! phase, calls as many helpers as are wanted and works at once; a helper that gets a processor in
 //! time joins, a helper that does not finds the phase closed and waits for the next. The run
 //! returns when the phase is finished and everybody who had joined is out again.
@@ -12,7 +12,7 @@
 //! - Only one thread leads at a time (the caller holds the collector's lock), and no phase is
 //!   running while a process forks (the fork hook holds the same lock).
 //! - The idle mask is changed only by workers inside the phase, and by the leader before it opens
-//!   one. It is a hint; the seats decide.
+//!   one. It is a hint; parking decides.
 //!
 //! `run` and `ensure_helpers` run on mutator threads, `serve` on the helpers. Helpers never call
 //! malloc, std or libc.
@@ -20,11 +20,12 @@
 use core::ffi::c_void;
 use core::fmt;
 
+use gleaner_base::options;
 use gleaner_base::sync::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, fence, model_size,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, model_size,
 };
 
-use crate::parking::{Call, Seat};
+use crate::parking::{Park, Parking};
 use crate::termination::{PhaseNumber, Termination};
 use crate::worker::Worker;
 
@@ -54,8 +55,8 @@ pub struct Crew {
     pub(crate) termination: Termination,
     /// One bit for each worker of the current phase that waits for work.
     pub(crate) idle: AtomicU64,
-    /// Where the workers wait, by index.
-    pub(crate) seats: [Seat; MAX_WORKERS],
+    /// Where the workers wait.
+    parking: Parking,
     /// The object of the current phase. Written by the leader before `begin`, read by helpers
     /// inside the phase.
     phase: UnsafeCell<Option<*const dyn Phase>>,
@@ -94,12 +95,19 @@ impl Default for Crew {
 
 impl Crew {
     gleaner_base::sync_const_fn! {
-        /// A crew without helpers: its leader works alone.
+        /// A crew without helpers: its leader works alone. Its threads wait on seats.
         pub fn new() -> Self {
+            Self::with_parking(options::Parking::Futex)
+        }
+    }
+
+    gleaner_base::sync_const_fn! {
+        /// A crew without helpers whose threads wait as `policy` says.
+        pub fn with_parking(policy: options::Parking) -> Self {
             Self {
                 termination: Termination::new(),
                 idle: AtomicU64::new(0),
-                seats: gleaner_base::sync_array![Seat::new(); MAX_WORKERS],
+                parking: Parking::new(policy),
                 phase: UnsafeCell::new(None),
                 number: AtomicU32::new(0),
                 helpers: AtomicUsize::new(0),
@@ -141,16 +149,15 @@ impl Crew {
     pub fn dismiss(&self) {
         let growing = self.growing.swap(true, Ordering::Acquire); // and stays so: no more helpers
         debug_assert!(!growing && self.termination.is_quiet());
-        for seat in &self.seats[1..=self.helpers.swap(0, Ordering::AcqRel)] {
-            seat.dismiss();
-        }
+        let helpers = self.helpers.swap(0, Ordering::AcqRel);
+        self.parking().dismiss(helpers);
     }
 
     /// In a forked child: the helpers exist in the parent only. Nothing is needed in the parent.
     pub fn forget_helpers_after_fork(&self) {
         self.termination.reset();
         self.idle.store(0, Ordering::Relaxed);
-        self.seats.iter().for_each(Seat::reset);
+        self.parking().reset();
         self.helpers.store(0, Ordering::Relaxed);
         self.arrived.store(0, Ordering::Relaxed);
         self.growing.store(false, Ordering::Relaxed);
@@ -162,9 +169,7 @@ impl Crew {
     pub fn run(&self, workers: usize, phase: &dyn Phase) {
         let number = self.begin(phase);
         let callable = workers.min(self.helpers() + 1).max(1);
-        for seat in &self.seats[1..callable] {
-            seat.call(number);
-        }
+        self.parking().call(number, callable);
         let leading = Leading {
             worker: Worker::new(self, LEADER, number),
         };
@@ -183,7 +188,6 @@ impl Crew {
             unsafe { *slot = Some(phase) }
         });
         self.idle.store(0, Ordering::Relaxed); // ordered by the Release in `begin`
-        self.seats[LEADER].occupy(number);
         self.termination.begin(number);
         number
     }
@@ -194,43 +198,25 @@ impl Crew {
         if leader.is_active() {
             self.termination.step_down(number);
         }
-        loop {
-            self.seats[LEADER].rest(number);
-            // Partners the fence in `tell_leader`: either the helper that leaves sees the leader
-            // at rest, or the leader sees that it left.
-            fence(Ordering::SeqCst);
-            if self.termination.is_drained(number) {
-                break;
-            }
-            self.seats[LEADER].wait();
+        let is_drained = || self.termination.is_drained(number);
+        while !is_drained() {
+            self.parking().wait(number, &is_drained);
         }
         self.termination.end(number);
-    }
-
-    /// A worker that finished the phase, or was the last helper to leave it, wakes the leader. The
-    /// leader may be in a later phase by now: then this does nothing.
-    pub(crate) fn tell_leader(&self, from: usize, phase: PhaseNumber) {
-        if from != LEADER {
-            fence(Ordering::SeqCst); // partners the fence in `finish`
-            self.seats[LEADER].recall(phase);
-        }
     }
 
     /// The life of a helper.
     fn serve(&self) {
         // Relaxed: the number is all that is taken over.
         let index = self.arrived.fetch_add(1, Ordering::Relaxed) + 1;
-        let seat = &self.seats[index];
-        while let Call::To(number) = seat.wait() {
-            if self.termination.join(number) {
-                self.take_part(index, number);
-            }
-            seat.rest(number);
-        }
+        self.parking()
+            .serve(index, &self.termination, &mut |number| {
+                self.take_part(index, number)
+            });
     }
 
-    /// A helper that has joined does its share and leaves.
-    fn take_part(&self, index: usize, number: PhaseNumber) {
+    /// A helper that has joined does its share; whether it is still active.
+    fn take_part(&self, index: usize, number: PhaseNumber) -> bool {
         let worker = Worker::new(self, index, number);
         self.phase.with(|slot| {
             // SAFETY: this worker is inside the phase, so the slot is set and not written, and the
@@ -240,13 +226,11 @@ impl Crew {
                 unsafe { &*phase }.work(&worker);
             }
         });
-        if self
-            .termination
-            .leave(number, worker.is_active())
-            .leader_may_wait
-        {
-            self.tell_leader(index, number);
-        }
+        worker.is_active()
+    }
+
+    pub(crate) fn parking(&self) -> &dyn Park {
+        self.parking.policy()
     }
 }
 

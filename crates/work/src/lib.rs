@@ -2,7 +2,7 @@
 //!
 //! - [`deque`]: a worker's own end and the thieves' end of a bounded queue of small words.
 //! - [`termination`]: who is in a phase, and the moment at which it is finished.
-//! - [`parking`]: where a thread sleeps until it is called to a phase.
+//! - [`parking`]: where a thread sleeps until it is called to a phase: on a seat of its own, or with all others.
 //! - [`task_queue`]: the tasks that a phase begins with.
 //! - [`prefix`]: tasks of which one may have to wait for those below it.
 //! - [`crew`]: helpers, the leader, and a run of one phase.
@@ -10,7 +10,7 @@
 //!
 //! The phases are counted. Every word that outlives a phase carries the phase number, so a worker
 //! of phase k that is late by any amount cannot touch phase k+1.
-//! Nothing here allocates, takes a lock, or uses std or thread-locals.
+//! Nothing here allocates, uses std or thread-locals, or takes a lock that a mutator may hold.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
 pub mod crew;

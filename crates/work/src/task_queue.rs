@@ -1,9 +1,11 @@
 //! The tasks of a phase that exist from its start: root tasks, strips of cards (ASPLOS 2013, section 2.3.3).
 //!
 //! The tasks are numbers below a count; what a number means is the phase's business. Workers take them one after the
-//! other under one lock, as the paper's baseline does; its cure is to take them without one.
+//! other under one lock, as the paper's baseline does; its cure is to take them without one. Where the crew waits on a
+//! monitor, it is the lock of that monitor.
 //!
 //! # Invariants
+//! - During a phase all take under the same lock.
 //! - The leader fills the queue while no phase is open; workers take while one is. A task is taken once.
 
 use gleaner_base::sync::{AtomicUsize, Ordering, RawLock};
@@ -44,16 +46,21 @@ impl TaskQueue {
 
     /// Worker: takes a task.
     pub fn take(&self) -> Option<usize> {
+        self.take_under(&self.lock)
+    }
+
+    /// Worker: takes a task under a lock of the crew.
+    pub(crate) fn take_under(&self, lock: &RawLock) -> Option<usize> {
         if self.is_empty() {
             return None;
         }
-        self.lock.lock();
+        lock.lock();
         let task = self.next.load(Ordering::Relaxed);
         let taken = task < self.end.load(Ordering::Relaxed);
         if taken {
             self.next.store(task + 1, Ordering::Relaxed);
         }
-        self.lock.unlock();
+        lock.unlock();
         taken.then_some(task)
     }
 

@@ -6,7 +6,7 @@
 //! phase, and the leader never waits for one to be woken and scheduled.
 //!
 //! # Invariants
-//! - A worker that offers makes itself visible (seat, then idle mask, then a SeqCst fence) before
+//! - A worker that offers makes itself visible (parking, then idle mask, then a SeqCst fence) before
 //!   it looks a last time; a worker that announces publishes first, then fences, then reads the
 //!   mask. So either the one sees the work or the other sees the sleeper.
 //! - Missing an announcement costs parallelism and never work: see [`crate::termination`].
@@ -18,6 +18,7 @@ use core::cell::Cell;
 use gleaner_base::sync::{Ordering, fence, spin_hint, spin_rounds};
 
 use crate::crew::{Crew, LEADER};
+use crate::task_queue::TaskQueue;
 use crate::termination::PhaseNumber;
 
 /// Rounds of looking around in `offer`. The pauses between grow to `LONGEST_PAUSE`, some fifty
@@ -83,7 +84,15 @@ impl<'a> Worker<'a> {
         self.crew.idle.load(Ordering::Relaxed) != 0
     }
 
-    /// Calls one waiting worker back, after this worker published work. One publication, one
+    /// Takes a task of the phase, under the lock that goes with the crew's parking if there is one.
+    pub fn take_task(&self, tasks: &TaskQueue) -> Option<usize> {
+        match self.crew.parking().task_lock() {
+            Some(lock) => tasks.take_under(lock),
+            None => tasks.take(),
+        }
+    }
+
+    /// Calls a waiting worker back, or more, after this worker published work. One publication, one
     /// announcement: a worker called back that finds more than it needs announces in turn.
     #[inline]
     pub fn announce(&self) {
@@ -92,23 +101,13 @@ impl<'a> Worker<'a> {
         // sees the other.
         fence(Ordering::SeqCst);
         if self.anyone_waiting() {
-            self.call_one_back();
+            self.call_back();
         }
     }
 
     #[cold]
-    fn call_one_back(&self) {
-        let mut idle = self.crew.idle.load(Ordering::Relaxed);
-        while idle != 0 {
-            let index = idle.trailing_zeros() as usize;
-            let bit = 1 << index;
-            // AcqRel partners the `fetch_or` in `offer`: the seat read next is at least as new.
-            let was_idle = self.crew.idle.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
-            if was_idle && self.crew.seats[index].recall(self.phase) {
-                return;
-            }
-            idle &= !bit;
-        }
+    fn call_back(&self) {
+        self.crew.parking().call_back(&self.crew.idle, self.phase);
     }
 
     /// A worker that found nothing to do asks what next. It must hold no work, and must have
@@ -119,12 +118,14 @@ impl<'a> Worker<'a> {
     /// this worker is not active, so it may look and not take.
     pub fn offer(&self, mut work_seems_available: impl FnMut() -> bool) -> Verdict {
         debug_assert!(self.active.get(), "an offer while standing by");
-        let seat = &self.crew.seats[self.index];
-        seat.rest(self.phase);
+        let parking = self.crew.parking();
+        parking.rest(self.index, self.phase);
         self.crew.idle.fetch_or(self.bit(), Ordering::AcqRel);
         self.active.set(false);
         if self.crew.termination.step_down(self.phase) {
-            self.crew.tell_leader(self.index, self.phase);
+            if !self.is_leader() {
+                parking.tell_leader(self.phase);
+            }
             return Verdict::Finished;
         }
         fence(Ordering::SeqCst); // partners the fence in `announce`
@@ -133,7 +134,7 @@ impl<'a> Worker<'a> {
             if self.crew.termination.is_finished(self.phase) {
                 return Verdict::Finished;
             }
-            if seat.is_called() || work_seems_available() {
+            if parking.is_called(self.index) || work_seems_available() {
                 return self.step_up();
             }
             if round >= spin_rounds(OFFER_ROUNDS) {
@@ -146,14 +147,16 @@ impl<'a> Worker<'a> {
             return Verdict::StandBy;
         }
         // Called by an announcement, or by the worker that finishes the phase.
-        seat.wait();
+        parking.wait(self.phase, &|| {
+            self.crew.termination.is_finished(self.phase)
+        });
         self.step_up()
     }
 
     /// Becomes active again, unless the phase is finished.
     fn step_up(&self) -> Verdict {
         self.crew.idle.fetch_and(!self.bit(), Ordering::AcqRel);
-        self.crew.seats[self.index].rise(self.phase);
+        self.crew.parking().rise(self.index, self.phase);
         self.active.set(self.crew.termination.step_up(self.phase));
         if self.active.get() {
             Verdict::WorkAgain

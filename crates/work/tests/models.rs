@@ -6,10 +6,13 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use gleaner_base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
-use gleaner_work::parking::{Call, Seat};
+use gleaner_base::options::Parking;
+use gleaner_base::sync::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell,
+};
+use gleaner_work::parking::{Call, Monitor, Park, Seat};
 use gleaner_work::termination::{PhaseNumber, Termination};
-use gleaner_work::{Crew, Deque, HelperEntry, Phase, Prefix, Steal, Verdict, Worker};
+use gleaner_work::{Crew, Deque, HelperEntry, MAX_WORKERS, Phase, Prefix, Steal, Verdict, Worker};
 use loom::thread::{self, JoinHandle};
 
 fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
@@ -157,6 +160,103 @@ fn seat_loses_no_call() {
     });
 }
 
+// The monitor.
+
+struct OnMonitor {
+    monitor: Monitor,
+    termination: Termination,
+    idle: AtomicU64,
+    /// How often helpers worked.
+    worked: AtomicUsize,
+}
+
+impl OnMonitor {
+    const PHASE: PhaseNumber = PhaseNumber::NONE.next();
+
+    /// The leader has begun the phase, and helpers begin to wait: each does `work` when it is called, told how often
+    /// it worked before, and says whether it is still active.
+    fn with_helpers(
+        count: usize,
+        work: fn(&Self, usize) -> bool,
+    ) -> (Arc<Self>, Vec<JoinHandle<usize>>) {
+        let shared = Arc::new(Self {
+            monitor: Monitor::new(),
+            termination: Termination::new(),
+            idle: AtomicU64::new(0),
+            worked: AtomicUsize::new(0),
+        });
+        shared.termination.begin(Self::PHASE);
+        let helpers = (1..=count).map(|index| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let mut before = 0;
+                shared.monitor.serve(index, &shared.termination, &mut |_| {
+                    let active = work(&shared, before);
+                    before += 1;
+                    shared.worked.fetch_add(1, Ordering::Relaxed);
+                    shared.monitor.tell_leader(Self::PHASE);
+                    active
+                });
+                before
+            })
+        });
+        let helpers = helpers.collect();
+        (shared, helpers)
+    }
+
+    fn wait(&self, done: impl Fn() -> bool) {
+        while !done() {
+            self.monitor.wait(Self::PHASE, &done);
+        }
+    }
+
+    fn finish(&self) {
+        self.termination.step_down(Self::PHASE);
+        self.wait(|| self.termination.is_drained(Self::PHASE));
+        self.termination.end(Self::PHASE);
+        self.monitor.dismiss(MAX_WORKERS - 1);
+    }
+}
+
+/// Two helpers and the leader on one condition. A call reaches both helpers, at whatever moment of going to sleep it
+/// comes; the leader hears that they worked and that they are out; the dismissal reaches both. Whoever missed a wake-up
+/// would be waited for without end.
+#[test]
+fn monitor_loses_no_wake_up() {
+    check(Some(2), || {
+        let (shared, helpers) = OnMonitor::with_helpers(2, |_, _| true);
+        shared.monitor.call(OnMonitor::PHASE, 3);
+        shared.wait(|| shared.worked.load(Ordering::Relaxed) == 2);
+        shared.finish();
+        for helper in helpers {
+            assert_eq!(helper.join().unwrap(), 1);
+        }
+    });
+}
+
+/// A helper that has told that it waits for work is called back by the announcement, also if that comes before it has
+/// left the phase.
+#[test]
+fn monitor_calls_back_who_is_about_to_sleep() {
+    check(Some(3), || {
+        let (shared, helpers) = OnMonitor::with_helpers(1, |shared, before| {
+            if before == 0 {
+                shared.idle.fetch_or(1 << 1, Ordering::AcqRel);
+                shared.termination.step_down(OnMonitor::PHASE);
+            }
+            before > 0
+        });
+        shared.monitor.call(OnMonitor::PHASE, 2);
+        shared.wait(|| shared.idle.load(Ordering::Relaxed) != 0);
+        shared.monitor.call_back(&shared.idle, OnMonitor::PHASE);
+        shared.wait(|| shared.worked.load(Ordering::Relaxed) == 2);
+        shared.finish();
+        for helper in helpers {
+            assert_eq!(helper.join().unwrap(), 2);
+        }
+    });
+}
+
 // Termination by itself: dynamic join, two phases.
 
 /// A helper that joins two phases if it comes in time. The cell is the phase's data: loom fails the
@@ -212,7 +312,25 @@ fn termination_keeps_late_joiners_out() {
     });
 }
 
-// The crew.
+// The crew, under each way of parking.
+
+macro_rules! tests {
+    ($($test:ident,)+) => {
+        mod futex {
+            $( #[test] fn $test() { super::$test(super::Parking::Futex); } )+
+        }
+        mod monitor {
+            $( #[test] fn $test() { super::$test(super::Parking::Monitor); } )+
+        }
+    };
+}
+
+tests! {
+    crew_survives_a_late_helper_over_two_phases,
+    crew_traces_two_phases,
+    crew_calls_back_who_stood_by,
+    crew_wakes_a_sleeping_leader,
+}
 
 struct Team {
     crew: &'static Crew,
@@ -224,8 +342,8 @@ struct Argument(*mut c_void);
 unsafe impl Send for Argument {}
 
 impl Team {
-    fn of(workers: usize) -> Self {
-        let crew: &'static Crew = Box::leak(Box::default());
+    fn of(parking: Parking, workers: usize) -> Self {
+        let crew: &'static Crew = Box::leak(Box::new(Crew::with_parking(parking)));
         let mut threads = Vec::new();
         crew.ensure_helpers(workers - 1, &mut |entry: HelperEntry, argument| {
             let argument = Argument(argument);
@@ -288,10 +406,9 @@ impl Phase for Touch {
 
 /// Two phases whose objects die after each run, with a helper that is late by any amount: into the
 /// first, between them, into the second, after both.
-#[test]
-fn crew_survives_a_late_helper_over_two_phases() {
-    check(Some(3), || {
-        let team = Team::of(2);
+fn crew_survives_a_late_helper_over_two_phases(parking: Parking) {
+    check(Some(3), move || {
+        let team = Team::of(parking, 2);
         for _ in 0..2 {
             let touch = Touch::new();
             team.crew.run(2, &touch);
@@ -301,10 +418,13 @@ fn crew_survives_a_late_helper_over_two_phases() {
     });
 }
 
-/// How often, over all executions of all models, a helper was called back into a phase after it
-/// stood by, and the leader worked again after an offer: the models must reach both.
-static CALLED_BACK: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-static LEADER_AGAIN: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+/// How often, over all executions of a model, a helper was called back into a phase after it stood
+/// by, and the leader worked again after an offer: the models must reach both.
+#[derive(Default)]
+struct Reached {
+    called_back: std::sync::atomic::AtomicUsize,
+    leader_again: std::sync::atomic::AtomicUsize,
+}
 
 /// A small trace with publication in mid-phase: item n stands for a node with the children
 /// n - 1 and n - 2 (none below 1). A node is scanned while "in use".
@@ -314,15 +434,17 @@ struct Trace {
     scanned: AtomicUsize,
     /// Whether the helper stood by before (not part of the model).
     stood_by: std::sync::atomic::AtomicBool,
+    reached: Arc<Reached>,
 }
 
 impl Trace {
-    fn new(root: u32) -> Self {
+    fn new(root: u32, reached: Arc<Reached>) -> Self {
         let trace = Self {
             deques: [Deque::new(ring(4)), Deque::new(ring(4))],
             in_use: AtomicUsize::new(0),
             scanned: AtomicUsize::new(0),
             stood_by: Default::default(),
+            reached,
         };
         trace.deques[0].push(root).unwrap();
         trace
@@ -356,7 +478,7 @@ impl Trace {
 impl Phase for Trace {
     fn work(&self, worker: &Worker<'_>) {
         if !worker.is_leader() && self.stood_by.load(Ordering::Relaxed) {
-            CALLED_BACK.fetch_add(1, Ordering::Relaxed);
+            self.reached.called_back.fetch_add(1, Ordering::Relaxed);
         }
         loop {
             while let Some(node) = self.take(worker) {
@@ -365,7 +487,7 @@ impl Phase for Trace {
             let deques = &self.deques;
             match worker.offer(|| deques.iter().any(|deque| !deque.is_empty())) {
                 Verdict::WorkAgain if worker.is_leader() => {
-                    LEADER_AGAIN.fetch_add(1, Ordering::Relaxed);
+                    self.reached.leader_again.fetch_add(1, Ordering::Relaxed);
                 }
                 Verdict::WorkAgain => {}
                 Verdict::StandBy => return self.stood_by.store(true, Ordering::Relaxed),
@@ -386,37 +508,42 @@ impl Phase for Trace {
     }
 }
 
-fn trace_phases(preemptions: usize, phases: &'static [u32], scans: &'static [usize]) {
+fn trace_phases(
+    parking: Parking,
+    preemptions: usize,
+    phases: &'static [u32],
+    scans: &'static [usize],
+) -> Arc<Reached> {
+    let all = Arc::new(Reached::default());
+    let reached = all.clone();
     check(Some(preemptions), move || {
-        let team = Team::of(2);
+        let team = Team::of(parking, 2);
         for (&root, &scans) in phases.iter().zip(scans) {
-            let trace = Trace::new(root);
+            let trace = Trace::new(root, reached.clone());
             team.crew.run(2, &trace);
             assert_eq!(trace.scanned.load(Ordering::Relaxed), scans);
             assert_eq!(trace.in_use.load(Ordering::Relaxed), 0);
         }
         team.finish();
     });
+    all
 }
 
 /// Termination, parking, dynamic join and announcements over two phases together.
-#[test]
-fn crew_traces_two_phases() {
-    trace_phases(2, &[1, 2], &[1, 2]);
+fn crew_traces_two_phases(parking: Parking) {
+    trace_phases(parking, 2, &[1, 2], &[1, 2]);
 }
 
 /// One phase with more in it: standing by and being called back.
-#[test]
-fn crew_calls_back_who_stood_by() {
-    trace_phases(2, &[3], &[4]);
-    assert_ne!(CALLED_BACK.load(Ordering::Relaxed), 0);
-    assert_ne!(LEADER_AGAIN.load(Ordering::Relaxed), 0);
+fn crew_calls_back_who_stood_by(parking: Parking) {
+    let reached = trace_phases(parking, 2, &[3], &[4]);
+    assert_ne!(reached.called_back.load(Ordering::Relaxed), 0);
+    assert_ne!(reached.leader_again.load(Ordering::Relaxed), 0);
 }
 
 /// The helper holds the last work while the leader sleeps in its offer: the leader is woken, by the
 /// announcement or by the end.
-#[test]
-fn crew_wakes_a_sleeping_leader() {
+fn crew_wakes_a_sleeping_leader(parking: Parking) {
     struct Handover {
         taken: AtomicBool,
         deque: Deque<'static, AtomicU32>,
@@ -442,8 +569,8 @@ fn crew_wakes_a_sleeping_leader() {
             }
         }
     }
-    check(Some(3), || {
-        let team = Team::of(2);
+    check(Some(3), move || {
+        let team = Team::of(parking, 2);
         let handover = Handover {
             taken: AtomicBool::new(false),
             deque: Deque::new(ring(2)),

@@ -5,7 +5,41 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-use gleaner_work::{Crew, Deque, HelperEntry, MAX_WORKERS, Phase, Steal, Verdict, Worker};
+use gleaner_base::options::Parking;
+use gleaner_work::{
+    Crew, Deque, HelperEntry, MAX_WORKERS, Phase, Steal, TaskQueue, Verdict, Worker,
+};
+
+/// Makes each of these a test under each way of parking.
+macro_rules! tests {
+    ($($test:ident,)+) => {
+        mod futex {
+            $( #[test] fn $test() { super::$test(super::Parking::Futex); } )+
+        }
+        mod monitor {
+            $( #[test] fn $test() { super::$test(super::Parking::Monitor); } )+
+        }
+    };
+}
+
+tests! {
+    a_crew_without_helpers_works_alone,
+    thousands_of_short_phases_on_sixteen_workers,
+    the_largest_crew_runs_and_a_larger_one_is_cut,
+    every_task_is_taken_once,
+    a_failed_spawn_leaves_fewer_helpers,
+    helpers_that_never_arrive_are_not_waited_for,
+    every_wanted_helper_is_called_and_joins_an_open_phase,
+    a_child_of_fork_forgets_its_helpers_and_makes_new_ones,
+    a_panic_in_the_leaders_share_waits_for_the_helpers,
+    sixteen_workers_mark_every_node_of_many_small_graphs,
+    three_workers_mark_every_node_of_larger_graphs,
+    thirty_two_workers_mark_with_tiny_deques,
+}
+
+fn crew(parking: Parking) -> &'static Crew {
+    Box::leak(Box::new(Crew::with_parking(parking)))
+}
 
 /// A crew whose helper threads are joined at the end of the test.
 struct Team {
@@ -18,9 +52,9 @@ struct Argument(*mut c_void);
 unsafe impl Send for Argument {}
 
 impl Team {
-    fn of(workers: usize) -> Self {
+    fn of(parking: Parking, workers: usize) -> Self {
         let mut team = Self {
-            crew: Box::leak(Box::default()),
+            crew: crew(parking),
             threads: Vec::new(),
         };
         assert_eq!(team.grow(workers - 1), workers - 1);
@@ -75,9 +109,8 @@ impl Phase for Count {
     }
 }
 
-#[test]
-fn a_crew_without_helpers_works_alone() {
-    let crew = Crew::new();
+fn a_crew_without_helpers_works_alone(parking: Parking) {
+    let crew = Crew::with_parking(parking);
     for _ in 0..100 {
         let count = Count::new(10);
         crew.run(MAX_WORKERS, &count);
@@ -85,9 +118,8 @@ fn a_crew_without_helpers_works_alone() {
     }
 }
 
-#[test]
-fn thousands_of_short_phases_on_sixteen_workers() {
-    let team = Team::of(16);
+fn thousands_of_short_phases_on_sixteen_workers(parking: Parking) {
+    let team = Team::of(parking, 16);
     for phase in 0..10_000 {
         let count = Count::new(50);
         team.crew.run(1 + phase % 17, &count);
@@ -95,9 +127,8 @@ fn thousands_of_short_phases_on_sixteen_workers() {
     }
 }
 
-#[test]
-fn the_largest_crew_runs_and_a_larger_one_is_cut() {
-    let mut team = Team::of(MAX_WORKERS);
+fn the_largest_crew_runs_and_a_larger_one_is_cut(parking: Parking) {
+    let mut team = Team::of(parking, MAX_WORKERS);
     assert_eq!(team.grow(1_000), MAX_WORKERS - 1);
     for _ in 0..50 {
         let count = Count::new(500);
@@ -106,9 +137,49 @@ fn the_largest_crew_runs_and_a_larger_one_is_cut() {
     }
 }
 
-#[test]
-fn a_failed_spawn_leaves_fewer_helpers() {
-    let mut team = Team::of(3);
+/// Takes tasks, announces while some are left, and offers, as a trace does.
+struct Tasks {
+    queue: TaskQueue,
+    taken: Vec<AtomicU32>,
+}
+
+impl Phase for Tasks {
+    fn work(&self, worker: &Worker<'_>) {
+        loop {
+            while let Some(task) = worker.take_task(&self.queue) {
+                self.taken[task].fetch_add(1, Ordering::Relaxed);
+                if !self.queue.is_empty() {
+                    worker.announce();
+                }
+            }
+            if worker.offer(|| !self.queue.is_empty()) != Verdict::WorkAgain {
+                return;
+            }
+        }
+    }
+}
+
+fn every_task_is_taken_once(parking: Parking) {
+    let team = Team::of(parking, 16);
+    let tasks = Tasks {
+        queue: TaskQueue::new(),
+        taken: (0..300).map(|_| AtomicU32::new(0)).collect(),
+    };
+    for phase in 1..=3_000 {
+        tasks.queue.fill(tasks.taken.len());
+        team.crew.run(16, &tasks);
+        assert!(tasks.queue.is_empty());
+        assert!(
+            tasks
+                .taken
+                .iter()
+                .all(|count| count.load(Ordering::Relaxed) == phase)
+        );
+    }
+}
+
+fn a_failed_spawn_leaves_fewer_helpers(parking: Parking) {
+    let mut team = Team::of(parking, 3);
     assert_eq!(team.crew.ensure_helpers(8, &mut |_, _| false), 2);
     assert_eq!(team.grow(3), 3);
     let count = Count::new(50);
@@ -117,9 +188,8 @@ fn a_failed_spawn_leaves_fewer_helpers() {
 }
 
 /// Runs phases with helpers that never get a processor: they must not be waited for.
-#[test]
-fn helpers_that_never_arrive_are_not_waited_for() {
-    let crew: &'static Crew = Box::leak(Box::default());
+fn helpers_that_never_arrive_are_not_waited_for(parking: Parking) {
+    let crew = crew(parking);
     let mut kept = None;
     crew.ensure_helpers(1, &mut |entry, argument| {
         kept = Some((entry, Argument(argument)));
@@ -155,9 +225,8 @@ impl Phase for Assembly {
     }
 }
 
-#[test]
-fn every_wanted_helper_is_called_and_joins_an_open_phase() {
-    let team = Team::of(8);
+fn every_wanted_helper_is_called_and_joins_an_open_phase(parking: Parking) {
+    let team = Team::of(parking, 8);
     for phase in 0..300 {
         let wanted = 1 + phase % 8;
         let assembly = Assembly {
@@ -169,10 +238,9 @@ fn every_wanted_helper_is_called_and_joins_an_open_phase() {
     }
 }
 
-#[test]
-fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones() {
+fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones(parking: Parking) {
     // What the child does, played in a process whose old helpers are gone.
-    let crew: &'static Crew = Box::leak(Box::default());
+    let crew = crew(parking);
     crew.ensure_helpers(3, &mut |_, _| true);
     crew.run(4, &Count::new(10));
     crew.forget_helpers_after_fork();
@@ -191,8 +259,7 @@ fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones() {
     assert_eq!(assembly.present.load(Ordering::Relaxed), 4);
 }
 
-#[test]
-fn a_panic_in_the_leaders_share_waits_for_the_helpers() {
+fn a_panic_in_the_leaders_share_waits_for_the_helpers(parking: Parking) {
     struct Fails(AtomicUsize);
     impl Phase for Fails {
         fn work(&self, worker: &Worker<'_>) {
@@ -209,7 +276,7 @@ fn a_panic_in_the_leaders_share_waits_for_the_helpers() {
             self.0.store(2, Ordering::Release);
         }
     }
-    let team = Team::of(2);
+    let team = Team::of(parking, 2);
     let fails = Fails(AtomicUsize::new(0));
     let run = std::panic::AssertUnwindSafe(|| team.crew.run(2, &fails));
     assert!(std::panic::catch_unwind(run).is_err());
@@ -295,8 +362,8 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-fn mark_graphs(workers: usize, nodes: usize, runs: usize, ring: usize) {
-    let team = Team::of(workers);
+fn mark_graphs(parking: Parking, workers: usize, nodes: usize, runs: usize, ring: usize) {
+    let team = Team::of(parking, workers);
     let mut seed = 0x9e37_79b9_7f4a_7c15;
     for _ in 0..runs {
         // A tree, so that all is reachable, with one random edge a node; sometimes a thin chain,
@@ -354,19 +421,16 @@ fn reachable(edges: &[[u32; 3]]) -> usize {
     count
 }
 
-#[test]
-fn sixteen_workers_mark_every_node_of_many_small_graphs() {
-    mark_graphs(16, 200, 5_000, 8);
+fn sixteen_workers_mark_every_node_of_many_small_graphs(parking: Parking) {
+    mark_graphs(parking, 16, 200, 5_000, 8);
 }
 
-#[test]
-fn three_workers_mark_every_node_of_larger_graphs() {
-    mark_graphs(3, 20_000, 40, 1 << 10);
+fn three_workers_mark_every_node_of_larger_graphs(parking: Parking) {
+    mark_graphs(parking, 3, 20_000, 40, 1 << 10);
 }
 
-#[test]
-fn thirty_two_workers_mark_with_tiny_deques() {
-    mark_graphs(32, 3_000, 300, 2);
+fn thirty_two_workers_mark_with_tiny_deques(parking: Parking) {
+    mark_graphs(parking, 32, 3_000, 300, 2);
 }
 
 #[test]

@@ -115,6 +115,16 @@ choice! {
 }
 
 choice! {
+    /// How the threads that collect wait for work (ASPLOS 2013, sections 2.3.3 and 3.1.2).
+    Parking {
+        /// All on one monitor, whose lock guards the tasks too.
+        Monitor = "monitor",
+        /// Each on a futex of its own.
+        Futex = "futex",
+    }
+}
+
+choice! {
     /// Whether the heap asks the system for huge pages.
     HugePages {
         /// Asks not to have them.

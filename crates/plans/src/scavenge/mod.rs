@@ -42,7 +42,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Ring};
-use gleaner_base::options::{OldPolicy, Prefetch, TraceOrder, Verify};
+use gleaner_base::options::{OldPolicy, Parking, Prefetch, TraceOrder, Verify};
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -83,6 +83,8 @@ pub struct Config {
     pub resize: bool,
     /// Workers that collect.
     pub workers: usize,
+    /// How the workers wait: whoever makes the crew makes it so.
+    pub parking: Parking,
     /// How many scavenges an object survives in the young generation: it is promoted by the next one.
     pub tenure: u32,
     /// Bytes of a TLAB.

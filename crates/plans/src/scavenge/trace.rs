@@ -367,7 +367,7 @@ impl Phase for Run<'_> {
                     worker.announce();
                 }
             }
-            if let Some(task) = self.engine.tasks.take() {
+            if let Some(task) = worker.take_task(&self.engine.tasks) {
                 self.trace.task(share, task);
                 if !self.engine.tasks.is_empty() {
                     worker.announce();

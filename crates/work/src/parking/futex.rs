@@ -1,6 +1,6 @@
-//! A seat: the futex word on which one thread waits to be called to a phase.
+//! Seats: the futex word of each thread, on which it waits to be called to a phase.
 //!
-//! The idea (ASPLOS 2013, 3.1.2, where one timestamp serves all): the word carries the number of
+//! The idea (ASPLOS 2013, 3.1.2, where one timestamp serves all): a seat's word carries the number of
 //! the phase beside the state of the thread, and the futex sleeps only if the word is still what
 //! the sleeper saw. So a thread that was preempted on its way to sleep, however long, finds
 //! either an untouched word or a call. Each thread has a seat of its own: a call wakes the
@@ -15,9 +15,13 @@
 //!
 //! The owner is a helper for its whole life, or, for the leader's seat, whichever thread leads.
 
-use gleaner_base::sync::{AtomicU32, Ordering, futex_wait, futex_wake, spin_hint, spin_rounds};
+use gleaner_base::sync::{
+    AtomicU32, AtomicU64, Ordering, RawLock, fence, futex_wait, futex_wake, spin_hint, spin_rounds,
+};
 
-use crate::termination::PhaseNumber;
+use super::Park;
+use crate::crew::{LEADER, MAX_WORKERS};
+use crate::termination::{PhaseNumber, Termination};
 
 /// The owner has taken its last call and is busy.
 const AWAKE: u32 = 0;
@@ -170,6 +174,104 @@ impl Seat {
         self.word
             .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
             .map(|_| ())
+    }
+}
+
+/// A seat for each worker, by index.
+#[derive(Debug)]
+pub(crate) struct Seats([Seat; MAX_WORKERS]);
+
+impl Seats {
+    gleaner_base::sync_const_fn! {
+        /// Seats whose owners have not arrived yet.
+        pub(crate) fn new() -> Self {
+            Self(gleaner_base::sync_array![Seat::new(); MAX_WORKERS])
+        }
+    }
+}
+
+impl Park for Seats {
+    fn call(&self, phase: PhaseNumber, workers: usize) {
+        // Before the first call: only who was called can join and recall the leader.
+        self.0[LEADER].occupy(phase);
+        for seat in &self.0[1..workers] {
+            seat.call(phase);
+        }
+    }
+
+    fn serve(
+        &self,
+        index: usize,
+        termination: &Termination,
+        work: &mut dyn FnMut(PhaseNumber) -> bool,
+    ) {
+        let seat = &self.0[index];
+        while let Call::To(phase) = seat.wait() {
+            if termination.join(phase) {
+                let active = work(phase);
+                if termination.leave(phase, active).leader_may_wait {
+                    self.tell_leader(phase);
+                }
+            }
+            seat.rest(phase);
+        }
+    }
+
+    fn rest(&self, index: usize, phase: PhaseNumber) {
+        self.0[index].rest(phase);
+    }
+
+    fn rise(&self, index: usize, phase: PhaseNumber) {
+        self.0[index].rise(phase);
+    }
+
+    fn is_called(&self, index: usize) -> bool {
+        self.0[index].is_called()
+    }
+
+    fn wait(&self, phase: PhaseNumber, done: &dyn Fn() -> bool) {
+        self.0[LEADER].rest(phase);
+        // Partners the fence in `tell_leader`: either the helper sees the leader at rest, or the
+        // leader sees what the helper did.
+        fence(Ordering::SeqCst);
+        if !done() {
+            self.0[LEADER].wait();
+        }
+    }
+
+    /// The leader may be in a later phase by now: then this does nothing.
+    fn tell_leader(&self, phase: PhaseNumber) {
+        fence(Ordering::SeqCst); // partners the fence in `wait`
+        self.0[LEADER].recall(phase);
+    }
+
+    /// One worker is called, the lowest: who finds more than it needs announces in turn.
+    fn call_back(&self, idle: &AtomicU64, phase: PhaseNumber) {
+        let mut waiting = idle.load(Ordering::Relaxed);
+        while waiting != 0 {
+            let index = waiting.trailing_zeros() as usize;
+            let bit = 1 << index;
+            // AcqRel partners the `fetch_or` in `offer`: the seat read next is at least as new.
+            let was_idle = idle.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
+            if was_idle && self.0[index].recall(phase) {
+                return;
+            }
+            waiting &= !bit;
+        }
+    }
+
+    fn task_lock(&self) -> Option<&RawLock> {
+        None
+    }
+
+    fn dismiss(&self, helpers: usize) {
+        for seat in &self.0[1..=helpers] {
+            seat.dismiss();
+        }
+    }
+
+    fn reset(&self) {
+        self.0.iter().for_each(Seat::reset);
     }
 }
 

@@ -1,0 +1,96 @@
+//! Where threads sleep until they are called: to a phase, back into it, or to its end (ASPLOS 2013, 2.3.3 and 3.1.2).
+//!
+//! Two policies stand beside each other. With [`monitor`] all wait for one condition under one lock, which guards the
+//! tasks of the phase as well: Parallel Scavenge as the paper finds it. With [`futex`] each thread sleeps on a word of
+//! its own and no lock is taken: what the paper's cure comes to here.
+//!
+//! Parking decides who sleeps where and who wakes whom, and nothing else. Who is in a phase and when it is finished is
+//! said by [`crate::termination`] under either policy, so a wake-up that comes too often or too late costs time and
+//! never work.
+
+pub mod futex;
+pub mod monitor;
+
+use gleaner_base::options;
+use gleaner_base::sync::{AtomicU64, RawLock};
+
+use crate::termination::{PhaseNumber, Termination};
+pub use futex::{Call, Seat};
+pub use monitor::Monitor;
+
+use futex::Seats;
+
+/// What the crew asks of a policy. Workers are named by their index, 0 being the leader.
+pub trait Park: Sync {
+    /// Leader, alone inside `phase`, which is open: takes its place, and calls the helpers below `workers`.
+    fn call(&self, phase: PhaseNumber, workers: usize);
+
+    /// The life of helper `index`: waits, joins the phases that it is called to and comes in time for, does `work` in
+    /// each and leaves it. `work` says whether the worker still counts as active. Returns after `dismiss`.
+    fn serve(
+        &self,
+        index: usize,
+        termination: &Termination,
+        work: &mut dyn FnMut(PhaseNumber) -> bool,
+    );
+
+    /// Worker `index`, inside `phase`, has nothing to do from now on and can be called back.
+    fn rest(&self, index: usize, phase: PhaseNumber);
+
+    /// Worker `index`, inside `phase`, is busy again.
+    fn rise(&self, index: usize, phase: PhaseNumber);
+
+    /// Whether worker `index`, which rests and does not sleep, was called back. A hint.
+    fn is_called(&self, index: usize) -> bool;
+
+    /// Leader, inside `phase`, with nothing to do: sleeps until it is called back or `done` is true. May return early.
+    /// Whoever makes `done` true tells the leader afterwards.
+    fn wait(&self, phase: PhaseNumber, done: &dyn Fn() -> bool);
+
+    /// A helper: `done` may be true for the leader of `phase`. Does nothing if that phase is over.
+    fn tell_leader(&self, phase: PhaseNumber);
+
+    /// A worker inside `phase` published work after it last looked into `idle`, the mask of those that wait for work:
+    /// calls at least one of them back, unless nobody does, and takes whom it called out of the mask.
+    fn call_back(&self, idle: &AtomicU64, phase: PhaseNumber);
+
+    /// The lock under which tasks are taken, where the policy has one.
+    fn task_lock(&self) -> Option<&RawLock>;
+
+    /// Sends the helpers `1..=helpers` home. No phase is running.
+    fn dismiss(&self, helpers: usize);
+
+    /// Back to the new state. Only in a forked child, before it has helpers.
+    fn reset(&self);
+}
+
+/// The policy of a crew, with its state.
+#[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one for each crew, and nothing here allocates"
+)]
+pub(crate) enum Parking {
+    Futex(Seats),
+    Monitor(Monitor),
+}
+
+impl Parking {
+    gleaner_base::sync_const_fn! {
+        /// Nobody waits yet.
+        pub(crate) fn new(policy: options::Parking) -> Self {
+            match policy {
+                options::Parking::Futex => Self::Futex(Seats::new()),
+                options::Parking::Monitor => Self::Monitor(Monitor::new()),
+            }
+        }
+    }
+
+    /// The policy by its interface.
+    pub(crate) fn policy(&self) -> &dyn Park {
+        match self {
+            Self::Futex(seats) => seats,
+            Self::Monitor(monitor) => monitor,
+        }
+    }
+}
