@@ -221,8 +221,8 @@ option_table! {
     stats: bool = false, "stats", User, Libgc, None, SWITCH;
     /// Appends one JSON line per phase of each collection to this file.
     log: LogPath = LogPath::NONE, "log", User, Both, None, Accepted::Path(LogPath::LONGEST);
-    /// When the marker asks the cache for an object that it will scan.
-    prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
+    /// When the collector asks the cache for an object that it will look at; the precise heap knows none and edges.
+    prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Both, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.
     prefetch_hint: PrefetchHint = PrefetchHint::T0, "prefetch-hint", Tuning, Libgc, Some("ISMM 2000, appendix A"), Accepted::Choice(PrefetchHint::NAMES);
     /// Whether the pointer pushed last, and so scanned first, is the one prefetched first.
@@ -243,6 +243,8 @@ option_table! {
     old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
     /// Which grey object is scanned next: the one that was found last, or first.
     trace_order: TraceOrder = TraceOrder::Depth, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
+    /// How the threads that collect wait for work: all on one monitor, as in the paper's baseline, or each on a futex.
+    parking: Parking = Parking::Futex, "parking", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), Accepted::Choice(Parking::NAMES);
     /// The generations change their sizes as the program needs.
     resize: bool = true, "resize", Tuning, Precise, None, SWITCH;
     /// How many collections of the young generation an object survives before the next one makes it old.

@@ -62,16 +62,12 @@ impl From<CreateError> for BuildError {
 #[derive(Clone, Debug)]
 pub struct Builder {
     options: Options,
-    prefetch: bool,
-    parking: Parking,
 }
 
 impl Builder {
     pub(crate) fn new() -> Builder {
         Builder {
             options: Options::DEFAULT,
-            prefetch: true,
-            parking: Parking::Futex,
         }
     }
 
@@ -90,14 +86,25 @@ impl Builder {
     pub fn option(mut self, name: &str, value: &str) -> Result<Self, BuildError> {
         let set = self.options.set_of(HeapKind::Precise, name, value);
         set.map_err(|error| BuildError::Option(error.to_string()))?;
-        Ok(self)
+        self.checked()
     }
 
     /// Sets the options of a list such as `heap-limit=1g,young=64m`.
     pub fn options(mut self, list: &str) -> Result<Self, BuildError> {
         self.read(Foreign::Refused, list)
             .map_err(BuildError::Option)?;
-        Ok(self)
+        self.checked()
+    }
+
+    /// Refuses values that only the libgc heap has.
+    fn checked(self) -> Result<Self, BuildError> {
+        match self.options.prefetch {
+            Prefetch::None | Prefetch::Edges => Ok(self),
+            other => Err(BuildError::Option(format!(
+                "option prefetch: '{}' does not serve the precise heap; 'none' and 'edges' do",
+                other.as_str()
+            ))),
+        }
     }
 
     fn read(&mut self, foreign: Foreign, list: &str) -> Result<(), String> {
@@ -135,9 +142,13 @@ impl Builder {
         self
     }
 
-    /// Whether the collector prefetches what it will look at.
+    /// Whether the collector prefetches what it will look at; it does unless told otherwise. Option `prefetch`.
     pub fn prefetch(mut self, prefetch: bool) -> Self {
-        self.prefetch = prefetch;
+        self.options.prefetch = if prefetch {
+            Prefetch::Edges
+        } else {
+            Prefetch::None
+        };
         self
     }
 
@@ -148,9 +159,9 @@ impl Builder {
         self
     }
 
-    /// How the threads that collect wait for work: each on a futex of its own unless given.
+    /// How the threads that collect wait for work: each on a futex of its own unless given. Option `parking`.
     pub fn parking(mut self, parking: Parking) -> Self {
-        self.parking = parking;
+        self.options.parking = parking;
         self
     }
 
@@ -199,11 +210,7 @@ impl Builder {
         if options.fault != FaultPlan::NONE {
             options.fault.arm();
         }
-        let mut config = config(options, self.parking);
-        if !self.prefetch {
-            config.prefetch = Prefetch::None;
-        }
-        Ok(Heap::create(config, options.refs, log)?)
+        Ok(Heap::create(config(options), options.refs, log)?)
     }
 
     fn read_environment(&mut self) -> Result<(), String> {
@@ -211,7 +218,13 @@ impl Builder {
             return Ok(());
         };
         let list = list.to_str().ok_or("it is not UTF-8")?;
-        self.read(Foreign::Ignored, list)
+        let own = self.options.prefetch;
+        self.read(Foreign::Ignored, list)?;
+        // What the libgc heap alone knows is left to that.
+        if matches!(self.options.prefetch, Prefetch::OnGrey | Prefetch::Fifo) {
+            self.options.prefetch = own;
+        }
+        Ok(())
     }
 }
 
@@ -226,7 +239,7 @@ fn open_log(options: &Options) -> Result<Option<File>, BuildError> {
 }
 
 /// The plan's setup. What is left to the collector is decided here.
-fn config(options: &Options, parking: Parking) -> Config {
+fn config(options: &Options) -> Config {
     let limit = match options.heap_limit {
         0 => (memory::physical_memory() as usize / 4).min(8 << 30),
         limit => limit,
@@ -240,12 +253,12 @@ fn config(options: &Options, parking: Parking) -> Config {
         young: options.young,
         resize: options.resize,
         workers,
-        parking,
+        parking: options.parking,
         tenure: options.tenure,
         tlab: options.tlab.next_multiple_of(8),
         old: options.old,
         trace_order: options.trace_order,
-        prefetch: Prefetch::Edges,
+        prefetch: options.prefetch,
         verify: options.verify,
         stress: options.stress,
         poison: options.poison,

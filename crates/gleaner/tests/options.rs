@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use gleaner::{BuildError, Heap, OldPolicy, References, TraceOrder};
+use gleaner::{BuildError, Heap, OldPolicy, Parking, References, TraceOrder};
 
 fn refused(list: &str) -> String {
     let error = Heap::builder().options(list).expect_err(list);
@@ -14,7 +14,7 @@ fn refused(list: &str) -> String {
 #[test]
 fn options_by_name_do_what_the_methods_do() {
     let list = "heap-limit=4m,young=1m,refs=compressed,tenure=0,tlab=4k,workers=2,stress=9,verify=edges,poison=on,old=mark-sweep,\
-                trace-order=breadth,resize=off";
+                trace-order=breadth,resize=off,parking=monitor,prefetch=none";
     let heap = Heap::builder().options(list).unwrap().build().unwrap();
     assert_eq!(heap.references(), References::Compressed);
     assert_eq!(heap.limit(), 4 << 20);
@@ -26,6 +26,8 @@ fn options_by_name_do_what_the_methods_do() {
         .old(OldPolicy::MarkSweep)
         .trace_order(TraceOrder::Breadth)
         .resize(false)
+        .parking(Parking::Monitor)
+        .prefetch(false)
         .tlab(4 << 10)
         .workers(2)
         .stress(9)
@@ -43,6 +45,7 @@ fn what_is_refused_is_named_with_the_remedy() {
     assert!(refused("tenur=3").contains("the nearest is 'tenure'"));
     assert!(refused("tenure=16").contains("the nearest is 15"));
     assert!(refused("verify").contains("needs a value"));
+    assert!(refused("prefetch=fifo").contains("'none' and 'edges' do"));
     let foreign = refused("heap-limit=2m,sweep=eager");
     assert!(
         foreign.starts_with("option sweep does not serve the precise heap"),

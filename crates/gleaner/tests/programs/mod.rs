@@ -181,7 +181,7 @@ impl<S: Source> Program<S> {
         let number = self.random.next();
         scope.nested(|scope| {
             // Some never move.
-            let kind = if number % 11 == 0 {
+            let kind = if number.is_multiple_of(11) {
                 types.node.pinned()
             } else {
                 types.node
