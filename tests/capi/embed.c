@@ -560,6 +560,8 @@ static void *emitted_allocate(const struct gleaner_fast_paths *fast,
     if (bytes > fast->large_bytes || limit - object < bytes)
         return gleaner_allocate_slowly(m, type, bytes);
     *cursor = object + bytes;
+    if (!fast->fresh_is_zero)
+        memset((void *)(object + 8), 0, bytes - 8);
     *(uint64_t *)object
         = fast->header_bits | (uint64_t)type << fast->type_shift;
     return (void *)object;

@@ -65,6 +65,9 @@ impl Code {
                 return None;
             }
             *cursor = object + bytes;
+            if fast.fresh_is_zero == 0 {
+                ((object + FIELDS) as *mut u8).write_bytes(0, bytes - FIELDS);
+            }
             *(object as *mut u64) = fast.header(of);
             Some(Address::new(object))
         }
