@@ -216,7 +216,7 @@ option_table! {
     /// After how many collections an unused block of memory goes back to the system.
     release_after: u32 = 6, "release-after", User, Libgc, None, number(0, 1000, "never");
     /// Whether the heap asks the system for huge pages.
-    huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Libgc, None, Accepted::Choice(HugePages::NAMES);
+    huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
     /// Prints one block of statistics when the program ends.
     stats: bool = false, "stats", User, Libgc, None, SWITCH;
     /// Appends one JSON line per phase of each collection to this file.

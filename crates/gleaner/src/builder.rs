@@ -256,6 +256,7 @@ fn config(options: &Options) -> Config {
         parking: options.parking,
         tenure: options.tenure,
         tlab: options.tlab.next_multiple_of(8),
+        huge_pages: options.huge_pages,
         old: options.old,
         trace_order: options.trace_order,
         prefetch: options.prefetch,

@@ -4,7 +4,7 @@
 //! The young generation grows while collections of it take more than a tenth of the time, up to half of the limit and as
 //! far as the old one leaves room, and shrinks slowly while they take next to nothing. It gives way to the old generation
 //! after a full collection alone: before, nobody knows how much of that lives. A survivor space has room for half as much
-//! again as survives. The old generation may fill to twice what lived in it after the last full collection, or more when
+//! again as survives, and is not made a little smaller. The old generation may fill to twice what lived in it after the last full collection, or more when
 //! full collections take much of the time.
 
 /// What is known. Sizes are in bytes, shares in thousandths of the time.
@@ -14,7 +14,9 @@ pub struct Measurements {
     pub limit: usize,
     /// Of the young generation: eden and both survivor spaces; as it is.
     pub young: usize,
-    /// The least of it that makes sense.
+    /// Of each survivor space, as it is.
+    pub survivor: usize,
+    /// The least young generation that makes sense.
     pub least_young: usize,
     /// What the old generation takes of the limit.
     pub old_used: usize,
@@ -51,6 +53,8 @@ pub struct Decision {
 
 /// Collections should take at most so much of the time.
 const GOAL: u32 = 100;
+/// An old generation of so many bytes is not worth a collection.
+pub const SMALL: usize = 64 << 20;
 /// With less the young generation is larger than it need be.
 const LITTLE: u32 = 5;
 
@@ -81,7 +85,12 @@ pub fn next_sizes(found: &Measurements) -> Decision {
         (wanted.min(most), reason)
     };
     let young = young.max(found.least_young);
-    let survivor = (found.survived_lately + found.survived_lately / 2).clamp(young / 16, young / 4);
+    let wanted = (found.survived_lately + found.survived_lately / 2).clamp(young / 16, young / 4);
+    let survivor = if wanted < found.survivor && found.survivor / 2 < wanted {
+        found.survivor.min(young / 4)
+    } else {
+        wanted
+    };
     Decision {
         eden: young - 2 * survivor,
         survivor,
@@ -96,7 +105,7 @@ fn old_target(found: &Measurements, filled: usize, young: usize) -> usize {
     if !found.was_full {
         return found.old_target.min(most);
     }
-    let twice = filled.saturating_mul(2).max(4 * found.least_young);
+    let twice = filled.saturating_mul(2).max(SMALL);
     let more = if found.full_share > GOAL {
         found.old_target.saturating_mul(2)
     } else {
@@ -115,6 +124,7 @@ mod tests {
         Measurements {
             limit: 400 * MB,
             young: 64 * MB,
+            survivor: 4 * MB,
             least_young: 8 * MB,
             old_used: 60 * MB,
             old_holes: 0,
@@ -186,21 +196,26 @@ mod tests {
         assert_eq!(next_sizes(&found).survivor, 12 * MB);
         found.survived_lately = 100 * MB;
         assert_eq!(next_sizes(&found).survivor, 16 * MB, "a quarter at most");
+        found.survivor = 16 * MB;
+        found.survived_lately = 6 * MB;
+        assert_eq!(next_sizes(&found).survivor, 16 * MB, "nine would do");
+        found.survived_lately = 5 * MB;
+        assert_eq!(next_sizes(&found).survivor, 15 * MB / 2);
     }
 
     #[test]
     fn the_old_generation_may_fill_to_twice_what_lives_or_more_if_that_costs_time() {
         let mut found = usual();
         found.was_full = true;
-        found.old_used = 20 * MB;
-        assert_eq!(next_sizes(&found).old_target, 40 * MB);
+        found.old_used = 50 * MB;
+        assert_eq!(next_sizes(&found).old_target, 100 * MB);
         found.full_share = 200;
         assert_eq!(next_sizes(&found).old_target, 240 * MB);
         found.old_target = 300 * MB;
         assert_eq!(next_sizes(&found).old_target, 336 * MB, "what is left");
         found.old_used = 0;
         found.full_share = 0;
-        assert_eq!(next_sizes(&found).old_target, 32 * MB);
+        assert_eq!(next_sizes(&found).old_target, SMALL);
     }
 
     #[test]

@@ -163,11 +163,7 @@ impl<F: SlotFormat> Copying<'_, F> {
         };
         // SAFETY: the target is this worker's, of `bytes` bytes; the object's fields do not change in a stopped world.
         unsafe {
-            core::ptr::copy_nonoverlapping(
-                object.add(8).ptr::<u64>(),
-                target.add(8).ptr::<u64>(),
-                bytes / 8 - 1,
-            );
+            copy_words(object.add(8), target.add(8), bytes - 8);
             header::store(target, header.older());
         }
         // SAFETY: the object's place stays mapped.
@@ -325,6 +321,35 @@ impl<F: SlotFormat> Copying<'_, F> {
                     self.slot(share, slot, true)
                 });
             }
+        }
+    }
+}
+
+/// Copies `bytes` bytes, a multiple of 8 and at least 8: most objects are small, and a call would take longer than that.
+///
+/// # Safety
+/// Both ranges are memory of the heap, the one that is written is the caller's, and they do not overlap.
+#[inline(always)]
+unsafe fn copy_words(from: Address, to: Address, bytes: usize) {
+    /// Copies the first and the last `N` words; they may overlap.
+    #[inline(always)]
+    unsafe fn ends<const N: usize>(from: Address, to: Address, bytes: usize) {
+        let last = bytes - N * 8;
+        // SAFETY: both pieces lie inside the ranges that the caller vouches for.
+        unsafe {
+            let words = from.ptr::<[u64; N]>().read();
+            let more = from.add(last).ptr::<[u64; N]>().read();
+            to.ptr::<[u64; N]>().write(words);
+            to.add(last).ptr::<[u64; N]>().write(more);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            0..=16 => ends::<1>(from, to, bytes),
+            17..=32 => ends::<2>(from, to, bytes),
+            33..=64 => ends::<4>(from, to, bytes),
+            _ => core::ptr::copy_nonoverlapping(from.ptr::<u8>(), to.ptr::<u8>(), bytes),
         }
     }
 }

@@ -42,7 +42,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Ring};
-use gleaner_base::options::{OldPolicy, Parking, Prefetch, TraceOrder, Verify};
+use gleaner_base::options::{HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify};
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -50,7 +50,7 @@ use gleaner_mem::header;
 use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
 use gleaner_mem::slot::SlotFormat;
-use gleaner_os::{clock, memory, output::Fd};
+use gleaner_os::{clock, hugepages, memory, output::Fd};
 use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::LargeObjects;
 use gleaner_spaces::mark_compact::Plan;
@@ -58,6 +58,7 @@ use gleaner_spaces::nursery::Nursery;
 use gleaner_spaces::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
+use crate::decide::generation_sizes;
 use crate::stop::poll::PollGate;
 use handles::Handles;
 use mutator::{Mutator, RootVisitor, RootVisitorPlace};
@@ -89,6 +90,8 @@ pub struct Config {
     pub tenure: u32,
     /// Bytes of a TLAB.
     pub tlab: usize,
+    /// Whether the system is asked for huge pages.
+    pub huge_pages: HugePages,
     /// How the old space is collected.
     pub old: OldPolicy,
     /// Which grey object is scanned next.
@@ -360,7 +363,7 @@ impl Sizes {
 
     fn first_old_target(&self) -> usize {
         let beside = self.limit - self.first_young();
-        beside.min(self.first_young().max(MOST_LEAST_YOUNG))
+        beside.min(generation_sizes::SMALL)
     }
 }
 
@@ -386,6 +389,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let old = immobile.add(sizes.immobile);
         let eden = old.add(sizes.old);
         let large = eden.add(sizes.eden + 2 * sizes.survivor);
+        // SAFETY: the old space and the nursery are committed memory of ours.
+        unsafe { ask_for_huge_pages(&config, old, large.offset_from(old)) };
         let types = TypeTable::new().ok_or(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
@@ -554,6 +559,25 @@ impl<F: SlotFormat> Scavenge<F> {
     fn with_state<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
         // SAFETY: the callers hold `collecting`.
         self.state.with_mut(|state| body(unsafe { &mut *state }))
+    }
+}
+
+/// The limit from which `huge-pages=auto` asks for huge pages.
+const HUGE_PAGES_FROM: usize = 512 << 20;
+
+/// # Safety
+/// The range is memory of the caller's.
+unsafe fn ask_for_huge_pages(config: &Config, start: Address, bytes: usize) {
+    let Some(start) = NonNull::new(start.ptr::<u8>()) else {
+        return;
+    };
+    match config.huge_pages {
+        HugePages::Auto if config.limit < HUGE_PAGES_FROM => {}
+        // It is advice: the kernel may not know of huge pages.
+        // SAFETY: the caller's promise.
+        HugePages::On | HugePages::Auto => drop(unsafe { hugepages::advise(start, bytes) }),
+        // SAFETY: as above.
+        HugePages::Off => drop(unsafe { hugepages::unadvise(start, bytes) }),
     }
 }
 

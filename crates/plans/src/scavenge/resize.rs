@@ -46,6 +46,7 @@ impl<F: SlotFormat> Scavenge<F> {
         Measurements {
             limit: self.config.limit,
             young: self.nursery.capacity(),
+            survivor: self.nursery.to().bytes(),
             least_young: self.least_young,
             old_used: self.old_used(),
             old_holes: self.old.holes(),
