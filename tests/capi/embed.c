@@ -353,8 +353,8 @@ static void copies_and_initialized_objects(bool compressed)
         char *node = (char *)gleaner_allocate_initialized(s.m, s.node,
                                                           s.node_bytes);
 
-        gleaner_store(s.m, node, 8, gleaner_integer(i));
-        gleaner_store(s.m, node, 8 + slot, 0);
+        gleaner_initialize(s.m, node, 8, gleaner_integer(i));
+        gleaner_initialize(s.m, node, 8 + slot, frame.values[0]);
         *(uint64_t *)(node + s.number) = i;
         gleaner_store(s.m, gleaner_object(frame.values[0]), 16 + i * slot,
                       gleaner_reference(node));

@@ -289,7 +289,7 @@ static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
 
 /* The same for a caller who writes every byte of the fields, up to the end of
    the last 8 bytes, before the next allocation or poll: nothing is zeroed for
-   it. Slots are written with gleaner_store also here. */
+   it. Slots are written with gleaner_initialize or gleaner_store. */
 static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
                                                  gleaner_type type,
                                                  size_t bytes)
@@ -346,9 +346,11 @@ static inline gleaner_value gleaner_load(const gleaner_mutator *mutator,
     return word == 0 ? 0 : mutator->base + (uint64_t)word * 4;
 }
 
-/* Writes the slot at `offset` of an object, through the write barrier. */
-static inline void gleaner_store(gleaner_mutator *mutator, void *object,
-                                 size_t offset, gleaner_value value)
+/* Writes the slot at `offset` of a fresh object: one that is not pinned, since
+   whose allocation this mutator has not allocated, polled or blocked. What is
+   young needs no write barrier. */
+static inline void gleaner_initialize(gleaner_mutator *mutator, void *object,
+                                      size_t offset, gleaner_value value)
 {
     char *slot = (char *)object + offset;
 
@@ -360,7 +362,16 @@ static inline void gleaner_store(gleaner_mutator *mutator, void *object,
         __atomic_store_n((uint32_t *)slot,
                          (uint32_t)((value - mutator->base) / 4),
                          __ATOMIC_RELEASE);
-    *(volatile uint8_t *)(mutator->cards + ((uintptr_t)slot >> 9)) = 1;
+}
+
+/* Writes the slot at `offset` of an object, through the write barrier. */
+static inline void gleaner_store(gleaner_mutator *mutator, void *object,
+                                 size_t offset, gleaner_value value)
+{
+    uintptr_t slot = (uintptr_t)object + offset;
+
+    gleaner_initialize(mutator, object, offset, value);
+    *(volatile uint8_t *)(mutator->cards + (slot >> 9)) = 1;
 }
 
 /* Copies `count` elements between two arrays of slots, or two of primitives of

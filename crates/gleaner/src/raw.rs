@@ -73,7 +73,7 @@ impl Mutator {
     }
 
     /// As [`Mutator::allocate_raw`], for a caller who writes every field: nothing is zeroed for it, and whatever it does
-    /// not write may hold anything. References are written by [`Mutator::store_raw`] also here: the object may be old.
+    /// not write may hold anything. References are written by [`Mutator::store_raw`], or by [`Mutator::initialize_in`].
     ///
     /// # Safety
     /// As for [`Mutator::allocate_raw`]; all bytes from [`FIELDS`] on are written before the next allocation or poll.
@@ -252,6 +252,23 @@ impl Mutator {
         // SAFETY: the caller's promise.
         unsafe { F::store(at, self.record().base, value) };
         self.dirty(at);
+    }
+
+    /// Writes a slot of a fresh object without a barrier, in a heap that is known to have slots of format `F`: what is
+    /// young needs none.
+    ///
+    /// # Safety
+    /// As for [`Mutator::store_in`]; this mutator has allocated the object, not pinned, and since then has not allocated,
+    /// polled or blocked.
+    #[inline(always)]
+    pub unsafe fn initialize_in<F: SlotFormat>(
+        &self,
+        object: Address,
+        offset: usize,
+        value: Value,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { F::store(object.add(offset), self.record().base, value) };
     }
 
     /// The write barrier for a slot at `at`: after the store, or before.

@@ -262,6 +262,13 @@ impl<R: References, M: Mode> Context<R, M> {
         self.store(node, FIELDS + side * R::BYTES, value);
     }
 
+    /// Sets a reference of a fresh node: nothing was allocated since. What is fresh needs no barrier, in any plan here.
+    #[inline(always)]
+    pub fn initialize(&mut self, node: usize, side: usize, value: usize) {
+        // SAFETY: the workloads give valid nodes and values.
+        unsafe { R::store(node + FIELDS + side * R::BYTES, value) };
+    }
+
     /// An element of an array of references.
     #[inline(always)]
     pub fn element(&self, array: usize, index: usize) -> usize {

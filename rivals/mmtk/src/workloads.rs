@@ -94,8 +94,8 @@ impl Forest {
         context.with_roots([left, 0], |context, [left, right]| {
             right.set(self.bottom_up(context, height - 1));
             let node = self.node(context);
-            context.set(node, 0, left.get());
-            context.set(node, 1, right.get());
+            context.initialize(node, 0, left.get());
+            context.initialize(node, 1, right.get());
             node
         })
     }

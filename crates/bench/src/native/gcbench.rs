@@ -127,8 +127,8 @@ impl<F: SlotFormat> Forest<F> {
         frame(mutator, [left, Address::NULL], |mutator, [left, right]| {
             right.set(value(self.bottom_up(mutator, height - 1)?));
             let node = self.node(mutator)?;
-            kind.set(mutator, node, 0, object(left));
-            kind.set(mutator, node, 1, object(right));
+            kind.initialize(mutator, node, 0, object(left));
+            kind.initialize(mutator, node, 1, object(right));
             Ok(node)
         })
     }

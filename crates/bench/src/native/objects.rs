@@ -204,6 +204,13 @@ impl<F: SlotFormat> Pair<F> {
         unsafe { mutator.store_in::<F>(object, FIELDS + index * F::BYTES, value(to)) };
     }
 
+    /// Sets a reference of an object that is fresh: nothing was allocated since.
+    #[inline(always)]
+    pub fn initialize(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.initialize_in::<F>(object, FIELDS + index * F::BYTES, value(to)) };
+    }
+
     /// A number.
     #[inline(always)]
     pub fn number(&self, object: Address, index: usize) -> u32 {
