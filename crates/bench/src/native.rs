@@ -6,6 +6,7 @@
 
 mod agents;
 mod cipher;
+mod costs;
 mod document;
 mod ephemerons;
 mod finalizers;
@@ -110,6 +111,8 @@ pub enum Name {
     Cipher,
     /// Sixteen threads that allocate in a heap of a few MB
     Tiny,
+    /// What it costs to make a heap, and to store once into a huge old array
+    Costs,
 }
 
 /// The scale of a run.
@@ -202,6 +205,7 @@ impl Name {
             Name::Agents => (3, 0),
             Name::Render => (12, 0),
             Name::Cipher => (0, 3),
+            Name::Costs => (200, 0),
         };
         whole + each * threads as usize
     }
@@ -223,6 +227,7 @@ impl Name {
             Name::Render => render::prepare(heap, scale),
             Name::Cipher => cipher::prepare(heap, scale),
             Name::Tiny => tiny::prepare(heap, scale),
+            Name::Costs => costs::prepare(heap, scale),
         }
     }
 }

@@ -119,6 +119,18 @@ fn many_threads_fit_into_a_tiny_heap() {
 }
 
 #[test]
+fn the_costs_are_of_what_was_done() {
+    assert_eq!(
+        result("costs", "1", &[]),
+        text((0..10).fold(0, trees::chained))
+    );
+    let line = run(&["costs", "--tiny", "--heap", "1"]);
+    assert!(line["create_s"].as_f64().unwrap() > 0.0 && line["plain_s"].as_f64().unwrap() > 0.0);
+    assert!(line["store_adds_s"].is_f64());
+    assert!(line["collections"].as_u64().unwrap() > 20);
+}
+
+#[test]
 fn the_picture_is_the_same() {
     all_share("render", "1", render::render(), &[]);
 }

@@ -1,6 +1,7 @@
 //! Workloads whose mutators each have data of their own, at the scale of `--tiny`.
 
-use super::random::{Random, chained, scattered};
+pub use super::random::chained;
+use super::random::{Random, scattered};
 
 /// A tree of `gcbench`.
 struct Tree(u32, Vec<Tree>);

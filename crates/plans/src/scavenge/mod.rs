@@ -80,7 +80,7 @@ pub struct Config {
     pub limit: usize,
     /// Bytes of the young generation; 0 for a third of the limit, or less at first where sizes change.
     pub young: usize,
-    /// The generations change their sizes as [`generation_sizes`](crate::decide::generation_sizes) decides.
+    /// The generations change their sizes as [`generation_sizes`] decides.
     pub resize: bool,
     /// Workers that collect.
     pub workers: usize,
