@@ -138,6 +138,49 @@ fn an_array_that_no_range_has_room_for_is_refused() {
     mutator.scope(|scope| assert!(scope.allocate_array(doubles, 1_000_000_000).is_err()));
 }
 
+/// The limit of a shell on addresses, in KB: less than a heap would like to reserve.
+const ADDRESSES: &str = "1200000";
+const CASE: &str = "GLEANER_TEST_CASE";
+
+/// Only a child does something here.
+#[test]
+fn in_few_addresses() {
+    if std::env::var_os(CASE).is_none() {
+        return;
+    }
+    let heap = Heap::builder().limit(256 << 20).workers(1).build().unwrap();
+    let doubles = heap.array(Elements::Doubles).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        for _ in 0..20 {
+            scope
+                .nested(|scope| scope.allocate_array(doubles, 8 << 20).map(|_| ()))
+                .unwrap();
+        }
+    });
+}
+
+#[test]
+fn where_the_system_limits_addresses_ranges_are_smaller() {
+    let this = std::env::current_exe().unwrap();
+    let done = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -v $0 && exec \"$1\" --exact in_few_addresses",
+            ADDRESSES,
+        ])
+        .arg(this)
+        .env(CASE, "1")
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    assert!(String::from_utf8_lossy(&done.stdout).contains("1 passed"));
+}
+
 /// Arrays of growing size, of which every other one dies: whatever is refused, it ends.
 #[test]
 fn holes_between_large_arrays_end_in_an_error_at_worst() {

@@ -7,10 +7,9 @@
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
 //! - [`collect`]: a collection, step by step
-//! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking; [`edges`]:
-//!   prefetching;
-//!   [`compact`]: updating and sliding; [`weak`]: weak references, ephemerons, finalizers
-//! - [`resize`]: the sizes of the generations after a collection
+//! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
+//!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, ephemerons, finalizers
+//! - `sizes`: the ranges of the spaces; [`resize`]: the sizes of the generations after a collection
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
 //!
 //! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
@@ -31,6 +30,7 @@ pub mod mark;
 pub mod mutator;
 pub mod resize;
 pub mod roots;
+mod sizes;
 pub mod trace;
 pub mod verify;
 pub mod walk;
@@ -58,10 +58,10 @@ use gleaner_spaces::nursery::Nursery;
 use gleaner_spaces::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
-use crate::decide::generation_sizes;
 use crate::stop::poll::PollGate;
 use handles::Handles;
 use mutator::{Mutator, RootVisitor, RootVisitorPlace};
+use sizes::Sizes;
 use trace::Engine;
 use weak::WeakTables;
 
@@ -80,7 +80,7 @@ pub struct Config {
     pub limit: usize,
     /// Bytes of the young generation; 0 for a third of the limit, or less at first where sizes change.
     pub young: usize,
-    /// The generations change their sizes as [`generation_sizes`] decides.
+    /// The generations change their sizes as [`next_sizes`](crate::decide::generation_sizes::next_sizes) decides.
     pub resize: bool,
     /// Workers that collect.
     pub workers: usize,
@@ -265,115 +265,24 @@ unsafe impl<F: SlotFormat> Sync for Scavenge<F> {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 
-/// Sizes of the spaces, and of their ranges of addresses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Sizes {
-    /// What counts toward the limit.
-    limit: usize,
-    /// Eden and a survivor space, at first.
-    first: (usize, usize),
-    immobile: usize,
-    old: usize,
-    eden: usize,
-    survivor: usize,
-    large: usize,
-}
-
-/// The largest young generation that a heap with changing sizes begins with.
-const FIRST_YOUNG: usize = 64 << 20;
-
-fn round(bytes: usize) -> usize {
-    (bytes / REGION_GRANULE * REGION_GRANULE).max(REGION_GRANULE)
-}
-
-impl Sizes {
-    /// A survivor space is an eighth of the young generation at first, as in Parallel Scavenge. References reach
-    /// `reach` bytes.
-    fn of(config: &Config, reach: usize) -> Result<Sizes, CreateError> {
-        let limit = config.limit;
-        if limit < LEAST_LIMIT {
-            return Err(CreateError::TooSmall(limit));
-        }
-        let young = match config.young {
-            0 if config.resize => (limit / 3).min(FIRST_YOUNG),
-            0 => limit / 3,
-            young => young,
-        };
-        let survivor = round(young / 8);
-        let eden = round(young - young.min(2 * survivor));
-        let young = eden + 2 * survivor;
-        if young > limit / 10 * 9 {
-            return Err(CreateError::Young { young, limit });
-        }
-        let fixed = Sizes {
-            limit: young + round(limit - young),
-            first: (eden, survivor),
-            immobile: round((limit - young) / 4),
-            old: round(limit - young),
-            eden,
-            survivor,
-            large: 0,
-        };
-        let sizes = if config.resize {
-            Sizes {
-                old: round(limit - fixed.least_young()),
-                eden: round(limit / 10 * 9),
-                survivor: round(limit / 4),
-                ..fixed
-            }
-        } else {
-            fixed
-        };
-        // Where references reach less, sizes change less.
-        sizes.with_large(reach).or_else(|_| fixed.with_large(reach))
-    }
-
-    /// Large objects get twice the limit, or what is left, but half of the old generation's range.
-    fn with_large(self, reach: usize) -> Result<Sizes, CreateError> {
-        let others = self.span();
-        let asked = others + round(self.old / 2);
-        if asked > reach {
-            return Err(CreateError::Span { asked, reach });
-        }
-        let large = (2 * self.limit).min(reach - others);
-        Ok(Sizes { large, ..self })
-    }
-
-    /// Bytes of addresses. The first granule is never allocated: no object is at offset 0.
-    fn span(&self) -> usize {
-        REGION_GRANULE + self.immobile + self.old + self.eden + 2 * self.survivor + self.large
-    }
-
-    fn nursery(&self, start: Address) -> Nursery {
-        let nursery = Nursery::new(start, self.eden, self.survivor);
-        nursery.resize(self.first.0, self.first.1);
-        nursery
-    }
-
-    fn first_young(&self) -> usize {
-        self.first.0 + 2 * self.first.1
-    }
-
-    /// The least young generation that makes sense.
-    fn least_young(&self) -> usize {
-        (self.limit / 64)
-            .clamp(LEAST_YOUNG, MOST_LEAST_YOUNG)
-            .min(self.first_young())
-    }
-
-    fn first_old_target(&self) -> usize {
-        let beside = self.limit - self.first_young();
-        beside.min(generation_sizes::SMALL)
-    }
-}
-
-const LEAST_YOUNG: usize = 256 << 10;
-const MOST_LEAST_YOUNG: usize = 8 << 20;
-
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
-    pub fn new(mut config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
-        let sizes = Sizes::of(&config, F::SPAN)?;
+    pub fn new(config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
+        let mut refused = CreateError::Memory("it");
+        for sizes in Sizes::candidates(&config, F::SPAN)?.into_iter().flatten() {
+            match Scavenge::with_sizes(config, sizes, crew) {
+                Ok(heap) => return Ok(heap),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    fn with_sizes(
+        mut config: Config,
+        sizes: Sizes,
+        crew: &'static Crew,
+    ) -> Result<Box<Scavenge<F>>, CreateError> {
         config.limit = sizes.limit;
         config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
         let span = sizes.span();

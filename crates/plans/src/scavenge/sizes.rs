@@ -1,0 +1,200 @@
+//! How the addresses of a precise heap are cut into spaces, when it is made.
+//!
+//! The limit is what all spaces may use together; ranges are larger where a space may grow at the cost of others. One
+//! reservation holds them all.
+
+use gleaner_mem::Address;
+use gleaner_spaces::nursery::Nursery;
+
+use super::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
+use crate::decide::generation_sizes;
+
+/// Sizes of the spaces, and of their ranges of addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sizes {
+    /// What counts toward the limit.
+    pub limit: usize,
+    /// Eden and a survivor space, at first.
+    first: (usize, usize),
+    pub immobile: usize,
+    pub old: usize,
+    pub eden: usize,
+    pub survivor: usize,
+    pub large: usize,
+}
+
+/// The largest young generation that a heap with changing sizes begins with.
+const FIRST_YOUNG: usize = 64 << 20;
+
+fn round(bytes: usize) -> usize {
+    (bytes / REGION_GRANULE * REGION_GRANULE).max(REGION_GRANULE)
+}
+
+impl Sizes {
+    /// The sizes to try for a heap whose references reach `reach` bytes, the best first. Where they reach less, or the
+    /// system gives less, sizes change less, and large objects have a smaller range.
+    pub fn candidates(config: &Config, reach: usize) -> Result<[Option<Sizes>; 3], CreateError> {
+        let fixed = Sizes::fixed(config)?;
+        let least = fixed.with_large(0, reach)?;
+        let range = 2 * config.limit;
+        let changing = config.resize.then(|| fixed.changing());
+        Ok([
+            changing.and_then(|sizes| sizes.with_large(range, reach).ok()),
+            fixed.with_large(range, reach).ok(),
+            Some(least),
+        ])
+    }
+
+    /// A survivor space is an eighth of the young generation, as in Parallel Scavenge.
+    fn fixed(config: &Config) -> Result<Sizes, CreateError> {
+        let limit = config.limit;
+        if limit < LEAST_LIMIT {
+            return Err(CreateError::TooSmall(limit));
+        }
+        let young = match config.young {
+            0 if config.resize => (limit / 3).min(FIRST_YOUNG),
+            0 => limit / 3,
+            young => young,
+        };
+        let survivor = round(young / 8);
+        let eden = round(young - young.min(2 * survivor));
+        let young = eden + 2 * survivor;
+        if young > limit / 10 * 9 {
+            return Err(CreateError::Young { young, limit });
+        }
+        Ok(Sizes {
+            limit: young + round(limit - young),
+            first: (eden, survivor),
+            immobile: round((limit - young) / 4),
+            old: round(limit - young),
+            eden,
+            survivor,
+            large: 0,
+        })
+    }
+
+    /// The same at first, with ranges for the largest sizes there may be.
+    fn changing(self) -> Sizes {
+        Sizes {
+            old: round(self.limit - self.least_young()),
+            eden: round(self.limit / 10 * 9),
+            survivor: round(self.limit / 4),
+            ..self
+        }
+    }
+
+    /// Large objects have `wanted` bytes of addresses or what is left of the reach, and at least half of the old
+    /// generation's.
+    fn with_large(self, wanted: usize, reach: usize) -> Result<Sizes, CreateError> {
+        let others = self.span();
+        let least = round(self.old / 2);
+        let asked = others + least;
+        if asked > reach {
+            return Err(CreateError::Span { asked, reach });
+        }
+        let large = wanted.max(least).min(reach - others);
+        Ok(Sizes { large, ..self })
+    }
+
+    /// Bytes of addresses. The first granule is never allocated: no object is at offset 0.
+    pub fn span(&self) -> usize {
+        REGION_GRANULE + self.immobile + self.old + self.eden + 2 * self.survivor + self.large
+    }
+
+    /// The nursery from `start` on.
+    pub fn nursery(&self, start: Address) -> Nursery {
+        let nursery = Nursery::new(start, self.eden, self.survivor);
+        nursery.resize(self.first.0, self.first.1);
+        nursery
+    }
+
+    /// Bytes of the young generation at first.
+    pub fn first_young(&self) -> usize {
+        self.first.0 + 2 * self.first.1
+    }
+
+    /// The least young generation that makes sense.
+    pub fn least_young(&self) -> usize {
+        (self.limit / 64)
+            .clamp(LEAST_YOUNG, MOST_LEAST_YOUNG)
+            .min(self.first_young())
+    }
+
+    /// Up to which the old generation is filled before everything is collected for the first time.
+    pub fn first_old_target(&self) -> usize {
+        let beside = self.limit - self.first_young();
+        beside.min(generation_sizes::SMALL)
+    }
+}
+
+const LEAST_YOUNG: usize = 256 << 10;
+const MOST_LEAST_YOUNG: usize = 8 << 20;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use gleaner_base::options::{HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify};
+    use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+
+    const MB: usize = 1 << 20;
+
+    fn config(limit: usize, young: usize, resize: bool) -> Config {
+        Config {
+            limit,
+            young,
+            resize,
+            workers: 1,
+            parking: Parking::Futex,
+            tenure: 1,
+            tlab: 4096,
+            huge_pages: HugePages::Off,
+            old: OldPolicy::MarkCompact,
+            trace_order: TraceOrder::Depth,
+            prefetch: Prefetch::None,
+            verify: Verify::Off,
+            stress: 0,
+            poison: false,
+        }
+    }
+
+    fn sizes(limit: usize, young: usize, resize: bool, reach: usize) -> Result<Sizes, CreateError> {
+        let candidates = Sizes::candidates(&config(limit, young, resize), reach)?;
+        Ok(candidates.into_iter().flatten().next().unwrap())
+    }
+
+    #[test]
+    fn what_is_used_at_first_is_the_limit() {
+        for resize in [true, false] {
+            for limit in [1, 2, 7, 100, 1000].map(|mb| mb * MB) {
+                let sizes = sizes(limit, 0, resize, Wide::SPAN).unwrap();
+                assert!(sizes.limit <= limit && limit - sizes.limit < 3 * REGION_GRANULE);
+                let (eden, survivor) = sizes.first;
+                assert!(eden <= sizes.eden && survivor <= sizes.survivor);
+                assert!(sizes.least_young() <= sizes.first_young());
+                assert!(sizes.old >= sizes.limit - sizes.first_young());
+                assert_eq!(sizes.large, 2 * limit);
+            }
+        }
+    }
+
+    #[test]
+    fn where_references_reach_less_sizes_change_less() {
+        let small = sizes(2 << 30, 0, true, Compressed::SPAN).unwrap();
+        assert_eq!(small.large, 4 << 30);
+        let middle = sizes(7 << 30, 0, true, Compressed::SPAN).unwrap();
+        assert_eq!((middle.eden, middle.survivor), middle.first);
+        assert!(middle.span() <= Compressed::SPAN && middle.large >= middle.old / 2);
+        let refused = sizes(12 << 30, 0, true, Compressed::SPAN).unwrap_err();
+        assert!(matches!(refused, CreateError::Span { .. }));
+    }
+
+    #[test]
+    fn sizes_that_make_no_sense_are_refused() {
+        assert!(matches!(
+            sizes(1000, 0, true, Wide::SPAN),
+            Err(CreateError::TooSmall(1000))
+        ));
+        let young = sizes(10 * MB, 10 * MB, true, Wide::SPAN);
+        assert!(matches!(young, Err(CreateError::Young { .. })));
+    }
+}
