@@ -3,6 +3,7 @@
 //! A compiler reads it once for a heap and emits, with its numbers as constants:
 //!
 //! - allocation: `object = cursor; if bytes > large_bytes or limit - object < bytes, call; cursor = object + bytes; *object = header`;
+//!   It pays to prefetch 512 bytes ahead of the object then;
 //! - a load: the slot's word w; if its low bit is 1 it is an immediate, if w is 0 it is null, else the reference is
 //!   `(w << slot_shift) + slot_base`;
 //! - a store: the reverse, then `card_dirty` to the byte `card_base + (slot >> card_shift)`;

@@ -54,6 +54,10 @@ impl Heap {
     }
 }
 
+/// Each allocation asks the cache for the line so many bytes ahead: eden is larger than the near caches, and the objects
+/// that come next are written there soon. A little more or less is as good.
+const PREFETCHED_AHEAD: usize = 512;
+
 impl Mutator {
     /// A new object of a structure of `bytes` bytes. Its fields are zero.
     ///
@@ -178,6 +182,7 @@ impl Mutator {
         if bytes <= LARGE_BYTES
             && let Some(object) = self.record_mut().tlab.allocate(bytes)
         {
+            object.add(PREFETCHED_AHEAD).prefetch();
             if fresh == Fresh::Zeroed {
                 // SAFETY: fresh memory of this mutator; the caller writes the header.
                 unsafe { zero::zero_fresh(object.add(FIELDS), bytes - FIELDS) };
