@@ -84,11 +84,23 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
         outliers = document.get("statistics", {}).get("outliers", {})
         for name in [name for name in outliers if name not in only]:
             del outliers[name]
+        document["bars"] = [
+            bar for bar in (_of_workloads(one, only) for one in document.get("bars", [])) if bar
+        ]
     out = StringIO()
     yaml.dump(document, out)
     # What was given on the command line may be wrong, too: find out before anything is written.
     experiments.parse(out.getvalue(), path)
     return out.getvalue()
+
+
+def _of_workloads(bar: dict[str, Any], only: list[str]) -> dict[str, Any] | None:
+    """A bar as far as it is about these workloads, or nothing of it."""
+    if "workloads" in bar:
+        bar["workloads"] = [name for name in bar["workloads"] if name in only]
+        if not bar["workloads"]:
+            return None
+    return bar
 
 
 def _go_on(

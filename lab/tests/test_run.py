@@ -193,6 +193,15 @@ def test_bad_commands_are_named(tmp_path, capsys):
     assert "no workload none among steady" in capsys.readouterr().err
 
 
+def test_only_keeps_the_bars_of_its_workloads():
+    path = cli.EXPERIMENTS / "rivals.yaml"
+    text = commands.changed(path, {"only": ["gcbench"]})
+    changed = experiments.parse(text, path)
+    assert [one.name for one in changed.workloads] == ["gcbench"]
+    assert [bar.workloads for bar in changed.bars] == [["gcbench"], ["gcbench"]]
+    assert len(experiments.read(path).bars) > 2
+
+
 def test_a_wrong_number_leaves_no_result_set_behind(tmp_path, capsys):
     path, out = bench.experiment(tmp_path, "steady"), tmp_path / "x"
     status = cli.main(["run", str(path), "--repetitions", "0", "--out", str(out)])
