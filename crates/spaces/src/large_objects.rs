@@ -190,28 +190,22 @@ impl LargeObjects {
         self.start.add(page as usize * PAGE_BYTES)
     }
 
-    /// Pages for a young or old object of `bytes` bytes; and whether they read as zero.
+    /// Pages for a young object of `bytes` bytes; and whether they read as zero.
     ///
     /// # Safety
     /// See the file's comment.
-    pub unsafe fn allocate(&self, bytes: usize, born: Generation) -> Option<(Address, bool)> {
+    pub unsafe fn allocate(&self, bytes: usize) -> Option<(Address, bool)> {
         // SAFETY: the caller's promise.
         let inner = unsafe { self.inner() };
         let pages = u32::try_from(bytes.div_ceil(PAGE_BYTES)).ok()?;
         let run = self
             .take_free(inner, pages)
             .or_else(|| self.take_fresh(inner, pages))?;
-        let (list, generation) = match born {
-            Generation::Young => (&mut inner.young, YOUNG),
-            Generation::Old => (&mut inner.old, OLD),
-        };
-        list.push(run)?;
+        inner.young.push(run)?;
         let object = self.address(run.first);
-        self.generation(object).store(generation, Ordering::Relaxed);
+        self.generation(object).store(YOUNG, Ordering::Relaxed);
         self.used.fetch_add(pages as usize, Ordering::Relaxed);
-        if born == Generation::Young {
-            self.young.fetch_add(pages as usize, Ordering::Relaxed);
-        }
+        self.young.fetch_add(pages as usize, Ordering::Relaxed);
         Some((object, run.clean))
     }
 
@@ -448,15 +442,13 @@ mod tests {
         unsafe {
             let objects: Vec<Address> = (0..16)
                 .map(|_| {
-                    let (object, clean) = space
-                        .allocate(4 * PAGE_BYTES - 8, Generation::Young)
-                        .unwrap();
+                    let (object, clean) = space.allocate(4 * PAGE_BYTES - 8).unwrap();
                     assert!(clean);
                     object.store(1);
                     object
                 })
                 .collect();
-            assert!(space.allocate(1, Generation::Young).is_none());
+            assert!(space.allocate(1).is_none());
             assert!(space.is_object(objects[3]) && space.is_young(objects[3]));
             space.sweep(Generation::Young, |object, bytes| {
                 assert_eq!(bytes, 4 * PAGE_BYTES);
@@ -470,12 +462,12 @@ mod tests {
             assert_eq!(space.young_used(), 11 * 4 * PAGE_BYTES);
             assert_eq!(space.resident(), 16 * 4 * PAGE_BYTES);
             assert!(!space.is_young(objects[0]) && !space.is_object(objects[9]));
-            let (again, clean) = space.allocate(12 * PAGE_BYTES, Generation::Old).unwrap();
-            assert!(again == objects[3] && !clean && !space.is_young(again));
+            let (again, clean) = space.allocate(12 * PAGE_BYTES).unwrap();
+            assert!(again == objects[3] && !clean && space.is_young(again));
             space.release_free();
-            let (again, clean) = space.allocate(PAGE_BYTES, Generation::Young).unwrap();
+            let (again, clean) = space.allocate(PAGE_BYTES).unwrap();
             assert!(again == objects[9] && clean && again.load() == 0);
-            assert!(space.allocate(4 * PAGE_BYTES, Generation::Young).is_none());
+            assert!(space.allocate(4 * PAGE_BYTES).is_none());
         }
     }
 
@@ -484,9 +476,10 @@ mod tests {
         let (space, _) = space();
         // SAFETY: there is only this thread.
         unsafe {
-            let (first, _) = space.allocate(20 * PAGE_BYTES, Generation::Old).unwrap();
-            let (second, _) = space.allocate(5 * PAGE_BYTES, Generation::Old).unwrap();
-            space.allocate(5 * PAGE_BYTES, Generation::Young).unwrap();
+            let (first, _) = space.allocate(20 * PAGE_BYTES).unwrap();
+            let (second, _) = space.allocate(5 * PAGE_BYTES).unwrap();
+            space.sweep(Generation::Young, |_, _| Fate::Old);
+            space.allocate(5 * PAGE_BYTES).unwrap();
             assert_eq!(space.cut_into_strips(|object| object != second), 2);
             let middle = first.add(STRIP_BYTES);
             assert_eq!(space.strip(0), (first, first, middle));

@@ -3,6 +3,8 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-work --release --test models`.
 #![cfg(loom)]
 
+mod parkings;
+
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -314,18 +316,7 @@ fn termination_keeps_late_joiners_out() {
 
 // The crew, under each way of parking.
 
-macro_rules! tests {
-    ($($test:ident,)+) => {
-        mod futex {
-            $( #[test] fn $test() { super::$test(super::Parking::Futex); } )+
-        }
-        mod monitor {
-            $( #[test] fn $test() { super::$test(super::Parking::Monitor); } )+
-        }
-    };
-}
-
-tests! {
+parkings::tests! {
     crew_survives_a_late_helper_over_two_phases,
     crew_traces_two_phases,
     crew_calls_back_who_stood_by,
@@ -656,17 +647,20 @@ fn a_task_sees_those_below_that_it_waited_for() {
         let worker = {
             let places = places.clone();
             thread::spawn(move || {
+                // SAFETY: the place is this task's until it is finished.
                 places[1].with_mut(|place| unsafe { *place = 2 });
                 prefix.finish(1);
             })
         };
+        // SAFETY: as above.
         places[0].with_mut(|place| unsafe { *place = 1 });
         prefix.finish(0);
         prefix.wait_for(2);
-        let sum: u32 = places
-            .iter()
-            .map(|place| place.with(|place| unsafe { *place }))
-            .sum();
+        let read = |place: &UnsafeCell<u32>| {
+            // SAFETY: both tasks are finished.
+            place.with(|place| unsafe { *place })
+        };
+        let sum: u32 = places.iter().map(read).sum();
         assert_eq!(sum, 3);
         prefix.finish(2);
         worker.join().unwrap();

@@ -1,6 +1,8 @@
 //! The phase engine under real threads, more of them than processors.
 #![cfg(not(loom))]
 
+mod parkings;
+
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -10,19 +12,7 @@ use gleaner_work::{
     Crew, Deque, HelperEntry, MAX_WORKERS, Phase, Steal, TaskQueue, Verdict, Worker,
 };
 
-/// Makes each of these a test under each way of parking.
-macro_rules! tests {
-    ($($test:ident,)+) => {
-        mod futex {
-            $( #[test] fn $test() { super::$test(super::Parking::Futex); } )+
-        }
-        mod monitor {
-            $( #[test] fn $test() { super::$test(super::Parking::Monitor); } )+
-        }
-    };
-}
-
-tests! {
+parkings::tests! {
     a_crew_without_helpers_works_alone,
     thousands_of_short_phases_on_sixteen_workers,
     the_largest_crew_runs_and_a_larger_one_is_cut,

@@ -35,8 +35,8 @@ pub fn next_extent(found: &Measurements) -> Decision {
 }
 
 /// Thousandths that `part` is of a whole.
-pub fn share(part: u64, whole: u64) -> u32 {
-    (part.saturating_mul(1000) / whole.max(1)).min(1000) as u32
+pub fn share(part: u64, whole: u64) -> usize {
+    (part.saturating_mul(1000) / whole.max(1)).min(1000) as usize
 }
 
 /// The average with a new value that weighs a quarter; the first value counts whole.

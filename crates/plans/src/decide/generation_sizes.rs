@@ -29,9 +29,9 @@ pub struct Measurements {
     /// What survived in the young generation lately.
     pub survived_lately: usize,
     /// The share that scavenges took lately.
-    pub scavenge_share: u32,
+    pub scavenge_share: usize,
     /// The share that full collections took lately.
-    pub full_share: u32,
+    pub full_share: usize,
     /// Whether this collection was a full one.
     pub was_full: bool,
     /// What somebody waits for in the old generation.
@@ -52,11 +52,11 @@ pub struct Decision {
 }
 
 /// Collections should take at most so much of the time.
-const GOAL: u32 = 100;
+const GOAL: usize = 100;
 /// An old generation of so many bytes is not worth a collection.
 pub const SMALL: usize = 64 << 20;
 /// With less the young generation is larger than it need be.
-const LITTLE: u32 = 5;
+const LITTLE: usize = 5;
 
 /// Decides.
 pub fn next_sizes(found: &Measurements) -> Decision {

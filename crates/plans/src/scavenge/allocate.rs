@@ -13,7 +13,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
-use gleaner_spaces::large_objects::{Generation, PAGE_BYTES};
+use gleaner_spaces::large_objects::PAGE_BYTES;
 use gleaner_spaces::tenured::BLOCK_BYTES;
 
 use super::collect::Extent;
@@ -29,8 +29,22 @@ pub enum Place {
     Pinned,
 }
 
-/// So many bytes somewhere.
-pub type Request = (usize, Place);
+/// What somebody asks room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// So many bytes.
+    pub bytes: usize,
+    /// Where.
+    pub place: Place,
+}
+
+impl Request {
+    /// Whoever collects for another reason.
+    pub const NOTHING: Request = Request {
+        bytes: 0,
+        place: Place::Anywhere,
+    };
+}
 
 /// What fresh memory must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,9 +83,10 @@ impl<F: SlotFormat> Scavenge<F> {
         if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
             return None;
         }
+        let request = Request { bytes, place };
         if self.many_young_large(bytes) {
             let reason = "as many young large objects as eden has bytes";
-            self.collect_unless_past(Extent::Young, reason, self.epoch(), (bytes, place));
+            self.collect_unless_past(Extent::Young, reason, self.epoch(), request);
         }
         let mut next = Some(Extent::Young);
         loop {
@@ -82,7 +97,7 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             let reason = "no room to allocate";
             // Only what the hardest collection leaves without room is out of memory: others may be faster.
-            if let Some(false) = self.collect_unless_past(next?, reason, seen, (bytes, place)) {
+            if let Some(false) = self.collect_unless_past(next?, reason, seen, request) {
                 next = next.and_then(Extent::harder);
             }
         }
@@ -95,7 +110,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Whether there is room, in a stopped world. It never says so where [`Scavenge::take`] would find none.
-    pub(super) fn has_room(&self, (bytes, place): Request) -> bool {
+    pub(super) fn has_room(&self, Request { bytes, place }: Request) -> bool {
         if bytes > LARGE_BYTES || place == Place::Pinned {
             // Small ones that are pinned may fit into a hole, too; whoever asked tries.
             // SAFETY: the world is stopped.
@@ -184,7 +199,7 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the caller's promise.
         unsafe {
             self.make_resident_room(pages);
-            self.large.allocate(bytes, Generation::Young)
+            self.large.allocate(bytes)
         }
     }
 

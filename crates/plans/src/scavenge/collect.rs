@@ -15,7 +15,7 @@ use gleaner_os::{clock, threads};
 use gleaner_spaces::large_objects::Generation;
 use gleaner_spaces::tenured::Tenured;
 
-use super::allocate::{Place, Request};
+use super::allocate::Request;
 use super::{Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::Record;
@@ -56,7 +56,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// A mutator inside the gate collects. Its references move; so may those of all others. The caller holds no Rust
     /// reference to a mutator's record: the collector changes it.
     pub fn collect(&self, extent: Extent, reason: &'static str) {
-        self.collect_if(extent, reason, None, (0, Place::Anywhere));
+        self.collect_if(extent, reason, None, Request::NOTHING);
     }
 
     /// As [`Scavenge::collect`], unless somebody has collected since the epoch was `seen`: then nothing. Whether there
@@ -99,7 +99,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.gate.enter();
     }
 
-    /// Whether there is room for `bytes` bytes afterwards, and what happened.
+    /// Whether there is room for the request afterwards, and what happened.
     fn stop_and_collect(
         &self,
         state: &mut State,
@@ -117,7 +117,7 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         let was_full = self.collect_stopped(state, &mut record, extent);
         let now = clock::monotonic_ns();
-        self.resize(state, &mut record, was_full, request.0, (started, now));
+        self.resize(state, &mut record, was_full, request.bytes, (started, now));
         self.decide_next(state);
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let room = self.has_room(request);

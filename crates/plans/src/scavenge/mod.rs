@@ -268,7 +268,7 @@ unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
     pub fn new(config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
-        let mut refused = CreateError::Memory("it");
+        let mut refused = CreateError::Memory("its spaces");
         for sizes in Sizes::candidates(&config, F::SPAN)?.into_iter().flatten() {
             match Scavenge::with_sizes(config, sizes, crew) {
                 Ok(heap) => return Ok(heap),

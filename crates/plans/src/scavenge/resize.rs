@@ -53,8 +53,8 @@ impl<F: SlotFormat> Scavenge<F> {
             old_target: lately.old_target,
             promoted_lately: lately.promoted,
             survived_lately: lately.survived,
-            scavenge_share: lately.scavenge_share as u32,
-            full_share: lately.full_share as u32,
+            scavenge_share: lately.scavenge_share,
+            full_share: lately.full_share,
             was_full,
             needed: if needed > LARGE_BYTES { needed } else { 0 },
         }
@@ -132,7 +132,7 @@ pub(super) fn release(low: Address, high: Address) {
 impl Lately {
     fn note_pause(&mut self, was_full: bool, stopped_ns: u64, now_ns: u64) {
         let paused = now_ns - stopped_ns;
-        let share = collection::share(paused, now_ns - self.resumed_ns) as usize;
+        let share = collection::share(paused, now_ns - self.resumed_ns);
         let (own, other) = if was_full {
             (&mut self.full_share, &mut self.scavenge_share)
         } else {

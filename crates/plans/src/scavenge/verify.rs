@@ -21,7 +21,7 @@ use super::{Scavenge, State};
 impl<F: SlotFormat> Scavenge<F> {
     /// Checks everything; how many objects there are.
     pub(super) fn verify_heap(&self, state: &State) -> usize {
-        self.verify_ends();
+        self.verify_ends(state);
         let (mut objects, mut free) = (0, ("", Address::NULL));
         self.for_each_object(&mut |found| {
             if free.0 != found.space || found.space == "large" {
@@ -46,14 +46,20 @@ impl<F: SlotFormat> Scavenge<F> {
         objects
     }
 
-    fn verify_ends(&self) {
+    fn verify_ends(&self, state: &State) {
         let [eden, first, second] = self.nursery.regions();
         let regions = [&self.immobile.region, &self.old.region, eden, first, second];
         let next = regions.iter().skip(1).map(|region| region.start());
-        for (region, next) in regions.iter().zip(next.chain([self.large.start()])) {
-            assert!(
+        let names = ["immobile", "old", "eden", "survivor 0", "survivor 1"];
+        let ends = next.chain([self.large.start()]);
+        for ((region, next), space) in regions.iter().zip(ends).zip(names) {
+            self.require(
+                state,
                 region.end() <= next,
-                "verify: a space reaches into the next one at {next:?}: {region:?}"
+                "a space ends where the next begins",
+                space,
+                region.end(),
+                Header::forwarded_to(Address::NULL),
             );
         }
     }
