@@ -19,8 +19,8 @@ pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
 pub use error::OptionError;
 pub use types::{
-    HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder, References, Sweep,
-    TraceOrder, Verify,
+    Generations, HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder,
+    References, Sweep, TraceOrder, Verify,
 };
 
 /// Whom an option is for.
@@ -241,6 +241,8 @@ option_table! {
     thread_lists: bool = true, "thread-lists", Tuning, Libgc, None, SWITCH;
     /// How the old generation is collected: everything slides together, or what lives stays and the holes are filled.
     old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
+    /// Whether the young generation is collected by itself; auto: while that costs less than to collect everything.
+    generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
     /// Which grey object is scanned next: the one that was found last, or first.
     trace_order: TraceOrder = TraceOrder::Depth, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
     /// How the threads that collect wait for work: all on one monitor, as in the paper's baseline, or each on a futex.

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
-    Foreign, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TraceOrder, Verify,
+    Foreign, Generations, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TraceOrder,
+    Verify,
 };
 use gleaner_mem::header::Header;
 use gleaner_os::{memory, threads};
@@ -133,6 +134,13 @@ impl Builder {
     /// How the old generation is collected: `mark-compact` unless given. Option `old`.
     pub fn old(mut self, policy: OldPolicy) -> Self {
         self.options.old = policy;
+        self
+    }
+
+    /// Whether the young generation is collected by itself: unless given, while that costs less than to collect
+    /// everything. Option `generations`.
+    pub fn generations(mut self, generations: Generations) -> Self {
+        self.options.generations = generations;
         self
     }
 
@@ -258,6 +266,7 @@ fn config(options: &Options) -> Config {
         tlab: options.tlab.next_multiple_of(8),
         huge_pages: options.huge_pages,
         old: options.old,
+        generations: options.generations,
         trace_order: options.trace_order,
         prefetch: options.prefetch,
         verify: options.verify,

@@ -58,7 +58,7 @@ pub mod types;
 mod values;
 
 pub use builder::{BuildError, Builder};
-pub use gleaner_base::options::{OldPolicy, Parking, References, TraceOrder};
+pub use gleaner_base::options::{Generations, OldPolicy, Parking, References, TraceOrder};
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use handle::{Ephemeron, Handle, Weak};

@@ -1,6 +1,7 @@
 //! Object bits: one bit a granule that says "an object begins here", and one that says "live at the last marking".
 //!
-//! Two bitmaps of the same span, in words of 64 bits: a word is about 512 bytes, as a card is. In the old space the
+//! Two bitmaps of the same span, in words of 64 bits that lie in pairs, since whoever marks an object sets bits of both:
+//! a pair is about 512 bytes, as a card is. In the old space the
 //! start bits say at any time which objects there are: marking clears them and sets those of what lives, promotion adds
 //! to them. So a dead object is forgotten by its mark, memory between objects needs no filler, and the objects of a card
 //! are found without touching the others. The live bits count what lies before an address in its word (compare Kermany
@@ -23,10 +24,15 @@ pub const WORD_SHIFT: u32 = 9;
 /// Bytes that a word of bits is about.
 pub const WORD_BYTES: usize = 1 << WORD_SHIFT;
 
+/// Both words about the same 512 bytes.
+struct Pair {
+    starts: AtomicU64,
+    live: AtomicU64,
+}
+
 /// The bitmaps of a span.
 pub struct ObjectBits {
-    starts: Side<AtomicU64>,
-    live: Side<AtomicU64>,
+    pairs: Side<Pair>,
 }
 
 #[inline(always)]
@@ -40,29 +46,27 @@ impl ObjectBits {
         debug_assert_eq!(base.word() % WORD_BYTES, 0);
         Some(ObjectBits {
             // SAFETY: zero words say that nothing is live.
-            starts: unsafe { Side::new(base, bytes, WORD_SHIFT) }?,
-            // SAFETY: as above.
-            live: unsafe { Side::new(base, bytes, WORD_SHIFT) }?,
+            pairs: unsafe { Side::new(base, bytes, WORD_SHIFT) }?,
         })
     }
 
     /// Whether an object that begins at `object` is marked.
     #[inline(always)]
     pub fn is_marked(&self, object: Address) -> bool {
-        let word = self.starts.get(self.starts.index(object));
+        let word = self.starts_of(self.word_of(object));
         word.load(Ordering::Relaxed) & 1 << bit_of(object) != 0
     }
 
-    /// Asks the cache for the start bit of an object.
+    /// Asks the cache for the bits of an object that will be marked.
     #[inline(always)]
     pub fn prefetch(&self, object: Address) {
-        Address::of(self.starts.get(self.starts.index(object))).prefetch();
+        Address::of(self.pairs.get(self.word_of(object))).prefetch_for_write();
     }
 
     /// Marks the object at `object`; whether this call did it. The caller then marks its granules.
     #[inline(always)]
     pub fn mark(&self, object: Address) -> bool {
-        let word = self.starts.get(self.starts.index(object));
+        let word = self.starts_of(self.word_of(object));
         let bit = 1 << bit_of(object);
         // Relaxed: the object's contents were written before the stop; the bit alone decides who scans it.
         word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
@@ -71,7 +75,7 @@ impl ObjectBits {
     /// Notes an object that is complete, in a word of which this thread alone sets bits.
     #[inline(always)]
     pub fn add(&self, object: Address) {
-        let word = self.starts.get(self.starts.index(object));
+        let word = self.starts_of(self.word_of(object));
         word.store(
             word.load(Ordering::Relaxed) | 1 << bit_of(object),
             Ordering::Release,
@@ -81,7 +85,7 @@ impl ObjectBits {
     /// Adds starts to a word, of which other threads set bits, too.
     #[inline]
     pub fn add_starts(&self, word: usize, bits: u64) {
-        self.starts.get(word).fetch_or(bits, Ordering::Relaxed);
+        self.starts_of(word).fetch_or(bits, Ordering::Relaxed);
     }
 
     /// The bit of an object in its word of starts.
@@ -94,54 +98,64 @@ impl ObjectBits {
     #[inline]
     pub fn mark_granules(&self, object: Address, bytes: usize) {
         let (first, last) = (
-            self.live.index(object),
-            self.live.index(object.add(bytes - GRANULE)),
+            self.word_of(object),
+            self.word_of(object.add(bytes - GRANULE)),
         );
         let low = !0u64 << bit_of(object);
         let high = !0u64 >> (63 - bit_of(object.add(bytes - GRANULE)));
         if first == last {
-            self.live.get(first).fetch_or(low & high, Ordering::Relaxed);
+            self.live_of(first).fetch_or(low & high, Ordering::Relaxed);
             return;
         }
         // The words at both ends may be shared with other objects; those between are this object's.
-        self.live.get(first).fetch_or(low, Ordering::Relaxed);
+        self.live_of(first).fetch_or(low, Ordering::Relaxed);
         for word in first + 1..last {
-            self.live.get(word).store(!0, Ordering::Relaxed);
+            self.live_of(word).store(!0, Ordering::Relaxed);
         }
-        self.live.get(last).fetch_or(high, Ordering::Relaxed);
+        self.live_of(last).fetch_or(high, Ordering::Relaxed);
     }
 
     /// The index of the word that is about `at`.
     #[inline(always)]
     pub fn word_of(&self, at: Address) -> usize {
-        self.live.index(at)
+        self.pairs.index(at)
+    }
+
+    #[inline(always)]
+    fn starts_of(&self, word: usize) -> &AtomicU64 {
+        &self.pairs.get(word).starts
+    }
+
+    #[inline(always)]
+    fn live_of(&self, word: usize) -> &AtomicU64 {
+        &self.pairs.get(word).live
     }
 
     /// The first address that a word is about.
     #[inline(always)]
     pub fn address_of(&self, word: usize) -> Address {
-        self.live.address(word)
+        self.pairs.address(word)
     }
 
     /// The bits of live granules in a word.
     #[inline(always)]
     pub fn live(&self, word: usize) -> u64 {
-        self.live.get(word).load(Ordering::Relaxed)
+        self.live_of(word).load(Ordering::Relaxed)
     }
 
     /// Live granules before `at` within its word.
     #[inline(always)]
     pub fn live_before(&self, at: Address) -> usize {
         let below = (1u64 << bit_of(at)) - 1;
-        (self.live(self.live.index(at)) & below).count_ones() as usize
+        (self.live(self.word_of(at)) & below).count_ones() as usize
     }
 
     /// The starts in a word, in ascending order.
     #[inline(always)]
     pub fn starts(&self, word: usize) -> Starts {
         Starts {
-            bits: self.starts.get(word).load(Ordering::Acquire),
-            base: self.starts.address(word),
+            bits: self.starts_of(word).load(Ordering::Acquire),
+            base: self.address_of(word),
         }
     }
 
@@ -149,7 +163,7 @@ impl ObjectBits {
     #[inline(always)]
     pub fn take_starts(&self, word: usize) -> Starts {
         let starts = self.starts(word);
-        self.starts.get(word).store(0, Ordering::Relaxed);
+        self.starts_of(word).store(0, Ordering::Relaxed);
         starts
     }
 
@@ -219,21 +233,17 @@ impl ObjectBits {
     }
 
     /// Forgets the starts in `low..high`, which are multiples of [`WORD_BYTES`].
-    ///
-    /// # Safety
-    /// As for [`ObjectBits::clear`].
-    pub unsafe fn clear_starts(&self, low: Address, high: Address) {
-        // SAFETY: the caller's promise.
-        unsafe { self.starts.clear(low, high) };
+    pub fn clear_starts(&self, low: Address, high: Address) {
+        for word in self.word_of(low)..self.word_of(high) {
+            self.starts_of(word).store(0, Ordering::Relaxed);
+        }
     }
 
     /// Forgets what was live in `low..high`, which are multiples of [`WORD_BYTES`].
-    ///
-    /// # Safety
-    /// As for [`ObjectBits::clear`].
-    pub unsafe fn clear_live(&self, low: Address, high: Address) {
-        // SAFETY: the caller's promise.
-        unsafe { self.live.clear(low, high) };
+    pub fn clear_live(&self, low: Address, high: Address) {
+        for word in self.word_of(low)..self.word_of(high) {
+            self.live_of(word).store(0, Ordering::Relaxed);
+        }
     }
 
     /// Forgets all bits of `low..high`, which are multiples of [`WORD_BYTES`].
@@ -242,15 +252,12 @@ impl ObjectBits {
     /// Nobody else uses these marks meanwhile.
     pub unsafe fn clear(&self, low: Address, high: Address) {
         // SAFETY: the caller's promise.
-        unsafe {
-            self.starts.clear(low, high);
-            self.live.clear(low, high);
-        }
+        unsafe { self.pairs.clear(low, high) };
     }
 
     /// Bytes of both bitmaps.
     pub fn bytes(&self) -> usize {
-        self.starts.bytes() + self.live.bytes()
+        self.pairs.bytes()
     }
 }
 

@@ -44,8 +44,14 @@ pub const SEGMENT_BYTES: usize = 1 << SEGMENT_SHIFT;
 /// The regions in ascending order: the old space, eden, the survivor spaces.
 pub type Regions<'a> = [&'a BumpRegion; 4];
 
-/// Where the last object of each region ends after sliding.
-pub type Ends = [Address; 4];
+/// What was planned for each region.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    /// Where its last object ends after sliding.
+    pub ends: [Address; 4],
+    /// Bytes of what lives in it before.
+    pub lived: [usize; 4],
+}
 
 impl Plan {
     /// Room for the destinations of a span; `None` when the system gives no memory.
@@ -59,41 +65,53 @@ impl Plan {
         Some(Plan { destinations, slid })
     }
 
-    /// Decides where everything that is marked goes. `size` tells the bytes of a live object.
+    /// Decides where everything that is marked goes. No object is looked at: the bits tell.
     ///
     /// # Safety
     /// The world is stopped, marking is over, nobody else uses the plan.
-    pub unsafe fn make(
-        &self,
-        marks: &ObjectBits,
-        regions: Regions<'_>,
-        size: impl Fn(Address) -> usize,
-    ) -> Ends {
-        let mut ends = regions.map(BumpRegion::start);
+    pub unsafe fn make(&self, marks: &ObjectBits, regions: Regions<'_>) -> Planned {
+        let mut planned = Planned {
+            ends: regions.map(BumpRegion::start),
+            lived: [0; 4],
+        };
         let mut target = 0;
-        for region in regions {
+        for (from, region) in regions.into_iter().enumerate() {
             let words =
                 marks.word_of(region.start())..marks.word_of(region.top().add(WORD_BYTES - 1));
-            for word in words {
-                let starts = marks.starts(word);
-                let bits = starts.bits();
-                if bits == 0 {
-                    continue;
-                }
-                let tail =
-                    (marks.live(word) & !(!0 << bits.trailing_zeros())).count_ones() as usize;
-                let bytes: usize = starts.map(&size).sum();
+            let mut place = |word: usize, tail: usize, granules: usize| {
+                let bytes = granules * GRANULE;
                 // A region has room for its own objects, so this ends there at the latest.
-                while regions[target].end().offset_from(ends[target]) < bytes {
+                while regions[target].end().offset_from(planned.ends[target]) < bytes {
                     target += 1;
                 }
-                let destination = ends[target].word().wrapping_sub(tail * GRANULE);
+                let end = &mut planned.ends[target];
                 // SAFETY: elements are within the mapping; this thread alone writes them.
-                unsafe { self.destinations.first().add(word).write(destination) };
-                ends[target] = ends[target].add(bytes);
+                unsafe {
+                    let destination = self.destinations.first().add(word);
+                    destination.write(end.word().wrapping_sub(tail * GRANULE));
+                }
+                *end = end.add(bytes);
+                planned.lived[from] += bytes;
+            };
+            // The last word with starts; the granules before its first start; and those after it, up to the next start.
+            let (mut last, mut before, mut granules) = (None, 0, 0);
+            for word in words {
+                let (starts, live) = (marks.starts(word).bits(), marks.live(word));
+                if starts == 0 {
+                    granules += live.count_ones() as usize;
+                    continue;
+                }
+                let tail = (live & !(!0 << starts.trailing_zeros())).count_ones() as usize;
+                if let Some(last) = last.replace(word) {
+                    place(last, before, granules + tail);
+                }
+                (before, granules) = (tail, live.count_ones() as usize - tail);
+            }
+            if let Some(last) = last {
+                place(last, before, granules);
             }
         }
-        ends
+        planned
     }
 
     /// Bytes of the table.
@@ -312,7 +330,7 @@ mod tests {
         let size = |at: Address| sizes[&at.word()];
         let regions = [&old, young[0], young[1], young[2]];
         // SAFETY: there is only this thread.
-        let ends = unsafe { plan.make(&marks, regions, size) };
+        let Planned { ends, lived } = unsafe { plan.make(&marks, regions) };
         // SAFETY: as above.
         unsafe {
             let segments = plan.segments(regions);
@@ -326,6 +344,7 @@ mod tests {
             .collect();
         let numbers: Vec<usize> = places.iter().map(|place| place.1).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(lived, [1088, 3040, 2016, 16]);
         let lengths = [600, 488, 24, 3000, 16, 512, 1504, 16];
         // 600 + 488 fit into the old space; the word with 24 and 3000 does not, and so nothing after it does.
         let mut expected = base;
@@ -370,7 +389,7 @@ mod tests {
         }
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
-        let ends = unsafe { plan.make(&marks, regions, size) };
+        let ends = unsafe { plan.make(&marks, regions) }.ends;
         // SAFETY: as above.
         unsafe {
             let segments = plan.segments(regions);

@@ -105,6 +105,18 @@ choice! {
 }
 
 choice! {
+    /// Whether the young generation is collected by itself.
+    Generations {
+        /// While that costs less than to collect everything each time.
+        Auto = "auto",
+        /// Whenever it can be.
+        Always = "always",
+        /// Every collection is of everything.
+        Never = "never",
+    }
+}
+
+choice! {
     /// Which grey object is scanned next (ASPLOS 2013, section 2.3.2).
     TraceOrder {
         /// The one that was found last.

@@ -3,7 +3,7 @@
 //! The first five bytes set up the heap; each decision then takes as few bytes as its bound needs, so that a change of one
 //! byte changes little. The program ends with its bytes.
 
-use gleaner::{Heap, OldPolicy, References, TraceOrder};
+use gleaner::{Generations, Heap, OldPolicy, References, TraceOrder};
 
 use crate::programs::{Program, Source, Types};
 
@@ -45,7 +45,9 @@ impl Source for Bytes<'_> {
 pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
     let mut bytes = Bytes(data);
     let (setup, pages) = (bytes.take(1), bytes.take(1) as usize);
-    let (tenure, stress) = (bytes.take(1) as u32 % 5, bytes.take(1) as u32);
+    let ages = bytes.take(1) as u32;
+    let (tenure, generations) = (ages % 5, ages / 5 % 3);
+    let stress = bytes.take(1) as u32;
     let roots = 1 + bytes.take(1) as usize % 48;
     let references = match setup % 2 {
         0 => References::Wide,
@@ -63,6 +65,11 @@ pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
         .references(references)
         .old(old)
         .trace_order(trace_order)
+        .generations(match generations {
+            0 => Generations::Auto,
+            1 => Generations::Always,
+            _ => Generations::Never,
+        })
         .resize(setup >> 7 == 0)
         .limit((1 << 20) + pages * (16 << 10))
         .workers(1 + (setup as usize >> 1) % 3)

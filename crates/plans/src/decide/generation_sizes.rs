@@ -12,7 +12,11 @@
 pub struct Measurements {
     /// Of all spaces together, the most there may be.
     pub limit: usize,
-    /// Of the young generation: eden and both survivor spaces; as it is.
+    /// Whether the young generation is collected by itself.
+    pub scavenging: bool,
+    /// What all spaces hold.
+    pub used: usize,
+    /// Of the young generation: eden and both survivor spaces; as it is while it is collected by itself.
     pub young: usize,
     /// Of each survivor space, as it is.
     pub survivor: usize,
@@ -45,6 +49,8 @@ pub struct Decision {
     pub eden: usize,
     /// Of each survivor space.
     pub survivor: usize,
+    /// Of all three while the young generation is collected by itself.
+    pub young: usize,
     /// Up to which the old generation is to be filled before everything is collected.
     pub old_target: usize,
     /// Why.
@@ -91,12 +97,33 @@ pub fn next_sizes(found: &Measurements) -> Decision {
     } else {
         wanted
     };
+    let old_target = old_target(found, filled, young);
+    if !found.scavenging {
+        return Decision {
+            eden: all_that_is_free(found, young + old_target),
+            survivor: 0,
+            young,
+            old_target,
+            reason: "the young generation takes all that nothing lives in",
+        };
+    }
     Decision {
         eden: young - 2 * survivor,
         survivor,
-        old_target: old_target(found, filled, young),
+        young,
+        old_target,
         reason,
     }
+}
+
+/// Eden where everything is collected each time: nothing is promoted meanwhile, so the old generation needs little room
+/// to grow when what lives slides into it. Both use no more memory than otherwise.
+fn all_that_is_free(found: &Measurements, otherwise: usize) -> usize {
+    let lives = found.used + found.used / 8 + found.needed;
+    otherwise
+        .min(found.limit)
+        .saturating_sub(lives)
+        .max(found.least_young)
 }
 
 /// `filled` bytes of the old generation are not free.
@@ -123,6 +150,8 @@ mod tests {
     fn usual() -> Measurements {
         Measurements {
             limit: 400 * MB,
+            scavenging: true,
+            used: 64 * MB,
             young: 64 * MB,
             survivor: 4 * MB,
             least_young: 8 * MB,
@@ -139,7 +168,8 @@ mod tests {
     }
 
     fn young(decision: &Decision) -> usize {
-        decision.eden + 2 * decision.survivor
+        assert_eq!(decision.young, decision.eden + 2 * decision.survivor);
+        decision.young
     }
 
     #[test]
@@ -236,6 +266,19 @@ mod tests {
         found.was_full = true;
         found.needed = 300 * MB;
         assert_eq!(young(&next_sizes(&found)), 40 * MB);
+    }
+
+    #[test]
+    fn where_everything_is_collected_eden_takes_what_is_free_of_the_same_memory() {
+        let mut found = usual();
+        (found.scavenging, found.was_full) = (false, true);
+        let decision = next_sizes(&found);
+        assert_eq!(decision.young + decision.old_target, (64 + 120) * MB);
+        assert_eq!((decision.eden, decision.survivor), ((184 - 72) * MB, 0));
+        found.needed = 20 * MB;
+        assert_eq!(next_sizes(&found).eden, (184 - 92) * MB);
+        found.used = 390 * MB;
+        assert_eq!(next_sizes(&found).eden, 8 * MB, "the least");
     }
 
     #[test]

@@ -4,5 +4,6 @@
 
 pub mod collection;
 pub mod generation_sizes;
+pub mod generations;
 pub mod heap_size;
 pub mod workers;

@@ -6,7 +6,7 @@
 //! small, everything is slid together after all.
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
-use gleaner_base::options::{OldPolicy, Verify};
+use gleaner_base::options::{Generations, OldPolicy, Verify};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
@@ -16,7 +16,8 @@ use gleaner_spaces::large_objects::Generation;
 use gleaner_spaces::tenured::Tenured;
 
 use super::allocate::Request;
-use super::{Scavenge, State};
+use super::resize::Collection;
+use super::{NEVER, Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::Record;
 use crate::stop::poll::PollGate;
@@ -115,9 +116,17 @@ impl<F: SlotFormat> Scavenge<F> {
             self.stop(state);
             event.objects = state.mutators.len() as u64;
         });
+        let allocated = self.used().saturating_sub(state.lately.used);
         let was_full = self.collect_stopped(state, &mut record, extent);
         let now = clock::monotonic_ns();
-        self.resize(state, &mut record, was_full, request.bytes, (started, now));
+        let collection = Collection {
+            was_full,
+            needed: request.bytes,
+            allocated,
+            stopped_ns: started,
+            now_ns: now,
+        };
+        self.resize(state, &mut record, &collection);
         self.decide_next(state);
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let room = self.has_room(request);
@@ -146,6 +155,7 @@ impl<F: SlotFormat> Scavenge<F> {
             (Extent::Young, None) => Some("a promotion found no room"),
         };
         if let Some(why) = why {
+            let started = clock::monotonic_ns();
             let in_place = self.config.old == OldPolicy::MarkSweep && extent != Extent::Compact;
             if !in_place {
                 self.collect_compacting(state, record, why);
@@ -154,6 +164,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 self.collect_compacting(state, record, why);
             }
             state.totals.full_collections += 1;
+            state.last_full.ns = clock::monotonic_ns() - started;
         }
         self.poison_free_memory();
         self.verify(state, record);
@@ -162,6 +173,12 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Whether the next collection is of everything.
     fn decide_next(&self, state: &mut State) {
+        if !state.scavenging && state.wants_full.is_none() {
+            state.wants_full = Some(match self.config.generations {
+                Generations::Never => NEVER,
+                _ => "scavenges cost more than collections of everything",
+            });
+        }
         self.set_old_end();
         let filled = self.old_used() - self.old.holes();
         let decision = collection::next_extent(&Measurements {
@@ -206,7 +223,9 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Collects the young generation; whether everything found room.
     fn scavenge(&self, state: &mut State, record: &mut Record) -> bool {
         let complete = record.step(Phase::Copy, |event| {
+            let (started, survivors) = (clock::monotonic_ns(), self.nursery.from().used());
             let complete = self.copy_young(state);
+            let took = clock::monotonic_ns() - started;
             let (mut survived, mut promoted, mut objects) = (0, 0, 0);
             for share in state.engine.shares() {
                 survived += core::mem::take(&mut share.survived);
@@ -215,7 +234,9 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             state.totals.survived_bytes += survived as u64;
             state.totals.promoted_bytes += promoted as u64;
-            state.lately.note_copied(survived, promoted);
+            state
+                .lately
+                .note_copied(survived, promoted, survivors, took);
             event.bytes = (survived + promoted) as u64;
             event.objects = objects as u64;
             complete
@@ -233,14 +254,15 @@ impl<F: SlotFormat> Scavenge<F> {
             event.reason = why;
             event.objects = self.mark_all(state) as u64;
         });
-        let ends = record.step(Phase::Plan, |_| {
+        let planned = record.step(Phase::Plan, |_| {
             self.sweep_large(Generation::Old);
             self.sweep_large(Generation::Young);
             self.make_plan()
         });
+        state.last_full.young_lived = planned.lived[1..].iter().sum();
         record.step(Phase::Update, |_| self.update_all(state));
         record.step(Phase::Slide, |event| {
-            self.slide_all(state, ends);
+            self.slide_all(state, planned.ends);
             event.bytes = self.used() as u64;
         });
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.

@@ -11,7 +11,7 @@ use gleaner_mem::header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::mark_compact::{Ends, Segments};
+use gleaner_spaces::mark_compact::{Planned, Segments};
 
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Share, Trace};
@@ -141,14 +141,10 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Decides where everything goes.
-    pub(super) fn make_plan(&self) -> Ends {
+    pub(super) fn make_plan(&self) -> Planned {
         self.set_old_end();
         // SAFETY: the world is stopped, and the leader is alone.
-        unsafe {
-            self.plan.make(&self.bits, self.moving_regions(), |object| {
-                self.live_bytes(object)
-            })
-        }
+        unsafe { self.plan.make(&self.bits, self.moving_regions()) }
     }
 
     /// Updates every root and every reference, and rebuilds the cards.
@@ -177,7 +173,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Moves everything, and leaves the spaces as they are from now on.
-    pub(super) fn slide_all(&self, state: &mut State, ends: Ends) {
+    pub(super) fn slide_all(&self, state: &mut State, ends: [Address; 4]) {
         // SAFETY: the world is stopped, and no phase runs.
         let segments = unsafe { self.plan.segments(self.moving_regions()) };
         let sliding = Sliding {

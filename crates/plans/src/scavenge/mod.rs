@@ -42,7 +42,9 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Ring};
-use gleaner_base::options::{HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify};
+use gleaner_base::options::{
+    Generations, HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify,
+};
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -73,6 +75,9 @@ pub const LEAST_LIMIT: usize = 1 << 20;
 /// object that was allocated there all the same is collected correctly, but not promoted without sliding.
 pub const LARGE_BYTES: usize = 16 << 10;
 
+/// Why everything is collected under `generations=never`.
+const NEVER: &str = "the young generation is never collected by itself";
+
 /// How a heap is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -94,6 +99,8 @@ pub struct Config {
     pub huge_pages: HugePages,
     /// How the old space is collected.
     pub old: OldPolicy,
+    /// Whether the young generation is collected by itself.
+    pub generations: Generations,
     /// Which grey object is scanned next.
     pub trace_order: TraceOrder,
     /// Whether the collector prefetches: `None`, or `Edges`.
@@ -174,21 +181,42 @@ pub struct Totals {
     pub promoted_bytes: u64,
 }
 
-/// Moving averages over the last collections, and what follows from them.
+/// Moving averages over the last collections, and what was decided. Sizes are in bytes.
 #[derive(Clone, Copy, Default, Debug)]
 struct Lately {
-    /// Bytes that scavenges promoted.
+    /// What scavenges promoted.
     promoted: usize,
-    /// Bytes that survived in the young generation.
+    /// What survived in the young generation.
     survived: usize,
+    /// What survived the last scavenge of what had been allocated just before.
+    fresh: usize,
+    /// Nanoseconds that scavenges took for each KB that they copied.
+    copy_ns_per_kb: usize,
     /// The share of the time that scavenges took, in thousandths.
     scavenge_share: usize,
     /// The share that full collections took.
     full_share: usize,
     /// When the world was resumed.
     resumed_ns: u64,
+    /// What all spaces held after the last collection.
+    used: usize,
+    /// What the young generation is to have while it is collected by itself.
+    young: usize,
     /// Up to which the old, the immobile and the large space are to be filled before everything is collected.
     old_target: usize,
+    /// What collections took since the full one before the last, for want of room, in nanoseconds.
+    cycle_ns: u64,
+    /// What was allocated meanwhile.
+    cycle_allocated: usize,
+}
+
+/// What the last full collection was like.
+#[derive(Clone, Copy, Default, Debug)]
+struct LastFull {
+    /// What it took.
+    ns: u64,
+    /// Bytes in the young generation that lived.
+    young_lived: usize,
 }
 
 /// What only the holder of `collecting` touches.
@@ -199,8 +227,11 @@ pub struct State {
     engine: Engine,
     /// Why the next collection has to be of everything, if it has.
     wants_full: Option<&'static str>,
+    /// Whether the young generation is collected by itself.
+    scavenging: bool,
     /// What is known of the last collections.
     lately: Lately,
+    last_full: LastFull,
     /// Sums.
     pub totals: Totals,
     /// The last events.
@@ -298,8 +329,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let old = immobile.add(sizes.immobile);
         let eden = old.add(sizes.old);
         let large = eden.add(sizes.eden + 2 * sizes.survivor);
-        // SAFETY: the old space and the nursery are committed memory of ours.
-        unsafe { ask_for_huge_pages(&config, old, large.offset_from(old)) };
+        // SAFETY: the old space and the nursery are committed memory of ours, eden comes after the old space.
+        unsafe { ask_for_huge_pages(&config, [old, eden, eden.add(sizes.eden), large]) };
         let types = TypeTable::new().ok_or(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
@@ -323,9 +354,12 @@ impl<F: SlotFormat> Scavenge<F> {
                 mutators: Vec::new(),
                 next_number: 1,
                 engine,
-                wants_full: None,
+                wants_full: (config.generations == Generations::Never).then_some(NEVER),
+                scavenging: config.generations != Generations::Never,
+                last_full: LastFull::default(),
                 lately: Lately {
                     resumed_ns: clock::monotonic_ns(),
+                    young: sizes.first_young(),
                     old_target: sizes.first_old_target(),
                     ..Lately::default()
                 },
@@ -471,17 +505,26 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 }
 
-/// The limit from which `huge-pages=auto` asks for huge pages.
+/// The limit from which `huge-pages=auto` asks for huge pages in eden: all of that is touched before the first
+/// collection.
+const HUGE_EDEN_FROM: usize = 64 << 20;
+/// The limit from which it asks for them everywhere.
 const HUGE_PAGES_FROM: usize = 512 << 20;
 
 /// # Safety
-/// The range is memory of the caller's.
-unsafe fn ask_for_huge_pages(config: &Config, start: Address, bytes: usize) {
-    let Some(start) = NonNull::new(start.ptr::<u8>()) else {
+/// The old space, eden and the survivor spaces begin at the first three places, and end at the last; all that is memory
+/// of the caller's.
+unsafe fn ask_for_huge_pages(config: &Config, [old, eden, survivors, end]: [Address; 4]) {
+    let (low, high) = match config.huge_pages {
+        HugePages::Auto if config.limit < HUGE_EDEN_FROM => return,
+        HugePages::Auto if config.limit < HUGE_PAGES_FROM => (eden, survivors),
+        _ => (old, end),
+    };
+    let Some(start) = NonNull::new(low.ptr::<u8>()) else {
         return;
     };
+    let bytes = high.offset_from(low);
     match config.huge_pages {
-        HugePages::Auto if config.limit < HUGE_PAGES_FROM => {}
         // It is advice: the kernel may not know of huge pages.
         // SAFETY: the caller's promise.
         HugePages::On | HugePages::Auto => drop(unsafe { hugepages::advise(start, bytes) }),

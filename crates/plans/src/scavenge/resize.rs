@@ -1,5 +1,5 @@
-//! The sizes of the generations, after each collection: what was measured goes to the decider, and what it decided is
-//! done.
+//! After each collection: whether the young generation is collected by itself from now on, and how large the generations
+//! are. What was measured goes to the deciders, and what they decided is done.
 //!
 //! The young generation and the old one share the limit: what the one gains the other loses. Ranges of addresses are
 //! reserved for the largest sizes. The leader does this in a stopped world.
@@ -7,6 +7,7 @@
 use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Phase};
+use gleaner_base::options::{Generations, OldPolicy};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
@@ -16,36 +17,90 @@ use gleaner_spaces::tenured::BLOCK_BYTES;
 use super::{LARGE_BYTES, Lately, Scavenge, State};
 use crate::decide::collection::{self, moving_average};
 use crate::decide::generation_sizes::{self, Decision, Measurements};
+use crate::decide::generations;
 use crate::record::Record;
 
+/// A collection that is over.
+pub(super) struct Collection {
+    /// Whether everything was collected.
+    pub was_full: bool,
+    /// Bytes that somebody waits for; 0 if it was not for want of room.
+    pub needed: usize,
+    /// Bytes that were allocated since the one before.
+    pub allocated: usize,
+    /// When the world was stopped.
+    pub stopped_ns: u64,
+    /// When the collection was over.
+    pub now_ns: u64,
+}
+
 impl<F: SlotFormat> Scavenge<F> {
-    /// After a collection that took from `stopped_ns` until `now_ns`: measures, decides, and does it. Somebody waits for
-    /// `needed` bytes.
-    pub(super) fn resize(
-        &self,
-        state: &mut State,
-        record: &mut Record,
-        was_full: bool,
-        needed: usize,
-        (stopped_ns, now_ns): (u64, u64),
-    ) {
-        state.lately.note_pause(was_full, stopped_ns, now_ns);
+    /// After a collection: measures, decides, and does it.
+    pub(super) fn resize(&self, state: &mut State, record: &mut Record, collection: &Collection) {
+        state.lately.note_pause(collection);
+        state.lately.used = self.used();
         if !self.config.resize {
             state.lately.old_target = self.old_limit.load(Ordering::Relaxed);
         } else {
             record.step(Phase::Resize, |event| {
-                let decision =
-                    generation_sizes::next_sizes(&self.measure(&state.lately, was_full, needed));
+                let changed = self.decide_generations(state, collection);
+                let found = self.measure(state, collection);
+                let decision = generation_sizes::next_sizes(&found);
                 self.apply(&mut state.lately, &decision, event);
+                event.reason = changed.unwrap_or(event.reason);
             });
         }
-        state.lately.resumed_ns = now_ns;
+        if collection.was_full {
+            (state.lately.cycle_ns, state.lately.cycle_allocated) = (0, 0);
+        }
     }
 
-    fn measure(&self, lately: &Lately, was_full: bool, needed: usize) -> Measurements {
+    /// Why the young generation is or is not collected by itself any more, if that changes.
+    fn decide_generations(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+    ) -> Option<&'static str> {
+        let config = &self.config;
+        let open = config.generations == Generations::Auto && config.stress == 0;
+        if !open || config.old != OldPolicy::MarkCompact || collection.needed == 0 {
+            return None;
+        }
+        let lately = &state.lately;
+        // Where ranges are small, the young generation cannot take all that the old one does not need.
+        let budget = (lately.young + lately.old_target).min(config.limit);
+        let decision = generations::decide(&generations::Measurements {
+            scavenging: state.scavenging,
+            was_full: collection.was_full,
+            first_scavenges: match state.totals.full_collections {
+                0 => state.totals.scavenges,
+                _ => 0,
+            },
+            fresh_survived: lately.fresh,
+            fresh_allocated: collection.allocated,
+            full_ns: state.last_full.ns,
+            cycle_ns: lately.cycle_ns,
+            cycle_allocated: lately.cycle_allocated,
+            copy_ns_per_kb: lately.copy_ns_per_kb,
+            used: lately.used,
+            budget: budget.min(lately.used + self.nursery.bytes()),
+            young_lived: state.last_full.young_lived,
+        });
+        let changed = decision.scavenging != state.scavenging;
+        state.scavenging = decision.scavenging;
+        if decision.try_everything {
+            state.wants_full = Some("much of what is young survives");
+        }
+        changed.then_some(decision.reason)
+    }
+
+    fn measure(&self, state: &State, collection: &Collection) -> Measurements {
+        let (lately, needed) = (&state.lately, collection.needed);
         Measurements {
             limit: self.config.limit,
-            young: self.nursery.capacity(),
+            scavenging: state.scavenging || self.config.old != OldPolicy::MarkCompact,
+            used: lately.used,
+            young: lately.young,
             survivor: self.nursery.to().bytes(),
             least_young: self.least_young,
             old_used: self.old_used(),
@@ -55,7 +110,7 @@ impl<F: SlotFormat> Scavenge<F> {
             survived_lately: lately.survived,
             scavenge_share: lately.scavenge_share,
             full_share: lately.full_share,
-            was_full,
+            was_full: collection.was_full,
             needed: if needed > LARGE_BYTES { needed } else { 0 },
         }
     }
@@ -77,7 +132,9 @@ impl<F: SlotFormat> Scavenge<F> {
             .store(old_limit.max(self.old_used()), Ordering::Relaxed);
         // SAFETY: the world is stopped.
         unsafe { self.make_resident_room(0) };
-        lately.old_target = decision.old_target.min(old_limit);
+        lately.young = decision.young;
+        // While the young generation takes what the old one does not need, the target is for later.
+        lately.old_target = decision.old_target;
         event.bytes = nursery.capacity() as u64;
         event.reason = decision.reason;
     }
@@ -129,10 +186,19 @@ pub(super) fn release(low: Address, high: Address) {
     }
 }
 
+/// A scavenge that copies fewer KB says nothing about what a KB costs.
+const LEAST_COPIED: usize = 256;
+
 impl Lately {
-    fn note_pause(&mut self, was_full: bool, stopped_ns: u64, now_ns: u64) {
-        let paused = now_ns - stopped_ns;
-        let share = collection::share(paused, now_ns - self.resumed_ns);
+    fn note_pause(&mut self, over: &Collection) {
+        let was_full = over.was_full;
+        let paused = over.now_ns - over.stopped_ns;
+        let share = collection::share(paused, over.now_ns - self.resumed_ns);
+        self.resumed_ns = over.now_ns;
+        self.cycle_allocated += over.allocated;
+        if over.needed > 0 {
+            self.cycle_ns += paused;
+        }
         let (own, other) = if was_full {
             (&mut self.full_share, &mut self.scavenge_share)
         } else {
@@ -148,8 +214,20 @@ impl Lately {
         }
     }
 
-    /// What a scavenge copied.
-    pub(super) fn note_copied(&mut self, survived: usize, promoted: usize) {
+    /// What a scavenge copied, and how long that took. Of that, at most `old` bytes had survived one before.
+    pub(super) fn note_copied(
+        &mut self,
+        survived: usize,
+        promoted: usize,
+        old: usize,
+        took_ns: u64,
+    ) {
+        self.fresh = (survived + promoted).saturating_sub(old);
+        let kilobytes = (survived + promoted) / 1024;
+        if kilobytes >= LEAST_COPIED {
+            let each = took_ns as usize / kilobytes;
+            self.copy_ns_per_kb = moving_average(self.copy_ns_per_kb, each);
+        }
         self.survived = moving_average(self.survived, survived);
         self.promoted = moving_average(self.promoted, promoted);
     }

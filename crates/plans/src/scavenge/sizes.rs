@@ -133,7 +133,9 @@ const MOST_LEAST_YOUNG: usize = 8 << 20;
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use gleaner_base::options::{HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify};
+    use gleaner_base::options::{
+        Generations, HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify,
+    };
     use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 
     const MB: usize = 1 << 20;
@@ -149,6 +151,7 @@ mod tests {
             tlab: 4096,
             huge_pages: HugePages::Off,
             old: OldPolicy::MarkCompact,
+            generations: Generations::Auto,
             trace_order: TraceOrder::Depth,
             prefetch: Prefetch::None,
             verify: Verify::Off,

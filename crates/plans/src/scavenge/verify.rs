@@ -37,11 +37,8 @@ impl<F: SlotFormat> Scavenge<F> {
         self.for_each_object(&mut |found| self.verify_slots(state, found));
         self.verify_roots(state);
         for region in self.nursery.regions() {
-            // SAFETY: the world is stopped, and no phase runs.
-            unsafe {
-                self.bits
-                    .clear_starts(region.start(), region.top().align_up(WORD_BYTES))
-            };
+            self.bits
+                .clear_starts(region.start(), region.top().align_up(WORD_BYTES));
         }
         objects
     }

@@ -1,0 +1,95 @@
+//! Whether the young generation is collected by itself (`generations`): what lives is the same whatever is decided, and
+//! `auto` decides by what the program does.
+
+#[path = "../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
+mod random;
+
+use gleaner::{Generations, Heap, OldPolicy, References, Scope, Structure, Totals};
+use random::Rng;
+
+const LIVE: usize = 20_000;
+
+/// Replaces objects at random so that each lives long, then makes such as die at once. Totals after each part.
+fn run(generations: Generations, references: References, old: OldPolicy) -> [Totals; 2] {
+    let heap = Heap::builder()
+        .limit(3 << 20)
+        .references(references)
+        .old(old)
+        .generations(generations)
+        .workers(2)
+        .verify(true)
+        .poison(true)
+        .build()
+        .unwrap();
+    let shape = Structure {
+        references: 1,
+        bytes: 8,
+    };
+    let node = heap.structure(shape).unwrap();
+    let slots = heap.reference_array().unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let mut expected = vec![0u64; LIVE];
+    let mut random = Rng::new(7);
+    let array = mutator.scope(|scope| {
+        let array = scope.allocate_references(slots, LIVE as u32).unwrap();
+        scope.handle(array).unwrap()
+    });
+    let mut put = |scope: &mut Scope<'_>, index: usize, number: u64| {
+        let array = scope.open(&array);
+        let one = scope.allocate(node).unwrap();
+        scope.write_u64(one, 0, number);
+        scope.set(array, index, one);
+        expected[index] = number;
+    };
+    for number in 0..LIVE * 80 {
+        let index = match number {
+            0..LIVE => number,
+            _ => random.below(LIVE),
+        };
+        mutator.scope(|scope| put(scope, index, number as u64));
+    }
+    let long_lived = mutator.totals();
+    for number in 0..LIVE * 80 {
+        mutator.scope(|scope| put(scope, number % 10, number as u64));
+    }
+    mutator.scope(|scope| {
+        let array = scope.open(&array);
+        let one = scope.null();
+        for (index, &number) in expected.iter().enumerate() {
+            scope.load(array, index, one);
+            assert_eq!(scope.read_u64(one, 0), number);
+        }
+    });
+    [long_lived, mutator.totals()]
+}
+
+#[test]
+fn what_lives_is_the_same_whatever_is_collected() {
+    for references in [References::Wide, References::Compressed] {
+        for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+            let [_, never] = run(Generations::Never, references, old);
+            assert_eq!(never.scavenges, 0, "{old:?} {references:?}");
+            let [_, always] = run(Generations::Always, references, old);
+            assert!(always.scavenges > 3 * always.full_collections, "{always:?}");
+        }
+    }
+}
+
+#[test]
+fn scavenges_are_left_out_while_most_survives_and_come_back() {
+    for references in [References::Wide, References::Compressed] {
+        let old = OldPolicy::MarkCompact;
+        let [always, _] = run(Generations::Always, references, old);
+        let [before, after] = run(Generations::Auto, references, old);
+        let shows = format!("{always:?} {before:?} {after:?}");
+        // How often depends on what the machine is busy with: times are compared.
+        assert!(before.full_collections > always.full_collections, "{shows}");
+        assert!(before.scavenges < always.scavenges, "{shows}");
+        let (full, scavenges) = (
+            after.full_collections - before.full_collections,
+            after.scavenges - before.scavenges,
+        );
+        assert!(scavenges > 2 * full, "{shows}");
+    }
+}
