@@ -20,7 +20,7 @@ use accepted::{OptionValue, Problem, SWITCH};
 pub use error::OptionError;
 pub use types::{
     Generations, HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder,
-    References, Sweep, TraceOrder, Verify,
+    References, Sweep, TraceOrder, Verify, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -243,6 +243,16 @@ option_table! {
     old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
     /// Whether the young generation is collected by itself; auto: while that costs less than to collect everything.
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
+    /// When the memory of fresh objects is zeroed, and by whom.
+    zeroing: Zeroing = Zeroing::HotPath, "zeroing", Tuning, Precise, Some("OOPSLA 2011"), Accepted::Choice(Zeroing::NAMES);
+    /// What zeroes blocks of memory.
+    zeroing_kernel: ZeroingKernel = ZeroingKernel::Auto, "zeroing-kernel", Tuning, Precise, Some("OOPSLA 2011, section 6.1"), Accepted::Choice(ZeroingKernel::NAMES);
+    /// So many bytes ahead of allocation are zeroed at a time under zeroing=window.
+    zeroing_window: usize = 512, "zeroing-window", Tuning, Precise, None, size(64, "512");
+    /// A zeroing thread keeps so many bytes ahead of the mutators at most.
+    zeroing_lead: usize = 0, "zeroing-lead", Tuning, Precise, None, size(64 << 10, "all of eden");
+    /// How many threads zero under zeroing=concurrent-static and concurrent-racing.
+    zeroing_threads: u32 = 2, "zeroing-threads", Tuning, Precise, Some("OOPSLA 2011, section 6.2"), Accepted::Number { least: 1, most: 16, power_of_two: false, zero: "" };
     /// Which grey object is scanned next: the one that was found last, or first.
     trace_order: TraceOrder = TraceOrder::Depth, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
     /// How the threads that collect wait for work: all on one monitor, as in the paper's baseline, or each on a futex.

@@ -117,6 +117,54 @@ choice! {
 }
 
 choice! {
+    /// When the memory of fresh objects is zeroed, and by whom (OOPSLA 2011).
+    Zeroing {
+        /// Each object as it is allocated (section 5.1).
+        HotPath = "hot-path",
+        /// Each buffer as it is taken (section 5.2).
+        Bulk = "bulk",
+        /// The same with stores that pass the caches by (section 6.1).
+        NonTemporal = "non-temporal",
+        /// A few cache lines ahead of the object that is allocated.
+        Window = "window",
+        /// By a thread of its own, from the end of each collection of the young generation on (section 6.2).
+        Concurrent = "concurrent",
+        /// By several threads, each of which has its own blocks.
+        ConcurrentStatic = "concurrent-static",
+        /// By several threads that race for blocks.
+        ConcurrentRacing = "concurrent-racing",
+        /// Concurrent while fewer mutators allocate than there are processors, else non-temporal (section 6.3).
+        Adaptive = "adaptive",
+        /// What was measured to be best.
+        Auto = "auto",
+    }
+}
+
+choice! {
+    /// What zeroes a block of memory.
+    ZeroingKernel {
+        /// What suits the design and the processor.
+        Auto = "auto",
+        /// The C library's.
+        Memset = "memset",
+        /// Stores of 4-byte constants, 16 bytes a turn (OOPSLA 2011, section 5.1).
+        Immediate = "immediate",
+        /// The processor's string instruction.
+        String = "string",
+        /// Vector stores of 32 bytes.
+        Vector = "vector",
+        /// Non-temporal stores of 8 bytes.
+        Movnti = "movnti",
+        /// Non-temporal stores of 16 bytes (section 6.1).
+        Movntdq = "movntdq",
+        /// Non-temporal stores of 64 bytes.
+        WideNonTemporal = "wide-non-temporal",
+        /// The processor's instruction that zeroes a cache line.
+        LineZero = "line-zero",
+    }
+}
+
+choice! {
     /// Which grey object is scanned next (ASPLOS 2013, section 2.3.2).
     TraceOrder {
         /// The one that was found last.
