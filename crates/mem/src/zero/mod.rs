@@ -1,4 +1,13 @@
 //! Zeroing of memory ranges (invariant I2: fresh is zero).
+//!
+//! The functions here zero single objects and whatever is zeroed without a choice. [`kernels`] are the ways to zero a
+//! block, and [`processor`] chooses one of them.
+
+pub mod kernels;
+pub mod processor;
+
+pub use kernels::Kernel;
+pub use processor::{Choice, Feature, Processor, choose};
 
 use crate::Address;
 
@@ -13,7 +22,8 @@ pub unsafe fn zero(start: Address, bytes: usize) {
 }
 
 /// As [`zero`], for an object that was just allocated: at least 8 bytes, a multiple of 8, most often few. Stores that
-/// overlap instead of a loop (compare OOPSLA 2011, section 3.1); of a size known to the compiler only the stores are left.
+/// overlap instead of a loop (compare OOPSLA 2011, section 3.1); of a size known to the compiler only the stores are
+/// left.
 ///
 /// # Safety
 /// As for [`zero`]; `start` must be 8-aligned.

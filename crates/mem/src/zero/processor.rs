@@ -1,0 +1,377 @@
+//! What the processor offers for zeroing, and which kernel that gives.
+//!
+//! The choice is a pure function, so it can be asked about processors that nobody has here. What a processor has is
+//! read once and remembered in one byte, since some machines take many microseconds to answer.
+
+use core::arch::asm;
+use core::arch::x86_64::{__cpuid, CpuidResult};
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use gleaner_base::options::ZeroingKernel;
+
+use super::kernels::{Kernel, LINE};
+
+/// Something that not every processor has, and that a kernel needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Feature {
+    /// Registers of 32 bytes, which the system saves for each thread.
+    Avx,
+    /// The instruction `clzero`.
+    LineZero,
+}
+
+/// What a processor offers for zeroing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Processor {
+    /// Registers of 32 bytes, which the system saves for each thread.
+    pub avx: bool,
+    /// The same with 64 bytes.
+    pub avx512: bool,
+    /// The instruction `clzero`, with lines of 64 bytes.
+    pub line_zero: bool,
+    /// It says that `rep stosb` is fast.
+    pub fast_strings: bool,
+}
+
+/// What [`Processor::detect`] found, see [`Processor::packed`]; 0 before. All threads write the same byte, which stands
+/// for nothing else, so relaxed ordering does.
+static FOUND: AtomicU8 = AtomicU8::new(0);
+
+/// The bit of [`FOUND`] that says that it was found.
+const KNOWN: u8 = 1 << 7;
+
+impl Processor {
+    /// The one that this runs on.
+    pub fn detect() -> Processor {
+        let found = FOUND.load(Ordering::Relaxed);
+        if found & KNOWN != 0 {
+            return Processor::unpacked(found);
+        }
+        let processor = Processor::read(cpuid, saved_state);
+        FOUND.store(processor.packed() | KNOWN, Ordering::Relaxed);
+        processor
+    }
+
+    /// Whether it has that.
+    pub const fn has(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Avx => self.avx,
+            Feature::LineZero => self.line_zero,
+        }
+    }
+
+    /// Asks the processor: `cpuid` answers for a leaf, `saved_state` gives the register XCR0, if there is one.
+    fn read(cpuid: impl Fn(u32) -> CpuidResult, saved_state: impl Fn() -> u64) -> Processor {
+        let upto = |leaf: u32| cpuid(leaf & 0x8000_0000).eax >= leaf;
+        let basic = cpuid(1);
+        let more = if upto(7) { cpuid(7).ebx } else { 0 };
+        let other = 0x8000_0008;
+        let extended = if upto(other) { cpuid(other).ebx } else { 0 };
+        // The system says in XCR0 which registers it saves; the others must not be used.
+        let saved = if bit(basic.ecx, 27) { saved_state() } else { 0 };
+        let saves = |registers: u64| saved & registers == registers;
+        let avx = bit(basic.ecx, 28) && saves(0x06);
+        Processor {
+            avx,
+            avx512: avx && bit(more, 16) && saves(0xe6),
+            line_zero: bit(extended, 0) && (basic.ebx >> 8 & 0xff) as usize * 8 == LINE,
+            fast_strings: bit(more, 9),
+        }
+    }
+
+    /// As bits.
+    fn packed(&self) -> u8 {
+        let bits = [self.avx, self.avx512, self.line_zero, self.fast_strings];
+        bits.into_iter()
+            .rev()
+            .fold(0, |packed, bit| packed << 1 | u8::from(bit))
+    }
+
+    /// What [`Processor::packed`] packed.
+    fn unpacked(packed: u8) -> Processor {
+        let bit = |number| bit(u32::from(packed), number);
+        Processor {
+            avx: bit(0),
+            avx512: bit(1),
+            line_zero: bit(2),
+            fast_strings: bit(3),
+        }
+    }
+}
+
+fn bit(word: u32, number: u32) -> bool {
+    word >> number & 1 == 1
+}
+
+fn cpuid(leaf: u32) -> CpuidResult {
+    #[allow(unused_unsafe, reason = "unsafe in the oldest Rust that is served")]
+    // SAFETY: every processor of this architecture has the instruction.
+    unsafe {
+        __cpuid(leaf)
+    }
+}
+
+/// The register XCR0. Only for processors and systems that have it (OSXSAVE).
+fn saved_state() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: asked only when the processor says that the instruction is there; it reads a register.
+    unsafe {
+        asm!(
+            "xgetbv",
+            in("ecx") 0,
+            out("eax") low,
+            out("edx") high,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// A kernel, and why this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// What zeroes; the processor has what it needs.
+    pub kernel: Kernel,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Decides which kernel zeroes. One that is asked for by name is used, whatever `temporal` says, if the processor has
+/// what it needs; `Auto` follows `temporal`.
+pub fn choose(wanted: ZeroingKernel, temporal: bool, processor: &Processor) -> Choice {
+    let named = Kernel::ALL
+        .into_iter()
+        .find(|kernel| kernel.option() == wanted);
+    let (kernel, reason) = match named {
+        None if temporal => (
+            Kernel::Memset,
+            "auto: the C library knows the fastest stores into the cache",
+        ),
+        None => (
+            Kernel::Movntdq,
+            "auto: non-temporal stores of 16 bytes are as fast as wider ones",
+        ),
+        Some(kernel) => match kernel.needs() {
+            Some(feature) if !processor.has(feature) => instead_of(kernel),
+            _ => (kernel, remark(kernel, processor)),
+        },
+    };
+    Choice { kernel, reason }
+}
+
+/// What is used where a processor lacks what the kernel needs.
+fn instead_of(kernel: Kernel) -> (Kernel, &'static str) {
+    match kernel {
+        Kernel::LineZero => (
+            Kernel::Movntdq,
+            "the processor lacks clzero: non-temporal stores of 16 bytes",
+        ),
+        Kernel::WideNonTemporal => (
+            Kernel::Movntdq,
+            "the processor lacks AVX: non-temporal stores of 16 bytes",
+        ),
+        _ => (
+            Kernel::Memset,
+            "the processor lacks AVX: the C library's memset",
+        ),
+    }
+}
+
+/// The reason of a kernel that was asked for and is used.
+fn remark(kernel: Kernel, processor: &Processor) -> &'static str {
+    match kernel {
+        Kernel::WideNonTemporal if !processor.avx512 => {
+            "asked for; stores of 32 bytes, the processor lacks AVX-512"
+        }
+        Kernel::String if !processor.fast_strings => {
+            "asked for, though the processor does not say that string stores are fast"
+        }
+        _ => "asked for",
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A made-up processor without anything.
+    const PLAIN: Processor = Processor {
+        avx: false,
+        avx512: false,
+        line_zero: false,
+        fast_strings: false,
+    };
+    /// One with everything.
+    const FULL: Processor = Processor {
+        avx: true,
+        avx512: true,
+        line_zero: true,
+        fast_strings: true,
+    };
+
+    fn kernel(wanted: ZeroingKernel, temporal: bool, processor: &Processor) -> Kernel {
+        choose(wanted, temporal, processor).kernel
+    }
+
+    #[test]
+    fn auto_follows_the_design() {
+        for processor in [PLAIN, FULL] {
+            let auto = |temporal| kernel(ZeroingKernel::Auto, temporal, &processor);
+            assert_eq!((auto(true), auto(false)), (Kernel::Memset, Kernel::Movntdq));
+        }
+    }
+
+    #[test]
+    fn a_kernel_asked_for_by_name_is_used() {
+        for wanted in Kernel::ALL {
+            for temporal in [false, true] {
+                let choice = choose(wanted.option(), temporal, &FULL);
+                assert_eq!((choice.kernel, choice.reason), (wanted, "asked for"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_processor_lacks_falls_back_and_the_reason_names_it() {
+        for (wanted, instead, names) in [
+            (Kernel::LineZero, Kernel::Movntdq, "lacks clzero"),
+            (Kernel::WideNonTemporal, Kernel::Movntdq, "lacks AVX:"),
+            (Kernel::Vector, Kernel::Memset, "lacks AVX:"),
+        ] {
+            for temporal in [false, true] {
+                let choice = choose(wanted.option(), temporal, &PLAIN);
+                assert_eq!(choice.kernel, instead);
+                assert!(choice.reason.contains(names), "{wanted:?}: {choice:?}");
+            }
+        }
+        for wanted in Kernel::ALL {
+            let choice = choose(wanted.option(), true, &PLAIN);
+            assert_eq!(choice.kernel == wanted, wanted.needs().is_none());
+            assert_eq!(choice.kernel.needs(), None);
+            assert!(wanted.is_temporal() == choice.kernel.is_temporal());
+        }
+    }
+
+    #[test]
+    fn each_feature_is_looked_at_by_itself() {
+        let avx = Processor { avx: true, ..PLAIN };
+        let choice = choose(ZeroingKernel::WideNonTemporal, false, &avx);
+        assert_eq!(choice.kernel, Kernel::WideNonTemporal);
+        assert!(choice.reason.contains("lacks AVX-512"));
+        assert_eq!(kernel(ZeroingKernel::Vector, true, &avx), Kernel::Vector);
+        assert_eq!(
+            kernel(ZeroingKernel::LineZero, false, &avx),
+            Kernel::Movntdq
+        );
+        let line_zero = Processor {
+            line_zero: true,
+            ..PLAIN
+        };
+        assert_eq!(
+            kernel(ZeroingKernel::LineZero, true, &line_zero),
+            Kernel::LineZero
+        );
+        assert_eq!(
+            kernel(ZeroingKernel::Vector, true, &line_zero),
+            Kernel::Memset
+        );
+        let choice = choose(ZeroingKernel::String, true, &PLAIN);
+        assert_eq!(choice.kernel, Kernel::String);
+        assert!(choice.reason.contains("does not say"));
+    }
+
+    /// What a made-up processor answers.
+    #[derive(Clone, Copy)]
+    struct Answers {
+        most: u32,
+        line: u32,
+        ecx1: u32,
+        ebx7: u32,
+        most_extended: u32,
+        ebx8: u32,
+        xcr0: Option<u64>,
+    }
+
+    impl Answers {
+        const FULL: Answers = Answers {
+            most: 7,
+            line: 8,
+            ecx1: 1 << 27 | 1 << 28,
+            ebx7: 1 << 9 | 1 << 16,
+            most_extended: 0x8000_0008,
+            ebx8: 1,
+            xcr0: Some(0xe7),
+        };
+
+        fn leaf(&self, leaf: u32) -> CpuidResult {
+            let (eax, ebx, ecx) = match leaf {
+                0 => (self.most, 0, 0),
+                1 => (0, self.line << 8, self.ecx1),
+                7 if self.most >= 7 => (0, self.ebx7, 0),
+                0x8000_0000 => (self.most_extended, 0, 0),
+                0x8000_0008 if self.most_extended >= leaf => (0, self.ebx8, 0),
+                _ => panic!("asked for leaf {leaf:#x}"),
+            };
+            CpuidResult {
+                eax,
+                ebx,
+                ecx,
+                edx: 0,
+            }
+        }
+
+        fn read(self) -> Processor {
+            Processor::read(
+                |leaf| self.leaf(leaf),
+                || self.xcr0.expect("asked for XCR0"),
+            )
+        }
+    }
+
+    #[test]
+    fn registers_count_only_if_the_system_saves_them() {
+        let full = Answers::FULL;
+        assert_eq!(full.read(), FULL);
+        let with = |xcr0, ecx1| Answers { xcr0, ecx1, ..full }.read();
+        let both = full.ecx1;
+        assert!(with(Some(0x07), both).avx && !with(Some(0x07), both).avx512);
+        assert!(!with(Some(0x67), both).avx512, "not all of the three");
+        assert!(!with(Some(0x03), both).avx);
+        assert!(!with(None, 1 << 28).avx, "no such register");
+        assert!(!with(Some(0xe7), 1 << 27).avx512, "not without AVX");
+    }
+
+    #[test]
+    fn leaves_and_lines_are_checked() {
+        let full = Answers::FULL;
+        let old = Answers { most: 6, ..full }.read();
+        assert!(old.avx && !old.avx512 && !old.fast_strings);
+        let old = Answers {
+            most_extended: 0x8000_0007,
+            ..full
+        };
+        assert!(!old.read().line_zero);
+        assert!(!Answers { line: 4, ..full }.read().line_zero);
+        assert!(!Answers { ebx8: 2, ..full }.read().line_zero);
+        let none = Answers {
+            ecx1: 0,
+            ebx7: 0,
+            ebx8: 0,
+            xcr0: None,
+            ..full
+        };
+        assert_eq!(none.read(), PLAIN);
+    }
+
+    #[test]
+    fn what_was_found_is_remembered() {
+        for number in 0..16 {
+            assert_eq!(Processor::unpacked(number | KNOWN).packed(), number);
+        }
+        let found = Processor::read(cpuid, saved_state);
+        assert_eq!(Processor::detect(), found);
+        assert_eq!(Processor::detect(), found);
+        assert_eq!(found.avx, std::is_x86_feature_detected!("avx"));
+        assert_eq!(found.avx512, std::is_x86_feature_detected!("avx512f"));
+    }
+}
