@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::catalogue::Size;
 use crate::native::Native;
+use crate::zeroing::Zeroing;
 
 /// Runs real clients of libgc on the installed library and on Gleaner's.
 #[derive(Parser)]
@@ -25,6 +26,8 @@ pub enum Command {
     Native(Native),
     /// Runs every client on both libraries; fails when exit status or output differ
     Clients(Clients),
+    /// How fast memory is zeroed: each zeroing kernel, by size of the buffer and number of threads
+    Zeroing(Zeroing),
 }
 
 /// Which programs, on which library. Shared by all subcommands.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::arguments;
 use crate::catalogue::{self, Client};
 use crate::failure::{Failure, Result};
 use crate::output::first_difference;
+use crate::progress;
 use crate::side::Side;
 use crate::trial::{Runner, Trial};
 use crate::workshop::{Ready, Workshop};
@@ -41,7 +41,7 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
         "collections",
         "output",
     ]);
-    let progress = progress(clients.len());
+    let progress = progress::bar(clients.len());
     let (mut passed, mut failed, mut details) = (0, 0, Vec::new());
     for client in &clients {
         progress.set_message(client.name.clone());
@@ -92,13 +92,6 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
         return Err(Failure::new("no client is installed"));
     }
     Ok(failed == 0)
-}
-
-/// On a terminal: how far it is, and how long it will take.
-fn progress(clients: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:24} {bar:24} {pos}/{len}, {eta} left");
-    ProgressBar::new(clients as u64)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// The side that a client runs on, with the options that make bugs show.

@@ -3,7 +3,7 @@
 //! The parts, from below: [`process`] runs one program and measures it; [`events`] and [`stock_log`] read what a
 //! library logged; [`catalogue`] is the list of clients, [`workshop`] makes them ready; [`side`] is a library with its
 //! options; [`trial`] runs one client on one side; each subcommand is a file of its own. One thread throughout, beside
-//! the watchdog of a running program.
+//! the watchdog of a running program and the threads of what runs in this process.
 
 mod arguments;
 mod catalogue;
@@ -13,11 +13,13 @@ mod failure;
 mod native;
 mod output;
 mod process;
+mod progress;
 mod run;
 mod side;
 mod stock_log;
 mod trial;
 mod workshop;
+mod zeroing;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Command::Run(chosen) => run::run(chosen),
         Command::Native(chosen) => native::run(chosen),
         Command::Clients(chosen) => clients::run(chosen),
+        Command::Zeroing(chosen) => zeroing::run(chosen),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

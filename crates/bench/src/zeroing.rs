@@ -1,0 +1,362 @@
+//! `zeroing`: how fast memory can be zeroed: the limit study of OOPSLA 2011, section 4.2 and Figure 3.
+//!
+//! Each thread zeroes a buffer of its own again and again, in a tight loop. A round measures every combination of
+//! kernel, size and number of threads once, and the kernels one directly after the other, so that what else the machine
+//! does falls on all of them. Each measurement begins with a pass that does not count: it leaves the caches as that
+//! kernel leaves them.
+
+use std::ptr::NonNull;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use clap::Args;
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use gleaner_mem::Address;
+use gleaner_mem::zero::{Choice, Kernel, Processor, choose};
+use gleaner_os::{hugepages, memory, topology};
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+use crate::progress;
+
+/// Arguments of `zeroing`.
+#[derive(Args)]
+pub struct Zeroing {
+    /// The kernels, by the names that the option zeroing-kernel has; all that this processor has unless given
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = kernel_named)]
+    pub kernels: Vec<Kernel>,
+    /// Sizes of the buffer that each thread has, with a suffix k, m or g
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_delimiter = ',',
+        value_parser = size,
+        default_value = "256k,1m,4m,32m,128m"
+    )]
+    pub buffers: Vec<usize>,
+    /// Numbers of threads; from one to as many as there are processors unless given
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: Vec<u32>,
+    /// How often everything is measured
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Each thread zeroes at least so many bytes in one measurement
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "512m")]
+    pub work: usize,
+    /// Prints a line of JSON for each combination, not a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn kernel_named(name: &str) -> std::result::Result<Kernel, String> {
+    let found = Kernel::ALL.into_iter().find(|kernel| kernel.name() == name);
+    found.ok_or_else(|| {
+        format!(
+            "the kernels are {}",
+            Kernel::ALL.map(Kernel::name).join(", ")
+        )
+    })
+}
+
+/// Reads a number of bytes: a multiple of 8, with an optional suffix.
+fn size(text: &str) -> std::result::Result<usize, String> {
+    let suffixes = [('k', 10), ('m', 20), ('g', 30)];
+    let (digits, shift) = suffixes
+        .into_iter()
+        .find_map(|(suffix, shift)| Some((text.strip_suffix(suffix)?, shift)))
+        .unwrap_or((text, 0));
+    digits
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .filter(|&bytes| bytes > 0 && bytes.is_multiple_of(8))
+        .ok_or_else(|| "not a multiple of 8 bytes with an optional suffix k, m or g".into())
+}
+
+/// Memory of one thread.
+struct Buffer {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the buffer is nobody else's, and a thread that borrows it is the only one.
+unsafe impl Send for Buffer {}
+
+/// What a huge page is, and what buffers are aligned to.
+const HUGE: usize = 2 << 20;
+
+impl Buffer {
+    /// A buffer in huge pages, if the system has some: stores are to be measured, not walks of page tables.
+    fn new(bytes: usize) -> Result<Buffer> {
+        let failed = || Failure::new(format!("no memory for a buffer of {bytes} bytes"));
+        let bytes = bytes.next_multiple_of(HUGE);
+        let start = memory::reserve(bytes, HUGE).ok_or_else(failed)?;
+        let buffer = Buffer { start, bytes };
+        // SAFETY: the reservation is the buffer's; advice about huge pages changes nothing in it.
+        unsafe {
+            if !memory::commit(start, bytes) {
+                return Err(failed());
+            }
+            hugepages::advise(start, bytes);
+        }
+        Ok(buffer)
+    }
+
+    /// Zeroes the first `bytes` so many times.
+    fn zero(&mut self, kernel: Kernel, bytes: usize, times: usize) {
+        assert!(bytes <= self.bytes);
+        for _ in 0..times {
+            // SAFETY: the range is in the buffer, and [`chosen_kernels`] asked the processor.
+            unsafe { kernel.zero(Address::of(self.start.as_ptr()), bytes) };
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the reservation is the buffer's, which nobody uses any more.
+        unsafe { memory::unmap(self.start, self.bytes) };
+    }
+}
+
+/// One combination, and what it gave in each round.
+struct Cell {
+    kernel: Kernel,
+    buffer: usize,
+    threads: u32,
+    gb_per_s: Vec<f64>,
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+struct Line {
+    kernel: &'static str,
+    buffer_bytes: usize,
+    threads: u32,
+    /// All threads together, the median of the rounds. 1 GB is 10^9 bytes.
+    gb_per_s: f64,
+    least_gb_per_s: f64,
+    most_gb_per_s: f64,
+}
+
+impl Cell {
+    fn line(&self) -> Line {
+        let mut sorted = self.gb_per_s.clone();
+        sorted.sort_by(f64::total_cmp);
+        let (middle, last) = (sorted.len() / 2, sorted.len() - 1);
+        Line {
+            kernel: self.kernel.name(),
+            buffer_bytes: self.buffer,
+            threads: self.threads,
+            gb_per_s: (sorted[middle] + sorted[last - middle]) / 2.0,
+            least_gb_per_s: sorted[0],
+            most_gb_per_s: sorted[last],
+        }
+    }
+}
+
+/// Measures it; false never.
+pub fn run(chosen: &Zeroing) -> Result<bool> {
+    let kernels = chosen_kernels(chosen)?;
+    let threads = chosen_threads(chosen);
+    let mut buffers = buffers(&chosen.buffers, &threads)?;
+    let mut cells = combinations(&kernels, &chosen.buffers, &threads);
+    let progress = progress::bar(cells.len() * chosen.rounds as usize);
+    for _ in 0..chosen.rounds {
+        for cell in &mut cells {
+            progress.set_message(format!("{} {}", cell.kernel.name(), shown(cell.buffer)));
+            let times = chosen.work.div_ceil(cell.buffer);
+            let buffers = &mut buffers[..cell.threads as usize];
+            cell.gb_per_s
+                .push(measure(cell.kernel, cell.buffer, times, buffers));
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    if chosen.json {
+        for cell in &cells {
+            let line = serde_json::to_string(&cell.line());
+            println!(
+                "{}",
+                line.map_err(|error| Failure::new(format!("JSON: {error}")))?
+            );
+        }
+    } else {
+        println!(
+            "GB/s, all threads together, median of {} rounds",
+            chosen.rounds
+        );
+        println!("{}", table(&kernels, &cells));
+    }
+    Ok(true)
+}
+
+/// The kernels that were asked for, which the processor must have, or all that it has.
+fn chosen_kernels(chosen: &Zeroing) -> Result<Vec<Kernel>> {
+    let processor = Processor::detect();
+    let choice = |kernel: Kernel| choose(kernel.option(), kernel.is_temporal(), &processor);
+    let is_here = |kernel: Kernel| choice(kernel).kernel == kernel;
+    if chosen.kernels.is_empty() {
+        return Ok(Kernel::ALL
+            .into_iter()
+            .filter(|&kernel| is_here(kernel))
+            .collect());
+    }
+    for &kernel in &chosen.kernels {
+        if !is_here(kernel) {
+            let Choice { reason, .. } = choice(kernel);
+            return Err(Failure::new(format!("{}: {reason}", kernel.name())));
+        }
+    }
+    Ok(chosen.kernels.clone())
+}
+
+fn chosen_threads(chosen: &Zeroing) -> Vec<u32> {
+    if chosen.threads.is_empty() {
+        return (1..=topology::processors() as u32).collect();
+    }
+    chosen.threads.clone()
+}
+
+/// A buffer of the largest size for each thread.
+fn buffers(sizes: &[usize], threads: &[u32]) -> Result<Vec<Buffer>> {
+    let bytes = sizes.iter().copied().max().unwrap_or(0);
+    let count = threads.iter().copied().max().unwrap_or(0);
+    let fits = bytes.checked_mul(count as usize);
+    if fits.is_none_or(|bytes| bytes as u64 > memory::physical_memory()) {
+        let size = shown(bytes);
+        let message = format!(
+            "{count} buffers of {size} are more than the memory; see --buffers and --threads"
+        );
+        return Err(Failure::new(message));
+    }
+    (0..count).map(|_| Buffer::new(bytes)).collect()
+}
+
+/// All combinations, the kernels of one size and number of threads beside each other.
+fn combinations(kernels: &[Kernel], buffers: &[usize], threads: &[u32]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &buffer in buffers {
+        for &threads in threads {
+            cells.extend(kernels.iter().map(|&kernel| Cell {
+                kernel,
+                buffer,
+                threads,
+                gb_per_s: Vec::new(),
+            }));
+        }
+    }
+    cells
+}
+
+/// Each thread zeroes `bytes` bytes of its buffer so many times; GB/s of all, from the first start to the last end.
+fn measure(kernel: Kernel, bytes: usize, times: usize, buffers: &mut [Buffer]) -> f64 {
+    let zeroed = (bytes * times * buffers.len()) as f64;
+    let ready = Barrier::new(buffers.len());
+    let one = |buffer: &mut Buffer| {
+        buffer.zero(kernel, bytes, 1);
+        ready.wait();
+        let start = Instant::now();
+        buffer.zero(kernel, bytes, times);
+        (start, Instant::now())
+    };
+    let spans: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = buffers
+            .iter_mut()
+            .map(|buffer| scope.spawn(|| one(buffer)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|span| span.expect("zeroing does not panic"))
+            .collect()
+    });
+    let first = spans.iter().map(|span| span.0).min();
+    let last = spans.iter().map(|span| span.1).max();
+    let seconds = first
+        .zip(last)
+        .map_or(0.0, |(first, last)| (last - first).as_secs_f64());
+    zeroed / seconds * 1e-9
+}
+
+/// The same for people: a row for each size and number of threads, a column for each kernel.
+fn table(kernels: &[Kernel], cells: &[Cell]) -> Table {
+    let mut table = Table::new();
+    let names = kernels.iter().map(|kernel| kernel.name());
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_header(["buffer", "threads"].into_iter().chain(names));
+    for row in cells.chunks(kernels.len()) {
+        let head = [shown(row[0].buffer), row[0].threads.to_string()];
+        let medians = row
+            .iter()
+            .map(|cell| format!("{:.1}", cell.line().gb_per_s));
+        table.add_row(head.into_iter().chain(medians));
+    }
+    table
+}
+
+/// A size with the largest unit that loses nothing.
+fn shown(bytes: usize) -> String {
+    let units = [(30, "GB"), (20, "MB"), (10, "KB")];
+    let unit = units
+        .into_iter()
+        .find(|&(shift, _)| bytes.trailing_zeros() >= shift);
+    let (shift, unit) = unit.unwrap_or((0, "bytes"));
+    format!("{} {unit}", bytes >> shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_shown() {
+        for (text, bytes, back) in [
+            ("64", 64, "64 bytes"),
+            ("256k", 256 << 10, "256 KB"),
+            ("4m", 4 << 20, "4 MB"),
+            ("1g", 1 << 30, "1 GB"),
+        ] {
+            assert_eq!(size(text), Ok(bytes));
+            assert_eq!(shown(bytes), back);
+        }
+        for text in ["", "k", "0", "12", "1.5m", "-8", "4t", "99999999999999g"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cell_says_the_median_and_the_extremes() {
+        let line = |gb_per_s: &[f64]| {
+            let cell = Cell {
+                kernel: Kernel::Movnti,
+                buffer: 64,
+                threads: 1,
+                gb_per_s: gb_per_s.to_vec(),
+            };
+            let line = cell.line();
+            (line.least_gb_per_s, line.gb_per_s, line.most_gb_per_s)
+        };
+        assert_eq!(line(&[7.0]), (7.0, 7.0, 7.0));
+        assert_eq!(line(&[9.0, 2.0, 3.0]), (2.0, 3.0, 9.0));
+        assert_eq!(line(&[9.0, 2.0, 3.0, 5.0]), (2.0, 4.0, 9.0));
+    }
+
+    #[test]
+    fn what_is_measured_is_zeroed() {
+        let mut buffers = [Buffer::new(4096).unwrap(), Buffer::new(4096).unwrap()];
+        for buffer in &buffers {
+            // SAFETY: the buffers are the test's.
+            unsafe { buffer.start.write_bytes(0xff, 8192) };
+        }
+        assert!(measure(Kernel::Movntdq, 4096, 3, &mut buffers) > 0.0);
+        for buffer in &buffers {
+            // SAFETY: as above.
+            let words = unsafe { buffer.start.cast::<[u8; 8192]>().as_ref() };
+            assert!(words[..4096].iter().all(|&byte| byte == 0));
+            assert!(words[4096..].iter().all(|&byte| byte == 0xff));
+        }
+    }
+}
