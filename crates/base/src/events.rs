@@ -67,6 +67,9 @@ phases! {
     Sweep = "sweep",
     /// The size of the heap was decided.
     Resize = "resize",
+    /// How fresh memory is zeroed was decided; duration and bytes are what mutators took to zero since the collection
+    /// before, and what was zeroed; the objects are how often they waited for zeroing threads.
+    Zeroing = "zeroing",
     /// The threads run again.
     ResumeWorld = "resume-world",
     /// The collection is over; time, bytes and objects are those of all of it.
@@ -245,7 +248,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 23);
+        assert_eq!(Phase::ALL.len(), 24);
     }
 
     #[test]

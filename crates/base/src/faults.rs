@@ -31,11 +31,15 @@ pub enum FaultPoint {
     Allocation,
     /// The old space has no room for an object that is promoted.
     Promotion,
+    /// A zeroing thread is held up with a block that it has claimed, and gives it up.
+    ZeroingLate,
+    /// A zeroing thread ends.
+    ZeroingThread,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 10;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -47,6 +51,8 @@ impl FaultPoint {
         FaultPoint::LibraryListChanged,
         FaultPoint::Allocation,
         FaultPoint::Promotion,
+        FaultPoint::ZeroingLate,
+        FaultPoint::ZeroingThread,
     ];
 
     /// The names, in the same order.
@@ -59,6 +65,8 @@ impl FaultPoint {
         "library-list-changed",
         "allocation",
         "promotion",
+        "zeroing-late",
+        "zeroing-thread",
     ];
 
     /// The name that the option `fault` uses.

@@ -35,7 +35,7 @@ extern "C" {
 
 /* The version of this interface, of the object header and of the published
    fields. gleaner_interface() is that of the library. */
-#define GLEANER_INTERFACE 2
+#define GLEANER_INTERFACE 3
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -169,6 +169,7 @@ typedef struct gleaner_mutator {
     struct gleaner_frame *frames; /* the newest frame, or NULL */
     struct gleaner_anchor anchor; /* for the root visitor */
     void *embedder;               /* yours */
+    uint32_t zeroes;              /* 0 while the buffer is zero already */
 } gleaner_mutator;
 
 /* The calling thread becomes a mutator; NULL when the system gives no memory.
@@ -228,7 +229,7 @@ static inline uintptr_t gleaner_zero_room(gleaner_mutator *mutator, size_t bytes
 {
     uintptr_t object = gleaner_room(mutator, bytes);
 
-    if (object != 0)
+    if (object != 0 && mutator->zeroes != 0)
         __builtin_memset((void *)(object + 8), 0, bytes - 8);
     return object;
 }
@@ -464,6 +465,7 @@ struct gleaner_fast_paths {
     uint64_t card_base;
     uint32_t card_dirty;
     uint32_t large_bytes; /* larger objects: call */
+    uint32_t zeroes_offset; /* in a mutator: 0 while its buffer is zero already */
 };
 /* Fills `bytes` bytes, which are sizeof(struct gleaner_fast_paths); what this
    library does not know is 0. */

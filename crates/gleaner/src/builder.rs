@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
     Foreign, Generations, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TraceOrder,
-    Verify,
+    Verify, Zeroing,
 };
 use gleaner_mem::header::Header;
 use gleaner_os::{memory, threads};
@@ -144,6 +144,12 @@ impl Builder {
         self
     }
 
+    /// When the memory of fresh objects is zeroed, and by whom. Option `zeroing`.
+    pub fn zeroing(mut self, zeroing: Zeroing) -> Self {
+        self.options.zeroing = zeroing;
+        self
+    }
+
     /// Which grey object is scanned next. Option `trace-order`.
     pub fn trace_order(mut self, order: TraceOrder) -> Self {
         self.options.trace_order = order;
@@ -268,6 +274,14 @@ fn config(options: &Options) -> Config {
         old: options.old,
         generations: options.generations,
         trace_order: options.trace_order,
+        zeroing: options.zeroing,
+        zeroing_kernel: options.zeroing_kernel,
+        zeroing_window: match options.zeroing_window {
+            0 => 512,
+            bytes => bytes.next_multiple_of(8),
+        },
+        zeroing_lead: options.zeroing_lead,
+        zeroing_threads: options.zeroing_threads as usize,
         prefetch: options.prefetch,
         verify: options.verify,
         stress: options.stress,

@@ -64,7 +64,8 @@ pub struct FastPaths {
     pub type_shift: u32,
     /// Sizes of objects are multiples of this.
     pub granule: u32,
-    /// 1 when fresh memory of a buffer is zero already; else allocation zeroes the object.
+    /// 1 when fresh memory of a buffer is always zero already; else allocation zeroes the object, unless the word at
+    /// `zeroes_offset` is 0.
     pub fresh_is_zero: u32,
     /// How arrays lie in memory.
     pub arrays: Arrays,
@@ -88,6 +89,9 @@ pub struct FastPaths {
     pub card_dirty: u32,
     /// Larger objects are not allocated in the buffer.
     pub large_bytes: u32,
+    /// In a mutator's record: 0 while memory in its buffer is zero already (4 bytes). It changes when the buffer does. Code
+    /// that zeroes each object need not look.
+    pub zeroes_offset: u32,
 }
 
 impl FastPaths {
@@ -102,6 +106,7 @@ impl Heap {
     pub fn fast_paths(&self) -> FastPaths {
         let (base, card_base) =
             with_heap!(&self.shared.kind, heap => (heap.model.base, heap.cards.biased()));
+        let zeroes_ahead = with_heap!(&self.shared.kind, heap => heap.zeroing.is_ahead());
         let (slot_shift, slot_base): (u32, Address) = match &self.shared.kind {
             Kind::Wide(_) => (0, Address::NULL),
             Kind::Compressed(_) => (2, base),
@@ -118,7 +123,7 @@ impl Heap {
             header_bits: 0,
             type_shift: TYPE_SHIFT,
             granule: GRANULE as u32,
-            fresh_is_zero: 0,
+            fresh_is_zero: u32::from(zeroes_ahead),
             arrays: Arrays::Contiguous,
             length_offset: LENGTH as u32,
             elements_offset: ELEMENTS as u32,
@@ -130,6 +135,7 @@ impl Heap {
             card_base: card_base as u64,
             card_dirty: DIRTY.into(),
             large_bytes: LARGE_BYTES as u32,
+            zeroes_offset: offsets::ZEROES as u32,
         }
     }
 }

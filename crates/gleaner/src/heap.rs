@@ -21,6 +21,7 @@ use crate::mutator::Mutator;
 use crate::types::{
     Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Type, TypeError,
 };
+use crate::zeroers::Zeroers;
 
 /// The heap is full: collecting everything did not make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +68,9 @@ pub(crate) struct Shared {
     /// No other heap of the process has it: types remember it.
     pub(crate) number: u32,
     pub(crate) listeners: Listeners,
-    /// Before the helpers: it is dropped first.
+    /// Before the heap: they are dropped in this order.
+    _zeroers: Zeroers,
+    /// Before the helpers.
     pub(crate) kind: Kind,
     _helpers: Helpers,
     /// Events are written to it; closed after the heap.
@@ -113,9 +116,12 @@ impl Heap {
         let listeners = Listeners::default();
         let told = listeners.clone();
         with_heap!(&mut kind, heap => heap.listener = Some(Box::new(move |events| told.tell(events))));
+        // SAFETY: the heap is in a box, and dropped after its threads.
+        let zeroers = with_heap!(&kind, heap => unsafe { Zeroers::start(&**heap) });
         Ok(Heap {
             shared: Arc::new(Shared {
                 listeners,
+                _zeroers: zeroers,
                 number: HEAPS.fetch_add(1, Ordering::Relaxed),
                 kind,
                 _helpers: helpers,

@@ -56,9 +56,10 @@ pub mod raw;
 mod scope;
 pub mod types;
 mod values;
+mod zeroers;
 
 pub use builder::{BuildError, Builder};
-pub use gleaner_base::options::{Generations, OldPolicy, Parking, References, TraceOrder};
+pub use gleaner_base::options::{Generations, OldPolicy, Parking, References, TraceOrder, Zeroing};
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use handle::{Ephemeron, Handle, Weak};

@@ -96,7 +96,7 @@ impl Mutator {
 
     /// Bytes that this mutator has allocated.
     pub fn allocated_bytes(&self) -> u64 {
-        self.record().allocated_bytes - self.record().tlab.left() as u64
+        self.record().allocated_bytes - self.record().tlab_left() as u64
     }
 
     /// The next number of a sequence that is this mutator's (splitmix64).

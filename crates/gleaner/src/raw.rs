@@ -183,7 +183,7 @@ impl Mutator {
             && let Some(object) = self.record_mut().tlab.allocate(bytes)
         {
             object.add(PREFETCHED_AHEAD).prefetch();
-            if fresh == Fresh::Zeroed {
+            if fresh == Fresh::Zeroed && self.record().zeroes != 0 {
                 // SAFETY: fresh memory of this mutator; the caller writes the header.
                 unsafe { zero::zero_fresh(object.add(FIELDS), bytes - FIELDS) };
             }

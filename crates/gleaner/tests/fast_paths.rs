@@ -41,7 +41,7 @@ impl Code {
             (fast.barrier, fast.arrays),
             (Barrier::Cards, Arrays::Contiguous)
         );
-        assert_eq!((fast.fresh_is_zero, fast.granule), (0, 8));
+        assert_eq!(fast.granule, 8);
         Code {
             fast,
             mutator: mutator.published().cast(),
@@ -65,7 +65,7 @@ impl Code {
                 return None;
             }
             *cursor = object + bytes;
-            if fast.fresh_is_zero == 0 {
+            if fast.fresh_is_zero == 0 && *self.field::<u32>(fast.zeroes_offset) != 0 {
                 ((object + FIELDS) as *mut u8).write_bytes(0, bytes - FIELDS);
             }
             *(object as *mut u64) = fast.header(of);

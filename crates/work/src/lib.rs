@@ -4,6 +4,7 @@
 //! - [`termination`]: who is in a phase, and the moment at which it is finished.
 //! - [`parking`]: where a thread sleeps until it is called to a phase: on a seat of its own, or with all others.
 //! - [`task_queue`]: the tasks that a phase begins with.
+//! - [`claims`]: work that is done ahead of time, by whoever comes first.
 //! - [`prefix`]: tasks of which one may have to wait for those below it.
 //! - [`crew`]: helpers, the leader, and a run of one phase.
 //! - [`worker`]: what the code of a phase sees: its index, offering, announcing.
@@ -13,6 +14,7 @@
 //! Nothing here allocates, uses std or thread-locals, or takes a lock that a mutator may hold.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
+pub mod claims;
 pub mod crew;
 pub mod deque;
 pub mod parking;
@@ -21,6 +23,7 @@ pub mod task_queue;
 pub mod termination;
 pub mod worker;
 
+pub use claims::{Claims, Done};
 pub use crew::{Crew, HelperEntry, MAX_WORKERS, Phase};
 pub use deque::{Deque, Steal};
 pub use prefix::Prefix;

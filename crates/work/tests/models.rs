@@ -14,7 +14,9 @@ use gleaner_base::sync::{
 };
 use gleaner_work::parking::{Call, Monitor, Park, Seat};
 use gleaner_work::termination::{PhaseNumber, Termination};
-use gleaner_work::{Crew, Deque, HelperEntry, MAX_WORKERS, Phase, Prefix, Steal, Verdict, Worker};
+use gleaner_work::{
+    Claims, Crew, Deque, Done, HelperEntry, MAX_WORKERS, Phase, Prefix, Steal, Verdict, Worker,
+};
 use loom::thread::{self, JoinHandle};
 
 fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
@@ -664,5 +666,111 @@ fn a_task_sees_those_below_that_it_waited_for() {
         assert_eq!(sum, 3);
         prefix.finish(2);
         worker.join().unwrap();
+    });
+}
+
+// Claims.
+
+/// What is to be zeroed, as a cell that loom watches: whoever zeroes it and whoever uses it then never meet.
+struct Blocks {
+    states: [AtomicU8; 2],
+    cells: [UnsafeCell<u32>; 2],
+}
+
+// SAFETY: the claims decide who may touch a cell; loom checks that they do.
+unsafe impl Sync for Blocks {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Blocks {}
+
+impl Blocks {
+    fn new() -> Arc<Blocks> {
+        Arc::new(Blocks {
+            states: [AtomicU8::new(0), AtomicU8::new(0)],
+            cells: [UnsafeCell::new(7), UnsafeCell::new(7)],
+        })
+    }
+
+    fn claims(&self) -> Claims<'_> {
+        Claims::new(&self.states)
+    }
+
+    fn zero(&self, block: usize) {
+        // SAFETY: the block is claimed by this thread.
+        self.cells[block].with_mut(|cell| unsafe { *cell = 0 });
+    }
+
+    /// A mutator that has taken the block sees zero and writes its own.
+    fn use_own(&self, block: usize) {
+        self.claims().ensure(block, 0, || self.zero(block));
+        // SAFETY: the block is done, and this mutator's.
+        self.cells[block].with_mut(|cell| unsafe {
+            assert_eq!(*cell, 0);
+            *cell = 1 + block as u32;
+        });
+    }
+
+    /// A zeroing thread comes to all blocks, and gives one up.
+    fn zero_ahead(&self, given_up: Option<usize>) {
+        for block in 0..2 {
+            let Some(claim) = self.claims().claim(block) else {
+                continue;
+            };
+            self.zero(block);
+            if given_up == Some(block) {
+                drop(claim);
+            } else {
+                claim.finish();
+            }
+        }
+    }
+}
+
+/// A zeroing thread, two mutators with a block each: each sees zeros, and what it writes stays.
+#[test]
+fn claims_are_done_before_they_are_used_and_never_after() {
+    for given_up in [None, Some(0)] {
+        check(Some(3), move || {
+            let blocks = Blocks::new();
+            let threads: Vec<_> = (0..2)
+                .map(|number| {
+                    let blocks = blocks.clone();
+                    thread::spawn(move || match number {
+                        0 => blocks.zero_ahead(given_up),
+                        _ => blocks.use_own(1),
+                    })
+                })
+                .collect();
+            blocks.use_own(0);
+            threads.into_iter().for_each(|one| one.join().unwrap());
+            for (block, cell) in blocks.cells.iter().enumerate() {
+                // SAFETY: all threads are over.
+                assert_eq!(cell.with(|cell| unsafe { *cell }), 1 + block as u32);
+            }
+        });
+    }
+}
+
+/// Two mutators share a block: one of them zeroes it, and neither goes on before.
+#[test]
+fn claims_that_two_need_are_done_by_one() {
+    check(None, || {
+        let blocks = Blocks::new();
+        let done = Arc::new(AtomicUsize::new(0));
+        let ensure = {
+            let (blocks, done) = (blocks.clone(), done.clone());
+            move || {
+                let how = blocks.claims().ensure(0, 0, || {
+                    blocks.zero(0);
+                    done.fetch_add(1, Ordering::Relaxed);
+                });
+                // SAFETY: the block is done, and nobody writes to it here.
+                assert_eq!(blocks.cells[0].with(|cell| unsafe { *cell }), 0);
+                how
+            }
+        };
+        let other = thread::spawn(ensure.clone());
+        let how = [ensure(), other.join().unwrap()];
+        assert_eq!(done.load(Ordering::Relaxed), 1);
+        assert_eq!(how.iter().filter(|&&how| how == Done::Here).count(), 1);
     });
 }

@@ -7,3 +7,4 @@ pub mod generation_sizes;
 pub mod generations;
 pub mod heap_size;
 pub mod workers;
+pub mod zeroing;

@@ -137,14 +137,20 @@ impl<F: SlotFormat> Scavenge<F> {
         } else {
             self.config.tlab.max(bytes)
         };
+        if let Some(object) = self.next_window(mutator, bytes) {
+            return Some(object);
+        }
         let piece = self.nursery.eden.take(bytes, wanted)?;
-        mutator.allocated_bytes -= mutator.tlab.left() as u64;
         // SAFETY: the buffer is the calling mutator's.
-        unsafe { mutator.tlab.retire() };
+        unsafe { mutator.retire_tlab() };
         mutator.allocated_bytes += piece.1 as u64;
-        mutator.tlab.refill(piece);
-        let object = mutator.tlab.allocate(bytes)?;
-        if fresh == Fresh::Zeroed {
+        let unwritten = fresh == Fresh::Unwritten && piece.1 == bytes;
+        self.refill(mutator, piece, unwritten);
+        let object = match mutator.tlab.allocate(bytes) {
+            Some(object) => object,
+            None => self.next_window(mutator, bytes)?,
+        };
+        if fresh == Fresh::Zeroed && mutator.zeroes != 0 {
             // SAFETY: the piece is the calling mutator's alone.
             unsafe { zero::zero(object, bytes) };
         }

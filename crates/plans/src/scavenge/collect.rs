@@ -121,6 +121,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let now = clock::monotonic_ns();
         let collection = Collection {
             was_full,
+            mutator_ns: started.saturating_sub(state.lately.resumed_ns),
             needed: request.bytes,
             allocated,
             stopped_ns: started,
@@ -128,9 +129,11 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         self.resize(state, &mut record, &collection);
         self.decide_next(state);
+        self.decide_zeroing(state, &mut record, &collection);
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let room = self.has_room(request);
         record.step(Phase::ResumeWorld, |_| self.resume(state));
+        self.zeroing.wake();
         let stopped = clock::monotonic_ns() - started;
         state.totals.stopped_ns += stopped;
         state.totals.longest_stop_ns = state.totals.longest_stop_ns.max(stopped);
@@ -147,6 +150,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Whether everything was collected.
     fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
         self.retire_tlabs(state);
+        self.zeroing.note_top(self.nursery.eden.top());
         self.verify(state, record);
         let why = match (extent, state.wants_full) {
             (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
@@ -194,9 +198,8 @@ impl<F: SlotFormat> Scavenge<F> {
         for mutator in &mut state.mutators {
             // SAFETY: attached mutators exist, and they are stopped.
             let mutator = unsafe { mutator.as_mut() };
-            mutator.allocated_bytes -= mutator.tlab.left() as u64;
             // SAFETY: as above.
-            unsafe { mutator.tlab.retire() };
+            unsafe { mutator.retire_tlab() };
         }
     }
 

@@ -9,13 +9,13 @@
 //! - [`collect`]: a collection, step by step
 //! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
 //!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, ephemerons, finalizers
+//! - [`zeroing`]: what zeroes eden, and when
 //! - `sizes`: the ranges of the spaces; [`resize`]: the sizes of the generations after a collection
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
 //!
 //! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
 //!
 //! # Invariants
-//! - Fresh memory of eden holds anything; each object is zeroed when it is allocated (I2).
 //! - `collecting` is held by whoever stops the world, attaches or detaches; its holder is outside of the gate.
 //! - The state is touched by the holder of `collecting` alone; all else is shared as its type says.
 //! - The old, the immobile and the large space together use no more than `old_limit` bytes (I7).
@@ -35,6 +35,7 @@ pub mod trace;
 pub mod verify;
 pub mod walk;
 pub mod weak;
+pub mod zeroing;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,6 +46,7 @@ use gleaner_base::events::{Event, Ring};
 use gleaner_base::options::{
     Generations, HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify,
 };
+use gleaner_base::options::{Zeroing as ZeroingPolicy, ZeroingKernel};
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -60,12 +62,14 @@ use gleaner_spaces::nursery::Nursery;
 use gleaner_spaces::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
+use crate::decide::zeroing::Trials;
 use crate::stop::poll::PollGate;
 use handles::Handles;
 use mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use sizes::Sizes;
 use trace::Engine;
 use weak::WeakTables;
+use zeroing::{Zeroed, Zeroing};
 
 /// Regions are multiples of this: whole pages, cards and words of mark bits.
 pub const REGION_GRANULE: usize = 64 << 10;
@@ -105,6 +109,16 @@ pub struct Config {
     pub trace_order: TraceOrder,
     /// Whether the collector prefetches: `None`, or `Edges`.
     pub prefetch: Prefetch,
+    /// When fresh memory is zeroed, and by whom.
+    pub zeroing: ZeroingPolicy,
+    /// What zeroes blocks.
+    pub zeroing_kernel: ZeroingKernel,
+    /// Bytes of a window.
+    pub zeroing_window: usize,
+    /// Bytes that a zeroing thread keeps ahead at most; 0 for all of eden.
+    pub zeroing_lead: usize,
+    /// Zeroing threads of the designs that have several.
+    pub zeroing_threads: usize,
     /// Checks the invariants at the edges of phases.
     pub verify: Verify,
     /// Collects at every n-th allocation; 0 for never.
@@ -179,6 +193,8 @@ pub struct Totals {
     pub survived_bytes: u64,
     /// Bytes copied to the old space by scavenges.
     pub promoted_bytes: u64,
+    /// What zeroing came to.
+    pub zeroed: Zeroed,
 }
 
 /// Moving averages over the last collections, and what was decided. Sizes are in bytes.
@@ -232,6 +248,10 @@ pub struct State {
     /// What is known of the last collections.
     lately: Lately,
     last_full: LastFull,
+    /// What mutators zeroed that are gone.
+    zeroed_by_others: Zeroed,
+    /// Where `zeroing=auto` is.
+    zeroing_trials: Trials,
     /// Sums.
     pub totals: Totals,
     /// The last events.
@@ -252,6 +272,8 @@ pub struct Scavenge<F> {
     pub model: ObjectModel<F>,
     /// The young generation.
     pub nursery: Nursery,
+    /// How eden is zeroed.
+    pub zeroing: Zeroing,
     /// The old space.
     pub old: Tenured,
     /// Small objects that may not move.
@@ -339,6 +361,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let heap = Box::new(Scavenge {
             model: ObjectModel::new(types, base),
             nursery: sizes.nursery(eden),
+            zeroing: Zeroing::new(&config, eden, sizes.eden).ok_or(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)),
             immobile: Tenured::new(BumpRegion::new(immobile, sizes.immobile)),
             large: LargeObjects::new(large, sizes.large).ok_or(need("its large objects"))?,
@@ -357,6 +380,8 @@ impl<F: SlotFormat> Scavenge<F> {
                 wants_full: (config.generations == Generations::Never).then_some(NEVER),
                 scavenging: config.generations != Generations::Never,
                 last_full: LastFull::default(),
+                zeroed_by_others: Zeroed::default(),
+                zeroing_trials: Trials::default(),
                 lately: Lately {
                     resumed_ns: clock::monotonic_ns(),
                     young: sizes.first_young(),
@@ -416,13 +441,18 @@ impl<F: SlotFormat> Scavenge<F> {
     /// `attach` of this heap gave the record, which is not used again.
     pub unsafe fn detach(&self, record: NonNull<Mutator>) {
         // SAFETY: the buffer is the caller's; the reference ends here.
-        unsafe { (*record.as_ptr()).tlab.retire() };
+        unsafe { (*record.as_ptr()).retire_tlab() };
         self.gate.leave();
         self.collecting.lock();
-        self.with_state(|state| state.mutators.retain(|&other| other != record));
+        // SAFETY: leaked by `attach`, and only the collector knows it any more.
+        let mutator = self.with_state(|state| unsafe {
+            state.mutators.retain(|&other| other != record);
+            let mutator = Box::from_raw(record.as_ptr());
+            state.zeroed_by_others.add(mutator.zeroed);
+            mutator
+        });
         self.collecting.unlock();
-        // SAFETY: leaked by `attach`, and nobody knows it any more.
-        drop(unsafe { Box::from_raw(record.as_ptr()) });
+        drop(mutator);
     }
 
     /// Sums so far. The caller is no mutator inside the gate.

@@ -19,6 +19,8 @@ use gleaner_mem::traced::Visitor;
 use gleaner_os::memory;
 use gleaner_spaces::bump::LocalBuffer;
 
+use super::zeroing::Zeroed;
+
 /// How many locals a mutator can have at a time.
 pub const MOST_LOCALS: usize = 1 << 20;
 const LOCALS_BYTES: usize = MOST_LOCALS * size_of::<Value>();
@@ -102,6 +104,18 @@ pub struct Mutator {
     pub anchor: Anchor,
     /// For the embedder's own use.
     pub embedder: *mut (),
+    /// Not 0 when whoever allocates in the buffer zeroes each object.
+    pub zeroes: u32,
+    /// The number of this mutator, which no other of the heap has or had.
+    pub number: u32,
+    /// Where the buffer ends; its limit may be less.
+    pub(super) tlab_end: Address,
+    /// Windows of zeroed memory that were begun.
+    pub(super) windows: u64,
+    /// What this mutator zeroed since the last collection.
+    pub(super) zeroed: Zeroed,
+    /// What `allocated_bytes` was at the last collection.
+    pub(super) allocated_before: u64,
     /// Who knows what lies behind the anchor. It is the heap's, and outlives the record.
     root_visitor: NonNull<RootVisitorPlace>,
     /// Values of the safe interface, from the first; the collector reads `local_count` of them.
@@ -110,8 +124,6 @@ pub struct Mutator {
     pub local_count: usize,
     /// For the door's own use.
     pub door: *mut (),
-    /// The number of this mutator, which no other of the heap has or had.
-    pub number: u32,
     /// Allocations until the next collection under `stress`.
     pub stress_left: u32,
     /// Bytes of the buffers that were taken, without what was given back.
@@ -140,6 +152,8 @@ pub mod offsets {
     pub const ANCHOR: usize = core::mem::offset_of!(Mutator, anchor);
     /// The embedder's own word, 8 bytes.
     pub const EMBEDDER: usize = core::mem::offset_of!(Mutator, embedder);
+    /// Whether allocation zeroes, 4 bytes.
+    pub const ZEROES: usize = core::mem::offset_of!(Mutator, zeroes);
 }
 
 /// In a model atomics have other sizes.
@@ -147,7 +161,9 @@ const PUBLISHED: bool = model_size(1, 0) == 1;
 const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
 const _: () =
     assert!(!PUBLISHED || offsets::BASE == 24 && offsets::CARDS == 32 && offsets::FRAMES == 40);
-const _: () = assert!(!PUBLISHED || offsets::ANCHOR == 48 && offsets::EMBEDDER == 72);
+const _: () = assert!(
+    !PUBLISHED || offsets::ANCHOR == 48 && offsets::EMBEDDER == 72 && offsets::ZEROES == 80
+);
 
 impl Mutator {
     /// A record without roots; `None` when the system gives no memory for locals.
@@ -172,10 +188,33 @@ impl Mutator {
             locals: memory::map(LOCALS_BYTES)?.cast(),
             local_count: 0,
             door: ptr::null_mut(),
+            zeroes: 1,
             number,
+            tlab_end: Address::NULL,
+            windows: 0,
+            zeroed: Zeroed::default(),
+            allocated_before: 0,
             stress_left: stress,
             allocated_bytes: 0,
         })
+    }
+
+    /// Bytes that are left of the buffer.
+    #[inline(always)]
+    pub fn tlab_left(&self) -> usize {
+        self.tlab_end.offset_from(self.tlab.cursor)
+    }
+
+    /// Fills what is left of the buffer and gives it up.
+    ///
+    /// # Safety
+    /// The buffer is the calling thread's, or its owner is stopped.
+    pub(super) unsafe fn retire_tlab(&mut self) {
+        self.allocated_bytes -= self.tlab_left() as u64;
+        self.tlab.limit = self.tlab_end;
+        // SAFETY: the caller's promise.
+        unsafe { self.tlab.retire() };
+        self.tlab_end = Address::NULL;
     }
 
     /// The slot of a local below [`MOST_LOCALS`].

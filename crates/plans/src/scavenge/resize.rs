@@ -26,6 +26,8 @@ pub(super) struct Collection {
     pub was_full: bool,
     /// Bytes that somebody waits for; 0 if it was not for want of room.
     pub needed: usize,
+    /// How long the mutators ran since the one before, in nanoseconds.
+    pub mutator_ns: u64,
     /// Bytes that were allocated since the one before.
     pub allocated: usize,
     /// When the world was stopped.
@@ -125,6 +127,9 @@ impl<F: SlotFormat> Scavenge<F> {
         );
         for (region, end) in nursery.regions().into_iter().zip(ends) {
             release(region.end(), end);
+        }
+        if nursery.eden.end() < ends[0] {
+            self.zeroing.note_released(nursery.eden.end());
         }
         let old_limit = self.config.limit.saturating_sub(nursery.capacity());
         // What is in use stays so: the next sizes are smaller.

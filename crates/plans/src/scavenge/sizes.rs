@@ -136,6 +136,7 @@ mod tests {
     use gleaner_base::options::{
         Generations, HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify,
     };
+    use gleaner_base::options::{Zeroing, ZeroingKernel};
     use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 
     const MB: usize = 1 << 20;
@@ -152,6 +153,11 @@ mod tests {
             huge_pages: HugePages::Off,
             old: OldPolicy::MarkCompact,
             generations: Generations::Auto,
+            zeroing: Zeroing::HotPath,
+            zeroing_kernel: ZeroingKernel::Auto,
+            zeroing_window: 512,
+            zeroing_lead: 0,
+            zeroing_threads: 1,
             trace_order: TraceOrder::Depth,
             prefetch: Prefetch::None,
             verify: Verify::Off,

@@ -1,0 +1,196 @@
+//! Fresh memory is zero (I2) under every design of zeroing, in reused memory of every size, whoever zeroes it; and
+//! programs come to the same under all of them.
+
+mod programs;
+#[path = "../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
+mod random;
+
+use gleaner::{Builder, Elements, Heap, OutOfMemory, References, Scope, Structure, Zeroing};
+use programs::{Program, Types};
+use random::Rng;
+
+const DESIGNS: [Zeroing; 9] = [
+    Zeroing::HotPath,
+    Zeroing::Bulk,
+    Zeroing::NonTemporal,
+    Zeroing::Window,
+    Zeroing::Concurrent,
+    Zeroing::ConcurrentStatic,
+    Zeroing::ConcurrentRacing,
+    Zeroing::Adaptive,
+    Zeroing::Auto,
+];
+
+/// Allocates arrays and objects of all sizes, looks for anything but zeros, writes all over them and lets most of them
+/// die.
+fn look_for_dirt(scope: &mut Scope<'_>, heap: &Heap, seed: u64, steps: usize) {
+    let numbers = heap.array(Elements::Doubles).unwrap();
+    let pair = heap
+        .structure(Structure {
+            references: 2,
+            bytes: 24,
+        })
+        .unwrap();
+    let mut random = Rng::new(seed);
+    let kept = scope.null();
+    for step in 0..steps {
+        let look = |scope: &mut Scope<'_>| -> Result<(), OutOfMemory> {
+            let one = scope.allocate(pair)?;
+            assert_eq!(scope.read_u64(one, 0), 0, "step {step}");
+            assert_eq!(scope.read_u64(one, 2), 0, "step {step}");
+            for slot in 0..2 {
+                let value = scope.get(one, slot);
+                assert!(scope.is_null(value), "step {step}");
+            }
+            (0..3).for_each(|index| scope.write_u64(one, index, u64::MAX));
+            // Now and then one that takes several blocks, or has pages of its own.
+            let most = [4, 40, 400, 2000, 5000][random.below(5)];
+            let length = random.below(most);
+            let array = scope.allocate_array(numbers, length as u32)?;
+            for index in 0..length {
+                assert_eq!(
+                    scope.read_u64(array, index),
+                    0,
+                    "step {step}: {index} of {length}"
+                );
+                scope.write_u64(array, index, u64::MAX);
+            }
+            if step % 7 == 0 {
+                scope.set(one, 0, array);
+                scope.assign(kept, one);
+            }
+            Ok(())
+        };
+        scope.nested(look).expect("there is room");
+    }
+}
+
+fn builder(zeroing: Zeroing) -> Builder {
+    Heap::builder()
+        .zeroing(zeroing)
+        .limit(6 << 20)
+        .workers(2)
+        .poison(true)
+}
+
+fn run_mutators(heap: &Heap, mutators: u64, steps: usize) {
+    std::thread::scope(|threads| {
+        for seed in 0..mutators {
+            threads.spawn(move || {
+                let mut mutator = heap.attach().unwrap();
+                mutator.scope(|scope| look_for_dirt(scope, heap, seed, steps));
+            });
+        }
+    });
+}
+
+#[test]
+fn fresh_memory_is_zero_under_every_design() {
+    for zeroing in DESIGNS {
+        for references in [References::Wide, References::Compressed] {
+            for tlab in [64, 4 << 10, 32 << 10, 100_000] {
+                let heap = builder(zeroing)
+                    .references(references)
+                    .tlab(tlab)
+                    .build()
+                    .unwrap();
+                run_mutators(&heap, 1, 3000);
+                let totals = heap.totals();
+                assert!(totals.scavenges + totals.full_collections > 3, "{totals:?}");
+                assert_eq!(
+                    totals.zeroed.bytes + totals.zeroed.ahead_bytes == 0,
+                    zeroing == Zeroing::HotPath || zeroing == Zeroing::Auto,
+                    "{zeroing:?}: {totals:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn also_with_more_mutators_than_processors() {
+    for zeroing in DESIGNS {
+        for option in [
+            "",
+            "zeroing-lead=256k",
+            "zeroing-window=64,zeroing-threads=5",
+        ] {
+            let heap = builder(zeroing).options(option).unwrap().build().unwrap();
+            run_mutators(&heap, 8, 400);
+            assert!(heap.totals().scavenges > 3, "{:?}", heap.totals());
+        }
+    }
+}
+
+#[test]
+fn with_every_kernel_that_blocks_are_zeroed_with() {
+    for kernel in [
+        "memset",
+        "immediate",
+        "string",
+        "vector",
+        "movnti",
+        "movntdq",
+        "wide-non-temporal",
+        "line-zero",
+    ] {
+        for zeroing in [Zeroing::Bulk, Zeroing::Window, Zeroing::Concurrent] {
+            let options = format!("zeroing-kernel={kernel}");
+            let heap = builder(zeroing).options(&options).unwrap().build().unwrap();
+            run_mutators(&heap, 2, 600);
+        }
+    }
+}
+
+#[test]
+fn programs_come_to_the_same_under_every_design() {
+    for zeroing in DESIGNS {
+        for (references, tlab) in [
+            (References::Wide, 64),
+            (References::Compressed, 4 << 10),
+            (References::Wide, 32 << 10),
+        ] {
+            for seed in 0..3 {
+                let heap = builder(zeroing)
+                    .references(references)
+                    .tlab(tlab)
+                    .limit(12 << 20)
+                    .young(1 << 20)
+                    .verify(true)
+                    .build()
+                    .unwrap();
+                let types = Types::register(&heap);
+                let mut mutator = heap.attach().unwrap();
+                let run = |scope: &mut Scope<'_>| Program::new(seed, 24).run(scope, types, 4000);
+                assert_eq!(mutator.scope(run), 0, "{zeroing:?}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_come_to_the_same_with_a_collection_at_every_allocation() {
+    for zeroing in DESIGNS {
+        let heap = builder(zeroing).stress(1).verify(true).build().unwrap();
+        let types = Types::register(&heap);
+        let mut mutator = heap.attach().unwrap();
+        let run = |scope: &mut Scope<'_>| Program::new(77, 24).run(scope, types, 400);
+        assert_eq!(mutator.scope(run), 0, "{zeroing:?}");
+    }
+}
+
+#[test]
+fn a_zeroing_thread_keeps_ahead_and_is_told_of_each_collection() {
+    let heap = builder(Zeroing::Concurrent).build().unwrap();
+    let mut mutator = heap.attach().unwrap();
+    // It may be slow to start; each collection is another chance.
+    for round in 0..10_000 {
+        mutator.scope(|scope| look_for_dirt(scope, &heap, round, 200));
+        if mutator.totals().zeroed.ahead_bytes > 8 << 20 {
+            return;
+        }
+        mutator.blocking(std::thread::yield_now);
+    }
+    panic!("{:?}", mutator.totals());
+}

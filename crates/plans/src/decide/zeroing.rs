@@ -1,0 +1,311 @@
+//! How fresh memory of eden is zeroed until the next collection: the paper's adaptive rule (OOPSLA 2011, section 6.3),
+//! and `auto`, which tries designs on one nursery and keeps what makes the program faster.
+//!
+//! What zeroing costs by itself picks wrongly: zeroing a block early is fast, and the program pays later for what it
+//! drove out of the caches. So `auto` compares the time of the mutators for each byte that they allocate: a nursery under
+//! another design with the nurseries before and after it. It begins with zeroing each object, which is hard to beat, and
+//! tries less and less often as long as nothing wins.
+
+/// How fresh memory is zeroed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Each object as it is allocated.
+    HotPath,
+    /// A window ahead of the object that is allocated.
+    Window,
+    /// Each buffer as it is taken.
+    Bulk,
+    /// The same with stores that pass the caches by.
+    NonTemporal,
+    /// By threads of their own.
+    Concurrent,
+}
+
+/// A nursery from one collection to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nursery {
+    /// How its memory was zeroed.
+    pub mode: Mode,
+    /// How long the mutators ran, in nanoseconds.
+    pub mutator_ns: u64,
+    /// How long mutators waited for zeroing threads, all together.
+    pub stalled_ns: u64,
+    /// Bytes that they allocated.
+    pub allocated: usize,
+    /// Mutators that allocated.
+    pub active: usize,
+    /// Processors that the process may use.
+    pub processors: usize,
+}
+
+/// What is decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// How fresh memory is zeroed until the next collection.
+    pub mode: Mode,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// The paper's rule.
+pub fn adaptive(active: usize, processors: usize) -> Decision {
+    if active < processors {
+        Decision {
+            mode: Mode::Concurrent,
+            reason: "fewer mutators than processors",
+        }
+    } else {
+        Decision {
+            mode: Mode::NonTemporal,
+            reason: "as many mutators as processors",
+        }
+    }
+}
+
+/// What `auto` tries, in this order, beside what it holds to be best.
+const DESIGNS: [Mode; 5] = [
+    Mode::HotPath,
+    Mode::Window,
+    Mode::Concurrent,
+    Mode::NonTemporal,
+    Mode::Bulk,
+];
+/// So many nurseries pass before the first trial.
+const FIRST_INTERVAL: u32 = 6;
+/// And so many at most between two.
+const LONGEST_INTERVAL: u32 = 192;
+/// A design that wins so many trials in a row is the best one.
+const TRIALS: u32 = 3;
+/// It wins a trial if it takes less than so many thousandths of the time of its neighbours.
+const WINS: u64 = 970;
+/// A smaller nursery says nothing.
+const LEAST_ALLOCATED: usize = 256 << 10;
+
+/// Where `auto` is in its trials.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trials {
+    best: Mode,
+    /// The place of the design that is tried next, or now.
+    candidate: usize,
+    interval: u32,
+    won: u32,
+    step: Step,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// So many nurseries until the next trial.
+    Waits(u32),
+    /// The nursery that was just used up had the candidate; the one before took so many nanoseconds a MB.
+    Tries { before: u64 },
+    /// It had the best design again.
+    Compares { before: u64, tried: u64 },
+}
+
+impl Default for Trials {
+    fn default() -> Trials {
+        Trials {
+            best: Mode::HotPath,
+            candidate: 1,
+            interval: FIRST_INTERVAL,
+            won: 0,
+            step: Step::Waits(FIRST_INTERVAL),
+        }
+    }
+}
+
+/// Goes on with the trials after a nursery.
+pub fn next(trials: Trials, found: &Nursery) -> (Trials, Decision) {
+    let mut trials = trials;
+    let crowded = found.active >= found.processors;
+    if found.mode == Mode::Concurrent && (crowded || 20 * found.stalled_ns > found.mutator_ns) {
+        return trials.leave_concurrent(crowded);
+    }
+    if found.allocated < LEAST_ALLOCATED {
+        return trials.keep("too little was allocated to compare");
+    }
+    let cost = (u128::from(found.mutator_ns) << 20) / found.allocated as u128;
+    let cost = cost as u64;
+    match trials.step {
+        Step::Waits(0) => trials.try_candidate(cost, crowded),
+        Step::Waits(left) => {
+            trials.step = Step::Waits(left - 1);
+            trials.keep("the best design so far")
+        }
+        Step::Tries { before } => {
+            let tried = cost;
+            trials.step = Step::Compares { before, tried };
+            trials.keep("the nursery after a trial")
+        }
+        Step::Compares { before, tried } => trials.compare(before, tried, cost, crowded),
+    }
+}
+
+impl Trials {
+    fn keep(self, reason: &'static str) -> (Trials, Decision) {
+        let mode = self.best;
+        (self, Decision { mode, reason })
+    }
+
+    fn wait(&mut self) {
+        self.won = 0;
+        self.step = Step::Waits(self.interval);
+    }
+
+    /// Concurrent zeroing has no processor to itself: back to what needs none.
+    fn leave_concurrent(mut self, crowded: bool) -> (Trials, Decision) {
+        if self.best == Mode::Concurrent {
+            self.best = Mode::HotPath;
+            self.interval = FIRST_INTERVAL;
+        }
+        self.skip();
+        self.wait();
+        self.keep(if crowded {
+            "as many mutators as processors: none is left to zero"
+        } else {
+            "mutators waited for the zeroing thread"
+        })
+    }
+
+    fn skip(&mut self) {
+        self.candidate = (self.candidate + 1) % DESIGNS.len();
+    }
+
+    fn try_candidate(mut self, before: u64, crowded: bool) -> (Trials, Decision) {
+        while DESIGNS[self.candidate] == self.best
+            || DESIGNS[self.candidate] == Mode::Concurrent && crowded
+        {
+            self.skip();
+        }
+        self.step = Step::Tries { before };
+        let decision = Decision {
+            mode: DESIGNS[self.candidate],
+            reason: "a trial",
+        };
+        (self, decision)
+    }
+
+    fn compare(mut self, before: u64, tried: u64, after: u64, crowded: bool) -> (Trials, Decision) {
+        // Twice the mean of the neighbours, without overflow for any times there are.
+        if 2000 * tried >= WINS * (before + after) {
+            self.skip();
+            self.interval = (2 * self.interval).min(LONGEST_INTERVAL);
+            self.wait();
+            return self.keep("the trial was no faster");
+        }
+        self.won += 1;
+        if self.won < TRIALS {
+            return self.try_candidate(after, crowded);
+        }
+        self.best = DESIGNS[self.candidate];
+        self.interval = FIRST_INTERVAL;
+        self.wait();
+        self.keep("won its trials")
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn nursery(mode: Mode, ns_per_mb: u64) -> Nursery {
+        Nursery {
+            mode,
+            mutator_ns: 32 * ns_per_mb,
+            stalled_ns: 0,
+            allocated: 32 << 20,
+            active: 1,
+            processors: 2,
+        }
+    }
+
+    /// Runs so many nurseries that cost what `cost` says. How many there were of each design, and the last decision.
+    fn run(
+        trials: &mut Trials,
+        nurseries: usize,
+        cost: impl Fn(usize, Mode) -> Nursery,
+    ) -> ([usize; 5], Decision) {
+        let mut used = [0; 5];
+        let mut decision = Decision {
+            mode: trials.best,
+            reason: "",
+        };
+        for number in 0..nurseries {
+            let mode = decision.mode;
+            used[DESIGNS.iter().position(|&one| one == mode).unwrap()] += 1;
+            (*trials, decision) = next(*trials, &cost(number, mode));
+        }
+        (used, decision)
+    }
+
+    #[test]
+    fn the_papers_rule_counts_mutators() {
+        assert_eq!(adaptive(1, 2).mode, Mode::Concurrent);
+        assert_eq!(adaptive(2, 2).mode, Mode::NonTemporal);
+        assert_eq!(adaptive(9, 2).mode, Mode::NonTemporal);
+    }
+
+    #[test]
+    fn what_is_best_already_is_left_ever_more_rarely() {
+        let mut trials = Trials::default();
+        let (used, _) = run(&mut trials, 1000, |_, mode| {
+            nursery(mode, if mode == Mode::HotPath { 100 } else { 120 })
+        });
+        assert!(
+            used[0] > 985 && used.iter().all(|&count| count > 0),
+            "{used:?}"
+        );
+    }
+
+    #[test]
+    fn a_faster_design_is_found_whichever_it_is() {
+        for best in DESIGNS {
+            let mut trials = Trials::default();
+            let (_, decision) = run(&mut trials, 2000, |_, mode| {
+                nursery(mode, if mode == best { 90 } else { 100 })
+            });
+            assert_eq!(trials.best, best, "{decision:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_changes_its_pace_is_not_mistaken_for_a_faster_design() {
+        let mut trials = Trials::default();
+        run(&mut trials, 3000, |number, mode| {
+            let pace = if number / 40 % 2 == 0 { 100 } else { 60 };
+            nursery(mode, pace + u64::from(mode != Mode::HotPath))
+        });
+        assert_eq!(trials.best, Mode::HotPath);
+    }
+
+    #[test]
+    fn concurrent_zeroing_is_left_at_once_when_mutators_wait_or_need_the_processor() {
+        for (stalled_ns, active, why) in [(200, 1, "waited"), (0, 2, "as many")] {
+            let mut trials = Trials {
+                best: Mode::Concurrent,
+                ..Trials::default()
+            };
+            let mut found = nursery(Mode::Concurrent, 100);
+            (found.stalled_ns, found.active) = (stalled_ns, active);
+            let decision;
+            (trials, decision) = next(trials, &found);
+            assert_eq!(decision.mode, Mode::HotPath);
+            assert!(decision.reason.contains(why));
+            found.mode = Mode::HotPath;
+            found.active = 2;
+            let (used, _) = run(&mut trials, 500, |_, mode| Nursery { mode, ..found });
+            assert_eq!(used[2], 0, "none is left to zero: {used:?}");
+        }
+    }
+
+    #[test]
+    fn little_allocation_decides_nothing() {
+        let mut trials = Trials::default();
+        let (used, _) = run(&mut trials, 100, |_, mode| Nursery {
+            allocated: 1000,
+            ..nursery(mode, 100)
+        });
+        assert_eq!(used[0], 100);
+        assert_eq!(trials, Trials::default());
+    }
+}

@@ -1,0 +1,570 @@
+//! Zeroing fresh memory of eden (OOPSLA 2011): by each allocation, by whoever takes a buffer, or by threads of their own.
+//!
+//! After each collection a [`Mode`] is chosen, for the nursery until the next. A mutator that takes a buffer prepares it
+//! as the mode says; its record tells it whether it has to zero each object itself. Zeroing threads work through the
+//! blocks of eden from its start; a mutator that needs a block to which they have not come zeroes it itself.
+//!
+//! # Invariants
+//! - What is handed out reads as zero, or the mutator's `zeroes` is not 0 (I2). Under [`Mode::Window`] that holds up to
+//!   the limit of its buffer.
+//! - Eden at and above `virgin` was never written to since the system gave it: it reads as zero.
+//! - A zeroing thread is inside the gate while it zeroes a block, as a mutator is; so a stopped world has none, and
+//!   nobody zeroes after a collection what was begun before it. It holds no lock.
+//! - A block is zeroed by whoever has claimed it, before anything in it is used (`gleaner_work::claims`).
+
+use core::ptr::NonNull;
+
+use gleaner_base::events::Phase;
+use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::options::Zeroing as Policy;
+use gleaner_base::sync::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, futex_wait, futex_wake,
+};
+use gleaner_mem::Address;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_mem::zero::kernels::Kernel;
+use gleaner_mem::zero::processor::{self, Processor};
+use gleaner_os::{clock, memory, threads, topology};
+use gleaner_work::{Claims, Done};
+
+use super::mutator::Mutator;
+use super::resize::Collection;
+use super::{Config, Scavenge, State};
+use crate::decide::zeroing::{self as decide, Decision, Mode, Nursery};
+use crate::record::Record;
+
+/// Bytes of a block that is zeroed at once: as many as a TLAB has, unless told otherwise.
+pub const BLOCK: usize = 32 << 10;
+/// Rounds of spinning, some microseconds, that a zeroing thread is given to come to a block.
+const PATIENCE: u32 = 60;
+/// One of so many windows is timed.
+const TIMED_WINDOWS: u64 = 64;
+
+/// What zeroing came to. Each allocation's own zeroing is not counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Zeroed {
+    /// Bytes that mutators zeroed in blocks, buffers and windows.
+    pub bytes: u64,
+    /// Bytes that zeroing threads zeroed.
+    pub ahead_bytes: u64,
+    /// Ticks of the time-stamp counter that mutators zeroed.
+    pub ticks: u64,
+    /// Ticks that zeroing threads zeroed.
+    pub ahead_ticks: u64,
+    /// Ticks that mutators waited for zeroing threads.
+    pub stalled_ticks: u64,
+    /// How often they did.
+    pub stalls: u64,
+}
+
+impl Zeroed {
+    /// Adds what came since.
+    pub fn add(&mut self, more: Zeroed) {
+        self.bytes += more.bytes;
+        self.ahead_bytes += more.ahead_bytes;
+        self.ticks += more.ticks;
+        self.ahead_ticks += more.ahead_ticks;
+        self.stalled_ticks += more.stalled_ticks;
+        self.stalls += more.stalls;
+    }
+}
+
+/// How eden is zeroed.
+pub struct Zeroing {
+    policy: Policy,
+    /// What zeroes memory that is used soon.
+    soon: Kernel,
+    /// What zeroes past the caches.
+    past: Kernel,
+    /// What zeroing threads use.
+    ahead: Kernel,
+    /// Why these.
+    kernel_reason: &'static str,
+    window: usize,
+    lead: usize,
+    threads: usize,
+    /// A [`Mode`], by its place in [`MODES`]. Written in stopped worlds, read by mutators and zeroing threads.
+    mode: AtomicU8,
+    /// An address. Written in stopped worlds.
+    virgin: AtomicUsize,
+    /// The first address of eden that is zeroed ahead in this round, and where that ends. Written in stopped worlds.
+    range: [AtomicUsize; 2],
+    /// The number of the round; an odd one has nothing for zeroing threads. They sleep on it.
+    round: AtomicU32,
+    /// The next block that racing threads come to. Reset in stopped worlds.
+    next: AtomicUsize,
+    /// Counts buffers that were taken, where threads keep a bounded lead; they sleep on it.
+    taken: AtomicU32,
+    /// Whether a zeroing thread sleeps on `taken`.
+    waits: AtomicBool,
+    /// Set once, at the end of the heap.
+    dismissed: AtomicBool,
+    /// What zeroing threads did; each adds its own.
+    did_ahead: (AtomicU64, AtomicU64),
+    /// The time-stamp counter and the clock when the heap was made.
+    began: (u64, u64),
+    /// A state for each block of eden's range; none where no thread zeroes.
+    states: Option<(NonNull<AtomicU8>, usize)>,
+    eden: Address,
+}
+
+// SAFETY: the states are atomics in memory of this value's own.
+unsafe impl Sync for Zeroing {}
+// SAFETY: as above.
+unsafe impl Send for Zeroing {}
+
+const MODES: [Mode; 5] = [
+    Mode::HotPath,
+    Mode::Window,
+    Mode::Bulk,
+    Mode::NonTemporal,
+    Mode::Concurrent,
+];
+
+/// How many zeroing threads a heap is to have.
+pub fn wanted_threads(config: &Config) -> usize {
+    match config.zeroing {
+        Policy::HotPath | Policy::Window | Policy::Bulk | Policy::NonTemporal => 0,
+        Policy::Concurrent | Policy::Adaptive | Policy::Auto => 1,
+        Policy::ConcurrentStatic | Policy::ConcurrentRacing => config.zeroing_threads.max(1),
+    }
+}
+
+impl Zeroing {
+    /// For an eden of `bytes` bytes from `eden` on, none of which was touched; `None` when the system gives no memory.
+    pub(super) fn new(config: &Config, eden: Address, bytes: usize) -> Option<Zeroing> {
+        let processor = Processor::detect();
+        let choose = |temporal| processor::choose(config.zeroing_kernel, temporal, &processor);
+        let (soon, past) = (choose(true), choose(false));
+        // What is zeroed a little ahead is used soon.
+        let ahead = choose(config.zeroing_lead > 0);
+        let threads = wanted_threads(config);
+        let states = if threads > 0 {
+            let count = bytes.div_ceil(BLOCK);
+            Some((memory::map(count)?.cast(), count))
+        } else {
+            None
+        };
+        let first = match config.zeroing {
+            Policy::HotPath | Policy::Auto => Mode::HotPath,
+            Policy::Window => Mode::Window,
+            Policy::Bulk => Mode::Bulk,
+            Policy::NonTemporal => Mode::NonTemporal,
+            _ => Mode::Concurrent,
+        };
+        Some(Zeroing {
+            policy: config.zeroing,
+            soon: soon.kernel,
+            past: past.kernel,
+            ahead: ahead.kernel,
+            kernel_reason: past.reason,
+            window: config.zeroing_window,
+            lead: match config.zeroing_lead {
+                0 => usize::MAX >> 1,
+                lead => lead,
+            },
+            threads,
+            mode: AtomicU8::new(place(first)),
+            virgin: AtomicUsize::new(if config.poison {
+                usize::MAX
+            } else {
+                eden.word()
+            }),
+            range: [eden, eden.add(bytes)].map(|at| AtomicUsize::new(at.word())),
+            round: AtomicU32::new(1),
+            next: AtomicUsize::new(0),
+            taken: AtomicU32::new(0),
+            waits: AtomicBool::new(false),
+            dismissed: AtomicBool::new(false),
+            did_ahead: (AtomicU64::new(0), AtomicU64::new(0)),
+            began: (clock::ticks(), clock::monotonic_ns()),
+            states,
+            eden,
+        })
+    }
+
+    /// How fresh memory is zeroed at the moment.
+    pub fn mode(&self) -> Mode {
+        MODES[usize::from(self.mode.load(Ordering::Relaxed))]
+    }
+
+    /// Whether memory is zero before it is allocated whatever is decided.
+    pub fn is_ahead(&self) -> bool {
+        !matches!(self.policy, Policy::HotPath | Policy::Auto)
+    }
+
+    /// Nanoseconds of so many ticks.
+    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+        let passed = (clock::ticks() - self.began.0).max(1);
+        let ns = clock::monotonic_ns() - self.began.1;
+        (u128::from(ticks) * u128::from(ns) / u128::from(passed)) as u64
+    }
+
+    fn claims(&self) -> Claims<'_> {
+        let states: &[AtomicU8] = match self.states {
+            // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
+            Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
+            None => &[],
+        };
+        Claims::new(states)
+    }
+
+    fn block_of(&self, at: Address) -> usize {
+        at.offset_from(self.eden) / BLOCK
+    }
+
+    /// The part of a block that is zeroed in this round, as (start, bytes).
+    fn part(&self, block: usize) -> (Address, usize) {
+        let start = self.eden.add(block * BLOCK);
+        let from = start.max(Address::new(self.range[0].load(Ordering::Relaxed)));
+        let end = Address::new(self.range[1].load(Ordering::Relaxed)).min(start.add(BLOCK));
+        (from, end.offset_from(from))
+    }
+
+    fn virgin(&self) -> Address {
+        Address::new(self.virgin.load(Ordering::Relaxed))
+    }
+
+    /// Memory of eden below was written to. In a stopped world.
+    pub(super) fn note_top(&self, top: Address) {
+        self.virgin.fetch_max(top.word(), Ordering::Relaxed);
+    }
+
+    /// Eden's memory from `end` on was given back. In a stopped world.
+    pub(super) fn note_released(&self, end: Address) {
+        if self.virgin() != Address::new(usize::MAX) {
+            self.virgin.fetch_min(end.word(), Ordering::Relaxed);
+        }
+    }
+
+    /// What the mode is from now on, and what lies free in eden. In a stopped world.
+    pub(super) fn begin_round(&self, mode: Mode, top: Address, end: Address) {
+        self.mode.store(place(mode), Ordering::Relaxed);
+        let round = self.round.load(Ordering::Relaxed);
+        // Odd: nothing for zeroing threads.
+        let mut next = (round | 1) + 2;
+        if mode == Mode::Concurrent {
+            let end = end.min(self.virgin()).max(top);
+            self.range[0].store(top.word(), Ordering::Relaxed);
+            self.range[1].store(end.word(), Ordering::Relaxed);
+            self.claims().open();
+            self.next.store(self.block_of(top), Ordering::Relaxed);
+            next -= 1;
+        }
+        self.round.store(next, Ordering::Release);
+    }
+
+    /// Wakes the zeroing threads for the round; the world runs again.
+    pub(super) fn wake(&self) {
+        if self.threads > 0 && self.mode() == Mode::Concurrent {
+            futex_wake(&self.round, u32::MAX >> 1);
+            self.note_taken();
+        }
+    }
+
+    /// Zeroing threads end. Whoever calls this joins them.
+    pub fn dismiss(&self) {
+        self.dismissed.store(true, Ordering::Relaxed);
+        self.round.fetch_add(2, Ordering::Release);
+        futex_wake(&self.round, u32::MAX >> 1);
+        self.taken.fetch_add(1, Ordering::Release);
+        futex_wake(&self.taken, u32::MAX >> 1);
+    }
+
+    /// The next round that has something for zeroing threads, or `None` when they are to end.
+    fn next_round(&self, seen: u32) -> Option<u32> {
+        loop {
+            let round = self.round.load(Ordering::Acquire);
+            if self.dismissed.load(Ordering::Relaxed) {
+                return None;
+            }
+            if round != seen && round.is_multiple_of(2) {
+                return Some(round);
+            }
+            futex_wait(&self.round, round);
+        }
+    }
+
+    /// A mutator has taken a buffer: threads that keep a lead may go on.
+    fn note_taken(&self) {
+        if self.lead < usize::MAX >> 1 {
+            self.taken.fetch_add(1, Ordering::SeqCst);
+            if self.waits.load(Ordering::SeqCst) && self.waits.swap(false, Ordering::SeqCst) {
+                futex_wake(&self.taken, u32::MAX >> 1);
+            }
+        }
+    }
+
+    fn take_ahead(&self) -> (u64, u64) {
+        let (bytes, ticks) = &self.did_ahead;
+        (
+            bytes.swap(0, Ordering::Relaxed),
+            ticks.swap(0, Ordering::Relaxed),
+        )
+    }
+}
+
+fn place(mode: Mode) -> u8 {
+    MODES.iter().position(|&one| one == mode).unwrap_or(0) as u8
+}
+
+impl Drop for Zeroing {
+    fn drop(&mut self) {
+        if let Some((states, count)) = self.states {
+            // SAFETY: `new` mapped so many bytes.
+            unsafe { memory::unmap(states.cast(), memory::whole_pages(count).unwrap_or(count)) };
+        }
+    }
+}
+
+/// How a zeroing thread goes through the blocks of a round.
+enum Turn {
+    /// All blocks that are left, with others.
+    Racing,
+    /// This block and every n-th from there on (the paper's static partition).
+    Static { next: usize, step: usize },
+}
+
+/// What a zeroing thread does next.
+enum Next {
+    Block,
+    /// It is far enough ahead: it sleeps until `taken` is no longer this.
+    Sleep(u32),
+    Nothing,
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Gives a mutator a piece of eden to allocate in, and sees to it that it is zero, unless `unwritten`: an object that
+    /// the caller writes takes all of it.
+    pub(super) fn refill(&self, mutator: &mut Mutator, piece: (Address, usize), unwritten: bool) {
+        let zeroing = &self.zeroing;
+        let (start, bytes) = piece;
+        let end = start.add(bytes);
+        mutator.tlab.refill(piece);
+        mutator.tlab_end = end;
+        mutator.zeroes = 0;
+        let stale = end.min(zeroing.virgin()).max(start).offset_from(start);
+        if stale == 0 {
+            return;
+        }
+        match zeroing.mode() {
+            Mode::HotPath => mutator.zeroes = 1,
+            Mode::Window => mutator.tlab.limit = start,
+            Mode::Concurrent => self.ensure(mutator, start, stale),
+            Mode::Bulk | Mode::NonTemporal if unwritten => {}
+            mode => {
+                let kernel = match mode {
+                    Mode::NonTemporal => zeroing.past,
+                    _ => zeroing.soon,
+                };
+                let ticks = clock::ticks();
+                // SAFETY: the piece is this mutator's alone.
+                unsafe { kernel.zero(start, stale) };
+                mutator.zeroed.ticks += clock::ticks() - ticks;
+                mutator.zeroed.bytes += stale as u64;
+            }
+        }
+    }
+
+    /// The blocks of a piece are zeroed when this returns.
+    fn ensure(&self, mutator: &mut Mutator, start: Address, bytes: usize) {
+        let zeroing = &self.zeroing;
+        let (claims, kernel) = (zeroing.claims(), zeroing.soon);
+        let last = zeroing.block_of(start.add(bytes - 1));
+        for block in zeroing.block_of(start)..=last {
+            if claims.is_done(block) {
+                continue;
+            }
+            let began = clock::ticks();
+            let mut own = 0;
+            let how = claims.ensure(block, PATIENCE, || {
+                let ticks = clock::ticks();
+                let (from, bytes) = zeroing.part(block);
+                // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
+                unsafe { kernel.zero(from, bytes) };
+                own = clock::ticks() - ticks;
+                mutator.zeroed.bytes += bytes as u64;
+            });
+            mutator.zeroed.ticks += own;
+            if how != Done::Before {
+                mutator.zeroed.stalled_ticks += clock::ticks() - began - own;
+                mutator.zeroed.stalls += 1;
+            }
+        }
+        zeroing.note_taken();
+    }
+
+    /// Room in the mutator's buffer beyond the window that is zero, under [`Mode::Window`].
+    #[inline]
+    pub(super) fn next_window(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+        let (limit, end) = (mutator.tlab.limit, mutator.tlab_end);
+        if limit == end || bytes > mutator.tlab_left() {
+            return None;
+        }
+        let wanted = mutator
+            .tlab
+            .cursor
+            .add(bytes)
+            .max(limit.add(self.zeroing.window));
+        let next = wanted.min(end);
+        let fresh = next.offset_from(limit);
+        mutator.windows += 1;
+        let timed = mutator.windows.is_multiple_of(TIMED_WINDOWS);
+        let began = if timed { clock::ticks() } else { 0 };
+        // SAFETY: the buffer is this mutator's, and nothing was allocated above its limit.
+        unsafe { self.zeroing.soon.zero(limit, fresh) };
+        if timed {
+            mutator.zeroed.ticks += (clock::ticks() - began) * TIMED_WINDOWS;
+        }
+        mutator.zeroed.bytes += fresh as u64;
+        mutator.tlab.limit = next;
+        mutator.tlab.allocate(bytes)
+    }
+
+    /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0. Returns when they are dismissed.
+    pub fn zeroing_thread(&self, index: usize) {
+        let zeroing = &self.zeroing;
+        let mut seen = 0;
+        while let Some(round) = zeroing.next_round(seen) {
+            seen = round;
+            self.gate.enter();
+            let first = zeroing.next.load(Ordering::Relaxed);
+            self.gate.leave();
+            let mut turn = match zeroing.policy {
+                Policy::ConcurrentStatic => Turn::Static {
+                    next: first + index,
+                    step: zeroing.threads,
+                },
+                _ => Turn::Racing,
+            };
+            loop {
+                // Waits while the world is stopped.
+                self.gate.enter();
+                let same = zeroing.round.load(Ordering::Relaxed) == round;
+                let next = if same {
+                    self.zero_next(&mut turn)
+                } else {
+                    Next::Nothing
+                };
+                self.gate.leave();
+                match next {
+                    Next::Block => {}
+                    Next::Nothing => break,
+                    Next::Sleep(taken) => futex_wait(&zeroing.taken, taken),
+                }
+            }
+            if faults::armed(FaultPoint::ZeroingThread) {
+                return;
+            }
+        }
+    }
+
+    /// Zeroes a block of the round, inside the gate.
+    fn zero_next(&self, turn: &mut Turn) -> Next {
+        let zeroing = &self.zeroing;
+        let end = Address::new(zeroing.range[1].load(Ordering::Relaxed));
+        let block = match turn {
+            Turn::Racing => zeroing.next.load(Ordering::Relaxed),
+            Turn::Static { next, .. } => *next,
+        };
+        let start = zeroing.eden.add(block * BLOCK);
+        if start >= end {
+            return Next::Nothing;
+        }
+        if start.offset_from(zeroing.eden) > self.nursery.eden.used().saturating_add(zeroing.lead) {
+            zeroing.waits.store(true, Ordering::SeqCst);
+            let taken = zeroing.taken.load(Ordering::SeqCst);
+            if start.offset_from(zeroing.eden) > self.nursery.eden.used() + zeroing.lead {
+                return Next::Sleep(taken);
+            }
+        }
+        let block = match turn {
+            Turn::Racing => zeroing.next.fetch_add(1, Ordering::Relaxed),
+            Turn::Static { next, step } => {
+                *next += *step;
+                *next - *step
+            }
+        };
+        if zeroing.eden.add(block * BLOCK) >= end {
+            return Next::Nothing;
+        }
+        let Some(claim) = zeroing.claims().claim(block) else {
+            return Next::Block;
+        };
+        if faults::armed(FaultPoint::ZeroingLate) {
+            threads::sleep_ns(20_000_000);
+            return Next::Block;
+        }
+        let (from, bytes) = zeroing.part(block);
+        let ticks = clock::ticks();
+        // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
+        unsafe { zeroing.ahead.zero(from, bytes) };
+        claim.finish();
+        let (all, took) = &zeroing.did_ahead;
+        all.fetch_add(bytes as u64, Ordering::Relaxed);
+        took.fetch_add(clock::ticks() - ticks, Ordering::Relaxed);
+        Next::Block
+    }
+
+    /// After a collection: how eden is zeroed until the next one.
+    pub(super) fn decide_zeroing(
+        &self,
+        state: &mut State,
+        record: &mut Record,
+        collection: &Collection,
+    ) {
+        let zeroing = &self.zeroing;
+        let (zeroed, active) = self.collect_zeroed(state);
+        let processors = topology::processors();
+        let decision = match zeroing.policy {
+            Policy::Adaptive => decide::adaptive(active, processors),
+            Policy::Auto => {
+                let found = Nursery {
+                    mode: zeroing.mode(),
+                    mutator_ns: collection.mutator_ns,
+                    stalled_ns: zeroing.nanoseconds(zeroed.stalled_ticks),
+                    allocated: collection.allocated,
+                    active,
+                    processors,
+                };
+                let decision;
+                (state.zeroing_trials, decision) = decide::next(state.zeroing_trials, &found);
+                decision
+            }
+            _ => Decision {
+                mode: zeroing.mode(),
+                reason: zeroing.kernel_reason,
+            },
+        };
+        if zeroing.policy != Policy::HotPath {
+            record.step(Phase::Zeroing, |event| {
+                event.bytes = zeroed.bytes + zeroed.ahead_bytes;
+                event.objects = zeroed.stalls;
+                event.workers = zeroing.threads as u32;
+                event.reason = decision.reason;
+            });
+            record.set_last_duration(zeroing.nanoseconds(zeroed.ticks));
+        }
+        let eden = &self.nursery.eden;
+        zeroing.note_top(eden.top());
+        zeroing.begin_round(decision.mode, eden.top(), eden.end());
+    }
+
+    /// What was zeroed since the last time; in a stopped world. How many mutators allocated meanwhile.
+    fn collect_zeroed(&self, state: &mut State) -> (Zeroed, usize) {
+        let mut zeroed = core::mem::take(&mut state.zeroed_by_others);
+        let mut active = 0;
+        for mutator in &mut state.mutators {
+            // SAFETY: attached mutators exist, and they are stopped.
+            let mutator = unsafe { mutator.as_mut() };
+            zeroed.add(core::mem::take(&mut mutator.zeroed));
+            if mutator.allocated_bytes != mutator.allocated_before {
+                mutator.allocated_before = mutator.allocated_bytes;
+                active += 1;
+            }
+        }
+        (zeroed.ahead_bytes, zeroed.ahead_ticks) = self.zeroing.take_ahead();
+        state.totals.zeroed.add(zeroed);
+        (zeroed, active)
+    }
+}
