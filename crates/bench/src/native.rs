@@ -247,6 +247,14 @@ struct Line {
     allocated_bytes: u64,
     promoted_bytes: u64,
     survived_bytes: u64,
+    /// Bytes that mutators zeroed in blocks, buffers and windows, until the last collection.
+    zeroed_bytes: u64,
+    /// Bytes that zeroing threads zeroed.
+    zeroed_ahead_bytes: u64,
+    /// How long mutators took for theirs; divided by `cpu_s` it is the paper's DirectZeroingCost.
+    zeroing_s: f64,
+    /// How long they waited for zeroing threads.
+    stalled_s: f64,
     heap_mb: usize,
     mutators: u32,
     #[serde(flatten)]
@@ -331,6 +339,10 @@ pub fn run(chosen: &Native) -> Result<bool> {
         allocated_bytes: mutator.allocated_bytes() + mutators.allocated.load(Ordering::Relaxed),
         promoted_bytes: totals.promoted_bytes,
         survived_bytes: totals.survived_bytes,
+        zeroed_bytes: totals.zeroed.bytes,
+        zeroed_ahead_bytes: totals.zeroed.ahead_bytes,
+        zeroing_s: totals.zeroed.time as f64 * 1e-9,
+        stalled_s: totals.zeroed.stalled_time as f64 * 1e-9,
         heap_mb: heap.limit() >> 20,
         mutators: mutators.threads,
         facts,

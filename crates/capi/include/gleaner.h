@@ -410,6 +410,10 @@ struct gleaner_totals {
     uint64_t scavenges, full_collections;
     uint64_t stopped_ns, longest_stop_ns;
     uint64_t survived_bytes, promoted_bytes;
+    /* Until the last collection, without what each allocation zeroes itself:
+       what mutators zeroed, what zeroing threads zeroed; what the mutators took
+       for it, and what they waited for zeroing threads. */
+    uint64_t zeroed_bytes, zeroed_ahead_bytes, zeroing_ns, stalled_ns;
 };
 void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
 /* Bytes in use, by objects dead or alive and by buffers. */

@@ -185,6 +185,10 @@ pub struct CTotals {
     longest_stop_ns: u64,
     survived_bytes: u64,
     promoted_bytes: u64,
+    zeroed_bytes: u64,
+    zeroed_ahead_bytes: u64,
+    zeroing_ns: u64,
+    stalled_ns: u64,
 }
 
 #[unsafe(no_mangle)]
@@ -198,6 +202,10 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
         longest_stop_ns: totals.longest_stop_ns,
         survived_bytes: totals.survived_bytes,
         promoted_bytes: totals.promoted_bytes,
+        zeroed_bytes: totals.zeroed.bytes,
+        zeroed_ahead_bytes: totals.zeroed.ahead_bytes,
+        zeroing_ns: totals.zeroed.time,
+        stalled_ns: totals.zeroed.stalled_time,
     };
     // SAFETY: the caller's struct.
     unsafe { into.write(totals) };

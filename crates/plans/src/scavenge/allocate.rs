@@ -13,6 +13,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
+use gleaner_os::clock;
 use gleaner_spaces::large_objects::PAGE_BYTES;
 use gleaner_spaces::tenured::BLOCK_BYTES;
 
@@ -168,8 +169,11 @@ impl<F: SlotFormat> Scavenge<F> {
         self.beside.unlock();
         let (object, is_zero) = taken?;
         if !is_zero && fresh == Fresh::Zeroed {
+            let began = clock::ticks();
             // SAFETY: the memory is the calling mutator's alone.
             unsafe { zero::zero(object, bytes) };
+            mutator.zeroed.time += clock::ticks() - began;
+            mutator.zeroed.bytes += bytes as u64;
         }
         mutator.allocated_bytes += bytes as u64;
         Some(object)

@@ -193,7 +193,7 @@ pub struct Totals {
     pub survived_bytes: u64,
     /// Bytes copied to the old space by scavenges.
     pub promoted_bytes: u64,
-    /// What zeroing came to.
+    /// What zeroing came to until the last collection, in nanoseconds.
     pub zeroed: Zeroed,
 }
 
@@ -248,7 +248,9 @@ pub struct State {
     /// What is known of the last collections.
     lately: Lately,
     last_full: LastFull,
-    /// What mutators zeroed that are gone.
+    /// What zeroing came to until the last collection, in ticks.
+    zeroed: Zeroed,
+    /// What mutators zeroed since then that are gone.
     zeroed_by_others: Zeroed,
     /// Where `zeroing=auto` is.
     zeroing_trials: Trials,
@@ -380,6 +382,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 wants_full: (config.generations == Generations::Never).then_some(NEVER),
                 scavenging: config.generations != Generations::Never,
                 last_full: LastFull::default(),
+                zeroed: Zeroed::default(),
                 zeroed_by_others: Zeroed::default(),
                 zeroing_trials: Trials::default(),
                 lately: Lately {
@@ -458,7 +461,10 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Sums so far. The caller is no mutator inside the gate.
     pub fn totals(&self) -> Totals {
         self.collecting.lock();
-        let totals = self.with_state(|state| state.totals);
+        let totals = self.with_state(|state| Totals {
+            zeroed: self.zeroing.in_nanoseconds(state.zeroed),
+            ..state.totals
+        });
         self.collecting.unlock();
         totals
     }

@@ -40,31 +40,42 @@ const PATIENCE: u32 = 60;
 /// One of so many windows is timed.
 const TIMED_WINDOWS: u64 = 64;
 
-/// What zeroing came to. Each allocation's own zeroing is not counted.
+/// What zeroing came to. What each allocation zeroes by itself is not counted: that would take longer than zeroing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Zeroed {
     /// Bytes that mutators zeroed in blocks, buffers and windows.
     pub bytes: u64,
     /// Bytes that zeroing threads zeroed.
     pub ahead_bytes: u64,
-    /// Ticks of the time-stamp counter that mutators zeroed.
-    pub ticks: u64,
-    /// Ticks that zeroing threads zeroed.
-    pub ahead_ticks: u64,
-    /// Ticks that mutators waited for zeroing threads.
-    pub stalled_ticks: u64,
+    /// The time of mutators for that; its share of the processor time is DirectZeroingCost (OOPSLA 2011, section 4.3). In
+    /// ticks of the time-stamp counter, or in nanoseconds where totals are given out; a window in 64 is timed.
+    pub time: u64,
+    /// The time of zeroing threads.
+    pub ahead_time: u64,
+    /// How long mutators waited for zeroing threads.
+    pub stalled_time: u64,
     /// How often they did.
     pub stalls: u64,
 }
 
 impl Zeroed {
+    /// With times as `convert` says.
+    fn with_times(self, convert: impl Fn(u64) -> u64) -> Zeroed {
+        Zeroed {
+            time: convert(self.time),
+            ahead_time: convert(self.ahead_time),
+            stalled_time: convert(self.stalled_time),
+            ..self
+        }
+    }
+
     /// Adds what came since.
     pub fn add(&mut self, more: Zeroed) {
         self.bytes += more.bytes;
         self.ahead_bytes += more.ahead_bytes;
-        self.ticks += more.ticks;
-        self.ahead_ticks += more.ahead_ticks;
-        self.stalled_ticks += more.stalled_ticks;
+        self.time += more.time;
+        self.ahead_time += more.ahead_time;
+        self.stalled_time += more.stalled_time;
         self.stalls += more.stalls;
     }
 }
@@ -193,8 +204,13 @@ impl Zeroing {
         !matches!(self.policy, Policy::HotPath | Policy::Auto)
     }
 
+    /// With times in nanoseconds.
+    pub(super) fn in_nanoseconds(&self, zeroed: Zeroed) -> Zeroed {
+        zeroed.with_times(|ticks| self.nanoseconds(ticks))
+    }
+
     /// Nanoseconds of so many ticks.
-    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+    fn nanoseconds(&self, ticks: u64) -> u64 {
         let passed = (clock::ticks() - self.began.0).max(1);
         let ns = clock::monotonic_ns() - self.began.1;
         (u128::from(ticks) * u128::from(ns) / u128::from(passed)) as u64
@@ -360,7 +376,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 let ticks = clock::ticks();
                 // SAFETY: the piece is this mutator's alone.
                 unsafe { kernel.zero(start, stale) };
-                mutator.zeroed.ticks += clock::ticks() - ticks;
+                mutator.zeroed.time += clock::ticks() - ticks;
                 mutator.zeroed.bytes += stale as u64;
             }
         }
@@ -385,9 +401,9 @@ impl<F: SlotFormat> Scavenge<F> {
                 own = clock::ticks() - ticks;
                 mutator.zeroed.bytes += bytes as u64;
             });
-            mutator.zeroed.ticks += own;
+            mutator.zeroed.time += own;
             if how != Done::Before {
-                mutator.zeroed.stalled_ticks += clock::ticks() - began - own;
+                mutator.zeroed.stalled_time += clock::ticks() - began - own;
                 mutator.zeroed.stalls += 1;
             }
         }
@@ -414,7 +430,7 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the buffer is this mutator's, and nothing was allocated above its limit.
         unsafe { self.zeroing.soon.zero(limit, fresh) };
         if timed {
-            mutator.zeroed.ticks += (clock::ticks() - began) * TIMED_WINDOWS;
+            mutator.zeroed.time += (clock::ticks() - began) * TIMED_WINDOWS;
         }
         mutator.zeroed.bytes += fresh as u64;
         mutator.tlab.limit = next;
@@ -522,7 +538,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 let found = Nursery {
                     mode: zeroing.mode(),
                     mutator_ns: collection.mutator_ns,
-                    stalled_ns: zeroing.nanoseconds(zeroed.stalled_ticks),
+                    stalled_ns: zeroed.stalled_time,
                     allocated: collection.allocated,
                     active,
                     processors,
@@ -543,14 +559,14 @@ impl<F: SlotFormat> Scavenge<F> {
                 event.workers = zeroing.threads as u32;
                 event.reason = decision.reason;
             });
-            record.set_last_duration(zeroing.nanoseconds(zeroed.ticks));
+            record.set_last_duration(zeroed.time);
         }
         let eden = &self.nursery.eden;
         zeroing.note_top(eden.top());
         zeroing.begin_round(decision.mode, eden.top(), eden.end());
     }
 
-    /// What was zeroed since the last time; in a stopped world. How many mutators allocated meanwhile.
+    /// What was zeroed since the last time, with times in nanoseconds; in a stopped world. And how many mutators allocated meanwhile.
     fn collect_zeroed(&self, state: &mut State) -> (Zeroed, usize) {
         let mut zeroed = core::mem::take(&mut state.zeroed_by_others);
         let mut active = 0;
@@ -563,8 +579,8 @@ impl<F: SlotFormat> Scavenge<F> {
                 active += 1;
             }
         }
-        (zeroed.ahead_bytes, zeroed.ahead_ticks) = self.zeroing.take_ahead();
-        state.totals.zeroed.add(zeroed);
-        (zeroed, active)
+        (zeroed.ahead_bytes, zeroed.ahead_time) = self.zeroing.take_ahead();
+        state.zeroed.add(zeroed);
+        (self.zeroing.in_nanoseconds(zeroed), active)
     }
 }
