@@ -34,9 +34,10 @@ CONFORMANCE := tests/conformance/run.sh --quiet
 STRESS ?= 100
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
-BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators
+BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
+	zeroing-micro zeroing-nursery zeroing
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
-RIVAL_BENCHES := bench-rivals bench-rivals-heaps bench-rivals-steady
+RIVAL_BENCHES := bench-rivals bench-rivals-heaps bench-rivals-steady bench-zeroing-hotspot
 
 # --- the two commands of the README -----------------------------------------
 
@@ -250,6 +251,7 @@ bench: $(BENCH_EXPERIMENTS:%=bench-%)
 
 $(BENCH_EXPERIMENTS:%=bench-%): packages-test
 bench-rivals bench-rivals-heaps bench-rivals-steady: rivals
+bench-zeroing-hotspot: rivals-hotspot
 $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES): bench-%: build $(LAB_VENV)/made
 	mkdir -p docs/measured target/lab/bench
 	out=target/lab/bench/$*; status=0; \
@@ -348,9 +350,13 @@ help:
 #|   make bench     against stock libgc at equal peak memory, the paper's Table 1,
 #|                  time against heap size, and more: reports in target/lab/bench/,
 #|                  tables in docs/measured/; takes hours, and goes on where it
-#|                  was stopped. make bench-boehm-table1 runs one of them
+#|                  was stopped. make bench-boehm-table1 runs one of them; also
+#|                  libgc-clients, prefetch-hint, minheap, precise-heap,
+#|                  precise-heap-mutators, zeroing-micro, zeroing-nursery, zeroing
 #|   make rivals    what the precise heap is compared with, into target/rivals/:
 #|                  MMTk, HotSpot, libgc, Go, malloc, mimalloc (docs/rivals.md)
 #|   make test-rivals       their results are those of gleaner-bench native
 #|   make check-rivals      lints and format of rivals/
-#|   make bench-rivals      runs the experiment; also rivals-heaps, rivals-steady
+#|   make bench-rivals      runs the experiment; also bench-rivals-heaps and
+#|                          bench-rivals-steady; bench-zeroing-hotspot, which needs
+#|                          only rivals-hotspot

@@ -13,7 +13,10 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BENCH = os.path.join(ROOT, "target", "release", "gleaner-bench")
 RIVALS = os.path.join(ROOT, "target", "rivals")
-WORKLOADS = ["gcbench", "holes", "queue", "refarray"]
+WORKLOADS = [["gcbench"], ["holes"], ["queue"], ["refarray"]]
+#: Workloads that HotSpot alone has, with arguments for both sides.
+ZEROING = [[name, "--working-set", kilobytes]
+           for name in ["initnone", "initfresh", "initstale"] for kilobytes in ["0", "64"]]
 PLANS = ["StickyImmix", "GenImmix", "GenCopy", "SemiSpace", "Immix", "MarkSweep"]
 ITERATIONS = 40
 #: Fields that every rival prints.
@@ -22,7 +25,9 @@ FIELDS = {"benchmark", "result", "wall_s", "cpu_s", "peak_kb", "iterations"}
 # Program, arguments, and whether it has a collector that must have run.
 CASES = [("mmtk", ["--heap", "8", "--plan", plan, *compressed], True)
          for plan in PLANS for compressed in ([], ["--compressed"])]
-CASES += [("hotspot", ["--heap", "8", *compressed], True) for compressed in ([], ["--compressed"])]
+HOTSPOT = [("hotspot", ["--heap", "8", *arguments], True)
+           for arguments in ([], ["--compressed"], ["--young", "2"])]
+CASES += HOTSPOT
 CASES += [("libgc", ["--heap", "4"], True), ("go", ["--heap", "4"], True)]
 CASES += [("malloc", [], False), ("mimalloc", [], False)]
 
@@ -32,6 +37,8 @@ REFUSED = [(rival, words, named) for rival in ["mmtk", "hotspot", "libgc", "mall
                                 (["queue", "--heap", "x"], "heap")]]
 REFUSED += [(rival, ["queue", "--compressed"], "--compressed") for rival in ["libgc", "go"]]
 REFUSED += [("mmtk", ["queue", "--plan", "MarkCompact"], "MarkCompact")]
+REFUSED += [("hotspot", ["initnone", "--working-set", "-1"], "working set"),
+            ("hotspot", ["queue", "--young", "0"], "young")]
 # MMTk's copying plans do not always notice in time, and crash.
 REFUSED += [(rival, ["queue", "--heap", "8", *arguments], "out of memory")
             for rival, arguments in [("mmtk", ["--plan", "MarkSweep"]), ("hotspot", []), ("libgc", [])]]
@@ -48,8 +55,9 @@ def line_of(done):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def problems_of(rival, arguments, collects, name, expected):
-    command = [os.path.join(RIVALS, rival), name, "--tiny", "--workers", "2", *arguments]
+def problems_of(rival, arguments, collects, workload, expected):
+    name = workload[0]
+    command = [os.path.join(RIVALS, rival), *workload, "--tiny", "--workers", "2", *arguments]
     try:
         once = line_of(run(command))
         often = line_of(run(command, ITERATIONS=str(ITERATIONS)))
@@ -76,11 +84,12 @@ def refusal_problems(rival, words, named):
 
 
 def checks():
-    for name in WORKLOADS:
-        expected = line_of(run([BENCH, "native", name, "--tiny"]))["result"]
-        for rival, arguments, collects in CASES:
-            what = " ".join([rival, name, *arguments])
-            yield what, problems_of(rival, arguments, collects, name, expected)
+    work = [(workload, CASES) for workload in WORKLOADS] + [(workload, HOTSPOT) for workload in ZEROING]
+    for workload, cases in work:
+        expected = line_of(run([BENCH, "native", *workload, "--tiny"]))["result"]
+        for rival, arguments, collects in cases:
+            what = " ".join([rival, *workload, *arguments])
+            yield what, problems_of(rival, arguments, collects, workload, expected)
     for rival, words, named in REFUSED:
         yield " ".join([rival, *words, "is refused"]), refusal_problems(rival, words, named)
 

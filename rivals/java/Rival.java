@@ -10,8 +10,8 @@ import java.util.List;
  * The workloads of `gleaner-bench native` in Java; one line of JSON at the end.
  *
  * <p>The same objects, stores and numbers in the same order. The launcher {@code hotspot} turns
- * {@code --heap}, {@code --workers} and {@code --compressed} into options of the virtual machine;
- * here they are read over.
+ * {@code --heap}, {@code --young}, {@code --workers} and {@code --compressed} into options of the
+ * virtual machine; here they are read over.
  */
 public final class Rival {
     /** Two references and two numbers of 4 bytes. */
@@ -174,7 +174,82 @@ public final class Rival {
         return sum;
     }
 
-    private static long run(String name, boolean tiny) {
+    /** Small arrays that die at once: initnone, initfresh and initstale. */
+    private static final class Arrays {
+        private static final int LENGTH = 8;
+        private static final int LINE = 16;
+
+        static int[] fresh;
+        static int[] stale;
+
+        /** The first number of each cache line is where another one lies; all are in one cycle. */
+        private static int[] cycle(int lines) {
+            int[] next = new int[LINE * lines];
+            for (int first = 0; first < next.length; first += LINE) {
+                next[first] = first;
+            }
+            long random = 13_000;
+            for (int line = lines - 1; line >= 1; line--) {
+                random = random * 6_364_136_223_846_793_005L + 1_442_695_040_888_963_407L;
+                int other = (int) ((random >>> 33) % line);
+                int first = next[LINE * line];
+                next[LINE * line] = next[LINE * other];
+                next[LINE * other] = first;
+            }
+            return next;
+        }
+
+        private static void write(int[] array) {
+            for (int i = 0; i < LENGTH; i++) {
+                array[i] = i;
+            }
+        }
+
+        private static void requireZero(int[] array) {
+            for (int element : array) {
+                require(element == 0, "a fresh array is zero");
+            }
+        }
+
+        static long run(boolean tiny, int kilobytes, boolean writesFresh, boolean writesStale) {
+            int count = tiny ? 1 << 16 : 1 << 26;
+            int between = tiny ? 7 : 1021;
+            stale = new int[LENGTH];
+            int[] next = kilobytes > 0 ? cycle(kilobytes * 1024 / (4 * LINE)) : null;
+            System.gc();
+            long sum = 0;
+            int lookedAt = 0;
+            int place = 0;
+            for (int number = 0; number < count; number++) {
+                fresh = new int[LENGTH];
+                if (number == lookedAt) {
+                    requireZero(fresh);
+                    sum = mixed(sum, number);
+                    lookedAt += between;
+                }
+                if (writesFresh) {
+                    write(fresh);
+                }
+                if (writesStale) {
+                    write(stale);
+                }
+                if (next != null) {
+                    place = next[place];
+                }
+            }
+            for (int[] array : new int[][] {fresh, stale}) {
+                for (int element : array) {
+                    sum = mixed(sum, element);
+                }
+            }
+            return mixed(sum, place);
+        }
+    }
+
+    private static final String NAMES =
+            "gcbench, holes, queue, refarray, initnone, initfresh or initstale";
+
+    private static long run(String name, boolean tiny, int workingSet) {
         switch (name) {
             case "gcbench":
                 return gcbench(tiny, false);
@@ -184,8 +259,14 @@ public final class Rival {
                 return queue(tiny);
             case "refarray":
                 return refarray(tiny);
+            case "initnone":
+                return Arrays.run(tiny, workingSet, false, false);
+            case "initfresh":
+                return Arrays.run(tiny, workingSet, true, false);
+            case "initstale":
+                return Arrays.run(tiny, workingSet, false, true);
             default:
-                throw refused(name, "gcbench, holes, queue or refarray");
+                throw refused(name, NAMES);
         }
     }
 
@@ -193,17 +274,21 @@ public final class Rival {
         return new IllegalArgumentException(word + ": expected " + expected);
     }
 
-    private static int iterations(String text) {
-        int number;
-        try {
-            number = Integer.parseInt(text);
-        } catch (NumberFormatException error) {
-            throw refused(text, "a number of iterations");
-        }
-        if (number < 1 || number > 1000) {
-            throw refused(text, "1 to 1000 iterations");
+    /** A number from {@code least}, which is not negative, to {@code most}. */
+    private static int number(String text, int least, int most, String of) {
+        int number = text.matches("[0-9]{1,9}") ? Integer.parseInt(text) : -1;
+        if (number < least || number > most) {
+            throw refused(text, least + " to " + most + " " + of);
         }
         return number;
+    }
+
+    private static int iterations(String text) {
+        return number(text, 1, 1000, "iterations");
+    }
+
+    private static int kilobytes(String text) {
+        return number(text, 0, 1 << 20, "KB of working set");
     }
 
     /** What the clocks say, in seconds. */
@@ -246,11 +331,12 @@ public final class Rival {
 
     private static void measure(String[] words) throws java.io.IOException {
         if (words.length == 0) {
-            throw refused("the first argument", "gcbench, holes, queue or refarray");
+            throw refused("the first argument", NAMES);
         }
         String given = System.getenv("ITERATIONS");
         int iterations = given == null ? 1 : iterations(given);
         boolean tiny = false;
+        int workingSet = 0;
         for (int i = 1; i < words.length; i++) {
             switch (words[i]) {
                 case "--tiny":
@@ -260,7 +346,12 @@ public final class Rival {
                     i++;
                     iterations = iterations(i < words.length ? words[i] : "");
                     break;
+                case "--working-set":
+                    i++;
+                    workingSet = kilobytes(i < words.length ? words[i] : "");
+                    break;
                 case "--heap":
+                case "--young":
                 case "--workers":
                     i++;
                     break;
@@ -269,7 +360,8 @@ public final class Rival {
                 default:
                     throw refused(
                             words[i],
-                            "--heap MB, --workers N, --compressed, --iterations K or --tiny");
+                            "--heap MB, --young MB, --workers N, --compressed, --working-set KB,"
+                                    + " --iterations K or --tiny");
             }
         }
         long result = 0;
@@ -277,7 +369,7 @@ public final class Rival {
         Moment start = new Moment();
         for (int i = 0; i < iterations; i++) {
             Moment before = new Moment();
-            result = run(words[0], tiny);
+            result = run(words[0], tiny, workingSet);
             list.add("{" + new Moment().since(before) + "}");
         }
         String whole = new Moment().since(start);

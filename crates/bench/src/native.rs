@@ -24,6 +24,7 @@ mod render;
 mod texts;
 mod tiny;
 mod xml;
+mod zeroing;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ use std::thread;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use gleaner::{Heap, Mutator, OutOfMemory, References};
+use gleaner::{Builder, Heap, Mutator, OutOfMemory, References};
 use serde::Serialize;
 use serde_json::Map;
 
@@ -70,6 +71,12 @@ pub struct Native {
     /// What is read instead of Debian's files: index, a directory of texts; xml, a document
     #[arg(long, value_name = "PATH")]
     pub input: Option<PathBuf>,
+    /// What each mutator reads again and again while it allocates, in KB: initnone, initfresh, initstale
+    #[arg(long, value_name = "KB", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1 << 20))]
+    pub working_set: u32,
+    /// Options of the heap, as in GLEANER_OPTIONS, which weighs more; may be repeated
+    #[arg(long = "opt", value_name = "NAME=VALUE")]
+    pub options: Vec<String>,
     /// Checks the heap before and after each collection
     #[arg(long)]
     pub verify: bool,
@@ -113,6 +120,12 @@ pub enum Name {
     Tiny,
     /// What it costs to make a heap, and to store once into a huge old array
     Costs,
+    /// Allocates 64 million arrays of eight numbers
+    Initnone,
+    /// The same, and writes each
+    Initfresh,
+    /// The same, and writes an old array instead
+    Initstale,
 }
 
 /// The scale of a run.
@@ -124,6 +137,8 @@ pub struct Scale {
     pub wasteful: bool,
     /// See [`Native::input`].
     pub input: Option<PathBuf>,
+    /// See [`Native::working_set`].
+    pub working_set: usize,
 }
 
 impl Scale {
@@ -192,7 +207,7 @@ impl Name {
     }
 
     /// MB of heap unless told: about three times what lives with wide references, as docs/workloads.md lists it.
-    fn heap(self, threads: u32) -> usize {
+    fn heap(self, threads: u32, working_set: usize) -> usize {
         let (whole, each) = match self {
             Name::Gcbench | Name::Holes | Name::Queue | Name::Refarray => (0, 113),
             Name::Quads => (0, 200),
@@ -206,6 +221,9 @@ impl Name {
             Name::Render => (12, 0),
             Name::Cipher => (0, 3),
             Name::Costs => (200, 0),
+            Name::Initnone | Name::Initfresh | Name::Initstale => {
+                (3, (3 * working_set).div_ceil(1024))
+            }
         };
         whole + each * threads as usize
     }
@@ -228,6 +246,9 @@ impl Name {
             Name::Cipher => cipher::prepare(heap, scale),
             Name::Tiny => tiny::prepare(heap, scale),
             Name::Costs => costs::prepare(heap, scale),
+            Name::Initnone => zeroing::initnone(heap, scale),
+            Name::Initfresh => zeroing::initfresh(heap, scale),
+            Name::Initstale => zeroing::initstale(heap, scale),
         }
     }
 }
@@ -291,13 +312,16 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
     } else {
         References::Wide
     };
-    Heap::builder()
+    let builder = Heap::builder()
         .limit(mb << 20)
         .young(chosen.young << 20)
         .workers(chosen.workers)
         .verify(chosen.verify)
-        .references(references)
-        .build()
+        .references(references);
+    let mut lists = chosen.options.iter();
+    lists
+        .try_fold(builder, |builder, list| builder.options(list))
+        .and_then(Builder::build)
         .map_err(failed)
 }
 
@@ -307,9 +331,10 @@ pub fn run(chosen: &Native) -> Result<bool> {
         tiny: chosen.tiny,
         wasteful: chosen.wasteful,
         input: chosen.input.clone(),
+        working_set: chosen.working_set as usize,
     };
     let mutators = Mutators::new(chosen.threads.unwrap_or_else(|| chosen.name.threads()));
-    let usual = || chosen.name.heap(mutators.threads);
+    let usual = || chosen.name.heap(mutators.threads, scale.working_set);
     let heap = build(chosen, chosen.heap.unwrap_or_else(usual))?;
     let workload = chosen.name.prepare(&heap, &scale)?;
     let mut mutator = heap.attach().map_err(failed)?;

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use models::{cipher, index, random, render, shared, trees};
+use models::{cipher, index, random, render, shared, trees, zeroing};
 
 fn start(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
@@ -116,6 +116,50 @@ fn many_threads_fit_into_a_tiny_heap() {
     each_has_its_own("tiny", "1", trees::tiny);
     let sixteen = (0..16).map(trees::tiny).fold(0, u64::wrapping_add);
     assert_eq!(result("tiny", "1", &[]), text(sixteen));
+}
+
+/// The workloads about zeroing.
+const ARRAYS: [&str; 3] = ["initnone", "initfresh", "initstale"];
+
+#[test]
+fn fresh_arrays_are_zero_beside_any_working_set() {
+    for name in ARRAYS {
+        for (kilobytes, heap) in [("0", "1"), ("1", "1"), ("300", "3")] {
+            for threads in [1, 3] {
+                let model = |thread| zeroing::arrays(name, thread, kilobytes.parse().unwrap());
+                let expected = (0..threads).map(model).fold(0, u64::wrapping_add);
+                let threads = threads.to_string();
+                let more = ["--threads", &threads, "--working-set", kilobytes];
+                assert_eq!(result(name, heap, &more), text(expected), "{name} {more:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fresh_arrays_are_zero_under_every_design() {
+    for design in [
+        "hot-path",
+        "bulk",
+        "non-temporal",
+        "window",
+        "concurrent",
+        "concurrent-static",
+        "concurrent-racing",
+        "adaptive",
+        "auto",
+    ] {
+        let options = format!("poison=on,zeroing={design}");
+        for name in ARRAYS {
+            let expected = (0..2)
+                .map(|thread| zeroing::arrays(name, thread, 64))
+                .fold(0, u64::wrapping_add);
+            let more = ["--threads", "2", "--working-set", "64", "--opt", &options];
+            assert_eq!(result(name, "1", &more), text(expected), "{name} {design}");
+        }
+    }
+    let said = failure(&["initnone", "--tiny", "--opt", "zeroing=later"]);
+    assert!(said.contains("zeroing") && said.contains("later"), "{said}");
 }
 
 #[test]
@@ -301,6 +345,7 @@ fn the_help_has_a_line_for_each() {
         "index:",
         "xml:",
         "tiny:",
+        "initfresh:",
         "--threads",
         "--wasteful",
     ] {

@@ -7,3 +7,4 @@ pub mod random;
 pub mod render;
 pub mod shared;
 pub mod trees;
+pub mod zeroing;
