@@ -39,7 +39,11 @@ pub unsafe fn zero_fresh(start: Address, bytes: usize) {
             start.add(bytes - 16).ptr::<[usize; 2]>().write([0; 2]);
         } else if bytes <= 64 {
             start.ptr::<[usize; 4]>().write([0; 4]);
-            start.add(bytes - 32).ptr::<[usize; 4]>().write([0; 4]);
+            if bytes > 48 {
+                start.add(bytes - 32).ptr::<[usize; 4]>().write([0; 4]);
+            } else {
+                start.add(bytes - 16).ptr::<[usize; 2]>().write([0; 2]);
+            }
         } else {
             zero(start, bytes);
         }
