@@ -245,8 +245,8 @@ option_table! {
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
     /// When the memory of fresh objects is zeroed, and by whom.
     zeroing: Zeroing = Zeroing::HotPath, "zeroing", Tuning, Precise, Some("OOPSLA 2011"), Accepted::Choice(Zeroing::NAMES);
-    /// What zeroes blocks of memory.
-    zeroing_kernel: ZeroingKernel = ZeroingKernel::Auto, "zeroing-kernel", Tuning, Precise, Some("OOPSLA 2011, section 6.1"), Accepted::Choice(ZeroingKernel::NAMES);
+    /// What zeroes blocks of memory and large objects.
+    zeroing_kernel: ZeroingKernel = ZeroingKernel::Auto, "zeroing-kernel", Tuning, Both, Some("OOPSLA 2011, section 6.1"), Accepted::Choice(ZeroingKernel::NAMES);
     /// So many bytes ahead of allocation are zeroed at a time under zeroing=window.
     zeroing_window: usize = 512, "zeroing-window", Tuning, Precise, None, size(64, "512");
     /// A zeroing thread keeps so many bytes ahead of the mutators at most.

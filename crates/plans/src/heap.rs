@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize};
 use gleaner_base::events::Ring;
 use gleaner_base::options::{self, Options};
 use gleaner_mem::Address;
+use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::output::Fd;
 use gleaner_os::{signals, threads};
 use gleaner_spaces::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
@@ -152,12 +153,16 @@ impl Heap {
             overflowed: AtomicBool::new(false),
             dropped: AtomicUsize::new(0),
         });
+        let mut space = MarkSweep::new(layout, sweep, options.poison);
+        // Blocks are swept when somebody needs their cells, so what is zeroed is used soon.
+        let choice = processor::choose(options.zeroing_kernel, true, &Processor::detect());
+        space.kernel = choice.kernel;
         let mut heap = Heap {
             engine: MarkEngine::new(
                 prefetch_settings(options),
                 mark_stack_bytes(options, table.span),
             ),
-            space: MarkSweep::new(layout, sweep, options.poison),
+            space,
             context,
             crew,
             world,

@@ -31,6 +31,7 @@ pub mod sweep;
 pub mod verify;
 
 use gleaner_mem::Address;
+use gleaner_mem::zero::kernels::Kernel;
 
 use crate::block::{Block, BlockIndex, NO_BLOCK, Resolved, State};
 use crate::kinds::{Kinds, MAX_KINDS};
@@ -101,6 +102,9 @@ pub struct MarkSweep {
     pub sweep_mode: SweepMode,
     /// Whether freed memory is overwritten and checked.
     pub poison: bool,
+    /// What zeroes large objects and fresh blocks. Between the live cells of a block that is swept lie short runs, which
+    /// are zeroed as they are listed.
+    pub kernel: Kernel,
     /// Bytes that the heap may hold before it must collect or grow.
     pub capacity: usize,
     pub(crate) used_small_blocks: usize,
@@ -133,6 +137,7 @@ impl MarkSweep {
             shared: Cache::new(),
             sweep_mode,
             poison,
+            kernel: Kernel::Memset,
             capacity: 0,
             used_small_blocks: 0,
             used_large_bytes: 0,

@@ -176,8 +176,10 @@ impl MarkSweep {
         let mut list = ListBuilder::new();
         // SAFETY: the block was just taken from the pool.
         unsafe {
-            if !clean || self.poison {
+            if self.poison {
                 self.wipe(start, objects * bytes, kind.clear);
+            } else if !clean && kind.clear {
+                self.kernel.zero(start, objects * bytes);
             }
             if !clean && !kind.clear && !self.poison {
                 forget_cookies(start, objects, bytes);
