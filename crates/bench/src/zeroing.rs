@@ -1,9 +1,10 @@
-//! `zeroing`: how fast memory can be zeroed: the limit study of OOPSLA 2011, section 4.2 and Figure 3.
+//! `zeroing`: how fast memory can be zeroed, the limit study of OOPSLA 2011, section 4.2 and Figure 3.
 //!
 //! Each thread zeroes a buffer of its own again and again, in a tight loop. A round measures every combination of
 //! kernel, size and number of threads once, and the kernels one directly after the other, so that what else the machine
-//! does falls on all of them. Each measurement begins with a pass that does not count: it leaves the caches as that
-//! kernel leaves them.
+//! does falls on all of them; every other round goes backwards. What a kernel finds in a large cache is what the one
+//! before it left there, for many passes over the buffer. So each measurement begins with as much work that does not
+//! count.
 
 use std::ptr::NonNull;
 use std::sync::Barrier;
@@ -42,8 +43,8 @@ pub struct Zeroing {
     /// How often everything is measured
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Each thread zeroes at least so many bytes in one measurement
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "512m")]
+    /// Each thread zeroes at least so many bytes in one measurement, after as many that do not count
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1g")]
     pub work: usize,
     /// Prints a line of JSON for each combination, not a table
     #[arg(long)]
@@ -157,15 +158,17 @@ impl Cell {
     }
 }
 
-/// Measures it; false never.
+/// Measures and prints; true, for nothing can turn out wrong.
 pub fn run(chosen: &Zeroing) -> Result<bool> {
     let kernels = chosen_kernels(chosen)?;
     let threads = chosen_threads(chosen);
     let mut buffers = buffers(&chosen.buffers, &threads)?;
     let mut cells = combinations(&kernels, &chosen.buffers, &threads);
     let progress = progress::bar(cells.len() * chosen.rounds as usize);
+    let mut order: Vec<usize> = (0..cells.len()).collect();
     for _ in 0..chosen.rounds {
-        for cell in &mut cells {
+        for &index in &order {
+            let cell = &mut cells[index];
             progress.set_message(format!("{} {}", cell.kernel.name(), shown(cell.buffer)));
             let times = chosen.work.div_ceil(cell.buffer);
             let buffers = &mut buffers[..cell.threads as usize];
@@ -173,6 +176,7 @@ pub fn run(chosen: &Zeroing) -> Result<bool> {
                 .push(measure(cell.kernel, cell.buffer, times, buffers));
             progress.inc(1);
         }
+        order.reverse();
     }
     progress.finish_and_clear();
     if chosen.json {
@@ -251,12 +255,13 @@ fn combinations(kernels: &[Kernel], buffers: &[usize], threads: &[u32]) -> Vec<C
     cells
 }
 
-/// Each thread zeroes `bytes` bytes of its buffer so many times; GB/s of all, from the first start to the last end.
+/// Each thread zeroes `bytes` bytes of its buffer so many times, twice. GB/s of all the second time, from the first
+/// start to the last end.
 fn measure(kernel: Kernel, bytes: usize, times: usize, buffers: &mut [Buffer]) -> f64 {
     let zeroed = (bytes * times * buffers.len()) as f64;
     let ready = Barrier::new(buffers.len());
     let one = |buffer: &mut Buffer| {
-        buffer.zero(kernel, bytes, 1);
+        buffer.zero(kernel, bytes, times);
         ready.wait();
         let start = Instant::now();
         buffer.zero(kernel, bytes, times);
