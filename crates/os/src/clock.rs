@@ -24,6 +24,12 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// Ticks since an earlier reading; 0 where a processor's counter is behind.
+#[inline(always)]
+pub fn ticks_since(earlier: u64) -> u64 {
+    ticks().saturating_sub(earlier)
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -13,6 +13,7 @@
 
 use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::Address;
+use gleaner_os::memory;
 
 use crate::bump::BumpRegion;
 
@@ -71,7 +72,7 @@ impl Nursery {
     }
 
     /// The spaces have these sizes from now on, or those of their ranges if that is less, or what is in use if that is
-    /// more. In a stopped world, by one thread.
+    /// more. Eden ends with a page. In a stopped world, by one thread.
     pub fn resize(&self, eden: usize, survivor: usize) {
         let [first, second] = &self.survivors;
         let end = self.start().add(self.bytes);
@@ -82,6 +83,8 @@ impl Nursery {
         ] {
             region.set_end(region.start().add(bytes).min(next));
         }
+        let whole = self.eden.end().align_up(memory::page_size());
+        self.eden.set_end(whole.min(first.start()));
     }
 
     /// The sizes of all three together.

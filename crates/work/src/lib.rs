@@ -5,6 +5,7 @@
 //! - [`parking`]: where a thread sleeps until it is called to a phase: on a seat of its own, or with all others.
 //! - [`task_queue`]: the tasks that a phase begins with.
 //! - [`claims`]: work that is done ahead of time, by whoever comes first.
+//! - [`lead`]: who works ahead of others sleeps until they have come nearer.
 //! - [`prefix`]: tasks of which one may have to wait for those below it.
 //! - [`crew`]: helpers, the leader, and a run of one phase.
 //! - [`worker`]: what the code of a phase sees: its index, offering, announcing.
@@ -17,6 +18,7 @@
 pub mod claims;
 pub mod crew;
 pub mod deque;
+pub mod lead;
 pub mod parking;
 pub mod prefix;
 pub mod task_queue;
@@ -26,6 +28,7 @@ pub mod worker;
 pub use claims::{Claims, Done};
 pub use crew::{Crew, HelperEntry, MAX_WORKERS, Phase};
 pub use deque::{Deque, Steal};
+pub use lead::{Drowsy, Lead};
 pub use prefix::Prefix;
 pub use task_queue::TaskQueue;
 pub use worker::{Verdict, Worker};

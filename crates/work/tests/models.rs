@@ -15,7 +15,8 @@ use gleaner_base::sync::{
 use gleaner_work::parking::{Call, Monitor, Park, Seat};
 use gleaner_work::termination::{PhaseNumber, Termination};
 use gleaner_work::{
-    Claims, Crew, Deque, Done, HelperEntry, MAX_WORKERS, Phase, Prefix, Steal, Verdict, Worker,
+    Claims, Crew, Deque, Done, HelperEntry, Lead, MAX_WORKERS, Phase, Prefix, Steal, Verdict,
+    Worker,
 };
 use loom::thread::{self, JoinHandle};
 
@@ -773,4 +774,45 @@ fn claims_that_two_need_are_done_by_one() {
         assert_eq!(done.load(Ordering::Relaxed), 1);
         assert_eq!(how.iter().filter(|&&how| how == Done::Here).count(), 1);
     });
+}
+
+// Lead.
+
+/// One that works ahead waits for the second step of another, or to be dismissed after the first: it never sleeps through
+/// either, or loom would find nobody left to run.
+#[test]
+fn lead_nobody_sleeps_through_the_last_step_or_through_dismissal() {
+    for dismissed in [false, true] {
+        check(Some(4), move || {
+            let lead = Arc::new(Lead::new());
+            let (place, over) = (
+                Arc::new(AtomicU32::new(0)),
+                Arc::new(AtomicBool::new(false)),
+            );
+            let other = {
+                let (lead, place, over) = (lead.clone(), place.clone(), over.clone());
+                thread::spawn(move || {
+                    place.fetch_add(1, Ordering::Relaxed);
+                    lead.step();
+                    if dismissed {
+                        over.store(true, Ordering::Relaxed);
+                        lead.dismiss();
+                    } else {
+                        place.fetch_add(1, Ordering::Relaxed);
+                        lead.step();
+                    }
+                })
+            };
+            let goes_on = || place.load(Ordering::Relaxed) == 2 || over.load(Ordering::Relaxed);
+            while !goes_on() {
+                let drowsy = lead.drowse();
+                if !goes_on() {
+                    drowsy.sleep();
+                }
+                // It woke for something: the model lets that be seen.
+                thread::yield_now();
+            }
+            other.join().unwrap();
+        });
+    }
 }

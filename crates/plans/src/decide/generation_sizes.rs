@@ -14,8 +14,14 @@ pub struct Measurements {
     pub limit: usize,
     /// Whether the young generation is collected by itself.
     pub scavenging: bool,
-    /// What all spaces hold.
-    pub used: usize,
+    /// Whether full collections slide what lives together.
+    pub slides: bool,
+    /// What the young generation holds.
+    pub nursery_used: usize,
+    /// What was taken lately beside the nursery between collections.
+    pub beside_lately: usize,
+    /// What the survivor spaces have at least, both together.
+    pub least_survivors: usize,
     /// Of the young generation: eden and both survivor spaces; as it is while it is collected by itself.
     pub young: usize,
     /// Of each survivor space, as it is.
@@ -71,6 +77,12 @@ pub fn next_sizes(found: &Measurements) -> Decision {
             found.young.saturating_mul(2),
             "scavenges take more than a tenth of the time",
         )
+    } else if !found.scavenging {
+        let grows = found.full_share > GOAL;
+        (
+            found.young.saturating_mul(1 + usize::from(grows)),
+            "the young generation is not collected by itself",
+        )
     } else if found.scavenge_share < LITTLE {
         (
             found.young - found.young / 8,
@@ -98,7 +110,7 @@ pub fn next_sizes(found: &Measurements) -> Decision {
         wanted
     };
     let old_target = old_target(found, filled, young);
-    if !found.scavenging {
+    if !found.scavenging && found.slides {
         return Decision {
             eden: all_that_is_free(found, young + old_target),
             survivor: 0,
@@ -119,11 +131,12 @@ pub fn next_sizes(found: &Measurements) -> Decision {
 /// Eden where everything is collected each time: nothing is promoted meanwhile, so the old generation needs little room
 /// to grow when what lives slides into it. Both use no more memory than otherwise.
 fn all_that_is_free(found: &Measurements, otherwise: usize) -> usize {
-    let lives = found.used + found.used / 8 + found.needed;
-    otherwise
+    let used = found.old_used + found.nursery_used;
+    let beside = found.needed.max(found.beside_lately) + found.least_survivors;
+    let free = otherwise
         .min(found.limit)
-        .saturating_sub(lives)
-        .max(found.least_young)
+        .saturating_sub(used + used / 8 + beside);
+    (found.nursery_used + free).max(found.least_young)
 }
 
 /// `filled` bytes of the old generation are not free.
@@ -151,7 +164,10 @@ mod tests {
         Measurements {
             limit: 400 * MB,
             scavenging: true,
-            used: 64 * MB,
+            slides: true,
+            nursery_used: 4 * MB,
+            beside_lately: 0,
+            least_survivors: 0,
             young: 64 * MB,
             survivor: 4 * MB,
             least_young: 8 * MB,
@@ -274,11 +290,23 @@ mod tests {
         (found.scavenging, found.was_full) = (false, true);
         let decision = next_sizes(&found);
         assert_eq!(decision.young + decision.old_target, (64 + 120) * MB);
-        assert_eq!((decision.eden, decision.survivor), ((184 - 72) * MB, 0));
-        found.needed = 20 * MB;
-        assert_eq!(next_sizes(&found).eden, (184 - 92) * MB);
-        found.used = 390 * MB;
+        assert_eq!((decision.eden, decision.survivor), ((4 + 184 - 72) * MB, 0));
+        (found.needed, found.beside_lately, found.least_survivors) = (20 * MB, 8 * MB, MB);
+        assert_eq!(next_sizes(&found).eden, (4 + 184 - 93) * MB);
+        found.beside_lately = 30 * MB;
+        assert_eq!(next_sizes(&found).eden, (4 + 184 - 103) * MB);
+        found.old_used = 390 * MB;
         assert_eq!(next_sizes(&found).eden, 8 * MB, "the least");
+    }
+
+    #[test]
+    fn without_scavenges_the_young_generation_does_not_shrink_for_want_of_them() {
+        let mut found = usual();
+        (found.scavenging, found.slides) = (false, false);
+        (found.scavenge_share, found.was_full) = (0, true);
+        assert_eq!(young(&next_sizes(&found)), 64 * MB);
+        found.full_share = 200;
+        assert_eq!(young(&next_sizes(&found)), 128 * MB);
     }
 
     #[test]

@@ -77,7 +77,7 @@ const LONGEST_INTERVAL: u32 = 192;
 /// A design that wins so many trials in a row is the best one.
 const TRIALS: u32 = 3;
 /// It wins a trial if it takes less than so many thousandths of the time of its neighbours.
-const WINS: u64 = 970;
+const WINS: u128 = 970;
 /// A smaller nursery says nothing.
 const LEAST_ALLOCATED: usize = 256 << 10;
 
@@ -97,9 +97,9 @@ enum Step {
     /// So many nurseries until the next trial.
     Waits(u32),
     /// The nursery that was just used up had the candidate; the one before took so many nanoseconds a MB.
-    Tries { before: u64 },
+    Tries { before: u128 },
     /// It had the best design again.
-    Compares { before: u64, tried: u64 },
+    Compares { before: u128, tried: u128 },
 }
 
 impl Default for Trials {
@@ -125,8 +125,10 @@ pub fn next(trials: Trials, found: &Nursery) -> (Trials, Decision) {
         return trials.keep("too little was allocated to compare");
     }
     let cost = (u128::from(found.mutator_ns) << 20) / found.allocated as u128;
-    let cost = cost as u64;
     match trials.step {
+        Step::Tries { before } if found.mode != DESIGNS[trials.candidate] => {
+            trials.try_candidate(before, crowded)
+        }
         Step::Waits(0) => trials.try_candidate(cost, crowded),
         Step::Waits(left) => {
             trials.step = Step::Waits(left - 1);
@@ -168,10 +170,11 @@ impl Trials {
     }
 
     fn skip(&mut self) {
+        self.won = 0;
         self.candidate = (self.candidate + 1) % DESIGNS.len();
     }
 
-    fn try_candidate(mut self, before: u64, crowded: bool) -> (Trials, Decision) {
+    fn try_candidate(mut self, before: u128, crowded: bool) -> (Trials, Decision) {
         while DESIGNS[self.candidate] == self.best
             || DESIGNS[self.candidate] == Mode::Concurrent && crowded
         {
@@ -185,8 +188,14 @@ impl Trials {
         (self, decision)
     }
 
-    fn compare(mut self, before: u64, tried: u64, after: u64, crowded: bool) -> (Trials, Decision) {
-        // Twice the mean of the neighbours, without overflow for any times there are.
+    fn compare(
+        mut self,
+        before: u128,
+        tried: u128,
+        after: u128,
+        crowded: bool,
+    ) -> (Trials, Decision) {
+        // Against twice the mean of the neighbours.
         if 2000 * tried >= WINS * (before + after) {
             self.skip();
             self.interval = (2 * self.interval).min(LONGEST_INTERVAL);
@@ -296,6 +305,24 @@ mod tests {
             let (used, _) = run(&mut trials, 500, |_, mode| Nursery { mode, ..found });
             assert_eq!(used[2], 0, "none is left to zero: {used:?}");
         }
+    }
+
+    #[test]
+    fn a_trial_on_a_nursery_that_was_hardly_used_is_made_again() {
+        let mut trials = Trials::default();
+        let (_, decision) = run(&mut trials, FIRST_INTERVAL as usize + 1, |_, mode| {
+            nursery(mode, 100)
+        });
+        assert_eq!(decision.mode, Mode::Window);
+        let short = Nursery {
+            allocated: 1000,
+            ..nursery(Mode::Window, 10)
+        };
+        let decision;
+        (trials, decision) = next(trials, &short);
+        assert_eq!(decision.mode, Mode::HotPath);
+        let (_, decision) = next(trials, &nursery(Mode::HotPath, 90));
+        assert_eq!(decision.mode, Mode::Window);
     }
 
     #[test]

@@ -45,6 +45,16 @@ impl Request {
         bytes: 0,
         place: Place::Anywhere,
     };
+
+    /// How many bytes this takes beside the nursery.
+    pub(super) fn beside(&self) -> usize {
+        let pages = self.bytes.next_multiple_of(PAGE_BYTES);
+        match self.place {
+            Place::Pinned => pages.max(2 * BLOCK_BYTES),
+            Place::Anywhere if self.bytes > LARGE_BYTES => pages,
+            Place::Anywhere => 0,
+        }
+    }
 }
 
 /// What fresh memory must hold.
@@ -172,7 +182,7 @@ impl<F: SlotFormat> Scavenge<F> {
             let began = clock::ticks();
             // SAFETY: the memory is the calling mutator's alone.
             unsafe { zero::zero(object, bytes) };
-            mutator.zeroed.time += clock::ticks() - began;
+            mutator.zeroed.time += clock::ticks_since(began);
             mutator.zeroed.bytes += bytes as u64;
         }
         mutator.allocated_bytes += bytes as u64;

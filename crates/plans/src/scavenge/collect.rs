@@ -116,13 +116,16 @@ impl<F: SlotFormat> Scavenge<F> {
             self.stop(state);
             event.objects = state.mutators.len() as u64;
         });
+        let beside = self.beside_used();
         let allocated = self.used().saturating_sub(state.lately.used);
         let was_full = self.collect_stopped(state, &mut record, extent);
         let now = clock::monotonic_ns();
         let collection = Collection {
             was_full,
             mutator_ns: started.saturating_sub(state.lately.resumed_ns),
-            needed: request.bytes,
+            for_room: request.bytes > 0,
+            needed: request.beside(),
+            beside: beside.saturating_sub(state.lately.beside_used),
             allocated,
             stopped_ns: started,
             now_ns: now,

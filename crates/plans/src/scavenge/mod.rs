@@ -216,6 +216,10 @@ struct Lately {
     resumed_ns: u64,
     /// What all spaces held after the last collection.
     used: usize,
+    /// Of that, what large and immobile objects took.
+    beside_used: usize,
+    /// What such objects took between collections.
+    beside: usize,
     /// What the young generation is to have while it is collected by itself.
     young: usize,
     /// Up to which the old, the immobile and the large space are to be filled before everything is collected.
@@ -353,8 +357,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let old = immobile.add(sizes.immobile);
         let eden = old.add(sizes.old);
         let large = eden.add(sizes.eden + 2 * sizes.survivor);
-        // SAFETY: the old space and the nursery are committed memory of ours, eden comes after the old space.
-        unsafe { ask_for_huge_pages(&config, [old, eden, eden.add(sizes.eden), large]) };
+        // SAFETY: the old space and the nursery are committed memory of ours.
+        unsafe { ask_for_huge_pages(&config, old, large.offset_from(old)) };
         let types = TypeTable::new().ok_or(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
@@ -497,6 +501,11 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old.region.used() + self.immobile.region.used() + self.large.used()
     }
 
+    /// Bytes in use of the immobile and the large space.
+    fn beside_used(&self) -> usize {
+        self.immobile.region.used() + self.large.used()
+    }
+
     /// Bytes that those may take yet.
     fn old_left(&self) -> usize {
         let limit = self.old_limit.load(Ordering::Relaxed);
@@ -541,26 +550,18 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 }
 
-/// The limit from which `huge-pages=auto` asks for huge pages in eden: all of that is touched before the first
-/// collection.
-const HUGE_EDEN_FROM: usize = 64 << 20;
-/// The limit from which it asks for them everywhere.
+/// The limit from which `huge-pages=auto` asks for huge pages. In smaller heaps they are faster on average, but now and
+/// then one takes long to get.
 const HUGE_PAGES_FROM: usize = 512 << 20;
 
 /// # Safety
-/// The old space, eden and the survivor spaces begin at the first three places, and end at the last; all that is memory
-/// of the caller's.
-unsafe fn ask_for_huge_pages(config: &Config, [old, eden, survivors, end]: [Address; 4]) {
-    let (low, high) = match config.huge_pages {
-        HugePages::Auto if config.limit < HUGE_EDEN_FROM => return,
-        HugePages::Auto if config.limit < HUGE_PAGES_FROM => (eden, survivors),
-        _ => (old, end),
-    };
-    let Some(start) = NonNull::new(low.ptr::<u8>()) else {
+/// The range is memory of the caller's.
+unsafe fn ask_for_huge_pages(config: &Config, start: Address, bytes: usize) {
+    let Some(start) = NonNull::new(start.ptr::<u8>()) else {
         return;
     };
-    let bytes = high.offset_from(low);
     match config.huge_pages {
+        HugePages::Auto if config.limit < HUGE_PAGES_FROM => {}
         // It is advice: the kernel may not know of huge pages.
         // SAFETY: the caller's promise.
         HugePages::On | HugePages::Auto => drop(unsafe { hugepages::advise(start, bytes) }),

@@ -14,7 +14,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::tenured::BLOCK_BYTES;
 
-use super::{LARGE_BYTES, Lately, Scavenge, State};
+use super::{Lately, Scavenge, State};
 use crate::decide::collection::{self, moving_average};
 use crate::decide::generation_sizes::{self, Decision, Measurements};
 use crate::decide::generations;
@@ -24,8 +24,12 @@ use crate::record::Record;
 pub(super) struct Collection {
     /// Whether everything was collected.
     pub was_full: bool,
-    /// Bytes that somebody waits for; 0 if it was not for want of room.
+    /// Whether it was for want of room.
+    pub for_room: bool,
+    /// Bytes that somebody waits for beside the nursery.
     pub needed: usize,
+    /// Bytes that were taken beside the nursery since the collection before.
+    pub beside: usize,
     /// How long the mutators ran since the one before, in nanoseconds.
     pub mutator_ns: u64,
     /// Bytes that were allocated since the one before.
@@ -41,6 +45,7 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn resize(&self, state: &mut State, record: &mut Record, collection: &Collection) {
         state.lately.note_pause(collection);
         state.lately.used = self.used();
+        state.lately.beside_used = self.beside_used();
         if !self.config.resize {
             state.lately.old_target = self.old_limit.load(Ordering::Relaxed);
         } else {
@@ -65,7 +70,7 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<&'static str> {
         let config = &self.config;
         let open = config.generations == Generations::Auto && config.stress == 0;
-        if !open || config.old != OldPolicy::MarkCompact || collection.needed == 0 {
+        if !open || config.old != OldPolicy::MarkCompact || !collection.for_room {
             return None;
         }
         let lately = &state.lately;
@@ -97,11 +102,14 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     fn measure(&self, state: &State, collection: &Collection) -> Measurements {
-        let (lately, needed) = (&state.lately, collection.needed);
+        let lately = &state.lately;
         Measurements {
             limit: self.config.limit,
-            scavenging: state.scavenging || self.config.old != OldPolicy::MarkCompact,
-            used: lately.used,
+            scavenging: state.scavenging,
+            slides: self.config.old == OldPolicy::MarkCompact,
+            nursery_used: self.nursery.used(),
+            beside_lately: lately.beside,
+            least_survivors: 2 * BLOCK_BYTES,
             young: lately.young,
             survivor: self.nursery.to().bytes(),
             least_young: self.least_young,
@@ -113,7 +121,7 @@ impl<F: SlotFormat> Scavenge<F> {
             scavenge_share: lately.scavenge_share,
             full_share: lately.full_share,
             was_full: collection.was_full,
-            needed: if needed > LARGE_BYTES { needed } else { 0 },
+            needed: collection.needed,
         }
     }
 
@@ -126,10 +134,10 @@ impl<F: SlotFormat> Scavenge<F> {
             whole(decision.survivor).max(BLOCK_BYTES),
         );
         for (region, end) in nursery.regions().into_iter().zip(ends) {
-            release(region.end(), end);
-        }
-        if nursery.eden.end() < ends[0] {
-            self.zeroing.note_released(nursery.eden.end());
+            let zero = release(region.end(), end);
+            if zero && region.start() == nursery.start() {
+                self.zeroing.note_released(region.end());
+            }
         }
         let old_limit = self.config.limit.saturating_sub(nursery.capacity());
         // What is in use stays so: the next sizes are smaller.
@@ -179,16 +187,17 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 }
 
-/// Gives back the whole pages of memory that no object uses.
-pub(super) fn release(low: Address, high: Address) {
+/// Gives back the whole pages of memory that no object uses. Whether there were some, which read as zero now.
+pub(super) fn release(low: Address, high: Address) -> bool {
     let page = memory::page_size();
     let (low, high) = (low.align_up(page), high.align_down(page));
     if low < high
         && let Some(start) = NonNull::new(low.ptr::<u8>())
     {
         // SAFETY: whole pages where no object is.
-        unsafe { memory::release(start, high.offset_from(low)) };
+        return unsafe { memory::release(start, high.offset_from(low)) };
     }
+    false
 }
 
 /// A scavenge that copies fewer KB says nothing about what a KB costs.
@@ -201,7 +210,8 @@ impl Lately {
         let share = collection::share(paused, over.now_ns - self.resumed_ns);
         self.resumed_ns = over.now_ns;
         self.cycle_allocated += over.allocated;
-        if over.needed > 0 {
+        self.beside = moving_average(self.beside, over.beside);
+        if over.for_room {
             self.cycle_ns += paused;
         }
         let (own, other) = if was_full {

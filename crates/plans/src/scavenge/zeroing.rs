@@ -25,13 +25,14 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::{clock, memory, threads, topology};
-use gleaner_work::{Claims, Done};
+use gleaner_work::{Claims, Done, Drowsy, Lead};
 
 use super::mutator::Mutator;
 use super::resize::Collection;
 use super::{Config, Scavenge, State};
 use crate::decide::zeroing::{self as decide, Decision, Mode, Nursery};
 use crate::record::Record;
+use crate::stop::poll::PollGate;
 
 /// Bytes of a block that is zeroed at once: as many as a TLAB has, unless told otherwise.
 pub const BLOCK: usize = 32 << 10;
@@ -94,6 +95,7 @@ pub struct Zeroing {
     window: usize,
     lead: usize,
     threads: usize,
+    processors: usize,
     /// A [`Mode`], by its place in [`MODES`]. Written in stopped worlds, read by mutators and zeroing threads.
     mode: AtomicU8,
     /// An address. Written in stopped worlds.
@@ -104,10 +106,8 @@ pub struct Zeroing {
     round: AtomicU32,
     /// The next block that racing threads come to. Reset in stopped worlds.
     next: AtomicUsize,
-    /// Counts buffers that were taken, where threads keep a bounded lead; they sleep on it.
-    taken: AtomicU32,
-    /// Whether a zeroing thread sleeps on `taken`.
-    waits: AtomicBool,
+    /// Where threads that keep a bounded lead sleep until buffers are taken.
+    taken: Lead,
     /// Set once, at the end of the heap.
     dismissed: AtomicBool,
     /// What zeroing threads did; each adds its own.
@@ -175,6 +175,7 @@ impl Zeroing {
                 lead => lead,
             },
             threads,
+            processors: topology::processors(),
             mode: AtomicU8::new(place(first)),
             virgin: AtomicUsize::new(if config.poison {
                 usize::MAX
@@ -184,8 +185,7 @@ impl Zeroing {
             range: [eden, eden.add(bytes)].map(|at| AtomicUsize::new(at.word())),
             round: AtomicU32::new(1),
             next: AtomicUsize::new(0),
-            taken: AtomicU32::new(0),
-            waits: AtomicBool::new(false),
+            taken: Lead::new(),
             dismissed: AtomicBool::new(false),
             did_ahead: (AtomicU64::new(0), AtomicU64::new(0)),
             began: (clock::ticks(), clock::monotonic_ns()),
@@ -211,7 +211,7 @@ impl Zeroing {
 
     /// Nanoseconds of so many ticks.
     fn nanoseconds(&self, ticks: u64) -> u64 {
-        let passed = (clock::ticks() - self.began.0).max(1);
+        let passed = clock::ticks_since(self.began.0).max(1);
         let ns = clock::monotonic_ns() - self.began.1;
         (u128::from(ticks) * u128::from(ns) / u128::from(passed)) as u64
     }
@@ -283,8 +283,7 @@ impl Zeroing {
         self.dismissed.store(true, Ordering::Relaxed);
         self.round.fetch_add(2, Ordering::Release);
         futex_wake(&self.round, u32::MAX >> 1);
-        self.taken.fetch_add(1, Ordering::Release);
-        futex_wake(&self.taken, u32::MAX >> 1);
+        self.taken.dismiss();
     }
 
     /// The next round that has something for zeroing threads, or `None` when they are to end.
@@ -304,10 +303,7 @@ impl Zeroing {
     /// A mutator has taken a buffer: threads that keep a lead may go on.
     fn note_taken(&self) {
         if self.lead < usize::MAX >> 1 {
-            self.taken.fetch_add(1, Ordering::SeqCst);
-            if self.waits.load(Ordering::SeqCst) && self.waits.swap(false, Ordering::SeqCst) {
-                futex_wake(&self.taken, u32::MAX >> 1);
-            }
+            self.taken.step();
         }
     }
 
@@ -342,11 +338,27 @@ enum Turn {
 }
 
 /// What a zeroing thread does next.
-enum Next {
+enum Next<'a> {
     Block,
-    /// It is far enough ahead: it sleeps until `taken` is no longer this.
-    Sleep(u32),
+    /// It is far enough ahead.
+    Sleep(Drowsy<'a>),
     Nothing,
+}
+
+/// A zeroing thread is inside the gate; it waited while the world was stopped.
+struct Inside<'a>(&'a PollGate);
+
+impl Inside<'_> {
+    fn new(gate: &PollGate) -> Inside<'_> {
+        gate.enter();
+        Inside(gate)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -376,7 +388,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 let ticks = clock::ticks();
                 // SAFETY: the piece is this mutator's alone.
                 unsafe { kernel.zero(start, stale) };
-                mutator.zeroed.time += clock::ticks() - ticks;
+                mutator.zeroed.time += clock::ticks_since(ticks);
                 mutator.zeroed.bytes += stale as u64;
             }
         }
@@ -398,12 +410,12 @@ impl<F: SlotFormat> Scavenge<F> {
                 let (from, bytes) = zeroing.part(block);
                 // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
                 unsafe { kernel.zero(from, bytes) };
-                own = clock::ticks() - ticks;
+                own = clock::ticks_since(ticks);
                 mutator.zeroed.bytes += bytes as u64;
             });
             mutator.zeroed.time += own;
             if how != Done::Before {
-                mutator.zeroed.stalled_time += clock::ticks() - began - own;
+                mutator.zeroed.stalled_time += clock::ticks_since(began + own);
                 mutator.zeroed.stalls += 1;
             }
         }
@@ -430,7 +442,7 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the buffer is this mutator's, and nothing was allocated above its limit.
         unsafe { self.zeroing.soon.zero(limit, fresh) };
         if timed {
-            mutator.zeroed.time += (clock::ticks() - began) * TIMED_WINDOWS;
+            mutator.zeroed.time += clock::ticks_since(began) * TIMED_WINDOWS;
         }
         mutator.zeroed.bytes += fresh as u64;
         mutator.tlab.limit = next;
@@ -443,9 +455,9 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut seen = 0;
         while let Some(round) = zeroing.next_round(seen) {
             seen = round;
-            self.gate.enter();
+            let inside = Inside::new(&self.gate);
             let first = zeroing.next.load(Ordering::Relaxed);
-            self.gate.leave();
+            drop(inside);
             let mut turn = match zeroing.policy {
                 Policy::ConcurrentStatic => Turn::Static {
                     next: first + index,
@@ -454,19 +466,18 @@ impl<F: SlotFormat> Scavenge<F> {
                 _ => Turn::Racing,
             };
             loop {
-                // Waits while the world is stopped.
-                self.gate.enter();
+                let inside = Inside::new(&self.gate);
                 let same = zeroing.round.load(Ordering::Relaxed) == round;
                 let next = if same {
                     self.zero_next(&mut turn)
                 } else {
                     Next::Nothing
                 };
-                self.gate.leave();
+                drop(inside);
                 match next {
                     Next::Block => {}
                     Next::Nothing => break,
-                    Next::Sleep(taken) => futex_wait(&zeroing.taken, taken),
+                    Next::Sleep(drowsy) => drowsy.sleep(),
                 }
             }
             if faults::armed(FaultPoint::ZeroingThread) {
@@ -476,7 +487,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Zeroes a block of the round, inside the gate.
-    fn zero_next(&self, turn: &mut Turn) -> Next {
+    fn zero_next(&self, turn: &mut Turn) -> Next<'_> {
         let zeroing = &self.zeroing;
         let end = Address::new(zeroing.range[1].load(Ordering::Relaxed));
         let block = match turn {
@@ -487,11 +498,11 @@ impl<F: SlotFormat> Scavenge<F> {
         if start >= end {
             return Next::Nothing;
         }
-        if start.offset_from(zeroing.eden) > self.nursery.eden.used().saturating_add(zeroing.lead) {
-            zeroing.waits.store(true, Ordering::SeqCst);
-            let taken = zeroing.taken.load(Ordering::SeqCst);
-            if start.offset_from(zeroing.eden) > self.nursery.eden.used() + zeroing.lead {
-                return Next::Sleep(taken);
+        let far = || start.offset_from(zeroing.eden) > self.nursery.eden.used() + zeroing.lead;
+        if far() {
+            let drowsy = zeroing.taken.drowse();
+            if far() {
+                return Next::Sleep(drowsy);
             }
         }
         let block = match turn {
@@ -518,7 +529,7 @@ impl<F: SlotFormat> Scavenge<F> {
         claim.finish();
         let (all, took) = &zeroing.did_ahead;
         all.fetch_add(bytes as u64, Ordering::Relaxed);
-        took.fetch_add(clock::ticks() - ticks, Ordering::Relaxed);
+        took.fetch_add(clock::ticks_since(ticks), Ordering::Relaxed);
         Next::Block
     }
 
@@ -531,7 +542,7 @@ impl<F: SlotFormat> Scavenge<F> {
     ) {
         let zeroing = &self.zeroing;
         let (zeroed, active) = self.collect_zeroed(state);
-        let processors = topology::processors();
+        let processors = zeroing.processors;
         let decision = match zeroing.policy {
             Policy::Adaptive => decide::adaptive(active, processors),
             Policy::Auto => {

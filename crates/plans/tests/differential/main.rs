@@ -33,7 +33,11 @@ fn policies() -> Vec<String> {
         &["look-ahead=0", "look-ahead=2"],
         &["sweep=lazy", "sweep=eager"],
         &["markers=1", "markers=3"],
-        &["poison=off", "poison=off,zeroing-kernel=movntdq", "poison=on"],
+        &[
+            "poison=off",
+            "poison=off,zeroing-kernel=movntdq",
+            "poison=on",
+        ],
         &["", TINY],
     ] {
         all = all
