@@ -11,7 +11,9 @@
 //!
 //! The poll words are hints: a mutator that misses one stops at its next poll.
 
-use gleaner_base::sync::{AtomicU32, Ordering, futex_wait, futex_wake};
+use gleaner_base::sync::{
+    AtomicU32, Ordering, futex_wait, futex_wake, spin_hint, spin_rounds,
+};
 
 const STOP: u32 = 1 << 31;
 const COUNT: u32 = STOP - 1;
@@ -77,15 +79,21 @@ impl PollGate {
         debug_assert_eq!(before & STOP, 0, "two threads stop the world");
     }
 
-    /// Stopper: waits until nobody is inside.
+    /// Stopper: waits until nobody is inside. Who zeroes a block is out again in a microsecond or two, so it spins first.
     pub fn drain(&self) {
+        let mut rounds = spin_rounds(100);
         loop {
             // Acquire partners the Release in `leave`.
             let word = self.word.load(Ordering::Acquire);
             if word & COUNT == 0 {
                 return;
             }
-            futex_wait(&self.word, word);
+            if rounds > 0 {
+                rounds -= 1;
+                spin_hint();
+            } else {
+                futex_wait(&self.word, word);
+            }
         }
     }
 
