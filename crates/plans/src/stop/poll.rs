@@ -11,9 +11,7 @@
 //!
 //! The poll words are hints: a mutator that misses one stops at its next poll.
 
-use gleaner_base::sync::{
-    AtomicU32, Ordering, futex_wait, futex_wake, spin_hint, spin_rounds,
-};
+use gleaner_base::sync::{AtomicU32, Ordering, futex_wait, futex_wake, spin_hint, spin_rounds};
 
 const STOP: u32 = 1 << 31;
 const COUNT: u32 = STOP - 1;
