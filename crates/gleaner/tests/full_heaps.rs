@@ -5,10 +5,29 @@
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
-use gleaner::{Builder, Elements, Heap, OldPolicy, OutOfMemory, References, Structure};
+use gleaner::{
+    Builder, Elements, Generations, Heap, Local, OldPolicy, OutOfMemory, References, Scope,
+    Structure, Type,
+};
 use random::Rng;
 
 const OLD: [OldPolicy; 2] = [OldPolicy::MarkCompact, OldPolicy::MarkSweep];
+
+/// Puts a number at the head of a list.
+fn append(
+    scope: &mut Scope<'_>,
+    node: Type,
+    head: Local<'_>,
+    number: u64,
+) -> Result<(), OutOfMemory> {
+    scope.nested(|scope| {
+        let one = scope.allocate(node)?;
+        scope.write_u64(one, 0, number);
+        scope.set(one, 0, head);
+        scope.assign(head, one);
+        Ok(())
+    })
+}
 
 /// Makes a list until memory is out, and checks it. Bytes of its objects, as a share of the limit.
 fn fill(builder: Builder, bytes: u32) -> f64 {
@@ -22,15 +41,7 @@ fn fill(builder: Builder, bytes: u32) -> f64 {
     let count = mutator.scope(|scope| {
         let head = scope.null();
         let mut count = 0u64;
-        let append = |scope: &mut gleaner::Scope<'_>, number| {
-            scope.nested(|scope| -> Result<(), OutOfMemory> {
-                let one = scope.allocate(node)?;
-                scope.write_u64(one, 0, number);
-                scope.set(one, 0, head);
-                scope.assign(head, one);
-                Ok(())
-            })
-        };
+        let append = |scope: &mut Scope<'_>, number| append(scope, node, head, number);
         while append(scope, count).is_ok() {
             count += 1;
         }
@@ -318,5 +329,74 @@ fn random_sizes_keep_to_the_limit() {
             }
         });
         assert!(heap.used() <= heap.limit(), "seed {seed}");
+    }
+}
+
+/// Where nothing is collected by itself, what lives may grow from little to most of the heap within one eden.
+#[test]
+fn what_lives_may_grow_at_once_to_most_of_the_heap() {
+    for generations in [Generations::Never, Generations::Auto] {
+        for share in [50, 70, 78] {
+            let heap = Heap::builder()
+                .limit(16 << 20)
+                .generations(generations)
+                .verify(true)
+                .build()
+                .unwrap();
+            let shape = Structure {
+                references: 1,
+                bytes: 1000,
+            };
+            let node = heap.structure(shape).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                for _ in 0..3 {
+                    for _ in 0..20_000 {
+                        scope.nested(|scope| {
+                            scope.allocate(node).unwrap();
+                        });
+                    }
+                    let list = scope.null();
+                    for number in 0..(16 << 20) / 100 * share / node.size() {
+                        append(scope, node, list, number as u64).expect("there is room");
+                    }
+                    let nothing = scope.null();
+                    scope.assign(list, nothing);
+                }
+            });
+        }
+    }
+}
+
+/// Large and pinned objects find the room that eden does not need.
+#[test]
+fn a_heap_with_little_alive_has_room_for_a_large_object() {
+    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+        for (limit, large) in [
+            (4 << 20, 500_000),
+            (16 << 20, 4 << 20),
+            (64 << 20, 30 << 20),
+        ] {
+            let heap = Heap::builder()
+                .limit(limit)
+                .generations(Generations::Never)
+                .old(old)
+                .verify(true)
+                .build()
+                .unwrap();
+            let bytes = heap.array(Elements::Bytes).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                for round in 0..5 {
+                    scope.collect(true);
+                    let what = format!("{large} bytes of {limit}, {old:?}, round {round}");
+                    scope.nested(|scope| {
+                        scope.allocate_array(bytes, 100_000).expect(&what);
+                        scope.allocate_array(bytes, large).expect(&what);
+                        scope.allocate_array(bytes.pinned(), 400).expect(&what);
+                    });
+                }
+            });
+        }
     }
 }

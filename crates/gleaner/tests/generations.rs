@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
-use gleaner::{Elements, Generations, Heap, OldPolicy, References, Scope, Structure, Totals};
+use gleaner::{Generations, Heap, OldPolicy, References, Scope, Structure, Totals};
 use random::Rng;
 
 const LIVE: usize = 20_000;
@@ -72,80 +72,6 @@ fn what_lives_is_the_same_whatever_is_collected() {
             assert_eq!(never.scavenges, 0, "{old:?} {references:?}");
             let [_, always] = run(Generations::Always, references, old);
             assert!(always.scavenges > 3 * always.full_collections, "{always:?}");
-        }
-    }
-}
-
-/// Where nothing is collected by itself, what lives may grow from little to most of the heap within one eden.
-#[test]
-fn what_lives_may_grow_at_once_to_most_of_the_heap() {
-    for generations in [Generations::Never, Generations::Auto] {
-        for share in [50, 70, 78] {
-            let heap = Heap::builder()
-                .limit(16 << 20)
-                .generations(generations)
-                .verify(true)
-                .build()
-                .unwrap();
-            let shape = Structure {
-                references: 1,
-                bytes: 1000,
-            };
-            let node = heap.structure(shape).unwrap();
-            let mut mutator = heap.attach().unwrap();
-            mutator.scope(|scope| {
-                for _ in 0..3 {
-                    for _ in 0..20_000 {
-                        scope.nested(|scope| {
-                            scope.allocate(node).unwrap();
-                        });
-                    }
-                    let list = scope.null();
-                    for number in 0..(16 << 20) / 100 * share / node.size() {
-                        scope.nested(|scope| {
-                            let one = scope.allocate(node).expect("there is room");
-                            scope.write_u64(one, 0, number as u64);
-                            scope.set(one, 0, list);
-                            scope.assign(list, one);
-                        });
-                    }
-                    let nothing = scope.null();
-                    scope.assign(list, nothing);
-                }
-            });
-        }
-    }
-}
-
-/// Large and pinned objects find the room that eden does not need.
-#[test]
-fn a_heap_with_little_alive_has_room_for_a_large_object() {
-    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
-        for (limit, large) in [
-            (4 << 20, 500_000),
-            (16 << 20, 4 << 20),
-            (64 << 20, 30 << 20),
-        ] {
-            let heap = Heap::builder()
-                .limit(limit)
-                .generations(Generations::Never)
-                .old(old)
-                .verify(true)
-                .build()
-                .unwrap();
-            let bytes = heap.array(Elements::Bytes).unwrap();
-            let mut mutator = heap.attach().unwrap();
-            mutator.scope(|scope| {
-                for round in 0..5 {
-                    scope.collect(true);
-                    let what = format!("{large} bytes of {limit}, {old:?}, round {round}");
-                    scope.nested(|scope| {
-                        scope.allocate_array(bytes, 100_000).expect(&what);
-                        scope.allocate_array(bytes, large).expect(&what);
-                        scope.allocate_array(bytes.pinned(), 400).expect(&what);
-                    });
-                }
-            });
         }
     }
 }
