@@ -3,7 +3,7 @@
 //! The first five bytes set up the heap; each decision then takes as few bytes as its bound needs, so that a change of one
 //! byte changes little. The program ends with its bytes.
 
-use gleaner::{Generations, Heap, OldPolicy, References, TraceOrder};
+use gleaner::{Generations, Heap, OldPolicy, References, TraceOrder, Zeroing};
 
 use crate::programs::{Program, Source, Types};
 
@@ -40,6 +40,16 @@ impl Source for Bytes<'_> {
     }
 }
 
+/// The designs that a sixth of the inputs each have.
+const ZEROING: [Zeroing; 6] = [
+    Zeroing::HotPath,
+    Zeroing::Window,
+    Zeroing::Concurrent,
+    Zeroing::Bulk,
+    Zeroing::Auto,
+    Zeroing::ConcurrentRacing,
+];
+
 /// Runs the program that the bytes are; panics when the heap and the oracle differ. How many steps failed for want of
 /// memory, and what collections there were.
 pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
@@ -48,7 +58,8 @@ pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
     let ages = bytes.take(1) as u32;
     let (tenure, generations) = (ages % 5, ages / 5 % 3);
     let stress = bytes.take(1) as u32;
-    let roots = 1 + bytes.take(1) as usize % 48;
+    let rest = bytes.take(1) as usize;
+    let (roots, zeroing) = (1 + rest % 48, ZEROING[rest / 48]);
     let references = match setup % 2 {
         0 => References::Wide,
         _ => References::Compressed,
@@ -65,6 +76,7 @@ pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
         .references(references)
         .old(old)
         .trace_order(trace_order)
+        .zeroing(zeroing)
         .generations(match generations {
             0 => Generations::Auto,
             1 => Generations::Always,
