@@ -4,8 +4,9 @@
 //! The young generation grows while collections of it take more than a tenth of the time, up to half of the limit and as
 //! far as the old one leaves room, and shrinks slowly while they take next to nothing. It gives way to the old generation
 //! after a full collection alone: before, nobody knows how much of that lives. A survivor space has room for half as much
-//! again as survives, and is not made a little smaller. The old generation may fill to twice what lived in it after the last full collection, or more when
-//! full collections take much of the time.
+//! again as survives, and is not made a little smaller. The old generation may fill to twice what lived in it after the
+//! last full collection, or more when full collections take much of the time. Where there are no scavenges, eden takes
+//! what neither of the two needs.
 
 /// What is known. Sizes are in bytes, shares in thousandths of the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -90,7 +90,7 @@ pub struct Zeroing {
     past: Kernel,
     /// What zeroing threads use.
     ahead: Kernel,
-    /// Why these.
+    /// Why the one that the policy uses first, for the event log.
     kernel_reason: &'static str,
     window: usize,
     lead: usize,
@@ -168,14 +168,23 @@ impl Zeroing {
             soon: soon.kernel,
             past: past.kernel,
             ahead: ahead.kernel,
-            kernel_reason: past.reason,
+            kernel_reason: match config.zeroing {
+                Policy::Bulk | Policy::Window => soon.reason,
+                Policy::NonTemporal => past.reason,
+                _ => ahead.reason,
+            },
             window: config.zeroing_window,
             lead: match config.zeroing_lead {
                 0 => usize::MAX >> 1,
                 lead => lead,
             },
             threads,
-            processors: topology::processors(),
+            // Nobody asks where the number of mutators decides nothing.
+            processors: if threads > 0 {
+                topology::processors()
+            } else {
+                1
+            },
             mode: AtomicU8::new(place(first)),
             virgin: AtomicUsize::new(if config.poison {
                 usize::MAX
@@ -577,7 +586,8 @@ impl<F: SlotFormat> Scavenge<F> {
         zeroing.begin_round(decision.mode, eden.top(), eden.end());
     }
 
-    /// What was zeroed since the last time, with times in nanoseconds; in a stopped world. And how many mutators allocated meanwhile.
+    /// What was zeroed since the last time, with times in nanoseconds, and how many mutators allocated meanwhile; in a
+    /// stopped world.
     fn collect_zeroed(&self, state: &mut State) -> (Zeroed, usize) {
         let mut zeroed = core::mem::take(&mut state.zeroed_by_others);
         let mut active = 0;
