@@ -192,19 +192,28 @@ impl Mutator {
         self.room_slowly(bytes, Place::Anywhere, fresh)
     }
 
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn room_slowly(
         &mut self,
         bytes: usize,
         place: Place,
         fresh: Fresh,
     ) -> Result<Address, OutOfMemory> {
+        match self.room_or_null(bytes, place, fresh) {
+            Address::NULL => Err(OutOfMemory { bytes }),
+            object => Ok(object),
+        }
+    }
+
+    /// Null and not an error where there is no room: the one is tested behind the call, the other by whoever allocates.
+    #[cold]
+    #[inline(never)]
+    fn room_or_null(&mut self, bytes: usize, place: Place, fresh: Fresh) -> Address {
         let record = self.record_place();
         let kind = &self.shared.kind;
         // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
         with_heap!(kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
-            .ok_or(OutOfMemory { bytes })
+            .unwrap_or(Address::NULL)
     }
 
     /// Reads the slot at `offset` of an object.
@@ -259,6 +268,37 @@ impl Mutator {
         self.dirty(at);
     }
 
+    /// As [`Mutator::load_in`], of a slot that holds no immediate: the object, or null.
+    ///
+    /// # Safety
+    /// As for [`Mutator::load_in`], and the slot holds no immediate.
+    #[inline(always)]
+    pub unsafe fn load_reference_in<F: SlotFormat>(
+        &self,
+        object: Address,
+        offset: usize,
+    ) -> Address {
+        // SAFETY: the caller's promise.
+        unsafe { F::load_reference(object.add(offset), self.record().base) }
+    }
+
+    /// As [`Mutator::store_in`], of an object or null.
+    ///
+    /// # Safety
+    /// As for [`Mutator::store_in`].
+    #[inline(always)]
+    pub unsafe fn store_reference_in<F: SlotFormat>(
+        &self,
+        object: Address,
+        offset: usize,
+        to: Address,
+    ) {
+        let at = object.add(offset);
+        // SAFETY: the caller's promise.
+        unsafe { F::store_reference(at, self.record().base, to) };
+        self.dirty(at);
+    }
+
     /// Writes a slot of a fresh object without a barrier, in a heap that is known to have slots of format `F`: what is
     /// young needs none.
     ///
@@ -274,6 +314,21 @@ impl Mutator {
     ) {
         // SAFETY: the caller's promise.
         unsafe { F::store(object.add(offset), self.record().base, value) };
+    }
+
+    /// As [`Mutator::initialize_in`], with an object or null.
+    ///
+    /// # Safety
+    /// As for [`Mutator::initialize_in`].
+    #[inline(always)]
+    pub unsafe fn initialize_reference_in<F: SlotFormat>(
+        &self,
+        object: Address,
+        offset: usize,
+        to: Address,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { F::store_reference(object.add(offset), self.record().base, to) };
     }
 
     /// The write barrier for a slot at `at`: after the store, or before.

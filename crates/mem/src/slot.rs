@@ -90,6 +90,19 @@ pub trait SlotFormat: Copy + Send + Sync + 'static {
     /// As for [`SlotFormat::load`].
     unsafe fn store(at: Address, base: Address, value: Value);
 
+    /// Reads a slot that holds no immediate: an object or null. Programs with static types know such slots, and save a
+    /// test.
+    ///
+    /// # Safety
+    /// As for [`SlotFormat::load`].
+    unsafe fn load_reference(at: Address, base: Address) -> Address;
+
+    /// Writes an object of the heap, or null, to a slot.
+    ///
+    /// # Safety
+    /// As for [`SlotFormat::load`].
+    unsafe fn store_reference(at: Address, base: Address, object: Address);
+
     /// Whether an immediate keeps its number in this format.
     fn fits(number: i64) -> bool;
 }
@@ -112,6 +125,18 @@ impl SlotFormat for Wide {
     unsafe fn store(at: Address, _: Address, value: Value) {
         // SAFETY: the caller vouches for the slot.
         unsafe { &*at.ptr::<AtomicU64>() }.store(value.0, Ordering::Release);
+    }
+
+    #[inline(always)]
+    unsafe fn load_reference(at: Address, base: Address) -> Address {
+        // SAFETY: the caller vouches for the slot.
+        Address::new(unsafe { Wide::load(at, base) }.0 as usize)
+    }
+
+    #[inline(always)]
+    unsafe fn store_reference(at: Address, base: Address, object: Address) {
+        // SAFETY: the caller vouches for the slot.
+        unsafe { Wide::store(at, base, Value::reference(object)) };
     }
 
     fn fits(number: i64) -> bool {
@@ -150,6 +175,26 @@ impl SlotFormat for Compressed {
         unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Release);
     }
 
+    #[inline(always)]
+    unsafe fn load_reference(at: Address, base: Address) -> Address {
+        // SAFETY: the caller vouches for the slot.
+        match unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Acquire) {
+            0 => Address::NULL,
+            word => base.add(word as usize * 4),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_reference(at: Address, base: Address, object: Address) {
+        let word = if object == Address::NULL {
+            0
+        } else {
+            (object.offset_from(base) / 4) as u32
+        };
+        // SAFETY: the caller vouches for the slot.
+        unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Release);
+    }
+
     fn fits(number: i64) -> bool {
         number << 33 >> 33 == number
     }
@@ -167,6 +212,13 @@ mod tests {
         unsafe {
             F::store(at, base, value);
             assert_eq!(F::load(at, base), value, "{value:?}");
+            if value.as_immediate().is_none() {
+                let object = Address::new(value.bits() as usize);
+                assert_eq!(F::load_reference(at, base), object, "{value:?}");
+                F::store(at, base, Value::immediate(1));
+                F::store_reference(at, base, object);
+                assert_eq!(F::load(at, base), value, "{value:?}");
+            }
         }
         assert_eq!(place[0], 0);
     }

@@ -60,15 +60,25 @@ impl Forest {
     }
 
     /// From the root down: gives `node` two subtrees.
+    #[inline(always)]
     fn grow<R: References, M: Mode>(
         &mut self,
         context: &mut Context<R, M>,
         node: usize,
         height: u32,
     ) {
-        if height == 0 {
-            return;
+        if height > 0 {
+            self.grow_both(context, node, height);
         }
+    }
+
+    #[inline(never)]
+    fn grow_both<R: References, M: Mode>(
+        &mut self,
+        context: &mut Context<R, M>,
+        node: usize,
+        height: u32,
+    ) {
         context.with_roots([node], |context, [node]| {
             for side in 0..2 {
                 let child = self.node(context);
@@ -82,6 +92,7 @@ impl Forest {
     }
 
     /// From the leaves up.
+    #[inline(always)]
     fn bottom_up<R: References, M: Mode>(
         &mut self,
         context: &mut Context<R, M>,
@@ -90,6 +101,15 @@ impl Forest {
         if height == 0 {
             return self.node(context);
         }
+        self.join(context, height)
+    }
+
+    #[inline(never)]
+    fn join<R: References, M: Mode>(
+        &mut self,
+        context: &mut Context<R, M>,
+        height: u32,
+    ) -> usize {
         let left = self.bottom_up(context, height - 1);
         context.with_roots([left, 0], |context, [left, right]| {
             right.set(self.bottom_up(context, height - 1));

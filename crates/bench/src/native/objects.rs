@@ -25,17 +25,13 @@ fn slot_bytes(heap: &Heap) -> usize {
 /// An object or null, as a value.
 #[inline(always)]
 pub fn value(object: Address) -> Value {
-    if object == Address::NULL {
-        Value::NULL
-    } else {
-        Value::reference(object)
-    }
+    Value::from_bits(object.word() as u64)
 }
 
-/// The object of a value, or null.
+/// The object of a value, or null: the workloads have no immediates, and a compiler with static types would know it.
 #[inline(always)]
 pub fn address(value: Value) -> Address {
-    value.as_object().unwrap_or(Address::NULL)
+    Address::new(value.bits() as usize)
 }
 
 /// The object that a root holds, or null.
@@ -194,21 +190,21 @@ impl<F: SlotFormat> Pair<F> {
     #[inline(always)]
     pub fn get(&self, mutator: &Mutator, object: Address, index: usize) -> Address {
         // SAFETY: see the top of this file.
-        address(unsafe { mutator.load_in::<F>(object, FIELDS + index * F::BYTES) })
+        unsafe { mutator.load_reference_in::<F>(object, FIELDS + index * F::BYTES) }
     }
 
     /// Sets a reference.
     #[inline(always)]
     pub fn set(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
         // SAFETY: see the top of this file.
-        unsafe { mutator.store_in::<F>(object, FIELDS + index * F::BYTES, value(to)) };
+        unsafe { mutator.store_reference_in::<F>(object, FIELDS + index * F::BYTES, to) };
     }
 
     /// Sets a reference of an object that is fresh: nothing was allocated since.
     #[inline(always)]
     pub fn initialize(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
         // SAFETY: see the top of this file.
-        unsafe { mutator.initialize_in::<F>(object, FIELDS + index * F::BYTES, value(to)) };
+        unsafe { mutator.initialize_reference_in::<F>(object, FIELDS + index * F::BYTES, to) };
     }
 
     /// A number.
