@@ -74,6 +74,12 @@ pub struct Native {
     /// What each mutator reads again and again while it allocates, in KB: initnone, initfresh, initstale
     #[arg(long, value_name = "KB", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1 << 20))]
     pub working_set: u32,
+    /// Another sequence of random numbers: jbb
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u32,
+    /// Transactions of each mutator, 500,000 unless given: jbb
+    #[arg(long, value_name = "N")]
+    pub transactions: Option<u32>,
     /// Options of the heap, as in GLEANER_OPTIONS, which weighs more; may be repeated
     #[arg(long = "opt", value_name = "NAME=VALUE")]
     pub options: Vec<String>,
@@ -139,6 +145,10 @@ pub struct Scale {
     pub input: Option<PathBuf>,
     /// See [`Native::working_set`].
     pub working_set: usize,
+    /// See [`Native::seed`].
+    pub seed: u64,
+    /// See [`Native::transactions`].
+    pub transactions: Option<u32>,
 }
 
 impl Scale {
@@ -332,6 +342,8 @@ pub fn run(chosen: &Native) -> Result<bool> {
         wasteful: chosen.wasteful,
         input: chosen.input.clone(),
         working_set: chosen.working_set as usize,
+        seed: u64::from(chosen.seed),
+        transactions: chosen.transactions,
     };
     let mutators = Mutators::new(chosen.threads.unwrap_or_else(|| chosen.name.threads()));
     let usual = || chosen.name.heap(mutators.threads, scale.working_set);
