@@ -254,7 +254,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 24);
+        assert_eq!(Phase::ALL.len(), 27);
     }
 
     #[test]

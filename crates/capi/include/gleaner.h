@@ -35,7 +35,7 @@ extern "C" {
 
 /* The version of this interface, of the object header and of the published
    fields. gleaner_interface() is that of the library. */
-#define GLEANER_INTERFACE 3
+#define GLEANER_INTERFACE 4
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
