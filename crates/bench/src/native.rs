@@ -5,6 +5,7 @@
 //! says what each one does.
 
 mod agents;
+mod chacha;
 mod cipher;
 mod costs;
 mod document;

@@ -73,7 +73,11 @@ mod tests {
         let busy = std::sync::atomic::AtomicBool::new(true);
         std::thread::scope(|scope| {
             for _ in 0..=crate::topology::processors() {
-                scope.spawn(|| while busy.load(std::sync::atomic::Ordering::Relaxed) {});
+                scope.spawn(|| {
+                    while busy.load(std::sync::atomic::Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
             }
             while waited_ns().unwrap() == before {
                 std::thread::yield_now();

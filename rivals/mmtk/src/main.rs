@@ -4,6 +4,8 @@
 //! the rest), as everywhere.
 
 mod binding;
+#[path = "../../../crates/bench/src/native/chacha.rs"]
+mod chacha;
 mod cipher;
 mod context;
 mod object;
