@@ -18,6 +18,8 @@ pub struct Mutator {
     record: NonNull<Record>,
     pub(crate) compressed: bool,
     hash_state: u64,
+    /// Whether it is outside of the gate.
+    outside: bool,
     not_send: PhantomData<*mut ()>,
 }
 
@@ -37,6 +39,7 @@ impl Mutator {
             hash_state: u64::from(unsafe { record.as_ref() }.number) << 32,
             shared,
             record,
+            outside: false,
             not_send: PhantomData,
         }
     }
@@ -71,6 +74,29 @@ impl Mutator {
     /// Runs `body` with references that live as long as it runs.
     pub fn scope<R>(&mut self, body: impl for<'s> FnOnce(&mut Scope<'s>) -> R) -> R {
         Scope::enter(self, body)
+    }
+
+    /// It leaves the gate: a blocking region of the raw layer begins.
+    pub(crate) fn leave(&mut self) {
+        debug_assert!(!self.outside, "a blocking region inside a blocking region");
+        self.outside = true;
+        with_heap!(&self.shared.kind, heap => heap.gate.leave());
+    }
+
+    /// It goes into the gate again.
+    pub(crate) fn enter(&mut self) {
+        with_heap!(&self.shared.kind, heap => heap.gate.enter());
+        self.outside = false;
+    }
+
+    /// Nothing but its drop follows: it is outside of the gate then, without roots.
+    pub(crate) fn leave_for_good(&mut self) {
+        if !self.outside {
+            self.outside = true;
+            let record = self.record;
+            // SAFETY: the heap gave the record, which is not used again but to detach it.
+            with_heap!(&self.shared.kind, heap => unsafe { heap.leave_for_good(record) });
+        }
     }
 
     /// Runs `body`, which may block and must not use the heap, while collections go on without this thread.
@@ -111,6 +137,7 @@ impl Mutator {
 
 impl Drop for Mutator {
     fn drop(&mut self) {
+        self.leave_for_good();
         let record = self.record;
         // SAFETY: the heap gave the record, and nobody uses it after this.
         with_heap!(&self.shared.kind, heap => unsafe { heap.detach(record) });

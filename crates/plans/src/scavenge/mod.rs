@@ -442,19 +442,28 @@ impl<F: SlotFormat> Scavenge<F> {
         attached
     }
 
-    /// A mutator that is inside the gate stops being one.
+    /// A mutator that is inside the gate leaves it for good, without roots: collections go on without it, and none looks
+    /// at its frames, which may be gone. It waits for nobody.
+    ///
+    /// # Safety
+    /// `attach` of this heap gave the record. [`Scavenge::detach`] is all that follows.
+    pub unsafe fn leave_for_good(&self, record: NonNull<Mutator>) {
+        // SAFETY: inside the gate the record is the caller's; the reference ends here.
+        unsafe { (*record.as_ptr()).forget_roots() };
+        self.gate.leave();
+    }
+
+    /// A mutator that is outside of the gate stops being one. It may have to wait for a collection here.
     ///
     /// # Safety
     /// `attach` of this heap gave the record, which is not used again.
     pub unsafe fn detach(&self, record: NonNull<Mutator>) {
-        // SAFETY: the buffer is the caller's; the reference ends here.
-        unsafe { (*record.as_ptr()).retire_tlab() };
-        self.gate.leave();
         self.collecting.lock();
-        // SAFETY: leaked by `attach`, and only the collector knows it any more.
+        // SAFETY: leaked by `attach`; without a collection only its owner, the caller, looks at it, and at its buffer.
         let mutator = self.with_state(|state| unsafe {
             state.mutators.retain(|&other| other != record);
-            let mutator = Box::from_raw(record.as_ptr());
+            let mut mutator = Box::from_raw(record.as_ptr());
+            mutator.retire_tlab();
             state.zeroed_by_others.add(mutator.zeroed);
             mutator
         });
