@@ -216,6 +216,41 @@ static void weak_things(bool compressed)
     tear_down(&s);
 }
 
+static void heaps_in_use_are_not_freed(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    gleaner_handle *handle;
+    gleaner_weak *weak;
+    gleaner_ephemeron *ephemeron;
+    void *object;
+
+    CHECK(!gleaner_heap_free(s.heap)); /* a mutator alone */
+    object = gleaner_object(new_node(&s, 1));
+    CHECK(object != NULL); /* and it goes on */
+    handle = gleaner_handle_new(s.m, gleaner_reference(object));
+    weak = gleaner_weak_new(s.m, object);
+    ephemeron = gleaner_ephemeron_new(s.m, object, object);
+    gleaner_detach(s.m);
+    CHECK(!gleaner_heap_free(s.heap));
+    gleaner_weak_free(weak);
+    gleaner_ephemeron_free(ephemeron);
+    CHECK(!gleaner_heap_free(s.heap)); /* a handle alone */
+    CHECK(*number_of(&s, gleaner_handle_get(handle)) == 1);
+    s.m = gleaner_attach(s.heap);
+    weak = gleaner_weak_new(s.m, gleaner_object(gleaner_handle_get(handle)));
+    gleaner_handle_free(handle);
+    gleaner_detach(s.m);
+    CHECK(!gleaner_heap_free(s.heap)); /* a weak reference alone */
+    s.m = gleaner_attach(s.heap);
+    object = gleaner_object(new_node(&s, 1));
+    ephemeron = gleaner_ephemeron_new(s.m, object, object);
+    gleaner_weak_free(weak);
+    gleaner_detach(s.m);
+    CHECK(!gleaner_heap_free(s.heap)); /* an ephemeron alone */
+    gleaner_ephemeron_free(ephemeron);
+    CHECK(gleaner_heap_free(s.heap));
+}
+
 static void *allocate_much(void *place)
 {
     struct stage s = *(struct stage *)place;
@@ -831,6 +866,7 @@ int main(void)
         { "arrays and integers", arrays_and_integers },
         { "a full heap returns null", a_full_heap_returns_null },
         { "weak things", weak_things },
+        { "heaps in use are not freed", heaps_in_use_are_not_freed },
         { "threads come and go", threads_come_and_go },
         { "threads end attached", threads_end_attached },
         { "bad input is named", bad_input_is_named },

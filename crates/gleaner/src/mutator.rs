@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use gleaner_plans::scavenge::Totals;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
@@ -12,6 +13,8 @@ use crate::heap::{Heap, Kind, Shared, with_heap};
 use crate::scope::Scope;
 
 /// A thread's use of a heap. It stays on the thread that attached it, and detaches when it is dropped.
+///
+/// It keeps the heap: if all [`Heap`]s were dropped, it goes on, and the heap ends with it.
 pub struct Mutator {
     pub(crate) shared: Arc<Shared>,
     /// What the collector sees of it. No Rust reference to it is held over a call that may collect.
@@ -33,6 +36,7 @@ impl fmt::Debug for Mutator {
 
 impl Mutator {
     pub(crate) fn new(shared: Arc<Shared>, record: NonNull<Record>) -> Mutator {
+        shared.mutators.fetch_add(1, Ordering::Relaxed);
         Mutator {
             compressed: matches!(shared.kind, Kind::Compressed(_)),
             // SAFETY: just attached.
@@ -141,5 +145,6 @@ impl Drop for Mutator {
         let record = self.record;
         // SAFETY: the heap gave the record, and nobody uses it after this.
         with_heap!(&self.shared.kind, heap => unsafe { heap.detach(record) });
+        self.shared.mutators.fetch_sub(1, Ordering::Relaxed);
     }
 }
