@@ -17,6 +17,7 @@ use gleaner_spaces::tenured::Tenured;
 
 use super::allocate::Request;
 use super::resize::Collection;
+use super::walk::Edge;
 use super::{NEVER, Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::Record;
@@ -154,7 +155,7 @@ impl<F: SlotFormat> Scavenge<F> {
     fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
         self.retire_tlabs(state);
         self.zeroing.note_top(self.nursery.eden.top());
-        self.verify(state, record);
+        self.verify(state, record, Edge::Before);
         let why = match (extent, state.wants_full) {
             (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
             (Extent::Young, Some(why)) => Some(why),
@@ -174,7 +175,7 @@ impl<F: SlotFormat> Scavenge<F> {
             state.last_full.ns = clock::monotonic_ns() - started;
         }
         self.poison_free_memory();
-        self.verify(state, record);
+        self.verify(state, record, Edge::After);
         why.is_some()
     }
 
@@ -249,6 +250,7 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         state.totals.scavenges += 1;
         if complete {
+            self.verify(state, record, Edge::Copied);
             self.nursery.flip();
         }
         complete
@@ -260,6 +262,7 @@ impl<F: SlotFormat> Scavenge<F> {
             event.reason = why;
             event.objects = self.mark_all(state) as u64;
         });
+        self.verify(state, record, Edge::Marked);
         let planned = record.step(Phase::Plan, |_| {
             self.sweep_large(Generation::Old);
             self.sweep_large(Generation::Young);
@@ -271,6 +274,7 @@ impl<F: SlotFormat> Scavenge<F> {
             self.slide_all(state, planned.ends);
             event.bytes = self.used() as u64;
         });
+        self.verify(state, record, Edge::Slid);
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
         let [_, first, second] = self.nursery.regions();
         let occupied = first.used() + second.used() > 0;
@@ -283,6 +287,7 @@ impl<F: SlotFormat> Scavenge<F> {
             event.reason = why;
             event.objects = self.mark_all(state) as u64;
         });
+        self.verify(state, record, Edge::Marked);
         record.step(Phase::Reclaim, |event| {
             self.reclaim_in_place();
             event.bytes = self.old.free() as u64;
@@ -296,6 +301,7 @@ impl<F: SlotFormat> Scavenge<F> {
             complete
         });
         if complete {
+            self.verify(state, record, Edge::Promoted);
             self.nursery
                 .regions()
                 .iter()
@@ -330,10 +336,11 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn verify(&self, state: &mut State, record: &mut Record) {
+    fn verify(&self, state: &State, record: &mut Record, edge: Edge) {
         if self.config.verify == Verify::Edges {
             record.step(Phase::Verify, |event| {
-                event.objects = self.verify_heap(state) as u64
+                event.reason = edge.when();
+                event.objects = self.verify_heap(state, edge) as u64
             });
         }
     }
