@@ -7,7 +7,7 @@
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
 use gleaner_base::options::{Generations, OldPolicy, Verify};
-use gleaner_base::sync::Ordering;
+use gleaner_base::sync::{AtomicU32, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
@@ -21,6 +21,7 @@ use super::walk::Edge;
 use super::{NEVER, Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::Record;
+use crate::stop::collecting;
 use crate::stop::poll::PollGate;
 
 /// What overwrites freed memory under `poison`: no header, no reference, easy to see.
@@ -82,11 +83,10 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<bool> {
         self.gate.leave();
         let _outside = Outside(&self.gate);
-        self.collecting.lock();
-        let done = seen.is_none_or(|seen| seen == self.epoch()).then(|| {
-            self.with_state(|state| self.stop_and_collect(state, extent, reason, request))
+        let done = self.collecting.with(|state| {
+            let wanted = seen.is_none_or(|seen| seen == self.epoch());
+            wanted.then(|| self.stop_and_collect(state, extent, reason, request))
         });
-        self.collecting.unlock();
         let (room, record) = done?;
         if let Some(listener) = &self.listener {
             listener(record.events());
@@ -209,22 +209,12 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Waits until no mutator is inside the gate. The caller is outside, and holds `collecting`.
     pub(super) fn stop(&self, state: &State) {
-        self.gate.close();
-        self.set_polls(state, 1);
-        self.gate.drain();
+        collecting::stop(&self.gate, poll_words(state));
     }
 
     /// Ends what [`Scavenge::stop`] began.
     pub(super) fn resume(&self, state: &State) {
-        self.set_polls(state, 0);
-        self.gate.open();
-    }
-
-    fn set_polls(&self, state: &State, value: u32) {
-        for mutator in &state.mutators {
-            // SAFETY: attached mutators exist; the word is atomic.
-            unsafe { &(*mutator.as_ptr()).poll }.store(value, Ordering::Relaxed);
-        }
+        collecting::resume(&self.gate, poll_words(state));
     }
 
     /// Collects the young generation; whether everything found room.
@@ -347,7 +337,7 @@ impl<F: SlotFormat> Scavenge<F> {
 }
 
 /// A mutator that is outside of the gate goes in again, also when a listener panics.
-struct Outside<'a>(&'a PollGate);
+pub(super) struct Outside<'a>(pub(super) &'a PollGate);
 
 impl Drop for Outside<'_> {
     fn drop(&mut self) {
@@ -362,6 +352,12 @@ impl Drop for StopsTheProcess {
     fn drop(&mut self) {
         panic!("a collection was left by a panic: the heap is broken");
     }
+}
+
+fn poll_words(state: &State) -> impl Iterator<Item = &AtomicU32> {
+    let mutators = state.mutators.iter();
+    // SAFETY: attached mutators exist; the word is atomic.
+    mutators.map(|mutator| unsafe { &(*mutator.as_ptr()).poll })
 }
 
 /// Puts the events of a collection into the ring and the log.

@@ -10,6 +10,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::Generation;
 
+use super::collect::Outside;
 use super::{Scavenge, State};
 
 /// When a heap is walked over. It says what objects there are, and what references lead to.
@@ -71,7 +72,8 @@ impl<F: SlotFormat> Scavenge<F> {
         });
     }
 
-    /// Visits every object that is no filler and that there is at this edge. The world is stopped, and buffers are retired.
+    /// Visits every object that is no filler and that there is at this edge. The world is stopped, and buffers are
+    /// retired.
     pub(super) fn for_each_object(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
         self.walk_bits(edge, "immobile", &self.immobile.region, visit);
         self.walk_bits(edge, "old", &self.old.region, visit);
@@ -152,20 +154,23 @@ impl<F: SlotFormat> Scavenge<F> {
     /// no harm.
     fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
         self.gate.leave();
-        self.collecting.lock();
-        self.with_state(|state| self.stop(state));
-        let _resume = Resume(self);
-        self.with_state(body)
+        let _outside = Outside(&self.gate);
+        self.collecting.with(|state| {
+            self.stop(state);
+            let resume = Resume { heap: self, state };
+            body(&mut *resume.state)
+        })
     }
 }
 
 /// Lets the mutators run again.
-struct Resume<'a, F: SlotFormat>(&'a Scavenge<F>);
+struct Resume<'a, F: SlotFormat> {
+    heap: &'a Scavenge<F>,
+    state: &'a mut State,
+}
 
 impl<F: SlotFormat> Drop for Resume<'_, F> {
     fn drop(&mut self) {
-        self.0.with_state(|state| self.0.resume(state));
-        self.0.collecting.unlock();
-        self.0.gate.enter();
+        self.heap.resume(self.state);
     }
 }
