@@ -172,9 +172,23 @@ typedef struct gleaner_mutator {
     uint32_t zeroes;              /* 0 while the buffer is zero already */
 } gleaner_mutator;
 
-/* The calling thread becomes a mutator; NULL when the system gives no memory.
+/* The calling thread becomes a mutator; NULL when the system gives no memory or
+   no key for thread-specific data, and in a thread that has ended (see below).
    A thread that is one of this heap already detaches first. */
 gleaner_mutator *gleaner_attach(gleaner_heap *heap);
+/* The calling thread stops being a mutator, inside a blocking region or not.
+   Nothing happens if the mutator is not one of this thread's any more.
+
+   A thread that ends attached, however it ends, is detached from all its heaps
+   in the last of the rounds in which the C library calls the destructors of
+   thread-specific data. Yours come before, as a rule, and C++'s thread_local
+   objects always; they may use and detach the mutator, if the thread has left
+   its frames. No collection looks at frames of a thread that is detached; but
+   a thread that ends inside a blocking region leaves its frames before, in a
+   cleanup handler if it may be cancelled there, since others collect while its
+   stack goes. A thread that attaches first in such a destructor detaches there.
+   What the process's first thread has attached is not detached when it returns
+   from main. */
 void gleaner_detach(gleaner_mutator *mutator);
 
 /* Between the two the thread may block and must not use the heap, while

@@ -14,11 +14,13 @@ mod events;
 mod handles;
 mod heaps;
 mod mutators;
+mod threads;
 
 use std::ffi::c_char;
 
 use gleaner::Mutator;
 use gleaner::raw::{Address, Record};
+use threads::Attached;
 
 /// The mutator of a record that [`mutators`] handed out.
 ///
@@ -26,7 +28,7 @@ use gleaner::raw::{Address, Record};
 /// The record is that of an attached mutator of the calling thread, and no other reference to it is in use.
 unsafe fn mutator<'a>(record: *mut Record) -> &'a mut Mutator {
     // SAFETY: `gleaner_attach` put the pointer there.
-    unsafe { &mut *(*record).door.cast::<Mutator>() }
+    unsafe { &mut (*(*record).door.cast::<Attached>()).mutator }
 }
 
 /// Writes a message and its terminating 0 into a buffer, as much as fits.

@@ -6,7 +6,7 @@ use std::ptr;
 use gleaner::raw::{Address, Record, TypeId, array_bytes, offsets};
 use gleaner::{Heap, Totals};
 
-use crate::{mutator, pointer};
+use crate::{mutator, pointer, threads};
 
 /// The header has these numbers in the order of its fields.
 const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
@@ -15,23 +15,19 @@ const _: () = assert!(offsets::FRAMES == 40 && offsets::ANCHOR == 48 && offsets:
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_attach(heap: *const Heap) -> *mut Record {
+    if !threads::will_be_noticed() {
+        return ptr::null_mut();
+    }
     // SAFETY: a heap of the caller's.
     let Ok(mutator) = unsafe { &*heap }.attach() else {
         return ptr::null_mut();
     };
-    let mutator = Box::into_raw(Box::new(mutator));
-    // SAFETY: just made; the record stays in place until the mutator is dropped.
-    unsafe {
-        let record = (*mutator).published();
-        (*record).door = mutator.cast();
-        record
-    }
+    threads::add(mutator)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_detach(record: *mut Record) {
-    // SAFETY: made by `gleaner_attach`, and the caller gives it up.
-    drop(unsafe { Box::from_raw((*record).door.cast::<gleaner::Mutator>()) });
+    threads::detach(record);
 }
 
 #[unsafe(no_mangle)]

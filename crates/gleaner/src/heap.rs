@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use gleaner_base::options::References;
 use gleaner_mem::object_model::{Shape, TypeId};
@@ -43,6 +43,30 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
+/// A heap that was to be closed, and is in use.
+#[derive(Debug)]
+pub struct StillInUse {
+    /// The heap, to be closed later.
+    pub heap: Heap,
+    /// Attached mutators.
+    pub mutators: usize,
+    /// Handles, weak references, ephemerons, and other clones of the heap.
+    pub others: usize,
+}
+
+impl fmt::Display for StillInUse {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "the heap is in use, so it is not closed: attached mutators: {}; handles, weak references, ephemerons and \
+             other clones of it: {}; drop them first",
+            self.mutators, self.others
+        )
+    }
+}
+
+impl std::error::Error for StillInUse {}
+
 /// The heap behind its handles: either slot format.
 pub(crate) enum Kind {
     Wide(Box<Scavenge<Wide>>),
@@ -67,6 +91,8 @@ static HEAPS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Shared {
     /// No other heap of the process has it: types remember it.
     pub(crate) number: u32,
+    /// How many mutators there are. Relaxed: it is a number for people.
+    pub(crate) mutators: AtomicUsize,
     pub(crate) listeners: Listeners,
     /// Before the heap: they are dropped in this order.
     _zeroers: Zeroers,
@@ -77,8 +103,11 @@ pub(crate) struct Shared {
     _log: Option<File>,
 }
 
-/// A heap of precise objects. A process may have any number; clones are the same heap. It ends with its last clone,
-/// mutator and handle.
+/// A heap of precise objects. A process may have any number; clones are the same heap.
+///
+/// It ends with the last of its clones, mutators, handles, weak references and ephemerons, on whatever thread that is
+/// dropped: then its threads end and its memory goes back to the system. So dropping a heap that is in use is safe, and
+/// frees nothing yet; whoever wants to know calls [`Heap::close`].
 #[derive(Clone)]
 pub struct Heap {
     pub(crate) shared: Arc<Shared>,
@@ -122,6 +151,7 @@ impl Heap {
             shared: Arc::new(Shared {
                 listeners,
                 _zeroers: zeroers,
+                mutators: AtomicUsize::new(0),
                 number: HEAPS.fetch_add(1, Ordering::Relaxed),
                 kind,
                 _helpers: helpers,
@@ -180,7 +210,26 @@ impl Heap {
         Ok(Mutator::new(self.shared.clone(), record))
     }
 
-    /// How many clones, mutators and handles keep this heap beside this value.
+    /// Ends the heap: when this returns, its threads are gone and its memory is free. Fails while others keep it, which
+    /// leaves it as it is.
+    pub fn close(self) -> Result<(), StillInUse> {
+        let shared = match Arc::try_unwrap(self.shared) {
+            Ok(shared) => shared,
+            Err(shared) => {
+                let heap = Heap { shared };
+                let mutators = heap.shared.mutators.load(Ordering::Relaxed);
+                return Err(StillInUse {
+                    mutators,
+                    others: heap.other_holders().saturating_sub(mutators),
+                    heap,
+                });
+            }
+        };
+        drop(shared);
+        Ok(())
+    }
+
+    /// How many clones, mutators, handles, weak references and ephemerons keep this heap beside this value.
     pub fn other_holders(&self) -> usize {
         Arc::strong_count(&self.shared) - 1
     }

@@ -63,7 +63,7 @@ pub use gleaner_base::options::{Generations, OldPolicy, Parking, References, Tra
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use handle::{Ephemeron, Handle, Weak};
-pub use heap::{Heap, OutOfMemory};
+pub use heap::{Heap, OutOfMemory, StillInUse};
 pub use listeners::{Collection, Event, Phase};
 pub use mutator::Mutator;
 pub use scope::{Local, Scope};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use gleaner_plans::scavenge::Totals;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
@@ -12,12 +13,16 @@ use crate::heap::{Heap, Kind, Shared, with_heap};
 use crate::scope::Scope;
 
 /// A thread's use of a heap. It stays on the thread that attached it, and detaches when it is dropped.
+///
+/// It keeps the heap: if all [`Heap`]s were dropped, it goes on, and the heap ends with it.
 pub struct Mutator {
     pub(crate) shared: Arc<Shared>,
     /// What the collector sees of it. No Rust reference to it is held over a call that may collect.
     record: NonNull<Record>,
     pub(crate) compressed: bool,
     hash_state: u64,
+    /// Whether it is outside of the gate.
+    outside: bool,
     not_send: PhantomData<*mut ()>,
 }
 
@@ -31,12 +36,14 @@ impl fmt::Debug for Mutator {
 
 impl Mutator {
     pub(crate) fn new(shared: Arc<Shared>, record: NonNull<Record>) -> Mutator {
+        shared.mutators.fetch_add(1, Ordering::Relaxed);
         Mutator {
             compressed: matches!(shared.kind, Kind::Compressed(_)),
             // SAFETY: just attached.
             hash_state: u64::from(unsafe { record.as_ref() }.number) << 32,
             shared,
             record,
+            outside: false,
             not_send: PhantomData,
         }
     }
@@ -71,6 +78,29 @@ impl Mutator {
     /// Runs `body` with references that live as long as it runs.
     pub fn scope<R>(&mut self, body: impl for<'s> FnOnce(&mut Scope<'s>) -> R) -> R {
         Scope::enter(self, body)
+    }
+
+    /// It leaves the gate: a blocking region of the raw layer begins.
+    pub(crate) fn leave(&mut self) {
+        debug_assert!(!self.outside, "a blocking region inside a blocking region");
+        self.outside = true;
+        with_heap!(&self.shared.kind, heap => heap.gate.leave());
+    }
+
+    /// It goes into the gate again.
+    pub(crate) fn enter(&mut self) {
+        with_heap!(&self.shared.kind, heap => heap.gate.enter());
+        self.outside = false;
+    }
+
+    /// Nothing but its drop follows: it is outside of the gate then, without roots.
+    pub(crate) fn leave_for_good(&mut self) {
+        if !self.outside {
+            self.outside = true;
+            let record = self.record;
+            // SAFETY: the heap gave the record, which is not used again but to detach it.
+            with_heap!(&self.shared.kind, heap => unsafe { heap.leave_for_good(record) });
+        }
     }
 
     /// Runs `body`, which may block and must not use the heap, while collections go on without this thread.
@@ -111,8 +141,10 @@ impl Mutator {
 
 impl Drop for Mutator {
     fn drop(&mut self) {
+        self.leave_for_good();
         let record = self.record;
         // SAFETY: the heap gave the record, and nobody uses it after this.
         with_heap!(&self.shared.kind, heap => unsafe { heap.detach(record) });
+        self.shared.mutators.fetch_sub(1, Ordering::Relaxed);
     }
 }

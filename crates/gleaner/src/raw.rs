@@ -464,9 +464,10 @@ impl Mutator {
     /// The thread may block from now on. Prefer [`Mutator::blocking`].
     ///
     /// # Safety
-    /// The mutator is not used until [`Mutator::blocking_end`], which is called before it is dropped.
+    /// The mutator is not used until [`Mutator::blocking_end`], but it may be dropped. The slots of its frames stay where
+    /// they are as long as it is attached, since others may collect.
     pub unsafe fn blocking_begin(&mut self) {
-        with_heap!(&self.shared.kind, heap => heap.gate.leave());
+        self.leave();
     }
 
     /// Ends what [`Mutator::blocking_begin`] began.
@@ -474,7 +475,17 @@ impl Mutator {
     /// # Safety
     /// It was begun, and not ended yet.
     pub unsafe fn blocking_end(&mut self) {
-        with_heap!(&self.shared.kind, heap => heap.gate.enter());
+        self.enter();
+    }
+
+    /// The mutator is not needed any more, but not dropped yet: it has no roots, and collections do not wait for it. A
+    /// thread that ends with several mutators does this to all of them before it drops the first, since detaching may
+    /// have to wait for a collection of one heap, which must not hold up the others.
+    ///
+    /// # Safety
+    /// Nothing follows but the drop.
+    pub unsafe fn abandon(&mut self) {
+        self.leave_for_good();
     }
 
     /// A handle to a value. `None` when the heap has as many as it can.

@@ -7,7 +7,7 @@
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
 use gleaner_base::options::{Generations, OldPolicy, Verify};
-use gleaner_base::sync::Ordering;
+use gleaner_base::sync::{AtomicU32, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
@@ -17,9 +17,11 @@ use gleaner_spaces::tenured::Tenured;
 
 use super::allocate::Request;
 use super::resize::Collection;
+use super::walk::Edge;
 use super::{NEVER, Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::Record;
+use crate::stop::collecting;
 use crate::stop::poll::PollGate;
 
 /// What overwrites freed memory under `poison`: no header, no reference, easy to see.
@@ -81,11 +83,10 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<bool> {
         self.gate.leave();
         let _outside = Outside(&self.gate);
-        self.collecting.lock();
-        let done = seen.is_none_or(|seen| seen == self.epoch()).then(|| {
-            self.with_state(|state| self.stop_and_collect(state, extent, reason, request))
+        let done = self.collecting.with(|state| {
+            let wanted = seen.is_none_or(|seen| seen == self.epoch());
+            wanted.then(|| self.stop_and_collect(state, extent, reason, request))
         });
-        self.collecting.unlock();
         let (room, record) = done?;
         if let Some(listener) = &self.listener {
             listener(record.events());
@@ -154,7 +155,7 @@ impl<F: SlotFormat> Scavenge<F> {
     fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
         self.retire_tlabs(state);
         self.zeroing.note_top(self.nursery.eden.top());
-        self.verify(state, record);
+        self.verify(state, record, Edge::Before);
         let why = match (extent, state.wants_full) {
             (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
             (Extent::Young, Some(why)) => Some(why),
@@ -174,7 +175,7 @@ impl<F: SlotFormat> Scavenge<F> {
             state.last_full.ns = clock::monotonic_ns() - started;
         }
         self.poison_free_memory();
-        self.verify(state, record);
+        self.verify(state, record, Edge::After);
         why.is_some()
     }
 
@@ -208,22 +209,12 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Waits until no mutator is inside the gate. The caller is outside, and holds `collecting`.
     pub(super) fn stop(&self, state: &State) {
-        self.gate.close();
-        self.set_polls(state, 1);
-        self.gate.drain();
+        collecting::stop(&self.gate, poll_words(state));
     }
 
     /// Ends what [`Scavenge::stop`] began.
     pub(super) fn resume(&self, state: &State) {
-        self.set_polls(state, 0);
-        self.gate.open();
-    }
-
-    fn set_polls(&self, state: &State, value: u32) {
-        for mutator in &state.mutators {
-            // SAFETY: attached mutators exist; the word is atomic.
-            unsafe { &(*mutator.as_ptr()).poll }.store(value, Ordering::Relaxed);
-        }
+        collecting::resume(&self.gate, poll_words(state));
     }
 
     /// Collects the young generation; whether everything found room.
@@ -249,6 +240,7 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         state.totals.scavenges += 1;
         if complete {
+            self.verify(state, record, Edge::Copied);
             self.nursery.flip();
         }
         complete
@@ -260,6 +252,7 @@ impl<F: SlotFormat> Scavenge<F> {
             event.reason = why;
             event.objects = self.mark_all(state) as u64;
         });
+        self.verify(state, record, Edge::Marked);
         let planned = record.step(Phase::Plan, |_| {
             self.sweep_large(Generation::Old);
             self.sweep_large(Generation::Young);
@@ -271,6 +264,7 @@ impl<F: SlotFormat> Scavenge<F> {
             self.slide_all(state, planned.ends);
             event.bytes = self.used() as u64;
         });
+        self.verify(state, record, Edge::Slid);
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
         let [_, first, second] = self.nursery.regions();
         let occupied = first.used() + second.used() > 0;
@@ -283,6 +277,7 @@ impl<F: SlotFormat> Scavenge<F> {
             event.reason = why;
             event.objects = self.mark_all(state) as u64;
         });
+        self.verify(state, record, Edge::Marked);
         record.step(Phase::Reclaim, |event| {
             self.reclaim_in_place();
             event.bytes = self.old.free() as u64;
@@ -296,6 +291,7 @@ impl<F: SlotFormat> Scavenge<F> {
             complete
         });
         if complete {
+            self.verify(state, record, Edge::Promoted);
             self.nursery
                 .regions()
                 .iter()
@@ -330,17 +326,18 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn verify(&self, state: &mut State, record: &mut Record) {
+    fn verify(&self, state: &State, record: &mut Record, edge: Edge) {
         if self.config.verify == Verify::Edges {
             record.step(Phase::Verify, |event| {
-                event.objects = self.verify_heap(state) as u64
+                event.reason = edge.when();
+                event.objects = self.verify_heap(state, edge) as u64
             });
         }
     }
 }
 
 /// A mutator that is outside of the gate goes in again, also when a listener panics.
-struct Outside<'a>(&'a PollGate);
+pub(super) struct Outside<'a>(pub(super) &'a PollGate);
 
 impl Drop for Outside<'_> {
     fn drop(&mut self) {
@@ -355,6 +352,12 @@ impl Drop for StopsTheProcess {
     fn drop(&mut self) {
         panic!("a collection was left by a panic: the heap is broken");
     }
+}
+
+fn poll_words(state: &State) -> impl Iterator<Item = &AtomicU32> {
+    let mutators = state.mutators.iter();
+    // SAFETY: attached mutators exist; the word is atomic.
+    mutators.map(|mutator| unsafe { &(*mutator.as_ptr()).poll })
 }
 
 /// Puts the events of a collection into the ring and the log.

@@ -64,6 +64,7 @@ use gleaner_spaces::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
 use crate::decide::zeroing::Trials;
+use crate::stop::collecting::Collecting;
 use crate::stop::poll::PollGate;
 use handles::Handles;
 use mutator::{Mutator, RootVisitor, RootVisitorPlace};
@@ -303,8 +304,7 @@ pub struct Scavenge<F> {
     pub listener: Option<Box<Listener>>,
     root_visitor: RootVisitorPlace,
     /// See the invariants.
-    collecting: RawLock,
-    state: UnsafeCell<State>,
+    collecting: Collecting<State>,
     plan: Plan,
     /// The least young generation that makes sense, in bytes.
     least_young: usize,
@@ -381,8 +381,7 @@ impl<F: SlotFormat> Scavenge<F> {
             gate: PollGate::new(),
             listener: None,
             root_visitor: RootVisitorPlace::default(),
-            collecting: RawLock::new(),
-            state: UnsafeCell::new(State {
+            collecting: Collecting::new(State {
                 mutators: Vec::new(),
                 next_number: 1,
                 engine,
@@ -427,8 +426,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// collection here. The record stays in place until it is detached; the collector changes it in stopped worlds.
     /// `None` when the system gives no memory.
     pub fn attach(&self) -> Option<NonNull<Mutator>> {
-        self.collecting.lock();
-        let attached = self.with_state(|state| {
+        self.collecting.attach(&self.gate, |state| {
             let number = state.next_number;
             let cards = self.cards.biased();
             let (base, stress) = (self.model.base, self.config.stress);
@@ -438,50 +436,47 @@ impl<F: SlotFormat> Scavenge<F> {
             state.next_number += 1;
             state.mutators.push(record);
             Some(record)
-        });
-        self.collecting.unlock();
-        if attached.is_some() {
-            self.gate.enter();
-        }
-        attached
+        })
     }
 
-    /// A mutator that is inside the gate stops being one.
+    /// A mutator that is inside the gate leaves it for good, without roots: collections go on without it, and none looks
+    /// at its frames, which may be gone. It waits for nobody.
+    ///
+    /// # Safety
+    /// `attach` of this heap gave the record. [`Scavenge::detach`] is all that follows.
+    pub unsafe fn leave_for_good(&self, record: NonNull<Mutator>) {
+        // SAFETY: inside the gate the record is the caller's; the reference ends here.
+        unsafe { (*record.as_ptr()).forget_roots() };
+        self.gate.leave();
+    }
+
+    /// A mutator that is outside of the gate stops being one. It may have to wait for a collection here.
     ///
     /// # Safety
     /// `attach` of this heap gave the record, which is not used again.
     pub unsafe fn detach(&self, record: NonNull<Mutator>) {
-        // SAFETY: the buffer is the caller's; the reference ends here.
-        unsafe { (*record.as_ptr()).retire_tlab() };
-        self.gate.leave();
-        self.collecting.lock();
-        // SAFETY: leaked by `attach`, and only the collector knows it any more.
-        let mutator = self.with_state(|state| unsafe {
+        // SAFETY: leaked by `attach`; without a collection only its owner, the caller, looks at it, and at its buffer.
+        let mutator = self.collecting.detach(|state| unsafe {
             state.mutators.retain(|&other| other != record);
-            let mutator = Box::from_raw(record.as_ptr());
+            let mut mutator = Box::from_raw(record.as_ptr());
+            mutator.retire_tlab();
             state.zeroed_by_others.add(mutator.zeroed);
             mutator
         });
-        self.collecting.unlock();
         drop(mutator);
     }
 
     /// Sums so far. The caller is no mutator inside the gate.
     pub fn totals(&self) -> Totals {
-        self.collecting.lock();
-        let totals = self.with_state(|state| Totals {
+        self.collecting.with(|state| Totals {
             zeroed: self.zeroing.in_nanoseconds(state.zeroed),
             ..state.totals
-        });
-        self.collecting.unlock();
-        totals
+        })
     }
 
     /// Where events are written from now on. The caller is no mutator inside the gate.
     pub fn set_log(&self, log: Option<Fd>) {
-        self.collecting.lock();
-        self.with_state(|state| state.log = log);
-        self.collecting.unlock();
+        self.collecting.with(|state| state.log = log);
     }
 
     /// Who visits the roots in compiled frames from now on. The caller is no mutator inside the gate.
@@ -489,10 +484,9 @@ impl<F: SlotFormat> Scavenge<F> {
     /// # Safety
     /// The function keeps what [`RootVisitor`] asks.
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
-        self.collecting.lock();
         // SAFETY: the lock is held.
-        unsafe { self.root_visitor.set(visitor) };
-        self.collecting.unlock();
+        self.collecting
+            .with(|_| unsafe { self.root_visitor.set(visitor) });
     }
 
     /// Bytes of all spaces in use: objects, dead or alive, and buffers.
@@ -546,11 +540,6 @@ impl<F: SlotFormat> Scavenge<F> {
             self.model.shape(header.type_id()),
             Some(Shape::Primitives { .. })
         )
-    }
-
-    fn with_state<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
-        // SAFETY: the callers hold `collecting`.
-        self.state.with_mut(|state| body(unsafe { &mut *state }))
     }
 }
 

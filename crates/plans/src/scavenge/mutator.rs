@@ -116,8 +116,9 @@ pub struct Mutator {
     pub(super) zeroed: Zeroed,
     /// What `allocated_bytes` was at the last collection.
     pub(super) allocated_before: u64,
-    /// Who knows what lies behind the anchor. It is the heap's, and outlives the record.
-    root_visitor: NonNull<RootVisitorPlace>,
+    /// Who knows what lies behind the anchor; nobody once the roots are forgotten. It is the heap's, and outlives the
+    /// record.
+    root_visitor: Option<NonNull<RootVisitorPlace>>,
     /// Values of the safe interface, from the first; the collector reads `local_count` of them.
     locals: NonNull<Value>,
     /// How many locals are in use.
@@ -184,7 +185,7 @@ impl Mutator {
             frames: ptr::null_mut(),
             anchor: Anchor::default(),
             embedder: ptr::null_mut(),
-            root_visitor,
+            root_visitor: Some(root_visitor),
             locals: memory::map(LOCALS_BYTES)?.cast(),
             local_count: 0,
             door: ptr::null_mut(),
@@ -224,6 +225,14 @@ impl Mutator {
         Address::of(self.locals.as_ptr()).add(index * size_of::<Value>())
     }
 
+    /// The mutator has no roots from now on: its stack may be gone, and so may the frames on it.
+    pub(super) fn forget_roots(&mut self) {
+        self.frames = ptr::null_mut();
+        self.anchor = Anchor::default();
+        self.root_visitor = None;
+        self.local_count = 0;
+    }
+
     /// Visits each root slot, all of them wide.
     ///
     /// # Safety
@@ -241,9 +250,11 @@ impl Mutator {
             }
             frame = previous;
         }
+        let Some(place) = self.root_visitor else {
+            return;
+        };
         // SAFETY: the heap outlives its mutators; nobody sets the visitor in a stopped world.
-        if let Some(RootVisitor { function, data }) = unsafe { *self.root_visitor.as_ref().0.get() }
-        {
+        if let Some(RootVisitor { function, data }) = unsafe { *place.as_ref().0.get() } {
             // SAFETY: the function keeps its promises.
             Visitor::with(visit, |visitor| unsafe { function(data, self, visitor) });
         }

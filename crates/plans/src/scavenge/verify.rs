@@ -5,7 +5,14 @@
 //! object that was walked over. A slot of an old object that refers to a young one lies on a dirty card (I5). The start
 //! bits of the nursery, which are clear outside of a full collection, serve as its set of objects.
 //!
-//! A violation stops the process with space, address, header and the last events.
+//! At the edges inside a collection the same holds of the objects that there are:
+//! - when it begins, when it is over, and after sliding, those that every space holds from start to top;
+//! - after copying, those outside of eden and the from-space: so all that was reached lies in the to-space, an old
+//!   space or the large space, and no reference leads back; after promoting in place, those outside of the nursery;
+//! - after marking, those that are marked: nothing that can be reached was left out (I3).
+//!
+//! The leader runs it, in the collector's own memory, without a lock. A violation stops the process with the edge,
+//! space, address, header and the last events.
 
 use core::fmt;
 
@@ -14,44 +21,70 @@ use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Wide};
+use gleaner_spaces::bump::BumpRegion;
 
-use super::walk::Found;
+use super::walk::{Edge, Found};
 use super::{Scavenge, State};
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Checks everything; how many objects there are.
-    pub(super) fn verify_heap(&self, state: &State) -> usize {
-        self.verify_ends(state);
+    pub(super) fn verify_heap(&self, state: &State, edge: Edge) -> usize {
+        Verifier {
+            heap: self,
+            state,
+            edge,
+        }
+        .run()
+    }
+}
+
+/// The heap at one edge.
+struct Verifier<'a, F: SlotFormat> {
+    heap: &'a Scavenge<F>,
+    state: &'a State,
+    edge: Edge,
+}
+
+impl<F: SlotFormat> Verifier<'_, F> {
+    fn run(&self) -> usize {
+        let heap = self.heap;
+        self.verify_ends();
         let (mut objects, mut free) = (0, ("", Address::NULL));
-        self.for_each_object(&mut |found| {
+        heap.for_each_object(self.edge, &mut |found| {
             if free.0 != found.space || found.space == "large" {
                 free = (found.space, Address::NULL);
             }
-            self.verify_place(state, found, free.1);
+            self.verify_place(found, free.1);
             free.1 = found.object.add(found.bytes);
-            if self.in_nursery(found.object) {
-                self.bits.mark(found.object);
+            if heap.in_nursery(found.object) {
+                heap.bits.mark(found.object);
             }
             objects += 1;
         });
-        self.for_each_object(&mut |found| self.verify_slots(state, found));
-        self.verify_roots(state);
-        for region in self.nursery.regions() {
-            self.bits
-                .clear_starts(region.start(), region.top().align_up(WORD_BYTES));
+        heap.for_each_object(self.edge, &mut |found| self.verify_slots(found));
+        self.verify_roots();
+        if self.edge != Edge::Marked {
+            for region in heap.nursery.regions() {
+                heap.bits
+                    .clear_starts(region.start(), region.top().align_up(WORD_BYTES));
+            }
         }
         objects
     }
 
-    fn verify_ends(&self, state: &State) {
-        let [eden, first, second] = self.nursery.regions();
-        let regions = [&self.immobile.region, &self.old.region, eden, first, second];
+    fn regions(&self) -> [&BumpRegion; 5] {
+        let [eden, first, second] = self.heap.nursery.regions();
+        let (immobile, old) = (&self.heap.immobile.region, &self.heap.old.region);
+        [immobile, old, eden, first, second]
+    }
+
+    fn verify_ends(&self) {
+        let regions = self.regions();
         let next = regions.iter().skip(1).map(|region| region.start());
         let names = ["immobile", "old", "eden", "survivor 0", "survivor 1"];
-        let ends = next.chain([self.large.start()]);
+        let ends = next.chain([self.heap.large.start()]);
         for ((region, next), space) in regions.iter().zip(ends).zip(names) {
             self.require(
-                state,
                 region.end() <= next,
                 "a space ends where the next begins",
                 space,
@@ -61,7 +94,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn verify_place(&self, state: &State, found: &Found, free: Address) {
+    fn verify_place(&self, found: &Found, free: Address) {
         let &Found {
             space,
             object,
@@ -69,7 +102,7 @@ impl<F: SlotFormat> Scavenge<F> {
             bytes,
             end,
         } = found;
-        let require = |holds, what| self.require(state, holds, what, space, object, header);
+        let require = |holds, what| self.require(holds, what, space, object, header);
         require(
             object >= free,
             "an object begins where the one before has ended",
@@ -80,28 +113,37 @@ impl<F: SlotFormat> Scavenge<F> {
         );
     }
 
-    fn verify_slots(&self, state: &State, found: &Found) {
+    /// What a reference leads to.
+    fn referent(&self) -> &'static str {
+        match self.edge {
+            Edge::Copied => "a slot refers to an object outside of eden and the from-space",
+            Edge::Promoted => "a slot refers to an object outside of the nursery",
+            Edge::Marked => "a slot of a marked object refers to a marked one",
+            _ => "a slot refers to an object",
+        }
+    }
+
+    fn verify_slots(&self, found: &Found) {
         let (object, header, space) = (found.object, found.header, found.space);
-        let base = self.model.base;
-        let is_old = !self.is_young(object);
+        let heap = self.heap;
+        let base = heap.model.base;
+        let is_old = !heap.is_young(object);
         // SAFETY: the object was walked over.
         unsafe {
-            self.model.scan(header, object, |slot| {
+            heap.model.scan(header, object, |slot| {
                 let Some(referent) = F::load(slot, base).as_object() else {
                     return;
                 };
                 self.require(
-                    state,
                     self.is_object(referent),
-                    "a slot refers to an object",
+                    self.referent(),
                     space,
                     slot,
                     header,
                 );
-                if is_old && self.is_young(referent) {
-                    let dirty = self.cards.is_dirty(slot);
+                if is_old && heap.is_young(referent) {
+                    let dirty = heap.cards.is_dirty(slot);
                     self.require(
-                        state,
                         dirty,
                         "an old slot to a young object is on a dirty card",
                         space,
@@ -113,56 +155,50 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn verify_roots(&self, state: &State) {
+    fn verify_roots(&self) {
         let check = |slot: Address| {
             // SAFETY: root slots are wide, and their owner is stopped.
             if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
                 let header = Header::forwarded_to(Address::NULL);
                 self.require(
-                    state,
                     self.is_object(object),
-                    "a root refers to an object",
+                    self.referent(),
                     "roots",
                     slot,
                     header,
                 );
             }
         };
-        for mutator in &state.mutators {
+        for mutator in &self.state.mutators {
             // SAFETY: attached mutators exist, and they are stopped.
             unsafe { mutator.as_ref().visit_roots(check) };
         }
-        self.weak.visit_all(check);
-        (0..self.handles.prepare()).for_each(|number| check(self.handles.slot(number as u32)));
+        let heap = self.heap;
+        heap.weak.visit_all(check);
+        (0..heap.handles.prepare()).for_each(|number| check(heap.handles.slot(number as u32)));
     }
 
     fn is_object(&self, at: Address) -> bool {
-        if self.large.contains(at) {
-            return self.large.is_object(at);
+        let heap = self.heap;
+        if heap.large.contains(at) {
+            return heap.large.is_object(at)
+                && (self.edge != Edge::Marked || heap.bits.is_marked(at));
         }
-        let [eden, first, second] = self.nursery.regions();
-        let regions = [&self.immobile.region, &self.old.region, eden, first, second];
         at.word().is_multiple_of(8)
-            && regions
+            && self
+                .regions()
                 .iter()
                 .any(|region| at >= region.start() && at < region.top())
-            && self.bits.is_marked(at)
+            && heap.bits.is_marked(at)
     }
 
-    fn require(
-        &self,
-        state: &State,
-        holds: bool,
-        what: &str,
-        space: &str,
-        at: Address,
-        header: Header,
-    ) {
+    fn require(&self, holds: bool, what: &str, space: &str, at: Address, header: Header) {
         if !holds {
             panic!(
-                "verify: broken: {what}; space {space}, address {at:?}, header {:#018x}; last events:\n{}",
+                "verify {}: broken: {what}; space {space}, address {at:?}, header {:#018x}; last events:\n{}",
+                self.edge.when(),
                 header.word(),
-                LastEvents(&state.events)
+                LastEvents(&self.state.events)
             );
         }
     }

@@ -10,7 +10,42 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::Generation;
 
+use super::collect::Outside;
 use super::{Scavenge, State};
+
+/// When a heap is walked over. It says what objects there are, and what references lead to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Edge {
+    /// For an embedder, between collections.
+    Walk,
+    /// When a collection begins.
+    Before,
+    /// After a complete scavenge, before eden and the from-space are emptied: nothing lives there any more.
+    Copied,
+    /// After a complete promotion of all that is young: nothing lives in the nursery.
+    Promoted,
+    /// After marking: what is marked lives.
+    Marked,
+    /// After sliding.
+    Slid,
+    /// When a collection is over.
+    After,
+}
+
+impl Edge {
+    /// For messages and events.
+    pub(super) fn when(self) -> &'static str {
+        match self {
+            Edge::Walk => "walking",
+            Edge::Before => "before the collection",
+            Edge::Copied => "after copying",
+            Edge::Promoted => "after promoting",
+            Edge::Marked => "after marking",
+            Edge::Slid => "after sliding",
+            Edge::After => "after the collection",
+        }
+    }
+}
 
 /// An object that was walked over.
 #[derive(Clone, Copy, Debug)]
@@ -33,36 +68,45 @@ impl<F: SlotFormat> Scavenge<F> {
     pub fn walk(&self, visit: &mut dyn FnMut(&Found)) {
         self.with_stopped_world(|state| {
             self.retire_tlabs(state);
-            self.for_each_object(visit);
+            self.for_each_object(Edge::Walk, visit);
         });
     }
 
-    /// Visits every object that is no filler. The world is stopped, and buffers are retired.
-    pub(super) fn for_each_object(&self, visit: &mut dyn FnMut(&Found)) {
-        self.walk_bits("immobile", &self.immobile.region, visit);
-        self.walk_bits("old", &self.old.region, visit);
+    /// Visits every object that is no filler and that there is at this edge. The world is stopped, and buffers are
+    /// retired.
+    pub(super) fn for_each_object(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
+        self.walk_bits(edge, "immobile", &self.immobile.region, visit);
+        self.walk_bits(edge, "old", &self.old.region, visit);
         let names = ["eden", "survivor 0", "survivor 1"];
         for (space, region) in names.into_iter().zip(self.nursery.regions()) {
-            self.walk_region(space, region, visit);
+            match edge {
+                Edge::Copied if region.start() != self.nursery.to().start() => {}
+                Edge::Promoted => {}
+                Edge::Marked => self.walk_bits(edge, space, region, visit),
+                _ => self.walk_region(edge, space, region, visit),
+            }
         }
         for generation in [Generation::Young, Generation::Old] {
             let end = self.large.start().add(self.large.bytes());
             // SAFETY: the world is stopped.
             unsafe {
                 self.large.for_each(generation, |object| {
-                    visit(&self.found("large", object, end));
+                    if edge != Edge::Marked || self.bits.is_marked(object) {
+                        visit(&self.found(edge, "large", object, end));
+                    }
                 });
             }
         }
     }
 
-    fn found(&self, space: &'static str, object: Address, end: Address) -> Found {
+    fn found(&self, edge: Edge, space: &'static str, object: Address, end: Address) -> Found {
         // SAFETY: the callers know that something begins there.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
         let known = header.is_normal() && header.type_id().get() < self.model.types.count();
         assert!(
             known,
-            "walk: no object in space {space} at {object:?}, header {:#018x}",
+            "{}: no object in space {space} at {object:?}, header {:#018x}",
+            edge.when(),
             header.word()
         );
         Found {
@@ -75,18 +119,30 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn walk_bits(&self, space: &'static str, region: &BumpRegion, visit: &mut dyn FnMut(&Found)) {
+    fn walk_bits(
+        &self,
+        edge: Edge,
+        space: &'static str,
+        region: &BumpRegion,
+        visit: &mut dyn FnMut(&Found),
+    ) {
         let words =
             self.bits.word_of(region.start())..self.bits.word_of(region.top().align_up(WORD_BYTES));
         for object in words.flat_map(|word| self.bits.starts(word)) {
-            visit(&self.found(space, object, region.top()));
+            visit(&self.found(edge, space, object, region.top()));
         }
     }
 
-    fn walk_region(&self, space: &'static str, region: &BumpRegion, visit: &mut dyn FnMut(&Found)) {
+    fn walk_region(
+        &self,
+        edge: Edge,
+        space: &'static str,
+        region: &BumpRegion,
+        visit: &mut dyn FnMut(&Found),
+    ) {
         let mut at = region.start();
         while at < region.top() {
-            let found = self.found(space, at, region.top());
+            let found = self.found(edge, space, at, region.top());
             if !found.header.type_id().is_filler() {
                 visit(&found);
             }
@@ -98,20 +154,23 @@ impl<F: SlotFormat> Scavenge<F> {
     /// no harm.
     fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
         self.gate.leave();
-        self.collecting.lock();
-        self.with_state(|state| self.stop(state));
-        let _resume = Resume(self);
-        self.with_state(body)
+        let _outside = Outside(&self.gate);
+        self.collecting.with(|state| {
+            self.stop(state);
+            let resume = Resume { heap: self, state };
+            body(&mut *resume.state)
+        })
     }
 }
 
 /// Lets the mutators run again.
-struct Resume<'a, F: SlotFormat>(&'a Scavenge<F>);
+struct Resume<'a, F: SlotFormat> {
+    heap: &'a Scavenge<F>,
+    state: &'a mut State,
+}
 
 impl<F: SlotFormat> Drop for Resume<'_, F> {
     fn drop(&mut self) {
-        self.0.with_state(|state| self.0.resume(state));
-        self.0.collecting.unlock();
-        self.0.gate.enter();
+        self.heap.resume(self.state);
     }
 }

@@ -1,6 +1,7 @@
 //! Stopping the world, in two ways: by signals, with the protocol of their words, for threads that know nothing of us;
-//! by polls, for mutators of the precise heap.
+//! by polls, for mutators of the precise heap, and how those attach and detach.
 
+pub mod collecting;
 pub mod poll;
 pub mod protocol;
 pub mod signal;

@@ -1,0 +1,183 @@
+//! How long a heap lives: as long as anything of it does, whatever is dropped first and wherever; then its threads are
+//! gone and its memory is free.
+
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+
+use gleaner::raw::{Address, Shape, TypeId, Value};
+use gleaner::{Heap, Mutator};
+
+/// The tests look at the threads of the process: one has heaps at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const BYTES: usize = 24;
+/// As much of the spaces behind an object as is looked at. No mapping that comes to lie there is so large.
+const LOOKED_AT: usize = 96 << 20;
+
+/// A heap with two helpers and a zeroing thread.
+fn heap() -> (Heap, TypeId) {
+    let heap = Heap::builder()
+        .limit(256 << 20)
+        .young(8 << 20)
+        .workers(3)
+        .options("zeroing=concurrent")
+        .unwrap()
+        .build()
+        .unwrap();
+    let shape = Shape::Structure {
+        bytes: BYTES,
+        references: &[],
+    };
+    let id = heap.register_raw(shape).unwrap();
+    (heap, id)
+}
+
+fn allocate(mutator: &mut Mutator, id: TypeId) -> Address {
+    // SAFETY: a type of this heap and its bytes; no reference is kept over an allocation.
+    unsafe { mutator.allocate_raw(id, BYTES) }.unwrap()
+}
+
+/// Uses the heap: buffers are taken, and collections run.
+fn work(mutator: &mut Mutator, id: TypeId) -> Address {
+    let before = mutator.totals();
+    for _ in 0..(24 << 20) / BYTES {
+        allocate(mutator, id);
+    }
+    mutator.collect(true);
+    let after = mutator.totals();
+    assert!(after.scavenges > before.scavenges && after.full_collections > before.full_collections);
+    allocate(mutator, id)
+}
+
+/// How many threads of heaps there are.
+fn threads() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("gleaner-")).count()
+}
+
+/// Waits for this: a thread gives itself its name, and is listed a little longer than it is joined.
+fn wait_for_threads(count: usize) {
+    while threads() != count {
+        std::thread::yield_now();
+    }
+}
+
+/// Whether all of the memory behind an object is mapped.
+fn is_mapped(object: Address) -> bool {
+    let (mut at, end) = (object.word(), object.word() + LOOKED_AT);
+    for line in fs::read_to_string("/proc/self/maps").unwrap().lines() {
+        let (low, high) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let number = |digits| usize::from_str_radix(digits, 16).unwrap();
+        if number(low) <= at && at < number(high) {
+            at = number(high);
+        }
+    }
+    at >= end
+}
+
+#[test]
+fn the_last_mutator_ends_a_heap_that_was_dropped() {
+    let _alone = alone();
+    let (heap, id) = heap();
+    let mut first = heap.attach().unwrap();
+    let (tell, told) = mpsc::channel();
+    drop(heap);
+    let heap = first.heap();
+    std::thread::scope(|scope| {
+        first.blocking(|| {
+            scope.spawn(move || {
+                let mut second = heap.attach().unwrap();
+                drop(heap);
+                work(&mut second, id);
+                tell.send(()).unwrap();
+            });
+            told.recv().unwrap();
+        });
+    });
+    let object = work(&mut first, id);
+    wait_for_threads(3);
+    assert!(is_mapped(object));
+    drop(first);
+    wait_for_threads(0);
+    assert!(!is_mapped(object));
+}
+
+#[test]
+fn a_heap_may_end_on_another_thread_than_it_was_made_on() {
+    let _alone = alone();
+    let (heap, id) = heap();
+    let (attached, go) = (mpsc::channel(), mpsc::channel());
+    let mutator = std::thread::spawn(move || {
+        let mut mutator = heap.attach().unwrap();
+        attached.0.send(heap).unwrap();
+        mutator.blocking(|| go.1.recv().unwrap());
+        let object = work(&mut mutator, id);
+        assert!(is_mapped(object));
+        wait_for_threads(3);
+        object
+    });
+    drop(attached.1.recv().unwrap());
+    go.0.send(()).unwrap();
+    let object = mutator.join().unwrap();
+    wait_for_threads(0);
+    assert!(!is_mapped(object));
+}
+
+#[test]
+fn a_handle_keeps_a_heap() {
+    let _alone = alone();
+    let (heap, id) = heap();
+    let mut mutator = heap.attach().unwrap();
+    let object = allocate(&mut mutator, id);
+    // SAFETY: just allocated.
+    let handle = unsafe { mutator.handle_raw(Value::reference(object)) }.unwrap();
+    drop(mutator);
+    drop(heap);
+    assert!(is_mapped(object) && handle.get_raw().as_object() == Some(object));
+    std::thread::spawn(move || drop(handle)).join().unwrap();
+    wait_for_threads(0);
+    assert!(!is_mapped(object));
+}
+
+#[test]
+fn closing_a_heap_in_use_is_refused_with_the_numbers() {
+    let _alone = alone();
+    let (heap, id) = heap();
+    let mut mutator = heap.attach().unwrap();
+    let heap = heap.close().expect_err("a mutator");
+    assert_eq!((heap.mutators, heap.others), (1, 0));
+    let object = work(&mut mutator, id);
+    // SAFETY: just allocated, and nothing is allocated until the last is made.
+    let (handle, weak) = unsafe {
+        let handle = mutator.handle_raw(Value::reference(object)).unwrap();
+        (handle, mutator.weak_raw(object).unwrap())
+    };
+    let heap = heap.heap.close().expect_err("a mutator and more");
+    assert_eq!((heap.mutators, heap.others), (1, 2));
+    let said = heap.to_string();
+    assert!(
+        said.contains("mutators: 1;") && said.contains("clones of it: 2;"),
+        "{said}"
+    );
+    drop(mutator);
+    let heap = heap
+        .heap
+        .close()
+        .expect_err("a handle and a weak reference");
+    assert_eq!((heap.mutators, heap.others), (0, 2));
+    drop((handle, weak));
+    let heap = heap.heap;
+    let clone = heap.clone();
+    let heap = heap.close().expect_err("a clone");
+    assert_eq!((heap.mutators, heap.others), (0, 1));
+    drop(clone);
+    assert!(is_mapped(object));
+    heap.heap.close().unwrap();
+    wait_for_threads(0);
+    assert!(!is_mapped(object));
+}

@@ -1,0 +1,88 @@
+//! What only the holder of the lock `collecting` touches, the list of mutators above all; and how threads attach and
+//! detach while others stop the world.
+//!
+//! The list belongs to the state, whose type is the heap's. What is here is the order in which things happen: whoever
+//! attaches is in the list before it first enters the gate, and whoever detaches leaves the gate for good before it
+//! takes itself off the list. In between it is visited by collections as a mutator that blocks.
+//!
+//! # Invariants
+//! - The state is touched by the holder of the lock alone. Its holder is outside of the gate, so that nobody whom it
+//!   waits for waits for the lock.
+//! - Whoever stops the world holds the lock until the world runs again: the list does not change meanwhile.
+//! - Whoever is inside the gate is in the list, so no collection misses it. A record is freed when it was taken off the
+//!   list, so no collection visits it afterwards.
+
+use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
+
+use super::poll::PollGate;
+
+/// A state behind the lock.
+#[derive(Debug)]
+pub struct Collecting<S> {
+    lock: RawLock,
+    /// Protected by `lock`.
+    state: UnsafeCell<S>,
+}
+
+// SAFETY: the state is lent to the holder of the lock alone.
+unsafe impl<S> Sync for Collecting<S> {}
+// SAFETY: nothing in it belongs to a thread; the heap that owns the state vouches for what it refers to.
+unsafe impl<S> Send for Collecting<S> {}
+
+/// Gives the lock back, also when a panic passes by.
+struct Held<'a>(&'a RawLock);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+impl<S> Collecting<S> {
+    /// Nobody holds it.
+    pub fn new(state: S) -> Collecting<S> {
+        Collecting {
+            lock: RawLock::new(),
+            state: UnsafeCell::new(state),
+        }
+    }
+
+    /// Lends the state. The caller is outside of the gate.
+    pub fn with<R>(&self, body: impl FnOnce(&mut S) -> R) -> R {
+        self.lock.lock();
+        let _held = Held(&self.lock);
+        // SAFETY: the lock is held.
+        self.state.with_mut(|state| body(unsafe { &mut *state }))
+    }
+
+    /// A thread becomes a mutator: `add` puts it into the list, and then it enters the gate; or neither, and `None`.
+    pub fn attach<R>(&self, gate: &PollGate, add: impl FnOnce(&mut S) -> Option<R>) -> Option<R> {
+        let added = self.with(add)?;
+        gate.enter();
+        Some(added)
+    }
+
+    /// A mutator that has left the gate for good stops being one: `remove` takes it off the list. Its record may be
+    /// freed afterwards.
+    pub fn detach<R>(&self, remove: impl FnOnce(&mut S) -> R) -> R {
+        self.with(remove)
+    }
+}
+
+/// Waits until no mutator is inside the gate; `polls` are the poll words of all. The caller holds the lock.
+pub fn stop<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
+    gate.close();
+    set(polls, 1);
+    gate.drain();
+}
+
+/// Ends what [`stop`] began, with the same mutators.
+pub fn resume<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
+    set(polls, 0);
+    gate.open();
+}
+
+/// The words are hints: relaxed.
+fn set<'a>(polls: impl Iterator<Item = &'a AtomicU32>, value: u32) {
+    polls.for_each(|poll| poll.store(value, Ordering::Relaxed));
+}
