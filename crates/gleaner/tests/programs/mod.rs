@@ -106,7 +106,7 @@ impl<S: Source> Program<S> {
         }
     }
 
-    /// Runs so many steps in a scope of its own and compares. An allocation that fails is left out by both sides; how
+    /// Runs so many steps in a scope of its own and compares, and compares again after a full collection. An allocation that fails is left out by both sides; how
     /// many did.
     pub fn run(&mut self, scope: &mut Scope<'_>, types: Types, steps: usize) -> usize {
         scope.nested(|scope| {
@@ -118,6 +118,8 @@ impl<S: Source> Program<S> {
                 }
                 failed += usize::from(self.step(scope, &roots, types).is_err());
             }
+            self.compare(scope, &roots);
+            scope.collect(true);
             self.compare(scope, &roots);
             failed
         })
