@@ -13,7 +13,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BENCH = os.path.join(ROOT, "target", "release", "gleaner-bench")
 RIVALS = os.path.join(ROOT, "target", "rivals")
-WORKLOADS = [["gcbench"], ["holes"], ["queue"], ["refarray"]]
+WORKLOADS = [["gcbench"], ["holes"], ["queue"], ["refarray"], ["quads"], ["cipher"]]
 #: Workloads that HotSpot alone has, with arguments for both sides.
 ZEROING = [[name, "--working-set", kilobytes]
            for name in ["initnone", "initfresh", "initstale"] for kilobytes in ["0", "64"]]

@@ -161,9 +161,15 @@ def judge(frame: pd.DataFrame, experiment: Experiment) -> list[Judged]:
         if bar.of == "each":
             rows = _rows_of(bar, frame, experiment)
         else:
-            means = means_of(lines_of(frame, experiment, bar.metric), experiment)
+            lines = lines_of(frame, experiment, bar.metric)
+            counted = [one for one in lines if one.workload in (bar.workloads or [one.workload])]
+            means = means_of(counted, experiment)
             chosen_means = [mean for mean in means if mean.variant == bar.configuration]
-            rows = [("geometric mean", mean.ratio) for mean in chosen_means if not mean.control]
+            rows = [
+                (f"geometric mean of {mean.workloads}", mean.ratio)
+                for mean in chosen_means
+                if not mean.control
+            ]
         if not rows:
             nothing = Verdict(False, "no runs")
             found.append(Judged(bar, "nothing", statistics.UNKNOWN, nothing))

@@ -128,6 +128,25 @@ def test_outliers_are_left_out_of_means_but_not_of_lines():
     assert means["other"].workloads == 1
 
 
+def test_a_bar_of_the_mean_may_be_about_some_workloads():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0]),
+        *rounds("m", "a", "other", [0.5, 0.5]),
+        *rounds("m", "b", "one", [1.0, 1.0]),
+        *rounds("m", "b", "other", [2.0, 2.0]),
+    )
+    document = experiment_of().model_dump(exclude_unset=True)
+    bar = {"configuration": "other", "below": 0.9, "of": "mean"}
+    document["bars"] = [bar, {**bar, "workloads": ["a"]}]
+    everything, some = analysis.judge(frame, Experiment.model_validate(document))
+    assert (everything.what, some.what) == ("geometric mean of 2", "geometric mean of 1")
+    assert everything.estimate.value == pytest.approx(1.0)
+    assert some.estimate.value == pytest.approx(0.5)
+    document["bars"] = [{**bar, "against": ["one"]}]
+    with pytest.raises(ValueError, match="each workload"):
+        Experiment.model_validate(document)
+
+
 def test_wide_means_are_grey_by_the_experiments_rule():
     frame = frame_of(
         *rounds("m", "a", "one", [1.0, 1.0]),

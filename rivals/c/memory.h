@@ -13,16 +13,24 @@ struct node {
     uint32_t number[2];
 };
 
+/* Four references and two numbers of 4 bytes. */
+struct quad {
+    struct quad *corner[4];
+    uint32_t number[2];
+};
+
 /* Once, before all else: a heap of so many bytes and so many collecting
  * threads, as far as the rival knows such things. */
 static void memory_start(size_t heap_bytes, int workers);
 
 /* A fresh node, all zero. */
 static struct node *memory_node(void);
+/* A fresh quad, all zero. */
+static struct quad *memory_quad(void);
 /* A fresh array of null references. */
 static struct node **memory_references(size_t length);
-/* A fresh array of numbers, not initialized. */
-static double *memory_doubles(size_t length);
+/* A fresh array of numbers of so many bytes in all, not initialized. */
+static void *memory_numbers(size_t bytes);
 
 /* Whether the program frees by hand. */
 static const int memory_by_hand;

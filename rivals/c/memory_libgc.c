@@ -22,14 +22,19 @@ static struct node *memory_node(void)
     return allocated(GC_MALLOC(sizeof(struct node)));
 }
 
+static struct quad *memory_quad(void)
+{
+    return allocated(GC_MALLOC(sizeof(struct quad)));
+}
+
 static struct node **memory_references(size_t length)
 {
     return allocated(GC_MALLOC(length * sizeof(struct node *)));
 }
 
-static double *memory_doubles(size_t length)
+static void *memory_numbers(size_t bytes)
 {
-    return allocated(GC_MALLOC_ATOMIC(length * sizeof(double)));
+    return allocated(GC_MALLOC_ATOMIC(bytes));
 }
 
 static const int memory_by_hand = 0;

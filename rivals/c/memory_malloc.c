@@ -18,14 +18,22 @@ static struct node *memory_node(void)
     return node;
 }
 
+static struct quad *memory_quad(void)
+{
+    struct quad *quad = allocated(malloc(sizeof *quad));
+
+    *quad = (struct quad){ 0 };
+    return quad;
+}
+
 static struct node **memory_references(size_t length)
 {
     return allocated(calloc(length, sizeof(struct node *)));
 }
 
-static double *memory_doubles(size_t length)
+static void *memory_numbers(size_t bytes)
 {
-    return allocated(malloc(length * sizeof(double)));
+    return allocated(malloc(bytes));
 }
 
 static const int memory_by_hand = 1;

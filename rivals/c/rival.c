@@ -2,8 +2,11 @@
  *
  * The same objects, stores and numbers in the same order. The memory manager is
  * a file that is included (see memory.h). Where it frees by hand, a tree is
- * freed when it was built, a node of the queue when it was taken, an element of
- * the array when it was replaced, and the rest at the end of an iteration. */
+ * freed when it was built or counted, a node of the queue when it was taken, an
+ * element of the array when it was replaced, a block of the key stream when it
+ * was added, a message when it was compared, and the rest at the end of an
+ * iteration. */
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +122,7 @@ static uint64_t gcbench(const struct chosen *chosen, int holes)
     double *array;
 
     grow(&forest, kept, most);
-    array = memory_doubles(doubles);
+    array = memory_numbers(doubles * sizeof *array);
     for (size_t i = 0; i < doubles; i++)
         array[i] = 1.0 / (double)(i + 1);
     for (int height = 4; height <= most; height += 2) {
@@ -219,6 +222,164 @@ static uint64_t refarray(const struct chosen *chosen)
     return sum;
 }
 
+/* ---- quads ---- */
+
+enum { SHALLOW = 3 };
+
+/* From the root down, the quads numbered in that order. */
+static struct quad *plant(int depth, uint32_t *next)
+{
+    struct quad *quad = memory_quad();
+
+    quad->number[0] = ++*next;
+    for (int corner = 0; depth > 0 && corner < 4; corner++)
+        quad->corner[corner] = plant(depth - 1, next);
+    return quad;
+}
+
+static void uproot(struct quad *quad)
+{
+    if (!memory_by_hand || quad == NULL)
+        return;
+    for (int corner = 0; corner < 4; corner++)
+        uproot(quad->corner[corner]);
+    memory_free(quad);
+}
+
+static uint64_t count_quads(const struct quad *quad, uint64_t *sum)
+{
+    uint64_t quads = 1;
+
+    *sum = mixed(*sum, quad->number[0]);
+    for (int corner = 0; corner < 4; corner++)
+        if (quad->corner[corner] != NULL)
+            quads += count_quads(quad->corner[corner], sum);
+    return quads;
+}
+
+/* How many quads a tree of some depth has. */
+static uint64_t quads_of(int depth)
+{
+    return (((uint64_t)4 << 2 * depth) - 1) / 3;
+}
+
+static uint64_t quads(const struct chosen *chosen)
+{
+    int depth = chosen->tiny ? 5 : 10, trees = chosen->tiny ? 400 : 400000;
+    uint32_t next = 0;
+    uint64_t sum = 0;
+    struct quad *kept = plant(depth, &next);
+
+    for (int i = 0; i < trees; i++) {
+        struct quad *dropped = plant(SHALLOW, &next);
+
+        require(count_quads(dropped, &sum) == quads_of(SHALLOW), "a shallow tree is whole");
+        uproot(dropped);
+    }
+    require(count_quads(kept, &sum) == quads_of(depth), "the tree that stays is whole");
+    uproot(kept);
+    return sum;
+}
+
+/* ---- cipher ---- */
+
+enum { MESSAGE = 4096, STATE = 16 };
+
+static uint32_t turned(uint32_t word, int by)
+{
+    return word << by | word >> (32 - by);
+}
+
+/* A quarter round (RFC 8439, section 2.1). */
+static inline void quarter(uint32_t *state, int a, int b, int c, int d)
+{
+    state[a] += state[b], state[d] = turned(state[d] ^ state[a], 16);
+    state[c] += state[d], state[b] = turned(state[b] ^ state[c], 12);
+    state[a] += state[b], state[d] = turned(state[d] ^ state[a], 8);
+    state[c] += state[d], state[b] = turned(state[b] ^ state[c], 7);
+}
+
+/* A block of the key stream (RFC 8439, section 2.3). */
+static void fill(uint32_t *stream, const uint32_t *key, uint32_t counter, uint32_t nonce)
+{
+    const uint32_t state[STATE] = {
+        0x61707865, 0x3320646e, 0x79622d32, 0x6b206574,
+        key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7],
+        counter, 0, 0, nonce,
+    };
+    uint32_t mixed[STATE];
+
+    memcpy(mixed, state, sizeof mixed);
+    for (int round = 0; round < 10; round++) {
+        quarter(mixed, 0, 4, 8, 12);
+        quarter(mixed, 1, 5, 9, 13);
+        quarter(mixed, 2, 6, 10, 14);
+        quarter(mixed, 3, 7, 11, 15);
+        quarter(mixed, 0, 5, 10, 15);
+        quarter(mixed, 1, 6, 11, 12);
+        quarter(mixed, 2, 7, 8, 13);
+        quarter(mixed, 3, 4, 9, 14);
+    }
+    for (int i = 0; i < STATE; i++)
+        stream[i] = mixed[i] + state[i];
+}
+
+/* A text with the key stream added. */
+static unsigned char *ciphered(const uint32_t *key, const unsigned char *text, uint32_t nonce)
+{
+    unsigned char *result = memory_numbers(MESSAGE);
+
+    for (uint32_t block = 0; block < MESSAGE / 64; block++) {
+        uint32_t *stream = memory_numbers(STATE * sizeof *stream);
+        unsigned char *part = result + 64 * block;
+
+        fill(stream, key, 1 + block, nonce);
+        memcpy(part, text + 64 * block, 64);
+        for (int i = 0; i < STATE; i++) {
+            uint32_t word;
+
+            memcpy(&word, part + 4 * i, sizeof word);
+            word ^= htole32(stream[i]);
+            memcpy(part + 4 * i, &word, sizeof word);
+        }
+        memory_free(stream);
+    }
+    return result;
+}
+
+static uint64_t cipher(const struct chosen *chosen)
+{
+    uint32_t messages = chosen->tiny ? 40 : 40000;
+    uint64_t random = 7000, sum = 0;
+
+    for (uint32_t number = 0; number < messages; number++) {
+        uint32_t *key = memory_numbers(8 * sizeof *key);
+        unsigned char *plain, *sent, *read;
+
+        for (int i = 0; i < 8; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            key[i] = (uint32_t)(random >> 33);
+        }
+        plain = memory_numbers(MESSAGE);
+        for (uint32_t i = 0; i < MESSAGE; i++)
+            plain[i] = (unsigned char)(i ^ number);
+        sent = ciphered(key, plain, number);
+        for (int at = 0; at < MESSAGE; at += 8) {
+            uint64_t part;
+
+            memcpy(&part, sent + at, sizeof part);
+            sum = sum * 31 + le64toh(part);
+        }
+        read = ciphered(key, sent, number);
+        memory_free(key);
+        memory_free(sent);
+        require(memcmp(read, plain, MESSAGE) == 0, "what is read is what was sent");
+        memory_free(read);
+        memory_free(plain);
+    }
+    return sum;
+}
+
 static const struct workload {
     const char *name;
     uint64_t (*run)(const struct chosen *chosen);
@@ -227,6 +388,8 @@ static const struct workload {
     { "holes", holes },
     { "queue", queue },
     { "refarray", refarray },
+    { "quads", quads },
+    { "cipher", cipher },
 };
 
 /* ---- arguments ---- */
@@ -256,7 +419,8 @@ static const struct workload *find(const char *name)
     for (i = 0; name != NULL && i < sizeof workloads / sizeof *workloads; i++)
         if (strcmp(name, workloads[i].name) == 0)
             return &workloads[i];
-    refuse(name == NULL ? "the first argument" : name, "gcbench, holes, queue or refarray");
+    refuse(name == NULL ? "the first argument" : name,
+           "gcbench, holes, queue, refarray, quads or cipher");
 }
 
 static struct chosen chosen_by(char **words)

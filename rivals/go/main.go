@@ -46,6 +46,8 @@ var workloads = map[string]func(tiny bool) uint64{
 	"holes":    func(tiny bool) uint64 { return gcbench(tiny, true) },
 	"queue":    queue,
 	"refarray": refarray,
+	"quads":    quads,
+	"cipher":   cipher,
 }
 
 func main() {
@@ -93,7 +95,7 @@ func run(what chosen) line {
 
 func read(words []string) (chosen, error) {
 	if len(words) == 0 || workloads[words[0]] == nil {
-		return chosen{}, errors.New("the first argument is gcbench, holes, queue or refarray")
+		return chosen{}, errors.New("the first argument is gcbench, holes, queue, refarray, quads or cipher")
 	}
 	what := chosen{name: words[0], iterations: 1}
 	if given := os.Getenv("ITERATIONS"); given != "" {

@@ -155,3 +155,50 @@ func refarray(tiny bool) uint64 {
 	}
 	return sum
 }
+
+// quad: four references and two numbers of 4 bytes.
+type quad struct {
+	corner [4]*quad
+	number [2]uint32
+}
+
+// plant makes a tree from the root down, its nodes numbered in that order.
+func plant(depth int, next *uint32) *quad {
+	q := new(quad)
+	*next++
+	q.number[0] = *next
+	if depth > 0 {
+		for corner := range q.corner {
+			q.corner[corner] = plant(depth-1, next)
+		}
+	}
+	return q
+}
+
+func countQuads(q *quad, sum *uint64) uint64 {
+	*sum = mixed(*sum, q.number[0])
+	quads := uint64(1)
+	for _, child := range q.corner {
+		if child != nil {
+			quads += countQuads(child, sum)
+		}
+	}
+	return quads
+}
+
+// quads: a deep quad tree that stays, and many shallow ones that are made and dropped.
+func quads(tiny bool) uint64 {
+	const shallow = 3
+	depth, trees := 10, 400_000
+	if tiny {
+		depth, trees = 5, 400
+	}
+	quadsOf := func(depth int) uint64 { return (uint64(4)<<(2*depth) - 1) / 3 }
+	next, sum := uint32(0), uint64(0)
+	kept := plant(depth, &next)
+	for i := 0; i < trees; i++ {
+		require(countQuads(plant(shallow, &next), &sum) == quadsOf(shallow), "a shallow tree is whole")
+	}
+	require(countQuads(kept, &sum) == quadsOf(depth), "the tree that stays is whole")
+	return sum
+}

@@ -1,9 +1,13 @@
 import com.sun.management.OperatingSystemMXBean;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -174,8 +178,219 @@ public final class Rival {
         return sum;
     }
 
+    /** Quad trees: a deep one that stays, and many shallow ones that are made and dropped. */
+    private static final class Quads {
+        private static final int SHALLOW = 3;
+
+        /** Four references and two numbers of 4 bytes. */
+        private static final class Quad {
+            Quad first;
+            Quad second;
+            Quad third;
+            Quad fourth;
+            int number;
+            int other;
+        }
+
+        private int next;
+        private long sum;
+
+        /** From the root down, the nodes numbered in that order. */
+        private Quad tree(int depth) {
+            Quad quad = new Quad();
+            next++;
+            quad.number = next;
+            if (depth > 0) {
+                quad.first = tree(depth - 1);
+                quad.second = tree(depth - 1);
+                quad.third = tree(depth - 1);
+                quad.fourth = tree(depth - 1);
+            }
+            return quad;
+        }
+
+        /** How many nodes a tree has; adds their numbers. */
+        private long count(Quad quad) {
+            if (quad == null) {
+                return 0;
+            }
+            sum = mixed(sum, quad.number);
+            return 1
+                    + count(quad.first)
+                    + count(quad.second)
+                    + count(quad.third)
+                    + count(quad.fourth);
+        }
+
+        /** How many nodes a tree of some depth has. */
+        private static long nodes(int depth) {
+            return ((4L << 2 * depth) - 1) / 3;
+        }
+
+        static long run(boolean tiny) {
+            int depth = tiny ? 5 : 10;
+            int trees = tiny ? 400 : 400_000;
+            Quads quads = new Quads();
+            Quad kept = quads.tree(depth);
+            for (int i = 0; i < trees; i++) {
+                Quad dropped = quads.tree(SHALLOW);
+                require(quads.count(dropped) == nodes(SHALLOW), "a shallow tree is whole");
+            }
+            require(quads.count(kept) == nodes(depth), "the tree that stays is whole");
+            return quads.sum;
+        }
+    }
+
+    /** Messages enciphered and deciphered with ChaCha20 (RFC 8439): arrays that die young. */
+    private static final class Cipher {
+        private static final VarHandle INTS =
+                MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+        private static final VarHandle LONGS =
+                MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+        private static final int MESSAGE = 4096;
+        private static final int STATE = 16;
+
+        /** Keeps an array from being left out. */
+        static int[] last;
+
+        private static int[] words(int length) {
+            int[] words = new int[length];
+            last = words;
+            return words;
+        }
+
+        static long run(boolean tiny) {
+            int messages = tiny ? 40 : 40_000;
+            long random = 7000;
+            long sum = 0;
+            for (int number = 0; number < messages; number++) {
+                int[] key = words(8);
+                for (int i = 0; i < key.length; i++) {
+                    random = random * 6_364_136_223_846_793_005L + 1_442_695_040_888_963_407L;
+                    key[i] = (int) (random >>> 33);
+                }
+                byte[] plain = new byte[MESSAGE];
+                for (int i = 0; i < MESSAGE; i++) {
+                    plain[i] = (byte) (i ^ number);
+                }
+                byte[] sent = ciphered(key, plain, number);
+                for (int at = 0; at < MESSAGE; at += 8) {
+                    sum = sum * 31 + (long) LONGS.get(sent, at);
+                }
+                byte[] read = ciphered(key, sent, number);
+                require(Arrays.equals(read, plain), "what is read is what was sent");
+            }
+            return sum;
+        }
+
+        /** A text with the key stream added. */
+        private static byte[] ciphered(int[] key, byte[] text, int nonce) {
+            byte[] result = new byte[MESSAGE];
+            for (int block = 0; block < MESSAGE / 64; block++) {
+                int[] stream = words(STATE);
+                fill(stream, key, 1 + block, nonce);
+                System.arraycopy(text, 64 * block, result, 64 * block, 64);
+                for (int i = 0; i < STATE; i++) {
+                    int at = 64 * block + 4 * i;
+                    INTS.set(result, at, (int) INTS.get(result, at) ^ stream[i]);
+                }
+            }
+            return result;
+        }
+
+        /** A block of the key stream (section 2.3), in local variables, which may be registers. */
+        private static void fill(int[] stream, int[] key, int counter, int nonce) {
+            int x0 = 0x61707865, x1 = 0x3320646e, x2 = 0x79622d32, x3 = 0x6b206574;
+            int x4 = key[0], x5 = key[1], x6 = key[2], x7 = key[3];
+            int x8 = key[4], x9 = key[5], x10 = key[6], x11 = key[7];
+            int x12 = counter, x13 = 0, x14 = 0, x15 = nonce;
+            for (int round = 0; round < 10; round++) {
+                x0 += x4;
+                x12 = Integer.rotateLeft(x12 ^ x0, 16);
+                x8 += x12;
+                x4 = Integer.rotateLeft(x4 ^ x8, 12);
+                x0 += x4;
+                x12 = Integer.rotateLeft(x12 ^ x0, 8);
+                x8 += x12;
+                x4 = Integer.rotateLeft(x4 ^ x8, 7);
+                x1 += x5;
+                x13 = Integer.rotateLeft(x13 ^ x1, 16);
+                x9 += x13;
+                x5 = Integer.rotateLeft(x5 ^ x9, 12);
+                x1 += x5;
+                x13 = Integer.rotateLeft(x13 ^ x1, 8);
+                x9 += x13;
+                x5 = Integer.rotateLeft(x5 ^ x9, 7);
+                x2 += x6;
+                x14 = Integer.rotateLeft(x14 ^ x2, 16);
+                x10 += x14;
+                x6 = Integer.rotateLeft(x6 ^ x10, 12);
+                x2 += x6;
+                x14 = Integer.rotateLeft(x14 ^ x2, 8);
+                x10 += x14;
+                x6 = Integer.rotateLeft(x6 ^ x10, 7);
+                x3 += x7;
+                x15 = Integer.rotateLeft(x15 ^ x3, 16);
+                x11 += x15;
+                x7 = Integer.rotateLeft(x7 ^ x11, 12);
+                x3 += x7;
+                x15 = Integer.rotateLeft(x15 ^ x3, 8);
+                x11 += x15;
+                x7 = Integer.rotateLeft(x7 ^ x11, 7);
+                x0 += x5;
+                x15 = Integer.rotateLeft(x15 ^ x0, 16);
+                x10 += x15;
+                x5 = Integer.rotateLeft(x5 ^ x10, 12);
+                x0 += x5;
+                x15 = Integer.rotateLeft(x15 ^ x0, 8);
+                x10 += x15;
+                x5 = Integer.rotateLeft(x5 ^ x10, 7);
+                x1 += x6;
+                x12 = Integer.rotateLeft(x12 ^ x1, 16);
+                x11 += x12;
+                x6 = Integer.rotateLeft(x6 ^ x11, 12);
+                x1 += x6;
+                x12 = Integer.rotateLeft(x12 ^ x1, 8);
+                x11 += x12;
+                x6 = Integer.rotateLeft(x6 ^ x11, 7);
+                x2 += x7;
+                x13 = Integer.rotateLeft(x13 ^ x2, 16);
+                x8 += x13;
+                x7 = Integer.rotateLeft(x7 ^ x8, 12);
+                x2 += x7;
+                x13 = Integer.rotateLeft(x13 ^ x2, 8);
+                x8 += x13;
+                x7 = Integer.rotateLeft(x7 ^ x8, 7);
+                x3 += x4;
+                x14 = Integer.rotateLeft(x14 ^ x3, 16);
+                x9 += x14;
+                x4 = Integer.rotateLeft(x4 ^ x9, 12);
+                x3 += x4;
+                x14 = Integer.rotateLeft(x14 ^ x3, 8);
+                x9 += x14;
+                x4 = Integer.rotateLeft(x4 ^ x9, 7);
+            }
+            stream[0] = x0 + 0x61707865;
+            stream[1] = x1 + 0x3320646e;
+            stream[2] = x2 + 0x79622d32;
+            stream[3] = x3 + 0x6b206574;
+            stream[4] = x4 + key[0];
+            stream[5] = x5 + key[1];
+            stream[6] = x6 + key[2];
+            stream[7] = x7 + key[3];
+            stream[8] = x8 + key[4];
+            stream[9] = x9 + key[5];
+            stream[10] = x10 + key[6];
+            stream[11] = x11 + key[7];
+            stream[12] = x12 + counter;
+            stream[13] = x13;
+            stream[14] = x14;
+            stream[15] = x15 + nonce;
+        }
+    }
+
     /** Small arrays that die at once: initnone, initfresh and initstale. */
-    private static final class Arrays {
+    private static final class SmallArrays {
         private static final int LENGTH = 8;
         private static final int LINE = 16;
 
@@ -247,7 +462,7 @@ public final class Rival {
     }
 
     private static final String NAMES =
-            "gcbench, holes, queue, refarray, initnone, initfresh or initstale";
+            "gcbench, holes, queue, refarray, quads, cipher, initnone, initfresh or initstale";
 
     private static long run(String name, boolean tiny, int workingSet) {
         switch (name) {
@@ -259,12 +474,16 @@ public final class Rival {
                 return queue(tiny);
             case "refarray":
                 return refarray(tiny);
+            case "quads":
+                return Quads.run(tiny);
+            case "cipher":
+                return Cipher.run(tiny);
             case "initnone":
-                return Arrays.run(tiny, workingSet, false, false);
+                return SmallArrays.run(tiny, workingSet, false, false);
             case "initfresh":
-                return Arrays.run(tiny, workingSet, true, false);
+                return SmallArrays.run(tiny, workingSet, true, false);
             case "initstale":
-                return Arrays.run(tiny, workingSet, false, true);
+                return SmallArrays.run(tiny, workingSet, false, true);
             default:
                 throw refused(name, NAMES);
         }

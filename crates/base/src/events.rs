@@ -67,9 +67,15 @@ phases! {
     Sweep = "sweep",
     /// The size of the heap was decided.
     Resize = "resize",
-    /// How fresh memory is zeroed was decided; duration and bytes are what mutators took to zero since the collection
-    /// before, and what was zeroed; the objects are how often they waited for zeroing threads.
+    /// How fresh memory is zeroed was decided, as the reason says; duration and bytes are what mutators took to zero
+    /// blocks since the collection before, and how much they zeroed.
     Zeroing = "zeroing",
+    /// What zeroing threads did since the collection before: how long they zeroed, and how much.
+    ZeroingAhead = "zeroing-ahead",
+    /// How long mutators waited for zeroing threads since the collection before; the objects are how often.
+    ZeroingStalls = "zeroing-stalls",
+    /// What zeroes blocks of memory, and why that; in the first collection.
+    ZeroingKernel = "zeroing-kernel",
     /// The threads run again.
     ResumeWorld = "resume-world",
     /// The collection is over; time, bytes and objects are those of all of it.
@@ -248,7 +254,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 24);
+        assert_eq!(Phase::ALL.len(), 27);
     }
 
     #[test]

@@ -74,6 +74,12 @@ pub struct Native {
     /// What each mutator reads again and again while it allocates, in KB: initnone, initfresh, initstale
     #[arg(long, value_name = "KB", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1 << 20))]
     pub working_set: u32,
+    /// Another sequence of random numbers: jbb
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u32,
+    /// Transactions of each mutator, 500,000 unless given: jbb
+    #[arg(long, value_name = "N")]
+    pub transactions: Option<u32>,
     /// Options of the heap, as in GLEANER_OPTIONS, which weighs more; may be repeated
     #[arg(long = "opt", value_name = "NAME=VALUE")]
     pub options: Vec<String>,
@@ -139,6 +145,10 @@ pub struct Scale {
     pub input: Option<PathBuf>,
     /// See [`Native::working_set`].
     pub working_set: usize,
+    /// See [`Native::seed`].
+    pub seed: u64,
+    /// See [`Native::transactions`].
+    pub transactions: Option<u32>,
 }
 
 impl Scale {
@@ -272,10 +282,20 @@ struct Line {
     zeroed_bytes: u64,
     /// Bytes that zeroing threads zeroed.
     zeroed_ahead_bytes: u64,
-    /// How long mutators took for theirs; divided by `cpu_s` it is the paper's DirectZeroingCost.
+    /// How long mutators took for theirs.
     zeroing_s: f64,
-    /// How long they waited for zeroing threads.
+    /// How long zeroing threads took for theirs.
+    zeroing_ahead_s: f64,
+    /// How long mutators waited for zeroing threads.
     stalled_s: f64,
+    /// Bytes allocated in each second of the run, in millions.
+    allocation_mb_per_s: f64,
+    /// The paper's CPUUtilization (OOPSLA 2011, section 4.3): processors that were busy on average.
+    cpu_utilization: f64,
+    /// Its DirectZeroingCost (4.3): the share of all processor time that zeroing blocks took, whoever did it.
+    direct_zeroing_cost: f64,
+    /// Its ZeroingPerformance (5.4): bytes zeroed in each second of zeroing, in thousand millions; 0 when no block was.
+    zeroing_gb_per_s: f64,
     heap_mb: usize,
     mutators: u32,
     #[serde(flatten)]
@@ -332,6 +352,8 @@ pub fn run(chosen: &Native) -> Result<bool> {
         wasteful: chosen.wasteful,
         input: chosen.input.clone(),
         working_set: chosen.working_set as usize,
+        seed: u64::from(chosen.seed),
+        transactions: chosen.transactions,
     };
     let mutators = Mutators::new(chosen.threads.unwrap_or_else(|| chosen.name.threads()));
     let usual = || chosen.name.heap(mutators.threads, scale.working_set);
@@ -351,6 +373,9 @@ pub fn run(chosen: &Native) -> Result<bool> {
     if iterations.len() == 1 {
         iterations.clear();
     }
+    let allocated = mutator.allocated_bytes() + mutators.allocated.load(Ordering::Relaxed);
+    let zeroed = totals.zeroed;
+    let zeroing_ns = (zeroed.time + zeroed.ahead_time) as f64;
     let line = Line {
         benchmark: chosen.name.text(),
         result: format!("{result:016x}"),
@@ -361,13 +386,18 @@ pub fn run(chosen: &Native) -> Result<bool> {
         full_collections: totals.full_collections,
         total_pause_s: totals.stopped_ns as f64 * 1e-9,
         longest_pause_s: totals.longest_stop_ns as f64 * 1e-9,
-        allocated_bytes: mutator.allocated_bytes() + mutators.allocated.load(Ordering::Relaxed),
+        allocated_bytes: allocated,
         promoted_bytes: totals.promoted_bytes,
         survived_bytes: totals.survived_bytes,
-        zeroed_bytes: totals.zeroed.bytes,
-        zeroed_ahead_bytes: totals.zeroed.ahead_bytes,
-        zeroing_s: totals.zeroed.time as f64 * 1e-9,
-        stalled_s: totals.zeroed.stalled_time as f64 * 1e-9,
+        zeroed_bytes: zeroed.bytes,
+        zeroed_ahead_bytes: zeroed.ahead_bytes,
+        zeroing_s: zeroed.time as f64 * 1e-9,
+        zeroing_ahead_s: zeroed.ahead_time as f64 * 1e-9,
+        stalled_s: zeroed.stalled_time as f64 * 1e-9,
+        allocation_mb_per_s: allocated as f64 * 1e-6 / wall_s,
+        cpu_utilization: cpu_s / wall_s,
+        direct_zeroing_cost: zeroing_ns * 1e-9 / cpu_s,
+        zeroing_gb_per_s: (zeroed.bytes + zeroed.ahead_bytes) as f64 / zeroing_ns.max(1.0),
         heap_mb: heap.limit() >> 20,
         mutators: mutators.threads,
         facts,

@@ -35,7 +35,7 @@ extern "C" {
 
 /* The version of this interface, of the object header and of the published
    fields. gleaner_interface() is that of the library. */
-#define GLEANER_INTERFACE 3
+#define GLEANER_INTERFACE 4
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -411,9 +411,10 @@ struct gleaner_totals {
     uint64_t stopped_ns, longest_stop_ns;
     uint64_t survived_bytes, promoted_bytes;
     /* Until the last collection, without what each allocation zeroes itself:
-       what mutators zeroed, what zeroing threads zeroed; what the mutators took
-       for it, and what they waited for zeroing threads. */
-    uint64_t zeroed_bytes, zeroed_ahead_bytes, zeroing_ns, stalled_ns;
+       what mutators zeroed, what zeroing threads zeroed; what the ones and the
+       others took for it, and what mutators waited for zeroing threads. */
+    uint64_t zeroed_bytes, zeroed_ahead_bytes;
+    uint64_t zeroing_ns, zeroing_ahead_ns, stalled_ns;
 };
 void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
 /* Bytes in use, by objects dead or alive and by buffers. */

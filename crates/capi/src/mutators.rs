@@ -188,6 +188,7 @@ pub struct CTotals {
     zeroed_bytes: u64,
     zeroed_ahead_bytes: u64,
     zeroing_ns: u64,
+    zeroing_ahead_ns: u64,
     stalled_ns: u64,
 }
 
@@ -205,6 +206,7 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
         zeroed_bytes: totals.zeroed.bytes,
         zeroed_ahead_bytes: totals.zeroed.ahead_bytes,
         zeroing_ns: totals.zeroed.time,
+        zeroing_ahead_ns: totals.zeroed.ahead_time,
         stalled_ns: totals.zeroed.stalled_time,
     };
     // SAFETY: the caller's struct.

@@ -93,3 +93,51 @@ fn scavenges_are_left_out_while_most_survives_and_come_back() {
         assert!(scavenges > 2 * full, "{shows}");
     }
 }
+
+/// Where everything is collected each time, eden would take all that nothing lives in; and then all of it may wait for
+/// its finalizers.
+#[test]
+fn objects_that_wait_for_finalizers_leave_room_to_allocate() {
+    const MOST: usize = 10_000;
+    for references in [References::Wide, References::Compressed] {
+        for generations in [Generations::Never, Generations::Auto] {
+            let heap = Heap::builder()
+                .limit(2 << 20)
+                .references(references)
+                .generations(generations)
+                .verify(true)
+                .build()
+                .unwrap();
+            let node = heap
+                .structure(Structure {
+                    references: 1,
+                    bytes: 8,
+                })
+                .unwrap();
+            let slots = heap.reference_array().unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let table = mutator.scope(|scope| {
+                let table = scope.allocate_references(slots, MOST as u32).unwrap();
+                scope.handle(table).unwrap()
+            });
+            let (mut taken, steps) = (0, 40 * MOST);
+            for number in 0..steps {
+                mutator.scope(|scope| {
+                    let table = scope.open(&table);
+                    let one = scope.allocate(node).unwrap();
+                    scope.add_finalizer(one).unwrap();
+                    scope.set(table, number % MOST, one);
+                });
+                if number % 1000 == 0 {
+                    mutator.scope(|scope| {
+                        while scope.next_finalizable().is_some() {
+                            taken += 1;
+                        }
+                    });
+                }
+            }
+            let full = mutator.totals().full_collections;
+            assert!(taken > steps / 2 && full > 3, "{taken} taken, {full} full");
+        }
+    }
+}

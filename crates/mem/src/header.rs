@@ -19,7 +19,7 @@ use crate::object_model::TypeId;
 
 /// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for whoever
 /// compiles them into code.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 const STATE: u64 = 0b11;
 const FORWARDED: u64 = 0b01;

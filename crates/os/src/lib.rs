@@ -21,6 +21,7 @@ mod thread_word;
 
 pub mod cgroup;
 pub mod clock;
+pub mod contention;
 pub mod environment;
 pub mod facts;
 pub mod fake;

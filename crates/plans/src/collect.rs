@@ -427,6 +427,11 @@ impl Heap {
         libraries.duration_ns = request.libraries.read_for_ns;
         libraries.objects = request.libraries.segments() as u64;
         record.add(libraries);
+        if record.collection() == 1 {
+            let mut kernel = Event::new(Phase::ZeroingKernel, 1);
+            kernel.reason = self.space.zeroing.reason;
+            record.add(kernel);
+        }
     }
 
     fn record_lazy_sweeping(&mut self, record: &mut Record) {

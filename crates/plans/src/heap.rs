@@ -155,8 +155,7 @@ impl Heap {
         });
         let mut space = MarkSweep::new(layout, sweep, options.poison);
         // Blocks are swept when somebody needs their cells, so what is zeroed is used soon.
-        let choice = processor::choose(options.zeroing_kernel, true, &Processor::detect());
-        space.kernel = choice.kernel;
+        space.zeroing = processor::choose(options.zeroing_kernel, true, &Processor::detect());
         let mut heap = Heap {
             engine: MarkEngine::new(
                 prefetch_settings(options),

@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::slice;
 
 use mmtk::plan::BarrierSelector;
 use mmtk::util::alloc::{
@@ -22,8 +23,8 @@ use mmtk::{AllocationSemantics, MMTK, Mutator, MutatorContext, memory_manager};
 
 use crate::binding::{Frame, Thread, Vm, set_mutator};
 use crate::object::{
-    DOUBLES, ELEMENTS, FIELDS, NODE, Place, REFERENCES, References, array_bytes, initialize,
-    reference, set_length,
+    BYTES, DOUBLES, ELEMENTS, FIELDS, NODE, Place, QUAD, REFERENCES, References, WORDS,
+    array_bytes, initialize, length, reference, set_length,
 };
 
 /// What a plan has inline.
@@ -66,6 +67,12 @@ fn unlogged_bits<R: References>() -> SideMetadataSpec {
         MetadataSpec::InHeader(_) => unreachable!("it is declared to be on the side"),
     }
 }
+
+/// What an array of numbers may have: any pattern of bits is one of them.
+pub trait Number: Copy {}
+
+impl Number for u8 {}
+impl Number for u32 {}
 
 /// The mutator.
 #[repr(C)]
@@ -187,6 +194,7 @@ impl<R: References, M: Mode> Context<R, M> {
         start.as_usize()
     }
 
+    #[inline(always)]
     fn array(&mut self, kind: usize, length: usize, element: usize) -> usize {
         let bytes = array_bytes(length, element);
         let array = if bytes <= self.largest {
@@ -213,6 +221,15 @@ impl<R: References, M: Mode> Context<R, M> {
         node
     }
 
+    /// A fresh quad.
+    #[inline(always)]
+    pub fn quad(&mut self) -> usize {
+        let quad = self.allocate(R::QUAD_BYTES);
+        // SAFETY: fresh memory of that size.
+        unsafe { initialize(quad, QUAD) };
+        quad
+    }
+
     /// A fresh array of references.
     pub fn references(&mut self, length: usize) -> usize {
         self.array(REFERENCES, length, R::BYTES)
@@ -221,6 +238,18 @@ impl<R: References, M: Mode> Context<R, M> {
     /// A fresh array of numbers of 8 bytes.
     pub fn doubles(&mut self, length: usize) -> usize {
         self.array(DOUBLES, length, 8)
+    }
+
+    /// A fresh array of numbers of 4 bytes.
+    #[inline(always)]
+    pub fn words(&mut self, length: usize) -> usize {
+        self.array(WORDS, length, 4)
+    }
+
+    /// A fresh array of bytes.
+    #[inline(always)]
+    pub fn bytes(&mut self, length: usize) -> usize {
+        self.array(BYTES, length, 1)
     }
 
     #[inline(always)]
@@ -249,14 +278,14 @@ impl<R: References, M: Mode> Context<R, M> {
         }
     }
 
-    /// Reference 0 or 1 of a node.
+    /// Reference 0 or 1 of a node, or 0 to 3 of a quad.
     #[inline(always)]
     pub fn get(&self, node: usize, side: usize) -> usize {
         // SAFETY: the workloads give valid nodes.
         unsafe { R::load(node + FIELDS + side * R::BYTES) }
     }
 
-    /// Sets reference 0 or 1 of a node.
+    /// Sets reference 0 or 1 of a node, or 0 to 3 of a quad.
     #[inline(always)]
     pub fn set(&mut self, node: usize, side: usize, value: usize) {
         self.store(node, FIELDS + side * R::BYTES, value);
@@ -294,6 +323,36 @@ impl<R: References, M: Mode> Context<R, M> {
     pub fn set_number(&self, node: usize, number: u32) {
         // SAFETY: the workloads give valid nodes.
         unsafe { ((node + R::NUMBERS) as *mut u32).write(number) };
+    }
+
+    /// The first number of a quad.
+    #[inline(always)]
+    pub fn quad_number(&self, quad: usize) -> u32 {
+        // SAFETY: the workloads give valid quads.
+        unsafe { ((quad + R::QUAD_NUMBERS) as *const u32).read() }
+    }
+
+    /// Sets the first number of a quad.
+    #[inline(always)]
+    pub fn set_quad_number(&self, quad: usize, number: u32) {
+        // SAFETY: the workloads give valid quads.
+        unsafe { ((quad + R::QUAD_NUMBERS) as *mut u32).write(number) };
+    }
+
+    /// Looks at the elements of an array of numbers of `T`, which nobody changes meanwhile.
+    #[inline(always)]
+    pub fn look<T: Number, O>(&self, array: usize, look: impl FnOnce(&[T]) -> O) -> O {
+        let first = (array + ELEMENTS) as *const T;
+        // SAFETY: the workloads give valid arrays, which stay in place until the context is used exclusively.
+        look(unsafe { slice::from_raw_parts(first, length(array)) })
+    }
+
+    /// Changes the elements of an array of numbers of `T`, which nobody else looks at meanwhile.
+    #[inline(always)]
+    pub fn change<T: Number, O>(&self, array: usize, change: impl FnOnce(&mut [T]) -> O) -> O {
+        let first = (array + ELEMENTS) as *mut T;
+        // SAFETY: as in `look`.
+        change(unsafe { slice::from_raw_parts_mut(first, length(array)) })
     }
 
     /// Runs `body` with roots that hold `values`.

@@ -4,6 +4,7 @@
 //! the rest), as everywhere.
 
 mod binding;
+mod cipher;
 mod context;
 mod object;
 mod workloads;
@@ -52,6 +53,8 @@ enum Name {
     Holes,
     Queue,
     Refarray,
+    Quads,
+    Cipher,
 }
 
 /// The plans. MarkCompact is not among them: it hides a header of its own before each object.
@@ -150,6 +153,8 @@ fn run<R: References, M: Mode>(chosen: &Arguments) {
             Name::Holes => workloads::gcbench(context, chosen.tiny, true),
             Name::Queue => workloads::queue(context, chosen.tiny),
             Name::Refarray => workloads::refarray(context, chosen.tiny),
+            Name::Quads => workloads::quads(context, chosen.tiny),
+            Name::Cipher => cipher::cipher(context, chosen.tiny),
         };
         iterations.push(format!("{{{}}}", times.shown()));
     }

@@ -32,6 +32,12 @@ pub const NODE: usize = 1 << 2;
 pub const REFERENCES: usize = 2 << 2;
 /// Kind of an array of numbers of 8 bytes.
 pub const DOUBLES: usize = 3 << 2;
+/// Kind of an object with four references and two numbers of 4 bytes.
+pub const QUAD: usize = 4 << 2;
+/// Kind of an array of numbers of 4 bytes.
+pub const WORDS: usize = 5 << 2;
+/// Kind of an array of bytes.
+pub const BYTES: usize = 6 << 2;
 /// The bits of the header that are MMTk's.
 const FORWARDING: usize = 3;
 
@@ -50,6 +56,10 @@ pub trait References: Copy + Debug + Default + Eq + Hash + Send + Sync + 'static
     const NUMBERS: usize = FIELDS + 2 * Self::BYTES;
     /// Bytes of a node.
     const NODE_BYTES: usize = Self::NUMBERS + 8;
+    /// Offset of a quad's first number.
+    const QUAD_NUMBERS: usize = FIELDS + 4 * Self::BYTES;
+    /// Bytes of a quad.
+    const QUAD_BYTES: usize = Self::QUAD_NUMBERS + 8;
 
     /// Reads one; 0 is null.
     ///
@@ -149,7 +159,7 @@ fn kind(object: usize) -> usize {
 
 /// The length of an array.
 #[inline(always)]
-fn length(array: usize) -> usize {
+pub fn length(array: usize) -> usize {
     // SAFETY: an array has a length.
     unsafe { (array as *const usize).byte_add(LENGTH).read() }
 }
@@ -183,7 +193,10 @@ pub fn array_bytes(length: usize, element: usize) -> usize {
 fn bytes<R: References>(object: usize) -> usize {
     match kind(object) {
         NODE => R::NODE_BYTES,
+        QUAD => R::QUAD_BYTES,
         REFERENCES => array_bytes(length(object), R::BYTES),
+        BYTES => array_bytes(length(object), 1),
+        WORDS => array_bytes(length(object), 4),
         _ => array_bytes(length(object), 8),
     }
 }
@@ -196,6 +209,11 @@ pub fn places<R: References>(object: usize, mut visit: impl FnMut(Place<R>)) {
             visit(Place::at(object + FIELDS));
             visit(Place::at(object + FIELDS + R::BYTES));
         }
+        QUAD => {
+            for corner in 0..4 {
+                visit(Place::at(object + FIELDS + corner * R::BYTES));
+            }
+        }
         REFERENCES => {
             for index in 0..length(object) {
                 visit(Place::at(object + ELEMENTS + index * R::BYTES));
@@ -205,7 +223,7 @@ pub fn places<R: References>(object: usize, mut visit: impl FnMut(Place<R>)) {
     }
 }
 
-/// Copies an object; a node by a known number of words.
+/// Copies an object; a node or a quad by a known number of words.
 ///
 /// # Safety
 /// `to` has room for it.
@@ -216,6 +234,8 @@ unsafe fn copy_words<R: References>(from: usize, to: usize, bytes: usize) {
     unsafe {
         if bytes == R::NODE_BYTES {
             to.copy_from_nonoverlapping(from, R::NODE_BYTES / 8);
+        } else if bytes == R::QUAD_BYTES {
+            to.copy_from_nonoverlapping(from, R::QUAD_BYTES / 8);
         } else {
             to.copy_from_nonoverlapping(from, bytes / 8);
         }

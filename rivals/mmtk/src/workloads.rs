@@ -105,11 +105,7 @@ impl Forest {
     }
 
     #[inline(never)]
-    fn join<R: References, M: Mode>(
-        &mut self,
-        context: &mut Context<R, M>,
-        height: u32,
-    ) -> usize {
+    fn join<R: References, M: Mode>(&mut self, context: &mut Context<R, M>, height: u32) -> usize {
         let left = self.bottom_up(context, height - 1);
         context.with_roots([left, 0], |context, [left, right]| {
             right.set(self.bottom_up(context, height - 1));
@@ -205,4 +201,60 @@ pub fn refarray<R: References, M: Mode>(context: &mut Context<R, M>, tiny: bool)
         }
         sum
     })
+}
+
+/// Depth of the quad trees that are dropped.
+const SHALLOW: u32 = 3;
+
+/// Quad trees: a deep one that stays, and many shallow ones that are made and dropped.
+pub fn quads<R: References, M: Mode>(context: &mut Context<R, M>, tiny: bool) -> u64 {
+    let (depth, trees) = if tiny { (5, 400) } else { (10, 400_000) };
+    let mut next = 0;
+    let kept = plant(context, depth, &mut next);
+    context.with_roots([kept], |context, [kept]| {
+        let mut sum = 0;
+        for _ in 0..trees {
+            let dropped = plant(context, SHALLOW, &mut next);
+            let quads = count_quads(context, dropped, &mut sum);
+            assert_eq!(quads, quads_of(SHALLOW), "a shallow tree is whole");
+        }
+        let quads = count_quads(context, kept.get(), &mut sum);
+        assert_eq!(quads, quads_of(depth), "the tree that stays is whole");
+        sum
+    })
+}
+
+/// How many quads a tree of some depth has.
+fn quads_of(depth: u32) -> u64 {
+    ((4u64 << (2 * depth)) - 1) / 3
+}
+
+/// A tree, from the root down, its quads numbered in that order.
+fn plant<R: References, M: Mode>(context: &mut Context<R, M>, depth: u32, next: &mut u32) -> usize {
+    let quad = context.quad();
+    *next = next.wrapping_add(1);
+    context.set_quad_number(quad, *next);
+    if depth == 0 {
+        return quad;
+    }
+    context.with_roots([quad], |context, [quad]| {
+        for corner in 0..4 {
+            let child = plant(context, depth - 1, next);
+            context.set(quad.get(), corner, child);
+        }
+        quad.get()
+    })
+}
+
+/// How many quads a tree has; adds their numbers.
+fn count_quads<R: References, M: Mode>(context: &Context<R, M>, quad: usize, sum: &mut u64) -> u64 {
+    *sum = mixed(*sum, context.quad_number(quad));
+    let mut quads = 1;
+    for corner in 0..4 {
+        let child = context.get(quad, corner);
+        if child != 0 {
+            quads += count_quads(context, child, sum);
+        }
+    }
+    quads
 }

@@ -1,7 +1,7 @@
 //! Binary trees: one that stays, and many of growing height that come and go, half of them built from the root down
 //! and half from the leaves up. With holes, a dead object lies between the live ones.
 //!
-//! Both ways are inlined once into themselves, as C2 and GCC do unasked: calls for leaves are half of all.
+//! Both ways are inlined once into themselves, as C2 does unasked, and GCC the first: calls for leaves are half of all.
 
 use gleaner::raw::{Address, Compressed, SlotFormat, Wide};
 use gleaner::{Heap, Mutator, OutOfMemory, References};

@@ -4,7 +4,8 @@
 //! order status, deliveries, stock levels, in the shares of TPC-C. Some orders take stock from another warehouse, and
 //! some payments are by another's customer; a lock for each warehouse protects the stock and the balances that others
 //! change so. These changes are sums (of the quantity in stock, modulo 91 as in TPC-C), so that their order does not
-//! count. What was built is old; orders live for a while and die old, too; what is printed dies at once.
+//! count. What was built is old; orders live for a while and die old, too; what is printed dies at once. All that a
+//! mutator refers to, it chose itself: what lives in the end does not depend on how the threads took turns.
 
 use std::cell::Cell;
 use std::hint;
@@ -16,7 +17,7 @@ use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::{Mutators, lock};
 use super::objects::{Allocated, Numbers, Record, Slots, address, frame, object, shared, value};
-use super::random::{Random, chained, scattered};
+use super::random::{Random, chained, hash_of, scattered};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
 const DISTRICTS: usize = 10;
@@ -48,15 +49,16 @@ struct Sizes {
 /// The types.
 struct Company {
     sizes: Sizes,
+    seed: u64,
     /// Its name; its price and its place in the list.
     item: Record,
-    /// The item; numbers: quantity, sum of what was ordered, the quantity at first.
+    /// The item; numbers: quantity, sum of what was ordered, its place among those of all warehouses.
     stock: Record,
     /// The districts, the stock, the history; the sum of payments, and their count.
     warehouse: Record,
     /// The customers, the last orders in a ring; the next order, the next to be delivered, the sum of payments.
     district: Record,
-    /// The name, the last order; the balance, payments, deliveries.
+    /// The name, which no other has, and the last order; the balance, payments, deliveries.
     customer: Record,
     /// The customer, the lines; its number, its sum, the carrier.
     order: Record,
@@ -101,8 +103,9 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
             items: scale.of(20_000, 200),
             customers: scale.of(1000, 10),
             orders: scale.of(1000, 20),
-            transactions: scale.of(500_000, 500),
+            transactions: scale.transactions.unwrap_or(scale.of(500_000, 500)),
         },
+        seed: scale.seed,
         item: record(1, 8)?,
         stock: record(1, 12)?,
         warehouse: record(3, 16)?,
@@ -209,17 +212,16 @@ impl Company {
                     let stock = self.stock.fresh(mutator)?;
                     let item = self.slots.get(mutator, address(items.get_raw()), index);
                     self.stock.set(mutator, stock, 0, item);
-                    let seed = (number * self.sizes.items + index) as u64;
-                    let quantity = STOCK.0 + (scattered(seed) % 91) as u32;
-                    self.stock.set_number(stock, 0, quantity);
-                    self.stock.set_number(stock, 2, quantity);
+                    let place = (number * self.sizes.items + index) as u32;
+                    self.stock.set_number(stock, 0, at_first(place));
+                    self.stock.set_number(stock, 2, place);
                     self.slots.set(mutator, object(list), index, stock);
                 }
                 list.set(value(self.slots.fresh(mutator, DISTRICTS)?));
                 self.warehouse
                     .set(mutator, object(warehouse), 0, object(list));
                 for index in 0..DISTRICTS {
-                    let district = self.new_district(mutator)?;
+                    let district = self.new_district(mutator, number * DISTRICTS + index)?;
                     self.slots.set(mutator, object(list), index, district);
                 }
                 let history = self.slots.fresh(mutator, HISTORY as usize)?;
@@ -229,7 +231,7 @@ impl Company {
         )
     }
 
-    fn new_district(&self, mutator: &mut Mutator) -> Allocated {
+    fn new_district(&self, mutator: &mut Mutator, number: usize) -> Allocated {
         let district = self.district.fresh(mutator)?;
         frame(
             mutator,
@@ -241,7 +243,8 @@ impl Company {
                 self.district
                     .set(mutator, object(district), 0, object(list));
                 for index in 0..self.sizes.customers {
-                    let name = self.name(mutator, "customer", index)?;
+                    let place = number * self.sizes.customers + index;
+                    let name = self.name(mutator, "customer", place)?;
                     frame(mutator, [name], |mutator, [name]| {
                         let customer = self.customer.fresh(mutator)?;
                         self.customer.set(mutator, customer, 0, object(name));
@@ -275,15 +278,20 @@ impl Company {
             company: self,
             trade,
             own,
-            random: Random::new(seed + own as u64),
+            random: Random::new(seed + own as u64 + (self.seed << 32)),
             tally: Tally::default(),
         }
     }
 }
 
+/// The quantity of the stock at a place before anything was ordered.
+fn at_first(place: u32) -> u32 {
+    STOCK.0 + (scattered(u64::from(place)) % 91) as u32
+}
+
 /// The books, when all threads are done.
 impl Company {
-    /// Checks that everything fits together; a number made of it.
+    /// Checks that everything fits together; a number made of all that lives.
     fn audit(&self, mutator: &Mutator, trade: &Trade, tally: &Tally) -> u64 {
         let mut sum = tally.found;
         let (mut ordered, mut paid, mut balance) = (0, 0, 0u64);
@@ -292,15 +300,19 @@ impl Company {
             let stocks = self.warehouse.get(mutator, warehouse, 1);
             for index in 0..self.sizes.items {
                 let stock = self.slots.get(mutator, stocks, index);
-                let [quantity, taken, first] = [0, 1, 2].map(|of| self.stock.number(stock, of));
+                let [quantity, taken, place] = [0, 1, 2].map(|of| self.stock.number(stock, of));
                 let span = STOCK.1 - STOCK.0 + 1;
-                let left = STOCK.0 + (first - STOCK.0 + span - taken % span) % span;
+                let left = STOCK.0 + (at_first(place) - STOCK.0 + span - taken % span) % span;
                 assert_eq!(
                     quantity, left,
                     "a stock is what it was without what was taken"
                 );
                 ordered += u64::from(taken);
-                sum = chained(sum, u64::from(taken));
+                let item = self.stock.get(mutator, stock, 0);
+                for part in [place, taken, quantity, self.item.number(item, 1)] {
+                    sum = chained(sum, u64::from(part));
+                }
+                sum = chained(sum, self.name_of(mutator, &self.item, item));
             }
             let districts = self.warehouse.get(mutator, warehouse, 0);
             let mut received = 0;
@@ -315,6 +327,7 @@ impl Company {
                 "payments are in both books"
             );
             paid += received;
+            sum = chained(sum, self.audit_history(mutator, warehouse));
         }
         assert_eq!(
             ordered, tally.ordered,
@@ -330,8 +343,8 @@ impl Company {
     }
 
     fn audit_district(&self, mutator: &Mutator, district: Address, balance: &mut u64) -> u64 {
-        let mut sum = 0;
-        let [next, delivery] = [0, 1].map(|of| self.district.long(district, of));
+        let [next, delivery, received] = [0, 1, 2].map(|of| self.district.long(district, of));
+        let mut sum = received;
         let orders = self.district.get(mutator, district, 1);
         for number in next.saturating_sub(self.sizes.orders)..next {
             let place = (number % self.sizes.orders) as usize;
@@ -343,7 +356,7 @@ impl Company {
             );
             let delivered = self.order.long(order, 2) != 0;
             assert_eq!(delivered, number < delivery, "the oldest are delivered");
-            sum = chained(sum, self.total(mutator, order));
+            sum = chained(sum, self.audit_order(mutator, order));
         }
         let customers = self.district.get(mutator, district, 0);
         for index in 0..self.sizes.customers {
@@ -352,8 +365,53 @@ impl Company {
             for of in 0..3 {
                 sum = chained(sum, self.customer.long(customer, of));
             }
+            sum = chained(sum, self.name_of(mutator, &self.customer, customer));
+            // It may be one that the district does not keep any more.
+            let last = self.customer.get(mutator, customer, 1);
+            if last != Address::NULL {
+                sum = chained(sum, self.audit_order(mutator, last));
+            }
         }
-        chained(sum, next)
+        chained(chained(sum, next), delivery)
+    }
+
+    /// A number made of an order, its customer and its lines.
+    fn audit_order(&self, mutator: &Mutator, order: Address) -> u64 {
+        let customer = self.order.get(mutator, order, 0);
+        let mut sum = self.name_of(mutator, &self.customer, customer);
+        for part in [self.order.long(order, 0), self.order.long(order, 2)] {
+            sum = chained(sum, part);
+        }
+        let lines = self.order.get(mutator, order, 1);
+        for index in 0..self.slots.length(mutator, lines) {
+            let line = self.slots.get(mutator, lines, index);
+            let stock = self.line.get(mutator, line, 0);
+            for part in [self.stock.number(stock, 2), self.line.number(line, 0)] {
+                sum = chained(sum, u64::from(part));
+            }
+        }
+        chained(sum, self.total(mutator, order))
+    }
+
+    /// A number made of the payments that a warehouse remembers, from the oldest on.
+    fn audit_history(&self, mutator: &Mutator, warehouse: Address) -> u64 {
+        let history = self.warehouse.get(mutator, warehouse, 2);
+        let count = self.warehouse.long(warehouse, 1);
+        (count.saturating_sub(HISTORY)..count).fold(count, |sum, number| {
+            let payment = self
+                .slots
+                .get(mutator, history, (number % HISTORY) as usize);
+            assert_ne!(payment, Address::NULL, "a payment is remembered");
+            let customer = self.payment.get(mutator, payment, 0);
+            let sum = chained(sum, self.payment.long(payment, 0));
+            chained(sum, self.name_of(mutator, &self.customer, customer))
+        })
+    }
+
+    /// A number made of the name of an item or a customer.
+    fn name_of(&self, mutator: &Mutator, record: &Record, named: Address) -> u64 {
+        let name = record.get(mutator, named, 0);
+        self.bytes.look(mutator, name, hash_of)
     }
 
     /// The sum of an order, which its lines come to.

@@ -147,33 +147,38 @@ impl Record {
     }
 }
 
-/// A type of objects with two references and two numbers of 4 bytes, in a heap with slots of format `F`: as a compiler
-/// knows it, sizes and offsets are constants.
-pub struct Pair<F> {
+/// A type of objects with `REFERENCES` references and two numbers of 4 bytes, in a heap with slots of format `F`: as a
+/// compiler knows it, sizes and offsets are constants.
+pub struct Node<F, const REFERENCES: usize> {
     id: TypeId,
     slots: PhantomData<fn() -> F>,
 }
 
-impl<F> Clone for Pair<F> {
-    fn clone(&self) -> Pair<F> {
+/// One with two references.
+pub type Pair<F> = Node<F, 2>;
+
+impl<F, const REFERENCES: usize> Clone for Node<F, REFERENCES> {
+    fn clone(&self) -> Node<F, REFERENCES> {
         *self
     }
 }
 
-impl<F> Copy for Pair<F> {}
+impl<F, const REFERENCES: usize> Copy for Node<F, REFERENCES> {}
 
-impl<F: SlotFormat> Pair<F> {
-    const NUMBERS: usize = FIELDS + 2 * F::BYTES;
+impl<F: SlotFormat, const REFERENCES: usize> Node<F, REFERENCES> {
+    const NUMBERS: usize = FIELDS + REFERENCES * F::BYTES;
     const BYTES: usize = Self::NUMBERS + 8;
 
     /// Registers the type.
-    pub fn register(heap: &Heap) -> Result<Pair<F>, TypeError> {
+    pub fn register(heap: &Heap) -> Result<Node<F, REFERENCES>, TypeError> {
         assert_eq!(F::BYTES, slot_bytes(heap), "the heap has other slots");
+        let references: [u32; REFERENCES] =
+            std::array::from_fn(|index| (FIELDS + index * F::BYTES) as u32);
         let id = heap.register_raw(Shape::Structure {
             bytes: Self::BYTES,
-            references: &[FIELDS as u32, (FIELDS + F::BYTES) as u32],
+            references: &references,
         })?;
-        Ok(Pair {
+        Ok(Node {
             id,
             slots: PhantomData,
         })

@@ -2,19 +2,29 @@
 //!
 //! The deep one is copied or promoted once and then only marked; what dies is always young.
 
-use gleaner::raw::Address;
-use gleaner::{Heap, Mutator, OutOfMemory};
+use gleaner::raw::{Address, Compressed, SlotFormat, Wide};
+use gleaner::{Heap, Mutator, OutOfMemory, References};
 
-use super::objects::{Allocated, Record, frame, object};
+use super::objects::{Allocated, Node, frame, object};
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
+
+/// A node and its four corners.
+type Quad<F> = Node<F, 4>;
 
 /// Depth of the trees that are dropped.
 const SHALLOW: u32 = 3;
 
 /// Depth 10 and 400,000 shallow trees, or depth 5 and 400.
 pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let node = Record::register(heap, 4, 8).map_err(failed)?;
+    match heap.references() {
+        References::Wide => prepare_in::<Wide>(heap, scale),
+        References::Compressed => prepare_in::<Compressed>(heap, scale),
+    }
+}
+
+fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    let node = Quad::<F>::register(heap).map_err(failed)?;
     let (depth, trees) = scale.of((10, 400_000), (5, 400));
     Ok(Box::new(Own(move |mutator: &mut Mutator, _| {
         run(mutator, node, depth, trees)
@@ -22,7 +32,12 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// Runs once; a number made of all nodes of all trees.
-fn run(mutator: &mut Mutator, kind: Record, depth: u32, trees: u32) -> Result<u64, OutOfMemory> {
+fn run<F: SlotFormat>(
+    mutator: &mut Mutator,
+    kind: Quad<F>,
+    depth: u32,
+    trees: u32,
+) -> Result<u64, OutOfMemory> {
     let mut next = 0;
     let kept = tree(mutator, kind, depth, &mut next)?;
     frame(mutator, [kept], |mutator, [kept]| {
@@ -44,7 +59,12 @@ fn nodes_of(depth: u32) -> u64 {
 }
 
 /// A tree, from the root down, its nodes numbered in that order.
-fn tree(mutator: &mut Mutator, kind: Record, depth: u32, next: &mut u32) -> Allocated {
+fn tree<F: SlotFormat>(
+    mutator: &mut Mutator,
+    kind: Quad<F>,
+    depth: u32,
+    next: &mut u32,
+) -> Allocated {
     let node = kind.fresh(mutator)?;
     *next = next.wrapping_add(1);
     kind.set_number(node, 0, *next);
@@ -61,7 +81,7 @@ fn tree(mutator: &mut Mutator, kind: Record, depth: u32, next: &mut u32) -> Allo
 }
 
 /// How many nodes a tree has; adds their numbers.
-fn count(mutator: &Mutator, kind: Record, node: Address, sum: &mut u64) -> u64 {
+fn count<F: SlotFormat>(mutator: &Mutator, kind: Quad<F>, node: Address, sum: &mut u64) -> u64 {
     *sum = chained(*sum, u64::from(kind.number(node, 0)));
     let mut nodes = 1;
     for corner in 0..4 {

@@ -2,6 +2,7 @@
 
 pub mod cipher;
 pub mod index;
+pub mod jbb;
 #[path = "../../src/native/random.rs"]
 pub mod random;
 pub mod render;

@@ -132,8 +132,38 @@ fn saved_state() -> u64 {
 pub struct Choice {
     /// What zeroes; the processor has what it needs.
     pub kernel: Kernel,
-    /// Why.
+    /// Its name, and why.
     pub reason: &'static str,
+}
+
+/// A choice with the kernel's name before the reason.
+macro_rules! choice {
+    ($kernel:expr, $why:literal) => {{
+        let kernel = $kernel;
+        let reason = match kernel {
+            Kernel::Memset => concat!("memset: ", $why),
+            Kernel::Immediate => concat!("immediate: ", $why),
+            Kernel::String => concat!("string: ", $why),
+            Kernel::Vector => concat!("vector: ", $why),
+            Kernel::Movnti => concat!("movnti: ", $why),
+            Kernel::Movntdq => concat!("movntdq: ", $why),
+            Kernel::WideNonTemporal => concat!("wide-non-temporal: ", $why),
+            Kernel::LineZero => concat!("line-zero: ", $why),
+        };
+        Choice { kernel, reason }
+    }};
+}
+
+impl Choice {
+    /// The kernel that proved fastest when all were measured.
+    pub fn measured(kernel: Kernel) -> Choice {
+        choice!(kernel, "the fastest when all were measured")
+    }
+
+    /// The usual kernel, which none beat by much.
+    pub fn unbeaten(kernel: Kernel) -> Choice {
+        choice!(kernel, "when all were measured, none was much faster")
+    }
 }
 
 /// Decides which kernel zeroes. One that is asked for by name is used, whatever `temporal` says, if the processor has
@@ -142,51 +172,45 @@ pub fn choose(wanted: ZeroingKernel, temporal: bool, processor: &Processor) -> C
     let named = Kernel::ALL
         .into_iter()
         .find(|kernel| kernel.option() == wanted);
-    let (kernel, reason) = match named {
-        None if temporal => (
+    match named {
+        None if temporal => choice!(
             Kernel::Memset,
-            "auto: the C library knows the fastest stores into the cache",
+            "the C library knows the fastest stores into the cache"
         ),
-        None => (
+        None => choice!(
             Kernel::Movntdq,
-            "auto: non-temporal stores of 16 bytes are as fast as wider ones",
+            "non-temporal stores of 16 bytes are as fast as wider ones"
         ),
         Some(kernel) => match kernel.needs() {
             Some(feature) if !processor.has(feature) => instead_of(kernel),
-            _ => (kernel, remark(kernel, processor)),
+            _ => as_asked(kernel, processor),
         },
-    };
-    Choice { kernel, reason }
-}
-
-/// What is used where a processor lacks what the kernel needs.
-fn instead_of(kernel: Kernel) -> (Kernel, &'static str) {
-    match kernel {
-        Kernel::LineZero => (
-            Kernel::Movntdq,
-            "the processor lacks clzero: non-temporal stores of 16 bytes",
-        ),
-        Kernel::WideNonTemporal => (
-            Kernel::Movntdq,
-            "the processor lacks AVX: non-temporal stores of 16 bytes",
-        ),
-        _ => (
-            Kernel::Memset,
-            "the processor lacks AVX: the C library's memset",
-        ),
     }
 }
 
-/// The reason of a kernel that was asked for and is used.
-fn remark(kernel: Kernel, processor: &Processor) -> &'static str {
+/// What is used where a processor lacks what the kernel needs.
+fn instead_of(kernel: Kernel) -> Choice {
+    match kernel {
+        Kernel::LineZero => choice!(Kernel::Movntdq, "the processor lacks clzero"),
+        Kernel::WideNonTemporal => choice!(Kernel::Movntdq, "the processor lacks AVX"),
+        _ => choice!(Kernel::Memset, "the processor lacks AVX"),
+    }
+}
+
+/// A kernel that was asked for and is used.
+fn as_asked(kernel: Kernel, processor: &Processor) -> Choice {
     match kernel {
         Kernel::WideNonTemporal if !processor.avx512 => {
-            "asked for; stores of 32 bytes, the processor lacks AVX-512"
+            choice!(
+                kernel,
+                "asked for; stores of 32 bytes, the processor lacks AVX-512"
+            )
         }
-        Kernel::String if !processor.fast_strings => {
+        Kernel::String if !processor.fast_strings => choice!(
+            kernel,
             "asked for, though the processor does not say that string stores are fast"
-        }
-        _ => "asked for",
+        ),
+        _ => choice!(kernel, "asked for"),
     }
 }
 
@@ -226,7 +250,8 @@ mod tests {
         for wanted in Kernel::ALL {
             for temporal in [false, true] {
                 let choice = choose(wanted.option(), temporal, &FULL);
-                assert_eq!((choice.kernel, choice.reason), (wanted, "asked for"));
+                assert_eq!(choice.kernel, wanted);
+                assert_eq!(choice.reason, format!("{}: asked for", wanted.name()));
             }
         }
     }
@@ -235,8 +260,8 @@ mod tests {
     fn what_a_processor_lacks_falls_back_and_the_reason_names_it() {
         for (wanted, instead, names) in [
             (Kernel::LineZero, Kernel::Movntdq, "lacks clzero"),
-            (Kernel::WideNonTemporal, Kernel::Movntdq, "lacks AVX:"),
-            (Kernel::Vector, Kernel::Memset, "lacks AVX:"),
+            (Kernel::WideNonTemporal, Kernel::Movntdq, "lacks AVX"),
+            (Kernel::Vector, Kernel::Memset, "lacks AVX"),
         ] {
             for temporal in [false, true] {
                 let choice = choose(wanted.option(), temporal, &PLAIN);
@@ -250,6 +275,18 @@ mod tests {
             assert_eq!(choice.kernel.needs(), None);
             assert!(wanted.is_temporal() == choice.kernel.is_temporal());
         }
+    }
+
+    #[test]
+    fn reasons_name_what_zeroes() {
+        for kernel in Kernel::ALL {
+            for choice in [Choice::measured(kernel), Choice::unbeaten(kernel)] {
+                assert_eq!(choice.kernel, kernel);
+                assert!(choice.reason.starts_with(&format!("{}: ", kernel.name())));
+            }
+        }
+        let choice = choose(ZeroingKernel::LineZero, true, &PLAIN);
+        assert!(choice.reason.starts_with("movntdq: "));
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Measurements {
     pub was_full: bool,
     /// What somebody waits for in the old generation.
     pub needed: usize,
+    /// Whether some objects have finalizers: a collection keeps what they reach until they were run.
+    pub finalizers: bool,
 }
 
 /// What is decided, in bytes.
@@ -137,6 +139,8 @@ fn all_that_is_free(found: &Measurements, otherwise: usize) -> usize {
     let free = otherwise
         .min(found.limit)
         .saturating_sub(used + used / 8 + beside);
+    // All that is young may wait for its finalizers, and somebody must be able to allocate until they were run.
+    let free = if found.finalizers { free / 2 } else { free };
     (found.nursery_used + free).max(found.least_young)
 }
 
@@ -181,6 +185,7 @@ mod tests {
             full_share: 0,
             was_full: false,
             needed: 0,
+            finalizers: false,
         }
     }
 
@@ -296,6 +301,8 @@ mod tests {
         assert_eq!(next_sizes(&found).eden, (4 + 184 - 93) * MB);
         found.beside_lately = 30 * MB;
         assert_eq!(next_sizes(&found).eden, (4 + 184 - 103) * MB);
+        found.finalizers = true;
+        assert_eq!(next_sizes(&found).eden, (4 + (184 - 103) / 2) * MB + MB / 2);
         found.old_used = 390 * MB;
         assert_eq!(next_sizes(&found).eden, 8 * MB, "the least");
     }

@@ -4,7 +4,11 @@
 //! What zeroing costs by itself picks wrongly: zeroing a block early is fast, and the program pays later for what it
 //! drove out of the caches. So `auto` compares the time of the mutators for each byte that they allocate: a nursery under
 //! another design with the nurseries before and after it. It begins with zeroing each object, which is hard to beat, and
-//! tries less and less often as long as nothing wins.
+//! tries less and less often as long as nothing wins. What cannot win is not tried: zeroing threads where no processor is
+//! left for them, by this program's threads or by others; stores that pass the caches by where a nursery zeroed by
+//! blocks was zeroed faster than that, since it lay in them.
+
+use gleaner_mem::zero::Kernel;
 
 /// How fresh memory is zeroed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +40,12 @@ pub struct Nursery {
     pub active: usize,
     /// Processors that the process may use.
     pub processors: usize,
+    /// Whether other threads of the machine, or of its host, waited for processors lately.
+    pub contended: bool,
+    /// How long mutators took to zero a MB of blocks, in nanoseconds; 0 when they zeroed none.
+    pub block_ns: u64,
+    /// The same for stores that pass the caches by, as measured once; 0 when they were not.
+    pub past_ns: u64,
 }
 
 /// What is decided.
@@ -43,22 +53,49 @@ pub struct Nursery {
 pub struct Decision {
     /// How fresh memory is zeroed until the next collection.
     pub mode: Mode,
-    /// Why.
+    /// The design's name, and why it was chosen.
     pub reason: &'static str,
+}
+
+/// A decision with the design's name before the reason.
+macro_rules! decision {
+    ($mode:expr, $why:literal) => {{
+        let mode = $mode;
+        let reason = match mode {
+            Mode::HotPath => concat!("hot-path: ", $why),
+            Mode::Window => concat!("window: ", $why),
+            Mode::Bulk => concat!("bulk: ", $why),
+            Mode::NonTemporal => concat!("non-temporal: ", $why),
+            Mode::Concurrent => concat!("concurrent: ", $why),
+        };
+        Decision { mode, reason }
+    }};
+}
+
+/// A design that the options fix.
+pub fn fixed(mode: Mode) -> Decision {
+    decision!(mode, "asked for")
 }
 
 /// The paper's rule.
 pub fn adaptive(active: usize, processors: usize) -> Decision {
     if active < processors {
-        Decision {
-            mode: Mode::Concurrent,
-            reason: "fewer mutators than processors",
-        }
+        decision!(Mode::Concurrent, "fewer mutators than processors")
     } else {
-        Decision {
-            mode: Mode::NonTemporal,
-            reason: "as many mutators as processors",
-        }
+        decision!(Mode::NonTemporal, "as many mutators as processors")
+    }
+}
+
+/// The fastest of the kernels that were measured, each with how long it took, unless the usual one is almost as fast.
+pub fn fastest(usual: Kernel, measured: &[(Kernel, u64)]) -> Kernel {
+    let took = |kernel| measured.iter().find(|one| one.0 == kernel).map(|one| one.1);
+    let best = measured
+        .iter()
+        .filter(|one| one.0.is_temporal() == usual.is_temporal())
+        .min_by_key(|one| one.1);
+    match (best, took(usual)) {
+        (Some(&(best, least)), Some(usually)) if 8 * least < 7 * usually => best,
+        _ => usual,
     }
 }
 
@@ -89,6 +126,8 @@ pub struct Trials {
     candidate: usize,
     interval: u32,
     won: u32,
+    /// Whether eden was zeroed faster than past the caches when last it was zeroed by blocks.
+    in_caches: bool,
     step: Step,
 }
 
@@ -109,6 +148,7 @@ impl Default for Trials {
             candidate: 1,
             interval: FIRST_INTERVAL,
             won: 0,
+            in_caches: false,
             step: Step::Waits(FIRST_INTERVAL),
         }
     }
@@ -117,56 +157,74 @@ impl Default for Trials {
 /// Goes on with the trials after a nursery.
 pub fn next(trials: Trials, found: &Nursery) -> (Trials, Decision) {
     let mut trials = trials;
-    let crowded = found.active >= found.processors;
-    if found.mode == Mode::Concurrent && (crowded || 20 * found.stalled_ns > found.mutator_ns) {
-        return trials.leave_concurrent(crowded);
+    if found.mode == Mode::Bulk && found.block_ns > 0 && found.past_ns > 0 {
+        trials.in_caches = found.block_ns < found.past_ns;
+    }
+    if found.mode == Mode::Concurrent && !found.has_processor_left() {
+        let left = trials.leave_concurrent();
+        return (left, left.why_not_concurrent(found));
+    }
+    if found.mode == Mode::Concurrent && 20 * found.stalled_ns > found.mutator_ns {
+        let left = trials.leave_concurrent();
+        let decision = decision!(left.best, "mutators waited for the zeroing thread");
+        return (left, decision);
     }
     if found.allocated < LEAST_ALLOCATED {
-        return trials.keep("too little was allocated to compare");
+        let decision = decision!(trials.best, "too little was allocated to compare");
+        return (trials, decision);
     }
     let cost = (u128::from(found.mutator_ns) << 20) / found.allocated as u128;
     match trials.step {
         Step::Tries { before } if found.mode != DESIGNS[trials.candidate] => {
-            trials.try_candidate(before, crowded)
+            trials.try_candidate(before, found)
         }
-        Step::Waits(0) => trials.try_candidate(cost, crowded),
+        Step::Waits(0) => trials.try_candidate(cost, found),
         Step::Waits(left) => {
             trials.step = Step::Waits(left - 1);
-            trials.keep("the best design so far")
+            (trials, decision!(trials.best, "the best design so far"))
         }
         Step::Tries { before } => {
             let tried = cost;
             trials.step = Step::Compares { before, tried };
-            trials.keep("the nursery after a trial")
+            (trials, decision!(trials.best, "to compare with a trial"))
         }
-        Step::Compares { before, tried } => trials.compare(before, tried, cost, crowded),
+        Step::Compares { before, tried } => trials.compare(before, tried, cost, found),
+    }
+}
+
+impl Nursery {
+    /// Whether a zeroing thread has a processor to itself.
+    fn has_processor_left(&self) -> bool {
+        self.active < self.processors && !self.contended
     }
 }
 
 impl Trials {
-    fn keep(self, reason: &'static str) -> (Trials, Decision) {
-        let mode = self.best;
-        (self, Decision { mode, reason })
-    }
-
     fn wait(&mut self) {
         self.won = 0;
         self.step = Step::Waits(self.interval);
     }
 
-    /// Concurrent zeroing has no processor to itself: back to what needs none.
-    fn leave_concurrent(mut self, crowded: bool) -> (Trials, Decision) {
+    /// Back to what needs no other thread.
+    fn leave_concurrent(mut self) -> Trials {
         if self.best == Mode::Concurrent {
             self.best = Mode::HotPath;
             self.interval = FIRST_INTERVAL;
         }
         self.skip();
         self.wait();
-        self.keep(if crowded {
-            "as many mutators as processors: none is left to zero"
+        self
+    }
+
+    fn why_not_concurrent(&self, found: &Nursery) -> Decision {
+        if found.contended {
+            decision!(self.best, "others wait for the processors")
         } else {
-            "mutators waited for the zeroing thread"
-        })
+            decision!(
+                self.best,
+                "as many mutators as processors: none is left to zero"
+            )
+        }
     }
 
     fn skip(&mut self) {
@@ -174,18 +232,22 @@ impl Trials {
         self.candidate = (self.candidate + 1) % DESIGNS.len();
     }
 
-    fn try_candidate(mut self, before: u128, crowded: bool) -> (Trials, Decision) {
-        while DESIGNS[self.candidate] == self.best
-            || DESIGNS[self.candidate] == Mode::Concurrent && crowded
-        {
+    /// Whether the candidate may win.
+    fn is_candidate_worth_it(&self, found: &Nursery) -> bool {
+        match DESIGNS[self.candidate] {
+            mode if mode == self.best => false,
+            Mode::Concurrent => found.has_processor_left(),
+            Mode::NonTemporal => !self.in_caches,
+            _ => true,
+        }
+    }
+
+    fn try_candidate(mut self, before: u128, found: &Nursery) -> (Trials, Decision) {
+        while !self.is_candidate_worth_it(found) {
             self.skip();
         }
         self.step = Step::Tries { before };
-        let decision = Decision {
-            mode: DESIGNS[self.candidate],
-            reason: "a trial",
-        };
-        (self, decision)
+        (self, decision!(DESIGNS[self.candidate], "a trial"))
     }
 
     fn compare(
@@ -193,23 +255,23 @@ impl Trials {
         before: u128,
         tried: u128,
         after: u128,
-        crowded: bool,
+        found: &Nursery,
     ) -> (Trials, Decision) {
         // Against twice the mean of the neighbours.
         if 2000 * tried >= WINS * (before + after) {
             self.skip();
             self.interval = (2 * self.interval).min(LONGEST_INTERVAL);
             self.wait();
-            return self.keep("the trial was no faster");
+            return (self, decision!(self.best, "the trial was no faster"));
         }
         self.won += 1;
         if self.won < TRIALS {
-            return self.try_candidate(after, crowded);
+            return self.try_candidate(after, found);
         }
         self.best = DESIGNS[self.candidate];
         self.interval = FIRST_INTERVAL;
         self.wait();
-        self.keep("won its trials")
+        (self, decision!(self.best, "won its trials"))
     }
 }
 
@@ -225,6 +287,9 @@ mod tests {
             allocated: 32 << 20,
             active: 1,
             processors: 2,
+            contended: false,
+            block_ns: 0,
+            past_ns: 0,
         }
     }
 
@@ -289,19 +354,24 @@ mod tests {
 
     #[test]
     fn concurrent_zeroing_is_left_at_once_when_mutators_wait_or_need_the_processor() {
-        for (stalled_ns, active, why) in [(200, 1, "waited"), (0, 2, "as many")] {
+        for (stalled_ns, active, contended, why) in [
+            (200, 1, false, "mutators waited"),
+            (0, 2, false, "as many"),
+            (0, 1, true, "others wait"),
+        ] {
             let mut trials = Trials {
                 best: Mode::Concurrent,
                 ..Trials::default()
             };
             let mut found = nursery(Mode::Concurrent, 100);
-            (found.stalled_ns, found.active) = (stalled_ns, active);
+            (found.stalled_ns, found.active, found.contended) = (stalled_ns, active, contended);
             let decision;
             (trials, decision) = next(trials, &found);
             assert_eq!(decision.mode, Mode::HotPath);
-            assert!(decision.reason.contains(why));
+            assert!(decision.reason.starts_with("hot-path: "));
+            assert!(decision.reason.contains(why), "{decision:?}");
             found.mode = Mode::HotPath;
-            found.active = 2;
+            found.active = if contended { 1 } else { 2 };
             let (used, _) = run(&mut trials, 500, |_, mode| Nursery { mode, ..found });
             assert_eq!(used[3], 0, "none is left to zero: {used:?}");
         }
@@ -323,6 +393,37 @@ mod tests {
         assert_eq!(decision.mode, Mode::HotPath);
         let (_, decision) = next(trials, &nursery(Mode::HotPath, 90));
         assert_eq!(decision.mode, Mode::Window);
+    }
+
+    #[test]
+    fn stores_past_the_caches_are_not_tried_where_eden_lies_in_them() {
+        for (block_ns, tried) in [(20_000, false), (60_000, true), (0, true)] {
+            let mut trials = Trials::default();
+            let (used, _) = run(&mut trials, 1000, |_, mode| Nursery {
+                block_ns: if mode == Mode::Bulk { block_ns } else { 0 },
+                past_ns: 40_000,
+                ..nursery(mode, 100)
+            });
+            assert!(used[2] > 0, "blocks are tried: {used:?}");
+            assert_eq!(used[4] > 0, tried, "{block_ns}: {used:?}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_must_be_clearly_faster_and_of_the_same_kind() {
+        let measured = |vector, movntdq| {
+            [
+                (Kernel::Memset, 1000),
+                (Kernel::Vector, vector),
+                (Kernel::Movnti, 500),
+                (Kernel::Movntdq, movntdq),
+            ]
+        };
+        assert_eq!(fastest(Kernel::Memset, &measured(900, 1)), Kernel::Memset);
+        assert_eq!(fastest(Kernel::Memset, &measured(800, 1)), Kernel::Vector);
+        assert_eq!(fastest(Kernel::Movntdq, &measured(1, 550)), Kernel::Movntdq);
+        assert_eq!(fastest(Kernel::Movntdq, &measured(1, 600)), Kernel::Movnti);
+        assert_eq!(fastest(Kernel::Memset, &[]), Kernel::Memset);
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl<F: SlotFormat> Scavenge<F> {
         } else {
             self.config.tlab.max(bytes)
         };
-        if let Some(object) = self.next_window(mutator, bytes) {
+        if let Some(object) = self.next_window(mutator, bytes, fresh) {
             return Some(object);
         }
         let piece = self.nursery.eden.take(bytes, wanted)?;
@@ -159,7 +159,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.refill(mutator, piece, unwritten);
         let object = match mutator.tlab.allocate(bytes) {
             Some(object) => object,
-            None => self.next_window(mutator, bytes)?,
+            None => self.next_window(mutator, bytes, fresh)?,
         };
         if fresh == Fresh::Zeroed && mutator.zeroes != 0 {
             // SAFETY: the piece is the calling mutator's alone.
@@ -181,7 +181,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if !is_zero && fresh == Fresh::Zeroed {
             let began = clock::ticks();
             // SAFETY: the memory is the calling mutator's alone.
-            unsafe { zero::zero(object, bytes) };
+            unsafe { self.zeroing.kernel().zero(object, bytes) };
             mutator.zeroed.time += clock::ticks_since(began);
             mutator.zeroed.bytes += bytes as u64;
         }

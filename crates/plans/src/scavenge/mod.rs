@@ -9,7 +9,7 @@
 //! - [`collect`]: a collection, step by step
 //! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
 //!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, ephemerons, finalizers
-//! - [`zeroing`]: what zeroes eden, and when
+//! - [`zeroing`]: what zeroes eden, and when; `calibration`: which kernel is fastest
 //! - `sizes`: the ranges of the spaces; [`resize`]: the sizes of the generations after a collection
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
 //!
@@ -21,6 +21,7 @@
 //! - The old, the immobile and the large space together use no more than `old_limit` bytes (I7).
 
 pub mod allocate;
+mod calibration;
 pub mod collect;
 pub mod compact;
 pub mod copy;
@@ -69,7 +70,7 @@ use mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use sizes::Sizes;
 use trace::Engine;
 use weak::WeakTables;
-use zeroing::{Zeroed, Zeroing};
+use zeroing::{Contention, Zeroed, Zeroing};
 
 /// Regions are multiples of this: whole pages, cards and words of mark bits.
 pub const REGION_GRANULE: usize = 64 << 10;
@@ -258,6 +259,8 @@ pub struct State {
     zeroed_by_others: Zeroed,
     /// Where `zeroing=auto` is.
     zeroing_trials: Trials,
+    /// And whether a zeroing thread would have a processor.
+    contention: Contention,
     /// Sums.
     pub totals: Totals,
     /// The last events.
@@ -389,6 +392,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 zeroed: Zeroed::default(),
                 zeroed_by_others: Zeroed::default(),
                 zeroing_trials: Trials::default(),
+                contention: Contention::default(),
                 lately: Lately {
                     resumed_ns: clock::monotonic_ns(),
                     young: sizes.first_young(),

@@ -17,20 +17,24 @@ use core::ptr::NonNull;
 use gleaner_base::events::Phase;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Zeroing as Policy;
+use gleaner_base::options::ZeroingKernel;
 use gleaner_base::sync::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, futex_wait, futex_wake,
 };
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
+use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::{self, Processor};
-use gleaner_os::{clock, memory, threads, topology};
+use gleaner_os::{clock, contention, memory, threads, topology};
 use gleaner_work::{Claims, Done, Drowsy, Lead};
 
+use super::allocate::Fresh;
+use super::calibration::calibration;
 use super::mutator::Mutator;
 use super::resize::Collection;
 use super::{Config, Scavenge, State};
-use crate::decide::zeroing::{self as decide, Decision, Mode, Nursery};
+use crate::decide::zeroing::{self as decide, Mode, Nursery};
 use crate::record::Record;
 use crate::stop::poll::PollGate;
 
@@ -40,6 +44,8 @@ pub const BLOCK: usize = 32 << 10;
 const PATIENCE: u32 = 60;
 /// One of so many windows is timed.
 const TIMED_WINDOWS: u64 = 64;
+/// How often at most the system is asked who waits for processors, in nanoseconds.
+const CONTENTION_INTERVAL: u64 = 100_000_000;
 
 /// What zeroing came to. What each allocation zeroes by itself is not counted: that would take longer than zeroing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -81,17 +87,41 @@ impl Zeroed {
     }
 }
 
+/// Whether others want the processors. The collector's, in stopped worlds.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Contention {
+    /// When the system was asked last, and what it said.
+    asked_ns: u64,
+    waited_ns: u64,
+    high: bool,
+}
+
+impl Contention {
+    /// Whether threads waited for a processor for more than a tenth of the time lately.
+    fn is_high(&mut self, now_ns: u64) -> bool {
+        let passed = now_ns.saturating_sub(self.asked_ns);
+        if passed >= CONTENTION_INTERVAL
+            && let Some(waited) = contention::waited_ns()
+        {
+            let lately = waited.saturating_sub(self.waited_ns);
+            self.high = self.asked_ns > 0 && 10 * lately > passed;
+            (self.asked_ns, self.waited_ns) = (now_ns, waited);
+        }
+        self.high
+    }
+}
+
 /// How eden is zeroed.
 pub struct Zeroing {
     policy: Policy,
     /// What zeroes memory that is used soon.
-    soon: Kernel,
+    soon: Choice,
     /// What zeroes past the caches.
-    past: Kernel,
+    past: Choice,
     /// What zeroing threads use.
-    ahead: Kernel,
-    /// Why the one that the policy uses first, for the event log.
-    kernel_reason: &'static str,
+    ahead: Choice,
+    /// How long `past` takes for a MB, in nanoseconds; 0 when it was not measured.
+    past_ns: u64,
     window: usize,
     lead: usize,
     threads: usize,
@@ -146,9 +176,15 @@ impl Zeroing {
     pub(super) fn new(config: &Config, eden: Address, bytes: usize) -> Option<Zeroing> {
         let processor = Processor::detect();
         let choose = |temporal| processor::choose(config.zeroing_kernel, temporal, &processor);
-        let (soon, past) = (choose(true), choose(false));
+        let by_itself =
+            config.zeroing == Policy::Auto && config.zeroing_kernel == ZeroingKernel::Auto;
+        let measured = by_itself.then(calibration).flatten();
+        let (soon, past, past_ns) = match measured {
+            Some(found) => (found.soon, found.past, found.past_ns),
+            None => (choose(true), choose(false), 0),
+        };
         // What is zeroed a little ahead is used soon.
-        let ahead = choose(config.zeroing_lead > 0);
+        let ahead = if config.zeroing_lead > 0 { soon } else { past };
         let threads = wanted_threads(config);
         let states = if threads > 0 {
             let count = bytes.div_ceil(BLOCK);
@@ -165,14 +201,10 @@ impl Zeroing {
         };
         Some(Zeroing {
             policy: config.zeroing,
-            soon: soon.kernel,
-            past: past.kernel,
-            ahead: ahead.kernel,
-            kernel_reason: match config.zeroing {
-                Policy::Bulk | Policy::Window => soon.reason,
-                Policy::NonTemporal => past.reason,
-                _ => ahead.reason,
-            },
+            soon,
+            past,
+            ahead,
+            past_ns,
             window: config.zeroing_window,
             lead: match config.zeroing_lead {
                 0 => usize::MAX >> 1,
@@ -211,6 +243,14 @@ impl Zeroing {
     /// Whether memory is zero before it is allocated whatever is decided.
     pub fn is_ahead(&self) -> bool {
         !matches!(self.policy, Policy::HotPath | Policy::Auto)
+    }
+
+    /// What zeroes a whole block or a large object at the moment.
+    pub(super) fn kernel(&self) -> Kernel {
+        match self.mode() {
+            Mode::NonTemporal => self.past.kernel,
+            _ => self.soon.kernel,
+        }
     }
 
     /// With times in nanoseconds.
@@ -316,6 +356,42 @@ impl Zeroing {
         }
     }
 
+    /// What happened since the last collection, and what was decided. Without a choice and with nothing to count there is
+    /// nothing to say.
+    fn report(&self, record: &mut Record, zeroed: &Zeroed, reason: &'static str) {
+        let mut say = |phase, bytes, objects, duration, reason| {
+            record.step(phase, |event| {
+                (event.bytes, event.objects, event.reason) = (bytes, objects, reason);
+                event.workers = self.threads as u32;
+            });
+            record.set_last_duration(duration);
+        };
+        let is_first = self.round.load(Ordering::Relaxed) == 1;
+        let uses = |policies: &[Policy]| is_first && policies.contains(&self.policy);
+        if is_first {
+            say(Phase::ZeroingKernel, 0, 0, 0, self.soon.reason);
+        }
+        if uses(&[Policy::NonTemporal, Policy::Adaptive, Policy::Auto]) {
+            say(Phase::ZeroingKernel, 0, 0, 0, self.past.reason);
+        } else if is_first && self.threads > 0 && self.ahead != self.soon {
+            say(Phase::ZeroingKernel, 0, 0, 0, self.ahead.reason);
+        }
+        if self.policy != Policy::HotPath || zeroed.bytes > 0 {
+            say(Phase::Zeroing, zeroed.bytes, 0, zeroed.time, reason);
+        }
+        if self.threads > 0 {
+            let (bytes, time) = (zeroed.ahead_bytes, zeroed.ahead_time);
+            say(Phase::ZeroingAhead, bytes, 0, time, "");
+            say(
+                Phase::ZeroingStalls,
+                0,
+                zeroed.stalls,
+                zeroed.stalled_time,
+                "",
+            );
+        }
+    }
+
     fn take_ahead(&self) -> (u64, u64) {
         let (bytes, ticks) = &self.did_ahead;
         (
@@ -389,14 +465,10 @@ impl<F: SlotFormat> Scavenge<F> {
             Mode::Window => mutator.tlab.limit = start,
             Mode::Concurrent => self.ensure(mutator, start, stale),
             Mode::Bulk | Mode::NonTemporal if unwritten => {}
-            mode => {
-                let kernel = match mode {
-                    Mode::NonTemporal => zeroing.past,
-                    _ => zeroing.soon,
-                };
+            Mode::Bulk | Mode::NonTemporal => {
                 let ticks = clock::ticks();
                 // SAFETY: the piece is this mutator's alone.
-                unsafe { kernel.zero(start, stale) };
+                unsafe { zeroing.kernel().zero(start, stale) };
                 mutator.zeroed.time += clock::ticks_since(ticks);
                 mutator.zeroed.bytes += stale as u64;
             }
@@ -406,7 +478,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// The blocks of a piece are zeroed when this returns.
     fn ensure(&self, mutator: &mut Mutator, start: Address, bytes: usize) {
         let zeroing = &self.zeroing;
-        let (claims, kernel) = (zeroing.claims(), zeroing.soon);
+        let (claims, kernel) = (zeroing.claims(), zeroing.soon.kernel);
         let last = zeroing.block_of(start.add(bytes - 1));
         for block in zeroing.block_of(start)..=last {
             if claims.is_done(block) {
@@ -431,29 +503,35 @@ impl<F: SlotFormat> Scavenge<F> {
         zeroing.note_taken();
     }
 
-    /// Room in the mutator's buffer beyond the window that is zero, under [`Mode::Window`].
+    /// Room in the mutator's buffer beyond the window that is zero, under [`Mode::Window`]. An object that its caller
+    /// writes is not zeroed first.
     #[inline]
-    pub(super) fn next_window(&self, mutator: &mut Mutator, bytes: usize) -> Option<Address> {
+    pub(super) fn next_window(
+        &self,
+        mutator: &mut Mutator,
+        bytes: usize,
+        fresh: Fresh,
+    ) -> Option<Address> {
         let (limit, end) = (mutator.tlab.limit, mutator.tlab_end);
         if limit == end || bytes > mutator.tlab_left() {
             return None;
         }
-        let wanted = mutator
-            .tlab
-            .cursor
-            .add(bytes)
-            .max(limit.add(self.zeroing.window));
-        let next = wanted.min(end);
-        let fresh = next.offset_from(limit);
+        let object_end = mutator.tlab.cursor.add(bytes);
+        let next = object_end.max(limit.add(self.zeroing.window)).min(end);
+        let from = match fresh {
+            Fresh::Zeroed => limit,
+            Fresh::Unwritten => limit.max(object_end),
+        };
+        let stale = next.offset_from(from);
         mutator.windows += 1;
         let timed = mutator.windows.is_multiple_of(TIMED_WINDOWS);
         let began = if timed { clock::ticks() } else { 0 };
         // SAFETY: the buffer is this mutator's, and nothing was allocated above its limit.
-        unsafe { self.zeroing.soon.zero(limit, fresh) };
+        unsafe { self.zeroing.soon.kernel.zero(from, stale) };
         if timed {
             mutator.zeroed.time += clock::ticks_since(began) * TIMED_WINDOWS;
         }
-        mutator.zeroed.bytes += fresh as u64;
+        mutator.zeroed.bytes += stale as u64;
         mutator.tlab.limit = next;
         mutator.tlab.allocate(bytes)
     }
@@ -534,7 +612,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let (from, bytes) = zeroing.part(block);
         let ticks = clock::ticks();
         // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
-        unsafe { zeroing.ahead.zero(from, bytes) };
+        unsafe { zeroing.ahead.kernel.zero(from, bytes) };
         claim.finish();
         let (all, took) = &zeroing.did_ahead;
         all.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -562,25 +640,17 @@ impl<F: SlotFormat> Scavenge<F> {
                     allocated: collection.allocated,
                     active,
                     processors,
+                    contended: state.contention.is_high(collection.now_ns),
+                    block_ns: (zeroed.time << 20).checked_div(zeroed.bytes).unwrap_or(0),
+                    past_ns: zeroing.past_ns,
                 };
                 let decision;
                 (state.zeroing_trials, decision) = decide::next(state.zeroing_trials, &found);
                 decision
             }
-            _ => Decision {
-                mode: zeroing.mode(),
-                reason: zeroing.kernel_reason,
-            },
+            _ => decide::fixed(zeroing.mode()),
         };
-        if zeroing.policy != Policy::HotPath {
-            record.step(Phase::Zeroing, |event| {
-                event.bytes = zeroed.bytes + zeroed.ahead_bytes;
-                event.objects = zeroed.stalls;
-                event.workers = zeroing.threads as u32;
-                event.reason = decision.reason;
-            });
-            record.set_last_duration(zeroed.time);
-        }
+        zeroing.report(record, &zeroed, decision.reason);
         let eden = &self.nursery.eden;
         zeroing.note_top(eden.top());
         zeroing.begin_round(decision.mode, eden.top(), eden.end());

@@ -207,7 +207,7 @@ impl MarkSweep {
         let base = self.start(run.first);
         if described.clear && !run.clean {
             // SAFETY: the run was just taken from the free runs.
-            unsafe { self.kernel.zero(base, bytes) };
+            unsafe { self.zeroing.kernel.zero(base, bytes) };
         } else if !described.clear {
             // As in cells: the first two words never show what was there before.
             // SAFETY: as above.

@@ -31,6 +31,7 @@ pub mod sweep;
 pub mod verify;
 
 use gleaner_mem::Address;
+use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
 
 use crate::block::{Block, BlockIndex, NO_BLOCK, Resolved, State};
@@ -104,7 +105,7 @@ pub struct MarkSweep {
     pub poison: bool,
     /// What zeroes large objects and fresh blocks. Between the live cells of a block that is swept lie short runs, which
     /// are zeroed as they are listed.
-    pub kernel: Kernel,
+    pub zeroing: Choice,
     /// Bytes that the heap may hold before it must collect or grow.
     pub capacity: usize,
     pub(crate) used_small_blocks: usize,
@@ -137,7 +138,7 @@ impl MarkSweep {
             shared: Cache::new(),
             sweep_mode,
             poison,
-            kernel: Kernel::Memset,
+            zeroing: Choice::unbeaten(Kernel::Memset),
             capacity: 0,
             used_small_blocks: 0,
             used_large_bytes: 0,

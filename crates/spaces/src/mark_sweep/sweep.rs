@@ -179,7 +179,7 @@ impl MarkSweep {
             if self.poison {
                 self.wipe(start, objects * bytes, kind.clear);
             } else if !clean && kind.clear {
-                self.kernel.zero(start, objects * bytes);
+                self.zeroing.kernel.zero(start, objects * bytes);
             }
             if !clean && !kind.clear && !self.poison {
                 forget_cookies(start, objects, bytes);
