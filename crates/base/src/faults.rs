@@ -192,6 +192,13 @@ impl Countdowns {
         }
     }
 
+    /// How many visits of `point` are left until it fails, the failing one included; 0 when it is not armed, or has
+    /// failed.
+    pub fn left(&self, point: FaultPoint) -> u32 {
+        // Relaxed: see the field.
+        self.left[point as usize].load(Ordering::Relaxed)
+    }
+
     /// Visits `point`; true when this visit is the one that must fail.
     #[inline(always)]
     pub fn armed(&self, point: FaultPoint) -> bool {
@@ -216,6 +223,11 @@ pub fn arm(point: FaultPoint, n: u32) {
     PROCESS.arm(point, n);
 }
 
+/// How many visits of `point` are left until it fails; 0 when it is not armed, or has failed.
+pub fn left(point: FaultPoint) -> u32 {
+    PROCESS.left(point)
+}
+
 /// Visits `point`; true when this visit is the one that must fail.
 #[inline(always)]
 pub fn armed(point: FaultPoint) -> bool {
@@ -230,10 +242,16 @@ mod tests {
     fn fires_once_at_the_nth_visit() {
         let faults = Countdowns::new();
         faults.arm(FaultPoint::StartWorker, 3);
-        let fired: Vec<bool> = (0..6)
-            .map(|_| faults.armed(FaultPoint::StartWorker))
+        let fired: Vec<(u32, bool)> = (0..5)
+            .map(|_| {
+                let left = faults.left(FaultPoint::StartWorker);
+                (left, faults.armed(FaultPoint::StartWorker))
+            })
             .collect();
-        assert_eq!(fired, [false, false, true, false, false, false]);
+        assert_eq!(
+            fired,
+            [(3, false), (2, false), (1, true), (0, false), (0, false)]
+        );
         assert!(!faults.armed(FaultPoint::CommitMemory));
     }
 

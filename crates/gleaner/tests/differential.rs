@@ -86,7 +86,7 @@ fn with_a_collection_at_every_allocation() {
             let totals = run(
                 builder.clone().workers(3).young(1 << 20).stress(1),
                 seed,
-                700,
+                1000,
             );
             assert!(
                 totals.scavenges > 150 && totals.full_collections > 150,

@@ -1,4 +1,5 @@
-//! Weak references, ephemerons and finalizers: what a full collection clears is exactly what an oracle says.
+//! Weak references, ephemerons and finalizers: what a full collection clears is exactly what an oracle says; a scavenge
+//! clears nothing that is strongly reachable, and what it leaves is what it was. Under each old generation.
 
 #[path = "../../plans/tests/harness/rng.rs"]
 #[allow(dead_code, reason = "shared with the tests of another crate")]
@@ -6,12 +7,20 @@ mod random;
 
 use std::collections::{HashMap, HashSet};
 
-use gleaner::{Ephemeron, Heap, Local, References, Scope, Structure, Type, Weak};
+use gleaner::{Ephemeron, Heap, Local, OldPolicy, References, Scope, Structure, Type, Weak};
 use random::Rng;
 
-fn heap(references: References, workers: usize) -> Heap {
+const SETUPS: [(References, OldPolicy); 4] = [
+    (References::Wide, OldPolicy::MarkCompact),
+    (References::Compressed, OldPolicy::MarkCompact),
+    (References::Wide, OldPolicy::MarkSweep),
+    (References::Compressed, OldPolicy::MarkSweep),
+];
+
+fn heap((references, old): (References, OldPolicy), workers: usize) -> Heap {
     Heap::builder()
         .references(references)
+        .old(old)
         .limit(8 << 20)
         .young(1 << 20)
         .workers(workers)
@@ -34,8 +43,8 @@ fn node<'s>(scope: &mut Scope<'s>, of: Type, number: u64) -> Local<'s> {
 
 #[test]
 fn an_ephemeron_whose_value_refers_to_its_key_does_not_keep_it() {
-    for references in [References::Wide, References::Compressed] {
-        let heap = heap(references, 2);
+    for setup in SETUPS {
+        let heap = heap(setup, 2);
         let of = heap.structure(NODE).unwrap();
         let mut mutator = heap.attach().unwrap();
         for everything in [false, true] {
@@ -67,46 +76,48 @@ fn an_ephemeron_whose_value_refers_to_its_key_does_not_keep_it() {
 
 #[test]
 fn chains_of_ephemerons_are_followed_to_the_end() {
-    let heap = heap(References::Wide, 3);
-    let of = heap.structure(NODE).unwrap();
-    let mut mutator = heap.attach().unwrap();
-    mutator.scope(|scope| {
-        let first = node(scope, of, 0);
-        let mut chain = Vec::new();
-        scope.nested(|scope| {
-            let key = scope.null();
-            scope.assign(key, first);
-            for number in 1..300 {
-                let value = node(scope, of, number);
-                chain.push(scope.ephemeron(key, value).unwrap());
-                scope.assign(key, value);
+    for setup in SETUPS {
+        let heap = heap(setup, 3);
+        let of = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let first = node(scope, of, 0);
+            let mut chain = Vec::new();
+            scope.nested(|scope| {
+                let key = scope.null();
+                scope.assign(key, first);
+                for number in 1..300 {
+                    let value = node(scope, of, number);
+                    chain.push(scope.ephemeron(key, value).unwrap());
+                    scope.assign(key, value);
+                }
+            });
+            // The last first, so that each pass over the table finds one more.
+            chain.reverse();
+            for everything in [false, true, false, true] {
+                scope.collect(everything);
+                for (index, ephemeron) in chain.iter().enumerate() {
+                    scope.nested(|scope| {
+                        let value = scope.value_of(ephemeron);
+                        assert_eq!(scope.read_u64(value, 0), 299 - index as u64);
+                    });
+                }
+            }
+            let nothing = scope.null();
+            scope.assign(first, nothing);
+            scope.collect(true);
+            for ephemeron in &chain {
+                let key = scope.key(ephemeron);
+                assert!(scope.is_null(key));
             }
         });
-        // The last first, so that each pass over the table finds one more.
-        chain.reverse();
-        for everything in [false, true, false, true] {
-            scope.collect(everything);
-            for (index, ephemeron) in chain.iter().enumerate() {
-                scope.nested(|scope| {
-                    let value = scope.value_of(ephemeron);
-                    assert_eq!(scope.read_u64(value, 0), 299 - index as u64);
-                });
-            }
-        }
-        let nothing = scope.null();
-        scope.assign(first, nothing);
-        scope.collect(true);
-        for ephemeron in &chain {
-            let key = scope.key(ephemeron);
-            assert!(scope.is_null(key));
-        }
-    });
+    }
 }
 
 #[test]
 fn a_finalizer_sees_a_whole_object_once() {
-    for references in [References::Wide, References::Compressed] {
-        let heap = heap(references, 2);
+    for setup in SETUPS {
+        let heap = heap(setup, 2);
         let of = heap.structure(NODE).unwrap();
         let mut mutator = heap.attach().unwrap();
         let weak = mutator.scope(|scope| {
@@ -173,18 +184,57 @@ impl World {
     }
 }
 
+impl World {
+    /// References to what is `live` are there, also those of ephemerons to whatever finalizers see, which is `all`;
+    /// those to what is `dead` are not. Those that are there refer to what they were made for.
+    fn judge(
+        &self,
+        scope: &mut Scope<'_>,
+        live: &HashSet<u64>,
+        all: &HashSet<u64>,
+        dead: &HashSet<u64>,
+    ) {
+        for (number, weak) in &self.weak {
+            scope.nested(|scope| {
+                let found = scope.upgrade(weak);
+                if scope.is_null(found) {
+                    assert!(!live.contains(number), "weak {number} is cleared");
+                } else {
+                    assert!(!dead.contains(number), "weak {number} is not cleared");
+                    assert_eq!(scope.read_u64(found, 0), *number);
+                }
+            });
+        }
+        for (key, value, ephemeron) in &self.ephemerons {
+            scope.nested(|scope| {
+                let (found, of) = (scope.key(ephemeron), scope.value_of(ephemeron));
+                if scope.is_null(found) {
+                    assert!(!all.contains(key), "ephemeron of {key} is cleared");
+                    assert!(scope.is_null(of));
+                } else {
+                    // A key that only a finalizer reaches is none of the dead here.
+                    assert!(
+                        all.contains(key) || !dead.contains(key),
+                        "ephemeron of {key}"
+                    );
+                    let numbers = (scope.read_u64(found, 0), scope.read_u64(of, 0));
+                    assert_eq!(numbers, (*key, *value));
+                }
+            });
+        }
+    }
+}
+
 #[test]
 fn random_graphs_are_cleared_exactly() {
-    for (seed, references) in [
-        (1, References::Wide),
-        (2, References::Compressed),
-        (3, References::Wide),
-    ] {
-        let heap = heap(references, 1 + seed as usize);
+    for (seed, setup) in SETUPS.into_iter().enumerate() {
+        let seed = 1 + seed as u64;
+        let heap = heap(setup, seed as usize);
         let of = heap.structure(NODE).unwrap();
         let mut mutator = heap.attach().unwrap();
         for round in 0..30 {
-            mutator.scope(|scope| one_world(scope, of, seed * 1000 + round));
+            let scavenges = [0, 1, 2, 5][round as usize % 4];
+            mutator.scope(|scope| one_world(scope, of, seed * 1000 + round, scavenges));
             // What still waits must not trouble the next world.
             mutator.collect(true);
             mutator.scope(|scope| while scope.next_finalizable().is_some() {});
@@ -192,7 +242,8 @@ fn random_graphs_are_cleared_exactly() {
     }
 }
 
-fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64) {
+/// Makes a world, lets go of most of it, and judges what so many scavenges leave, and a full collection after them.
+fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64, scavenges: usize) {
     let mut world = World {
         random: Rng::new(seed),
         edges: HashMap::new(),
@@ -244,7 +295,6 @@ fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64) {
         }
         kept.into_iter().map(|number| number as u64).collect()
     });
-    scope.collect(true);
     let live = world.reach(kept.iter().copied());
     let resurrected = world
         .finalizers
@@ -252,28 +302,16 @@ fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64) {
         .copied()
         .filter(|number| !live.contains(number));
     let all = world.reach(kept.iter().copied().chain(resurrected));
-    for (number, weak) in &world.weak {
-        let found = scope.upgrade(weak);
-        assert_eq!(
-            scope.is_null(found),
-            !live.contains(number),
-            "seed {seed}: weak {number}"
-        );
+    for _ in 0..scavenges {
+        scope.collect(false);
+        world.judge(scope, &live, &all, &HashSet::new());
     }
-    for (key, value, ephemeron) in &world.ephemerons {
-        let (found, of) = (scope.key(ephemeron), scope.value_of(ephemeron));
-        assert_eq!(
-            scope.is_null(found),
-            !all.contains(key),
-            "seed {seed}: ephemeron of {key}"
-        );
-        if all.contains(key) {
-            assert_eq!(
-                (scope.read_u64(found, 0), scope.read_u64(of, 0)),
-                (*key, *value)
-            );
-        }
-    }
+    scope.collect(true);
+    // What a scavenge found finalizable is a root since then, so that weak references to old objects that it reaches
+    // may be left.
+    let cleared = |number: &u64| !(if scavenges > 0 { &all } else { &live }).contains(number);
+    let dead = world.edges.keys().copied().filter(cleared).collect();
+    world.judge(scope, &live, &all, &dead);
     let mut finalized = HashSet::new();
     while let Some(object) = scope.next_finalizable() {
         assert!(finalized.insert(scope.read_u64(object, 0)));

@@ -149,4 +149,16 @@ mod tests {
         claims.open();
         assert_eq!(claims.ensure(7, 0, || ()), Done::Here);
     }
+
+    #[test]
+    fn who_panics_with_a_piece_gives_it_up() {
+        let states = [AtomicU8::new(0)];
+        let claims = Claims::new(&states);
+        let panicked = std::panic::catch_unwind(|| {
+            let _claim = claims.claim(0);
+            panic!("with a claim");
+        });
+        assert!(panicked.is_err() && !claims.is_done(0));
+        assert_eq!(claims.ensure(0, 0, || ()), Done::Here);
+    }
 }

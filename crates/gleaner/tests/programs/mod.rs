@@ -1,12 +1,16 @@
 //! Random programs over the safe interface, run on a heap and, in plain Rust, on an oracle that never frees.
 //!
-//! A program holds some roots. Each step allocates, links, unlinks, copies, reads or collects; what it does depends on
-//! its source of decisions alone: a seeded generator, or bytes that a fuzzer made up. Every object carries a number of its own; at the end the graphs that the roots reach must be the same,
-//! number by number.
+//! A program holds some roots. Each step allocates, links, unlinks, copies, reads or collects, or does something of what
+//! [`beside`] has; what it does depends on its source of decisions alone: a seeded generator, or bytes that a fuzzer made
+//! up. Every object carries a number of its own; at the end the graphs that the roots reach must be the same, number by
+//! number.
+
+mod beside;
 
 use std::collections::HashMap;
 
 use crate::random::Rng;
+use beside::{Beside, Numbers};
 use gleaner::{Elements, Heap, Local, OutOfMemory, Scope, Structure};
 
 /// What a slot holds, as the oracle sees it.
@@ -25,6 +29,8 @@ enum Known {
     List(Vec<Held>),
     /// An array of bytes that all hold this.
     Bytes(u32, u8),
+    /// An array of numbers of another size, or one that never moves.
+    Numbers(Numbers),
 }
 
 /// Where the decisions of a program come from.
@@ -54,6 +60,7 @@ pub struct Program<S> {
     random: S,
     roots: Vec<Held>,
     objects: Vec<Known>,
+    beside: Beside,
 }
 
 const SLOTS: usize = 3;
@@ -64,6 +71,7 @@ pub struct Types {
     node: gleaner::Type,
     list: gleaner::ReferenceArray,
     bytes: gleaner::Array,
+    numbers: [gleaner::Array; 4],
 }
 
 impl Types {
@@ -76,6 +84,13 @@ impl Types {
             node: heap.structure(shape).unwrap(),
             list: heap.reference_array().unwrap(),
             bytes: heap.array(Elements::Bytes).unwrap(),
+            numbers: [
+                Elements::Bytes,
+                Elements::Halves,
+                Elements::Words,
+                Elements::Doubles,
+            ]
+            .map(|elements| heap.array(elements).unwrap()),
         }
     }
 }
@@ -103,10 +118,11 @@ impl<S: Source> Program<S> {
             random: source,
             roots: vec![Held::Null; roots],
             objects: Vec::new(),
+            beside: Beside::default(),
         }
     }
 
-    /// Runs so many steps in a scope of its own and compares. An allocation that fails is left out by both sides; how
+    /// Runs so many steps in a scope of its own and compares, and compares again after a full collection. An allocation that fails is left out by both sides; how
     /// many did.
     pub fn run(&mut self, scope: &mut Scope<'_>, types: Types, steps: usize) -> usize {
         scope.nested(|scope| {
@@ -118,6 +134,8 @@ impl<S: Source> Program<S> {
                 }
                 failed += usize::from(self.step(scope, &roots, types).is_err());
             }
+            self.compare(scope, &roots);
+            scope.collect(true);
             self.compare(scope, &roots);
             failed
         })
@@ -131,7 +149,12 @@ impl<S: Source> Program<S> {
     ) -> Result<(), OutOfMemory> {
         let count = self.roots.len();
         let (root, other) = (self.random.below(count), self.random.below(count));
-        match self.random.below(100) {
+        // A byte's worth. The first hundred stand for themselves twice.
+        let kind = self.random.below(256);
+        if kind >= 200 {
+            return self.step_beside(scope, roots, types, (root, other, kind - 200));
+        }
+        match kind % 100 {
             0..32 => self.allocate_node(scope, roots, root, types),
             32..40 => self.allocate_given(scope, roots, root, types),
             40..48 => self.allocate_list(scope, roots, root, types),
@@ -395,6 +418,10 @@ impl<S: Source> Program<S> {
                         assert!(
                             (0..*length as usize).all(|index| scope.read_u8(kept, index) == *byte)
                         );
+                        continue;
+                    }
+                    Known::Numbers(numbers) => {
+                        numbers.compare(scope, kept);
                         continue;
                     }
                 };

@@ -40,14 +40,17 @@ impl Source for Bytes<'_> {
     }
 }
 
-/// The designs that a sixth of the inputs each have.
-const ZEROING: [Zeroing; 6] = [
+/// The designs, which about a ninth of the inputs have each.
+const ZEROING: [Zeroing; 9] = [
     Zeroing::HotPath,
     Zeroing::Window,
     Zeroing::Concurrent,
     Zeroing::Bulk,
     Zeroing::Auto,
     Zeroing::ConcurrentRacing,
+    Zeroing::NonTemporal,
+    Zeroing::ConcurrentStatic,
+    Zeroing::Adaptive,
 ];
 
 /// Runs the program that the bytes are; panics when the heap and the oracle differ. How many steps failed for want of
@@ -59,7 +62,7 @@ pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
     let (tenure, generations) = (ages % 5, ages / 5 % 3);
     let stress = bytes.take(1) as u32;
     let rest = bytes.take(1) as usize;
-    let (roots, zeroing) = (1 + rest % 48, ZEROING[rest / 48]);
+    let (roots, zeroing) = (1 + rest % 29 * 2, ZEROING[rest / 29]);
     let references = match setup % 2 {
         0 => References::Wide,
         _ => References::Compressed,

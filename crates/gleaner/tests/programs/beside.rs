@@ -1,0 +1,286 @@
+//! What programs do beside the graph of their roots: global handles, weak references, ephemerons, finalizers, identity
+//! hashes, arrays of numbers, walks.
+//!
+//! The oracle knows what is strongly reachable: that is never cleared, and never finalizable. What came back by another
+//! way than a root (a weak reference, an ephemeron, a finalizer) may have been found dead before, together with all it
+//! reaches: of that it only knows what it is. What exactly is cleared is for the tests of weak references to say.
+
+use std::collections::{HashMap, HashSet};
+
+use gleaner::{Ephemeron, Handle, Local, OutOfMemory, Scope, Weak};
+
+use super::{Held, Known, Program, Source, Types};
+
+/// So many of each kind.
+const MOST: usize = 24;
+
+/// What a program has beside its roots, as the oracle sees it.
+#[derive(Default)]
+pub struct Beside {
+    handles: Vec<(Held, Handle)>,
+    weak: Vec<(usize, Weak)>,
+    ephemerons: Vec<([usize; 2], Ephemeron)>,
+    /// Nodes that wait for their finalizer, by their numbers.
+    finalizers: HashMap<u64, usize>,
+    hashes: HashMap<usize, u32>,
+    /// What came back, and what it reached then.
+    back: HashSet<usize>,
+}
+
+impl<S: Source> Program<S> {
+    /// What the roots and the handles reach by references.
+    fn reached(&self, from: impl IntoIterator<Item = Held>) -> HashSet<usize> {
+        let mut found = HashSet::new();
+        let mut grey: Vec<Held> = from.into_iter().collect();
+        while let Some(held) = grey.pop() {
+            if let Held::Object(object) = held
+                && found.insert(object)
+                && let Known::Node { slots, .. } | Known::List(slots) = &self.objects[object]
+            {
+                grey.extend(slots.iter().filter(|&&held| held != Held::Null));
+            }
+        }
+        found
+    }
+
+    fn alive(&self) -> HashSet<usize> {
+        let handles = self.beside.handles.iter().map(|(held, _)| *held);
+        self.reached(self.roots.iter().copied().chain(handles))
+    }
+
+    /// An object was found dead, says the heap.
+    fn may_be_dead(&self, object: usize) {
+        assert!(
+            self.beside.back.contains(&object) || !self.alive().contains(&object),
+            "object {object} is reachable and was taken for dead"
+        );
+    }
+
+    /// An object came back by another way than a root.
+    fn comes_back(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        (root, object): (usize, usize),
+        found: Local<'_>,
+    ) {
+        let reached = self.reached([Held::Object(object)]);
+        self.beside.back.extend(reached);
+        scope.assign(roots[root], found);
+        self.roots[root] = Held::Object(object);
+    }
+
+    /// Room for one more of `held` things; one is dropped if there are too many.
+    fn make_room<T>(&mut self, of: fn(&mut Beside) -> &mut Vec<T>) {
+        if of(&mut self.beside).len() >= MOST {
+            let gone = self.random.below(MOST);
+            of(&mut self.beside).swap_remove(gone);
+        }
+    }
+
+    fn choose(&mut self, count: usize) -> Option<usize> {
+        (count > 0).then(|| self.random.below(count))
+    }
+
+    /// One step. `kind` is below 56.
+    pub(super) fn step_beside(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        types: Types,
+        (root, other, kind): (usize, usize, usize),
+    ) -> Result<(), OutOfMemory> {
+        match kind {
+            0..6 => {
+                self.make_room(|beside| &mut beside.handles);
+                let handle = scope.handle(roots[root]).unwrap();
+                self.beside.handles.push((self.roots[root], handle));
+            }
+            6..12 => self.open(scope, roots, root),
+            12..19 => {
+                if let Held::Object(object) = self.roots[root] {
+                    self.make_room(|beside| &mut beside.weak);
+                    let weak = scope.weak(roots[root]).unwrap();
+                    self.beside.weak.push((object, weak));
+                }
+            }
+            19..26 => self.upgrade(scope, roots, root),
+            26..31 => {
+                let (Held::Object(key), Held::Object(value)) =
+                    (self.roots[root], self.roots[other])
+                else {
+                    return Ok(());
+                };
+                self.make_room(|beside| &mut beside.ephemerons);
+                let ephemeron = scope.ephemeron(roots[root], roots[other]).unwrap();
+                self.beside.ephemerons.push(([key, value], ephemeron));
+            }
+            31..36 => self.open_ephemeron(scope, roots, [root, other]),
+            36..39 => {
+                if let Held::Object(object) = self.roots[root]
+                    && let Known::Node { number, .. } = self.objects[object]
+                    && !self.beside.finalizers.contains_key(&number)
+                {
+                    scope.add_finalizer(roots[root]).unwrap();
+                    self.beside.finalizers.insert(number, object);
+                }
+            }
+            39..42 => self.finalize(scope, roots, root, types),
+            42..47 => {
+                if let Held::Object(object) = self.roots[root] {
+                    let hash = scope.identity_hash(roots[root]);
+                    let known = *self.beside.hashes.entry(object).or_insert(hash);
+                    assert_eq!(known, hash, "the hash of object {object}");
+                }
+            }
+            47 => {
+                let mut objects = 0;
+                scope.walk(&mut |found| {
+                    assert!(found.bytes >= 8, "{found:?}");
+                    objects += 1;
+                });
+                assert!(objects >= self.alive().len(), "a walk found {objects}");
+            }
+            48..50 => scope.poll(),
+            _ => return self.allocate_numbers(scope, roots, root, types),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], root: usize) {
+        let Some(chosen) = self.choose(self.beside.handles.len()) else {
+            return;
+        };
+        let (held, handle) = &self.beside.handles[chosen];
+        scope.nested(|scope| {
+            let found = scope.open(handle);
+            scope.assign(roots[root], found);
+        });
+        self.roots[root] = *held;
+    }
+
+    fn upgrade(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], root: usize) {
+        let Some(chosen) = self.choose(self.beside.weak.len()) else {
+            return;
+        };
+        scope.nested(|scope| {
+            let (object, weak) = &self.beside.weak[chosen];
+            let (object, found) = (*object, scope.upgrade(weak));
+            if scope.is_null(found) {
+                self.may_be_dead(object);
+                self.beside.weak.swap_remove(chosen);
+            } else {
+                self.comes_back(scope, roots, (root, object), found);
+            }
+        });
+    }
+
+    fn open_ephemeron(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], into: [usize; 2]) {
+        let Some(chosen) = self.choose(self.beside.ephemerons.len()) else {
+            return;
+        };
+        scope.nested(|scope| {
+            let (objects, ephemeron) = &self.beside.ephemerons[chosen];
+            let objects = *objects;
+            let found = [scope.key(ephemeron), scope.value_of(ephemeron)];
+            if scope.is_null(found[0]) {
+                assert!(scope.is_null(found[1]), "a value without its key");
+                self.may_be_dead(objects[0]);
+                self.beside.ephemerons.swap_remove(chosen);
+                return;
+            }
+            for side in 0..2 {
+                self.comes_back(scope, roots, (into[side], objects[side]), found[side]);
+            }
+        });
+    }
+
+    fn finalize(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], root: usize, types: Types) {
+        scope.nested(|scope| {
+            let Some(found) = scope.next_finalizable() else {
+                return;
+            };
+            assert!(scope.is_a(found, types.node), "what has a finalizer");
+            let number = scope.read_u64(found, 0);
+            // Another program in the same heap may wait for it; it goes without.
+            if let Some(object) = self.beside.finalizers.remove(&number) {
+                self.may_be_dead(object);
+                self.comes_back(scope, roots, (root, object), found);
+            }
+        });
+    }
+
+    /// An array of numbers of any size, some of which never move.
+    fn allocate_numbers(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        root: usize,
+        types: Types,
+    ) -> Result<(), OutOfMemory> {
+        let (log2, pinned) = (self.random.below(4), self.random.below(3) == 0);
+        let length = [30, 30, 30, 3000][self.random.below(4)];
+        let length = self.random.below(length) as u32;
+        let value = self.random.next();
+        let place = scope.nested(|scope| {
+            let of = types.numbers[log2];
+            let of = if pinned { of.pinned() } else { of };
+            let array = scope.allocate_array(of, length)?;
+            for index in 0..length as usize {
+                assert_eq!(read(scope, array, log2, index), 0);
+                match log2 {
+                    0 => scope.write_u8(array, index, value as u8),
+                    1 => scope.write_u16(array, index, value as u16),
+                    2 => scope.write_u32(array, index, value as u32),
+                    _ => scope.write_u64(array, index, value),
+                }
+            }
+            scope.assign(roots[root], array);
+            let elements = scope.pinned_elements(array);
+            assert!(elements.is_some() || !pinned, "pinned elements");
+            Ok(elements.map(|(start, _)| start.addr().get()))
+        })?;
+        let numbers = Numbers {
+            log2,
+            length,
+            value,
+            place,
+        };
+        self.found(root, Known::Numbers(numbers));
+        Ok(())
+    }
+}
+
+/// An array of numbers that all are the same.
+pub struct Numbers {
+    log2: usize,
+    length: u32,
+    value: u64,
+    /// Where its elements lie if it never moves.
+    place: Option<usize>,
+}
+
+impl Numbers {
+    /// The array is as it was.
+    pub fn compare(&self, scope: &mut Scope<'_>, array: Local<'_>) {
+        assert_eq!(scope.length(array), self.length);
+        let value = self.value & (u64::MAX >> (64 - (8 << self.log2)));
+        for index in 0..self.length as usize {
+            assert_eq!(read(scope, array, self.log2, index), value);
+        }
+        let place = scope
+            .pinned_elements(array)
+            .map(|(start, bytes)| (start.addr().get(), bytes));
+        let bytes = (self.length as usize) << self.log2;
+        assert_eq!(place, self.place.map(|place| (place, bytes)));
+    }
+}
+
+fn read(scope: &mut Scope<'_>, array: Local<'_>, log2: usize, index: usize) -> u64 {
+    match log2 {
+        0 => scope.read_u8(array, index).into(),
+        1 => scope.read_u16(array, index).into(),
+        2 => scope.read_u32(array, index).into(),
+        _ => scope.read_u64(array, index),
+    }
+}
