@@ -3,11 +3,12 @@
 //! # Invariants
 //! - One word holds the number of the round. An even one has something to do; an odd one has nothing. Numbers grow, and
 //!   the first is odd.
-//! - A round begins while nobody works: those who work look at [`Rounds::is`] where whoever begins one shuts them out, in
-//!   the gate of a stopped world. Whoever sees that the round is the one it was given works on nothing older.
+//! - A round begins while nobody works: those who work look at [`Rounds::is`] where whoever begins one shuts them out,
+//!   in the gate of a stopped world. Whoever sees that the round is the one it was given works on nothing older.
 //! - Release by whoever begins a round partners Acquire in [`Rounds::next`]: what was prepared for the round is seen.
-//! - Who sleeps, sleeps on the number that it read before it looked whether it is dismissed; dismissal is set before the
-//!   number changes. So nobody sleeps through the beginning of a round of work that is announced, nor through dismissal.
+//! - Who sleeps, sleeps on the number that it read before it looked whether it is dismissed; dismissal is set before
+//!   the number changes. So nobody sleeps through the beginning of a round of work that is announced, nor through
+//!   dismissal.
 
 use gleaner_base::sync::{AtomicBool, AtomicU32, Ordering, futex_wait, futex_wake};
 
@@ -71,8 +72,8 @@ impl Rounds {
         self.number.load(Ordering::Relaxed) == round.0
     }
 
-    /// Waits for a round that has something to do, other than the one that the caller has `seen`; `None` when there is no
-    /// further one.
+    /// Waits for a round that has something to do, other than the one that the caller has `seen`; `None` when there is
+    /// no further one.
     pub fn next(&self, seen: Option<Round>) -> Option<Round> {
         loop {
             let number = self.number.load(Ordering::Acquire);

@@ -16,8 +16,8 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 
 const BLOCKS: usize = 2;
 
-/// What is done in rounds. Whoever works does so inside the gate, which whoever begins a round has for itself: here it is
-/// a lock. Loom watches the cells.
+/// What is done in rounds. Whoever works does so inside the gate, which whoever begins a round has for itself: here it
+/// is a lock. Loom watches the cells.
 struct Work {
     rounds: Rounds,
     gate: RawLock,
@@ -96,7 +96,7 @@ impl Work {
 }
 
 /// A thread waits for rounds, two begin, and it is dismissed: it ends, or loom finds nobody left to run; it works on no
-/// round that is over, and on none twice; it comes to the last one, whose beginning it was told of, unless it is dismissed.
+/// round that is over, on none twice, and on none that has nothing to do.
 #[test]
 fn rounds_that_are_over_are_not_worked_on() {
     for has_work in [[true, true], [false, true], [true, false]] {
