@@ -43,8 +43,8 @@ const NO_ROOM: [&str; 2] = [
     "the holes are too small for what was to be promoted",
 ];
 
-/// Runs a program in a heap of its own, which ends with a forced full collection under the verifier; how many allocations
-/// failed, and how many collections a promotion that failed led to.
+/// Runs a program in a heap of its own, which ends with a forced full collection under the verifier; how many
+/// allocations failed, and how many collections a promotion that failed led to.
 fn run(builder: Builder, seed: u64, steps: usize) -> (usize, usize) {
     let heap = builder.build().unwrap();
     let types = Types::register(&heap);

@@ -1,9 +1,9 @@
 //! Zeroing threads that are held up, end, or are never started cost time and nothing else.
 //!
-//! A claim is never lost. A zeroing thread holds one only while it zeroes one block: it sleeps, ends and leaves the round
-//! between blocks. If it panics with a claim, unwinding gives the claim up (`who_panics_with_a_piece_gives_it_up` in
-//! `gleaner_work::claims`), and the point `zeroing-late` gives one up by the same path. Anything else that ends the thread
-//! there ends the process.
+//! A claim is never lost. A zeroing thread holds one only while it zeroes one block: it sleeps, ends and leaves the
+//! round between blocks. If it panics with a claim, unwinding gives the claim up (`who_panics_with_a_piece_gives_it_up`
+//! in `gleaner_work::claims`), and the point `zeroing-late` gives one up by the same path. Anything else that ends the
+//! thread there ends the process.
 //!
 //! The points belong to the process, so the tests take turns. How many visits of `zeroing-thread` are left tells how
 //! often threads came to the end of a round: where a test waits for that, a lost wake-up shows as a hang.
@@ -85,8 +85,8 @@ fn wait_for_visits(mutator: &mut Mutator, left: u32) {
     }
 }
 
-/// A collection, and the round after it: each of the zeroing threads has come to its end, as it had to that of each round
-/// before. `zeroing-thread` is armed with a visit that is never reached.
+/// A collection, and the round after it: each of the zeroing threads has come to its end, as it had to that of each
+/// round before. `zeroing-thread` is armed with a visit that is never reached.
 fn totals_after_round(mutator: &mut Mutator, threads: u32) -> Totals {
     let left = faults::left(FaultPoint::ZeroingThread) - threads;
     mutator.collect(false);

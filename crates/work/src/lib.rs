@@ -6,6 +6,7 @@
 //! - [`task_queue`]: the tasks that a phase begins with.
 //! - [`claims`]: work that is done ahead of time, by whoever comes first.
 //! - [`lead`]: who works ahead of others sleeps until they have come nearer.
+//! - [`rounds`]: who works ahead of others sleeps from one round of that to the next.
 //! - [`prefix`]: tasks of which one may have to wait for those below it.
 //! - [`crew`]: helpers, the leader, and a run of one phase.
 //! - [`worker`]: what the code of a phase sees: its index, offering, announcing.
@@ -21,6 +22,7 @@ pub mod deque;
 pub mod lead;
 pub mod parking;
 pub mod prefix;
+pub mod rounds;
 pub mod task_queue;
 pub mod termination;
 pub mod worker;
@@ -30,5 +32,6 @@ pub use crew::{Crew, HelperEntry, MAX_WORKERS, Phase};
 pub use deque::{Deque, Steal};
 pub use lead::{Drowsy, Lead};
 pub use prefix::Prefix;
+pub use rounds::{Round, Rounds};
 pub use task_queue::TaskQueue;
 pub use worker::{Verdict, Worker};

@@ -1,9 +1,9 @@
 //! Random programs over the safe interface, run on a heap and, in plain Rust, on an oracle that never frees.
 //!
-//! A program holds some roots. Each step allocates, links, unlinks, copies, reads or collects, or does something of what
-//! [`beside`] has; what it does depends on its source of decisions alone: a seeded generator, or bytes that a fuzzer made
-//! up. Every object carries a number of its own; at the end the graphs that the roots reach must be the same, number by
-//! number.
+//! A program holds some roots. Each step allocates, links, unlinks, copies, reads or collects, or does something of
+//! what [`beside`] has; what it does depends on its source of decisions alone: a seeded generator, or bytes that a
+//! fuzzer made up. Every object carries a number of its own; at the end the graphs that the roots reach must be the
+//! same, number by number.
 
 mod beside;
 
@@ -122,8 +122,8 @@ impl<S: Source> Program<S> {
         }
     }
 
-    /// Runs so many steps in a scope of its own and compares, and compares again after a full collection. An allocation that fails is left out by both sides; how
-    /// many did.
+    /// Runs so many steps in a scope of its own and compares, and compares again after a full collection. An allocation
+    /// that fails is left out by both sides; how many did.
     pub fn run(&mut self, scope: &mut Scope<'_>, types: Types, steps: usize) -> usize {
         scope.nested(|scope| {
             let roots: Vec<Local<'_>> = self.roots.iter().map(|_| scope.null()).collect();

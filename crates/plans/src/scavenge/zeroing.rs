@@ -18,16 +18,14 @@ use gleaner_base::events::Phase;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Zeroing as Policy;
 use gleaner_base::options::ZeroingKernel;
-use gleaner_base::sync::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, futex_wait, futex_wake,
-};
+use gleaner_base::sync::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::{clock, contention, memory, threads, topology};
-use gleaner_work::{Claims, Done, Drowsy, Lead};
+use gleaner_work::{Claims, Done, Drowsy, Lead, Rounds};
 
 use super::allocate::Fresh;
 use super::calibration::calibration;
@@ -132,14 +130,12 @@ pub struct Zeroing {
     virgin: AtomicUsize,
     /// The first address of eden that is zeroed ahead in this round, and where that ends. Written in stopped worlds.
     range: [AtomicUsize; 2],
-    /// The number of the round; an odd one has nothing for zeroing threads. They sleep on it.
-    round: AtomicU32,
+    /// What zeroing threads sleep on from one collection to the next. Rounds begin in stopped worlds.
+    rounds: Rounds,
     /// The next block that racing threads come to. Reset in stopped worlds.
     next: AtomicUsize,
     /// Where threads that keep a bounded lead sleep until buffers are taken.
     taken: Lead,
-    /// Set once, at the end of the heap.
-    dismissed: AtomicBool,
     /// What zeroing threads did; each adds its own.
     did_ahead: (AtomicU64, AtomicU64),
     /// The time-stamp counter and the clock when the heap was made.
@@ -224,10 +220,9 @@ impl Zeroing {
                 eden.word()
             }),
             range: [eden, eden.add(bytes)].map(|at| AtomicUsize::new(at.word())),
-            round: AtomicU32::new(1),
+            rounds: Rounds::new(),
             next: AtomicUsize::new(0),
             taken: Lead::new(),
-            dismissed: AtomicBool::new(false),
             did_ahead: (AtomicU64::new(0), AtomicU64::new(0)),
             began: (clock::ticks(), clock::monotonic_ns()),
             states,
@@ -305,48 +300,29 @@ impl Zeroing {
     /// What the mode is from now on, and what lies free in eden. In a stopped world.
     pub(super) fn begin_round(&self, mode: Mode, top: Address, end: Address) {
         self.mode.store(place(mode), Ordering::Relaxed);
-        let round = self.round.load(Ordering::Relaxed);
-        // Odd: nothing for zeroing threads.
-        let mut next = (round | 1) + 2;
-        if mode == Mode::Concurrent {
+        let ahead = mode == Mode::Concurrent;
+        if ahead {
             let end = end.min(self.virgin()).max(top);
             self.range[0].store(top.word(), Ordering::Relaxed);
             self.range[1].store(end.word(), Ordering::Relaxed);
             self.claims().open();
             self.next.store(self.block_of(top), Ordering::Relaxed);
-            next -= 1;
         }
-        self.round.store(next, Ordering::Release);
+        self.rounds.begin(ahead);
     }
 
     /// Wakes the zeroing threads for the round; the world runs again.
     pub(super) fn wake(&self) {
         if self.threads > 0 && self.mode() == Mode::Concurrent {
-            futex_wake(&self.round, u32::MAX >> 1);
+            self.rounds.announce();
             self.note_taken();
         }
     }
 
     /// Zeroing threads end. Whoever calls this joins them.
     pub fn dismiss(&self) {
-        self.dismissed.store(true, Ordering::Relaxed);
-        self.round.fetch_add(2, Ordering::Release);
-        futex_wake(&self.round, u32::MAX >> 1);
+        self.rounds.dismiss();
         self.taken.dismiss();
-    }
-
-    /// The next round that has something for zeroing threads, or `None` when they are to end.
-    fn next_round(&self, seen: u32) -> Option<u32> {
-        loop {
-            let round = self.round.load(Ordering::Acquire);
-            if self.dismissed.load(Ordering::Relaxed) {
-                return None;
-            }
-            if round != seen && round.is_multiple_of(2) {
-                return Some(round);
-            }
-            futex_wait(&self.round, round);
-        }
     }
 
     /// A mutator has taken a buffer: threads that keep a lead may go on.
@@ -366,7 +342,7 @@ impl Zeroing {
             });
             record.set_last_duration(duration);
         };
-        let is_first = self.round.load(Ordering::Relaxed) == 1;
+        let is_first = self.rounds.is_first();
         let uses = |policies: &[Policy]| is_first && policies.contains(&self.policy);
         if is_first {
             say(Phase::ZeroingKernel, 0, 0, 0, self.soon.reason);
@@ -539,9 +515,9 @@ impl<F: SlotFormat> Scavenge<F> {
     /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0. Returns when they are dismissed.
     pub fn zeroing_thread(&self, index: usize) {
         let zeroing = &self.zeroing;
-        let mut seen = 0;
-        while let Some(round) = zeroing.next_round(seen) {
-            seen = round;
+        let mut seen = None;
+        while let Some(round) = zeroing.rounds.next(seen) {
+            seen = Some(round);
             let inside = Inside::new(&self.gate);
             let first = zeroing.next.load(Ordering::Relaxed);
             drop(inside);
@@ -554,7 +530,7 @@ impl<F: SlotFormat> Scavenge<F> {
             };
             loop {
                 let inside = Inside::new(&self.gate);
-                let same = zeroing.round.load(Ordering::Relaxed) == round;
+                let same = zeroing.rounds.is(round);
                 let next = if same {
                     self.zero_next(&mut turn)
                 } else {
