@@ -70,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         "--heaps", type=Path, metavar="DIR", help="take the heap sizes that an earlier run found"
     )
     one.add_argument("--only", action="append", metavar="NAME", help="only this workload")
+    one.add_argument(
+        "--configuration",
+        action="append",
+        metavar="NAME",
+        help="only this configuration, beside the baseline",
+    )
     _execution(one)
     one.set_defaults(act=_run)
 
@@ -174,6 +180,7 @@ def _run(chosen: argparse.Namespace) -> int:
         "repetitions": chosen.repetitions,
         "size": chosen.size,
         "only": chosen.only,
+        "configurations": chosen.configuration,
     }
     out = chosen.out
     if out is None:

@@ -87,6 +87,11 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
         document["bars"] = [
             bar for bar in (_of_workloads(one, only) for one in document.get("bars", [])) if bar
         ]
+    if wanted := changes.get("configurations"):
+        known = list(document["configurations"])
+        if unknown := set(wanted) - set(known):
+            raise Failure(f"no configuration {', '.join(sorted(unknown))} among {', '.join(known)}")
+        _keep_configurations(document, {*wanted, _name_of(experiment.statistics.baseline)})
     out = StringIO()
     yaml.dump(document, out)
     # What was given on the command line may be wrong, too: find out before anything is written.
@@ -101,6 +106,28 @@ def _of_workloads(bar: dict[str, Any], only: list[str]) -> dict[str, Any] | None
         if not bar["workloads"]:
             return None
     return bar
+
+
+def _name_of(variant: str) -> str:
+    """The configuration that a variant is of."""
+    return variant.split("+")[0]
+
+
+def _keep_configurations(document: dict[str, Any], kept: set[str]) -> None:
+    """Leaves the other configurations out, and what is about them."""
+    for name in [name for name in document["configurations"] if name not in kept]:
+        del document["configurations"][name]
+    bars = []
+    for bar in document.get("bars", []):
+        against = [name for name in bar.get("against", []) if _name_of(name) in kept]
+        if _name_of(bar["configuration"]) in kept and (against or not bar.get("against")):
+            bars.append({**bar, "against": against})
+    document["bars"] = bars
+    if "paper" in document:
+        columns = document["paper"].get("columns", {})
+        for column, rule in list(columns.items()):
+            if _name_of(rule["configuration"]) not in kept:
+                del columns[column]
 
 
 def _go_on(

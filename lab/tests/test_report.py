@@ -129,6 +129,20 @@ def test_our_figures_stand_beside_the_papers(page):
     assert 20 < float(speedup.split()[0]) < 30
 
 
+def test_a_papers_columns_that_we_do_not_have_are_left_out(tmp_path):
+    path = bench.experiment(tmp_path, "steady", 2)
+    rule = "{configuration: gleaner, percent: speedup}"
+    columns = f"{{adaptive_i7: {rule}}}"
+    paper = f"paper: {{table: zeroing-table-4, columns: {columns}}}\n"
+    path.write_text(path.read_text() + paper)
+    tool, out = bench.make(tmp_path), tmp_path / "out"
+    cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)])
+    file = tmp_path / "tables.md"
+    assert cli.main(["report", str(out), "--markdown", str(file)]) == 0
+    assert "| benchmark | adaptive i7 |" in file.read_text()
+    assert "Table 4" in (out / "report.html").read_text()
+
+
 def test_the_tables_can_stand_in_a_page_of_documentation(page, tmp_path):
     file = tmp_path / "tables.md"
     assert cli.main(["report", str(page.parent), "--markdown", str(file)]) == 0

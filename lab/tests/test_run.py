@@ -193,6 +193,21 @@ def test_bad_commands_are_named(tmp_path, capsys):
     assert "no workload none among steady" in capsys.readouterr().err
 
 
+def test_configurations_are_left_out_with_what_is_about_them():
+    path = cli.EXPERIMENTS / "rivals.yaml"
+    text = commands.changed(path, {"configurations": ["compressed", "mmtk-immix"]})
+    changed = experiments.parse(text, path)
+    assert list(changed.configurations) == ["wide", "compressed", "mmtk-immix"]
+    [bar] = changed.bars
+    assert (bar.configuration, bar.against, bar.workloads) == ("wide", ["mmtk-immix"], ["gcbench"])
+    path = cli.EXPERIMENTS / "zeroing.yaml"
+    changed = experiments.parse(commands.changed(path, {"configurations": ["adaptive"]}), path)
+    assert list(changed.paper.columns) == ["direct_cost_i7", "adaptive_i7"]
+    assert changed.bars == []
+    with pytest.raises(Failure, match="no configuration other among wide"):
+        commands.changed(cli.EXPERIMENTS / "rivals.yaml", {"configurations": ["other"]})
+
+
 def test_only_keeps_the_bars_of_its_workloads():
     path = cli.EXPERIMENTS / "rivals.yaml"
     text = commands.changed(path, {"only": ["gcbench"]})

@@ -21,7 +21,7 @@ class Beside:
 
 
 def table(frame: pd.DataFrame, experiment: Experiment) -> Beside | None:
-    """Rows of the paper first, in its order, then those that only we have."""
+    """Rows of the paper first, in its order, then those that only we have; of the columns, ours."""
     if experiment.paper is None:
         return None
     paper = papers.read(experiment.paper.table)
@@ -32,7 +32,7 @@ def table(frame: pd.DataFrame, experiment: Experiment) -> Beside | None:
     }
     names = [str(name) for name in theirs.index]
     names += [one.name for one in experiment.workloads if one.name not in names]
-    columns = [str(column) for column in theirs.columns]
+    columns = [str(column) for column in theirs.columns if str(column) in ours]
     rows = []
     for name in names:
         cells = [

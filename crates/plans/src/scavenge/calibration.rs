@@ -79,7 +79,7 @@ fn place(kernel: Kernel) -> u64 {
     place.unwrap_or(0) as u64
 }
 
-/// The two kernels by their places, whether they are the usual ones by the reason's own rule, and the time, in a word.
+/// The two kernels by their places, and the time, in a word. The reasons follow from the kernels.
 fn pack(found: &Calibration) -> u64 {
     found.past_ns.min(1 << 40) << 8 | place(found.past.kernel) << 4 | place(found.soon.kernel)
 }
