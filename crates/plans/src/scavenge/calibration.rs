@@ -4,7 +4,8 @@
 //! time counts, so a thread that is interrupted decides nothing. It takes some tenths of a millisecond. Any thread; two
 //! that measure at once both store what they found, and either is right.
 
-use gleaner_base::sync::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use gleaner_mem::Address;
 use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
@@ -28,7 +29,7 @@ pub struct Calibration {
     pub past_ns: u64,
 }
 
-/// [`pack`]ed, or 0.
+/// [`pack`]ed, or 0. It stands for nothing else, so it is no part of any model.
 static FOUND: AtomicU64 = AtomicU64::new(0);
 
 /// What this processor is best at; `None` when the system gives no memory to measure with.
