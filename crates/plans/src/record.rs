@@ -40,7 +40,7 @@ pub struct Record {
 }
 
 impl Record {
-    const MOST: usize = 24;
+    const MOST: usize = 40;
 
     /// A record of collection `collection`.
     pub fn new(collection: u64) -> Record {

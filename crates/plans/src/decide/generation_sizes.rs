@@ -47,7 +47,7 @@ pub struct Measurements {
     pub was_full: bool,
     /// What somebody waits for in the old generation.
     pub needed: usize,
-    /// Whether some objects have finalizers: a collection keeps what they reach until they were run.
+    /// Whether objects have finalizers, or had: a collection keeps what they reach until they were run.
     pub finalizers: bool,
 }
 

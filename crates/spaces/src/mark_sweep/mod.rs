@@ -30,9 +30,9 @@ pub mod scan;
 pub mod sweep;
 pub mod verify;
 
+use gleaner_base::options::ZeroingKernel;
 use gleaner_mem::Address;
-use gleaner_mem::zero::Choice;
-use gleaner_mem::zero::kernels::Kernel;
+use gleaner_mem::zero::{Choice, Processor, choose};
 
 use crate::block::{Block, BlockIndex, NO_BLOCK, Resolved, State};
 use crate::kinds::{Kinds, MAX_KINDS};
@@ -138,7 +138,7 @@ impl MarkSweep {
             shared: Cache::new(),
             sweep_mode,
             poison,
-            zeroing: Choice::unbeaten(Kernel::Memset),
+            zeroing: choose(ZeroingKernel::Auto, true, &Processor::detect()),
             capacity: 0,
             used_small_blocks: 0,
             used_large_bytes: 0,
