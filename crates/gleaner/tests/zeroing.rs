@@ -219,8 +219,8 @@ fn programs_come_to_the_same_under_every_design() {
                     .unwrap();
                 let types = Types::register(&heap);
                 let mut mutator = heap.attach().unwrap();
-                let run = |scope: &mut Scope<'_>| Program::new(seed, 24).run(scope, types, 4000);
-                assert_eq!(mutator.scope(run), 0, "{zeroing:?}, seed {seed}");
+                let outcome = Program::new(seed, 24).run(&mut mutator, types, 4000);
+                assert_eq!(outcome.failed, 0, "{zeroing:?}, seed {seed}");
             }
         }
     }
@@ -232,8 +232,8 @@ fn programs_come_to_the_same_with_a_collection_at_every_allocation() {
         let heap = builder(zeroing).stress(1).verify(true).build().unwrap();
         let types = Types::register(&heap);
         let mut mutator = heap.attach().unwrap();
-        let run = |scope: &mut Scope<'_>| Program::new(77, 24).run(scope, types, 400);
-        assert_eq!(mutator.scope(run), 0, "{zeroing:?}");
+        let outcome = Program::new(77, 24).run(&mut mutator, types, 400);
+        assert_eq!(outcome.failed, 0, "{zeroing:?}");
     }
 }
 

@@ -225,6 +225,18 @@ impl LargeObjects {
                 .any(|run| run.pages as usize >= pages)
     }
 
+    /// Whether an object of `bytes` bytes would lie in pages that are resident already.
+    ///
+    /// # Safety
+    /// See the file's comment.
+    pub unsafe fn is_resident(&self, bytes: usize) -> bool {
+        // SAFETY: the caller's promise.
+        let free = unsafe { self.inner() }.free.as_slice();
+        let pages = bytes.div_ceil(PAGE_BYTES);
+        let first = free.iter().find(|run| run.pages as usize >= pages);
+        first.is_some_and(|run| !run.clean)
+    }
+
     fn take_free(&self, inner: &mut Inner, pages: u32) -> Option<Run> {
         let free = inner.free.as_mut_slice();
         let index = free.iter().position(|run| run.pages >= pages)?;
@@ -254,16 +266,19 @@ impl LargeObjects {
         })
     }
 
-    /// Gives the memory of all free pages back to the system.
+    /// Gives memory of free pages back to the system, the highest first, until it is `wanted` bytes or no more is left.
     ///
     /// # Safety
     /// See the file's comment.
-    pub unsafe fn release_free(&self) {
+    pub unsafe fn release_free(&self, mut wanted: usize) {
         // SAFETY: the caller's promise.
         let inner = unsafe { self.inner() };
-        for run in inner.free.as_mut_slice() {
+        for run in inner.free.as_mut_slice().iter_mut().rev() {
             if run.clean {
                 continue;
+            }
+            if wanted == 0 {
+                break;
             }
             let Some(start) = NonNull::new(self.address(run.first).ptr::<u8>()) else {
                 continue;
@@ -273,6 +288,7 @@ impl LargeObjects {
             run.clean = unsafe { memory::release(start, bytes) };
             if run.clean {
                 self.dirty.fetch_sub(run.pages as usize, Ordering::Relaxed);
+                wanted = wanted.saturating_sub(bytes);
             }
         }
         // Pages below the frontier that are as if they had never been used.
@@ -464,7 +480,8 @@ mod tests {
             assert!(!space.is_young(objects[0]) && !space.is_object(objects[9]));
             let (again, clean) = space.allocate(12 * PAGE_BYTES).unwrap();
             assert!(again == objects[3] && !clean && space.is_young(again));
-            space.release_free();
+            assert!(space.is_resident(PAGE_BYTES) && !space.is_resident(5 * PAGE_BYTES));
+            space.release_free(PAGE_BYTES);
             let (again, clean) = space.allocate(PAGE_BYTES).unwrap();
             assert!(again == objects[9] && clean && again.load() == 0);
             assert!(space.allocate(4 * PAGE_BYTES).is_none());

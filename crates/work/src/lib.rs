@@ -7,6 +7,7 @@
 //! - [`claims`]: work that is done ahead of time, by whoever comes first.
 //! - [`lead`]: who works ahead of others sleeps until they have come nearer.
 //! - [`rounds`]: who works ahead of others sleeps from one round of that to the next.
+//! - [`turns`]: which piece of that work a thread comes to next.
 //! - [`prefix`]: tasks of which one may have to wait for those below it.
 //! - [`crew`]: helpers, the leader, and a run of one phase.
 //! - [`worker`]: what the code of a phase sees: its index, offering, announcing.
@@ -25,6 +26,7 @@ pub mod prefix;
 pub mod rounds;
 pub mod task_queue;
 pub mod termination;
+pub mod turns;
 pub mod worker;
 
 pub use claims::{Claims, Done};
@@ -34,4 +36,5 @@ pub use lead::{Drowsy, Lead};
 pub use prefix::Prefix;
 pub use rounds::{Round, Rounds};
 pub use task_queue::TaskQueue;
+pub use turns::{Cursor, Turn};
 pub use worker::{Verdict, Worker};

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, RawLock, UnsafeCell};
-use gleaner_work::{Claims, Rounds};
+use gleaner_base::sync::{AtomicU8, RawLock, UnsafeCell};
+use gleaner_work::{Claims, Cursor, Rounds, Turn};
 use loom::thread;
 
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
@@ -23,7 +23,7 @@ struct Work {
     gate: RawLock,
     /// Which round was prepared.
     prepared: UnsafeCell<u32>,
-    cursor: AtomicUsize,
+    cursor: Cursor,
     states: [AtomicU8; BLOCKS],
     /// How often each block was done in this round.
     cells: [UnsafeCell<u32>; BLOCKS],
@@ -36,14 +36,17 @@ unsafe impl Send for Work {}
 
 impl Work {
     fn new() -> Arc<Work> {
-        Arc::new(Work {
+        let work = Arc::new(Work {
             rounds: Rounds::new(),
             gate: RawLock::new(),
             prepared: UnsafeCell::new(0),
-            cursor: AtomicUsize::new(BLOCKS),
+            cursor: Cursor::new(),
             states: [AtomicU8::new(0), AtomicU8::new(0)],
             cells: [UnsafeCell::new(0), UnsafeCell::new(0)],
-        })
+        });
+        // Until a round begins, nothing is left.
+        work.cursor.begin(BLOCKS);
+        work
     }
 
     fn begin(&self, has_work: bool) {
@@ -82,8 +85,9 @@ impl Work {
         let Some(_) = self.rounds.next(None) else {
             return;
         };
-        while self.cursor.load(Ordering::Relaxed) < BLOCKS {
-            let block = self.cursor.fetch_add(1, Ordering::Relaxed);
+        let mut turn = Turn::Racing;
+        while turn.peek(&self.cursor) < BLOCKS {
+            let block = turn.take(&self.cursor);
             if block >= BLOCKS {
                 break;
             }
@@ -169,7 +173,7 @@ fn rounds_shared_by_two_do_each_block_once() {
             })
             .collect();
         work.gate.lock();
-        work.cursor.store(0, Ordering::Relaxed);
+        work.cursor.begin(0);
         work.gate.unlock();
         work.begin(true);
         Claims::new(&work.states).ensure(1, 0, || work.zero(1));

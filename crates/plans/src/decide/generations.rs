@@ -5,7 +5,9 @@
 //! nothing, and leaves all of the heap that nothing lives in to allocation. So both are compared by what they cost for
 //! each byte that is allocated: the one by what the last cycle took (the scavenges since the last full collection, and
 //! the full one that they led to), the other by one full collection and what is free after it. What a full collection
-//! takes is not known before the first; it is tried early if much of what is young survives.
+//! takes is not known before the first; it is tried early if much of what is young survives. A program that has just
+//! built what it begins with has had costly scavenges, too; where the full collection found little of what is young alive,
+//! they are no sign of what comes.
 
 /// What is known after a collection. Sizes are in bytes, times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +55,7 @@ const SAVED: u128 = 2;
 /// Decides.
 pub fn decide(found: &Measurements) -> Decision {
     let (scavenging, reason) = match (found.scavenging, found.was_full) {
-        (true, true) if !scavenging_pays(found) => {
+        (true, true) if !scavenging_pays(found) && !most_died_young(found) => {
             (false, "collections of everything cost less than scavenges")
         }
         (true, _) => (true, "scavenges pay"),
@@ -80,6 +82,11 @@ fn scavenging_pays(found: &Measurements) -> bool {
 fn scavenges_would_pay(found: &Measurements) -> bool {
     let copying = found.copy_ns_per_kb as u64 * (found.young_lived / 1024) as u64;
     3 * copying < found.full_ns
+}
+
+/// Most of what was allocated before this full collection; not where a scavenge had just emptied the young generation.
+fn most_died_young(found: &Measurements) -> bool {
+    2 * found.young_lived < found.fresh_allocated && scavenges_would_pay(found)
 }
 
 /// More than a third; and not only in the first scavenge, before which a program builds what it begins with.
@@ -132,6 +139,18 @@ mod tests {
         let mut found = much_lives();
         found.cycle_ns = 40 * MS;
         assert!(decide(&found).scavenging);
+    }
+
+    #[test]
+    fn where_much_was_built_but_the_last_objects_died_young_they_do() {
+        let mut found = much_lives();
+        found.young_lived = 6 * MB;
+        for (allocated, scavenging) in [(13 * MB, true), (12 * MB, false), (0, false)] {
+            found.fresh_allocated = allocated;
+            assert_eq!(decide(&found).scavenging, scavenging, "{allocated}");
+        }
+        (found.young_lived, found.fresh_allocated) = (7 * MB, 30 * MB);
+        assert!(!decide(&found).scavenging);
     }
 
     #[test]

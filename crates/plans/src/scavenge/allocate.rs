@@ -218,7 +218,9 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         // SAFETY: the caller's promise.
         unsafe {
-            self.make_resident_room(pages);
+            if !self.large.is_resident(bytes) {
+                self.make_resident_room(pages);
+            }
             self.large.allocate(bytes)
         }
     }

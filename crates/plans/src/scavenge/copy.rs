@@ -60,8 +60,13 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn copy(&self, state: &mut State, to: Option<&BumpRegion>, tenure: u32) -> bool {
         self.set_old_end();
+        // Room for all that is young would be more than is used, as a rule: what is given back is soon asked for again.
+        let promoted = match to {
+            Some(_) => self.nursery.used().min(2 * state.lately.promoted),
+            None => self.nursery.used(),
+        };
         // SAFETY: the world is stopped.
-        unsafe { self.make_resident_room(self.nursery.used()) };
+        unsafe { self.make_resident_room(promoted) };
         let old = [&self.immobile.region, &self.old.region];
         let copying = Copying {
             heap: self,

@@ -170,20 +170,23 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old_high.fetch_max(top, Ordering::Relaxed);
     }
 
-    /// Gives memory back that no object of the spaces with a common limit uses, if `bytes` more would exceed it.
+    /// Gives memory back that no object of the spaces with a common limit uses, as far as `bytes` more would exceed it.
     ///
     /// # Safety
     /// The caller holds `beside`, or has stopped the world.
     pub(super) unsafe fn make_resident_room(&self, bytes: usize) {
         let region = &self.old.region;
         let high = Address::new(self.old_high.load(Ordering::Relaxed));
-        let old = high.max(region.top()).offset_from(region.start());
+        let above = high.max(region.top()).offset_from(region.top());
+        let old = region.used() + above;
         let resident = old + self.immobile.region.used() + self.large.resident();
-        if resident + bytes > self.old_limit.load(Ordering::Relaxed) {
+        let limit = self.old_limit.load(Ordering::Relaxed);
+        let excess = (resident + bytes).saturating_sub(limit);
+        if excess > 0 {
             release(region.top(), high);
             self.old_high.store(region.top().word(), Ordering::Relaxed);
             // SAFETY: the caller's promise.
-            unsafe { self.large.release_free() };
+            unsafe { self.large.release_free(excess.saturating_sub(above)) };
         }
     }
 }

@@ -25,7 +25,7 @@ use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::{clock, contention, memory, threads, topology};
-use gleaner_work::{Claims, Done, Drowsy, Lead, Rounds};
+use gleaner_work::{Claims, Cursor, Done, Drowsy, Lead, Rounds, Turn};
 
 use super::allocate::Fresh;
 use super::calibration::calibration;
@@ -132,8 +132,8 @@ pub struct Zeroing {
     range: [AtomicUsize; 2],
     /// What zeroing threads sleep on from one collection to the next. Rounds begin in stopped worlds.
     rounds: Rounds,
-    /// The next block that racing threads come to. Reset in stopped worlds.
-    next: AtomicUsize,
+    /// Where the threads are. Rounds begin in stopped worlds.
+    cursor: Cursor,
     /// Where threads that keep a bounded lead sleep until buffers are taken.
     taken: Lead,
     /// What zeroing threads did; each adds its own.
@@ -221,7 +221,7 @@ impl Zeroing {
             }),
             range: [eden, eden.add(bytes)].map(|at| AtomicUsize::new(at.word())),
             rounds: Rounds::new(),
-            next: AtomicUsize::new(0),
+            cursor: Cursor::new(),
             taken: Lead::new(),
             did_ahead: (AtomicU64::new(0), AtomicU64::new(0)),
             began: (clock::ticks(), clock::monotonic_ns()),
@@ -306,7 +306,7 @@ impl Zeroing {
             self.range[0].store(top.word(), Ordering::Relaxed);
             self.range[1].store(end.word(), Ordering::Relaxed);
             self.claims().open();
-            self.next.store(self.block_of(top), Ordering::Relaxed);
+            self.cursor.begin(self.block_of(top));
         }
         self.rounds.begin(ahead);
     }
@@ -388,14 +388,6 @@ impl Drop for Zeroing {
             unsafe { memory::unmap(states.cast(), memory::whole_pages(count).unwrap_or(count)) };
         }
     }
-}
-
-/// How a zeroing thread goes through the blocks of a round.
-enum Turn {
-    /// All blocks that are left, with others.
-    Racing,
-    /// This block and every n-th from there on (the paper's static partition).
-    Static { next: usize, step: usize },
 }
 
 /// What a zeroing thread does next.
@@ -519,15 +511,11 @@ impl<F: SlotFormat> Scavenge<F> {
         while let Some(round) = zeroing.rounds.next(seen) {
             seen = Some(round);
             let inside = Inside::new(&self.gate);
-            let first = zeroing.next.load(Ordering::Relaxed);
-            drop(inside);
             let mut turn = match zeroing.policy {
-                Policy::ConcurrentStatic => Turn::Static {
-                    next: first + index,
-                    step: zeroing.threads,
-                },
+                Policy::ConcurrentStatic => zeroing.cursor.part(index, zeroing.threads),
                 _ => Turn::Racing,
             };
+            drop(inside);
             loop {
                 let inside = Inside::new(&self.gate);
                 let same = zeroing.rounds.is(round);
@@ -553,11 +541,7 @@ impl<F: SlotFormat> Scavenge<F> {
     fn zero_next(&self, turn: &mut Turn) -> Next<'_> {
         let zeroing = &self.zeroing;
         let end = Address::new(zeroing.range[1].load(Ordering::Relaxed));
-        let block = match turn {
-            Turn::Racing => zeroing.next.load(Ordering::Relaxed),
-            Turn::Static { next, .. } => *next,
-        };
-        let start = zeroing.eden.add(block * BLOCK);
+        let start = zeroing.eden.add(turn.peek(&zeroing.cursor) * BLOCK);
         if start >= end {
             return Next::Nothing;
         }
@@ -568,13 +552,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 return Next::Sleep(drowsy);
             }
         }
-        let block = match turn {
-            Turn::Racing => zeroing.next.fetch_add(1, Ordering::Relaxed),
-            Turn::Static { next, step } => {
-                *next += *step;
-                *next - *step
-            }
-        };
+        let block = turn.take(&zeroing.cursor);
         if zeroing.eden.add(block * BLOCK) >= end {
             return Next::Nothing;
         }
