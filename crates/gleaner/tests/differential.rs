@@ -12,8 +12,8 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
     let heap = builder.verify(true).poison(true).build().unwrap();
     let types = Types::register(&heap);
     let mut mutator = heap.attach().unwrap();
-    let failed = mutator.scope(|scope| Program::new(seed, 24).run(scope, types, steps));
-    assert_eq!(failed, 0, "seed {seed}: there should be room");
+    let outcome = Program::new(seed, 24).run(&mut mutator, types, steps);
+    assert_eq!(outcome.failed, 0, "seed {seed}: there should be room");
     mutator.totals()
 }
 
@@ -54,7 +54,7 @@ fn under_any_number_of_workers() {
     for builder in policies() {
         for workers in [1, 2, 5, 8] {
             for seed in 0..3 {
-                run(builder.clone().workers(workers).young(1 << 20), seed, 6000);
+                run(builder.clone().workers(workers).young(1 << 20), seed, 4000);
             }
         }
     }
@@ -70,7 +70,7 @@ fn under_any_tenure_and_buffer() {
                 let totals = run(
                     builder.tenure(tenure).tlab(tlab),
                     u64::from(tenure) + 100,
-                    6000,
+                    4000,
                 );
                 promoted += totals.promoted_bytes;
             }
@@ -111,7 +111,9 @@ fn in_a_heap_that_is_almost_too_small() {
                 .unwrap();
             let types = Types::register(&heap);
             let mut mutator = heap.attach().unwrap();
-            failed += mutator.scope(|scope| Program::new(seed, 400).run(scope, types, 4000));
+            failed += Program::new(seed, 400)
+                .run(&mut mutator, types, 4000)
+                .failed;
         }
         assert!(failed > 0, "the heap should have been full at times");
     }
@@ -135,10 +137,8 @@ fn many_mutators_at_once() {
                     // Threads come and go while others collect.
                     for part in 0..3 {
                         let mut mutator = heap.attach().unwrap();
-                        let failed = mutator.scope(|scope| {
-                            Program::new(seed * 10 + part, 24).run(scope, types, 300)
-                        });
-                        assert_eq!(failed, 0);
+                        let program = Program::new(seed * 10 + part, 24);
+                        assert_eq!(program.run(&mut mutator, types, 300).failed, 0);
                         mutator.blocking(std::thread::yield_now);
                     }
                 });

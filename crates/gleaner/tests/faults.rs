@@ -55,8 +55,8 @@ fn run(builder: Builder, seed: u64, steps: usize) -> (usize, usize) {
         count.fetch_add(usize::from(counts), Ordering::Relaxed);
     });
     let mut mutator = heap.attach().unwrap();
-    let failed = mutator.scope(|scope| Program::new(seed, 24).run(scope, types, steps));
-    (failed, without_room.load(Ordering::Relaxed))
+    let outcome = Program::new(seed, 24).run(&mut mutator, types, steps);
+    (outcome.failed, without_room.load(Ordering::Relaxed))
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn memory_that_the_system_refuses_once_is_asked_for_again_with_smaller_ranges() 
             let heap = heap.unwrap();
             let types = Types::register(&heap);
             let mut mutator = heap.attach().unwrap();
-            let failed = mutator.scope(|scope| Program::new(504, 24).run(scope, types, 200));
-            assert_eq!(failed, 0);
+            let outcome = Program::new(504, 24).run(&mut mutator, types, 200);
+            assert_eq!(outcome.failed, 0);
         }
     }
 }

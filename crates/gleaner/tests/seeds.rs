@@ -8,17 +8,20 @@ mod replay;
 
 use std::path::Path;
 
+use programs::{Did, Outcome};
+
 #[test]
 fn every_seed_is_as_the_oracle_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/programs");
-    let (mut files, mut failed, mut scavenges, mut full) = (0, 0, 0, 0);
+    let (mut files, mut scavenges, mut full) = (0, 0, 0);
+    let mut all = Outcome::default();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let data = std::fs::read(&path).unwrap();
         let done = std::panic::catch_unwind(|| replay::replay(&data));
-        let (out_of_memory, totals) = done.unwrap_or_else(|_| panic!("seed {}", path.display()));
+        let (outcome, totals) = done.unwrap_or_else(|_| panic!("seed {}", path.display()));
         files += 1;
-        failed += out_of_memory;
+        all.add(outcome);
         scavenges += totals.scavenges;
         full += totals.full_collections;
     }
@@ -27,5 +30,8 @@ fn every_seed_is_as_the_oracle_says() {
         files >= 10 && scavenges > 100 && full > 100,
         "{files} files, {scavenges}, {full}"
     );
-    assert!(failed > 0, "no seed fills its heap");
+    assert!(all.failed > 0, "no seed fills its heap");
+    for did in Did::all() {
+        assert!(all.did.contains_key(&did), "no seed reaches {did:?}");
+    }
 }

@@ -7,9 +7,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use gleaner::raw::Value;
 use gleaner::{Ephemeron, Handle, Local, OutOfMemory, Scope, Weak};
 
-use super::{Held, Known, Program, Source, Types};
+use super::shapes::{self, Form};
+use super::{Did, Held, Known, Program, Source, Types, held};
 
 /// So many of each kind.
 const MOST: usize = 24;
@@ -20,11 +22,20 @@ pub struct Beside {
     handles: Vec<(Held, Handle)>,
     weak: Vec<(usize, Weak)>,
     ephemerons: Vec<([usize; 2], Ephemeron)>,
-    /// Nodes that wait for their finalizer, by their numbers.
+    /// Objects that wait for their finalizer, by their numbers.
     finalizers: HashMap<u64, usize>,
     hashes: HashMap<usize, u32>,
     /// What came back, and what it reached then.
     back: HashSet<usize>,
+}
+
+impl Beside {
+    /// What the handles refer to, until the next allocation or poll.
+    pub fn held(&self) -> impl Iterator<Item = (Held, Value)> {
+        self.handles
+            .iter()
+            .map(|(held, handle)| (*held, handle.get_raw()))
+    }
 }
 
 impl<S: Source> Program<S> {
@@ -35,8 +46,8 @@ impl<S: Source> Program<S> {
         while let Some(held) = grey.pop() {
             if let Held::Object(object) = held
                 && found.insert(object)
-                && let Known::Node { slots, .. } | Known::List(slots) = &self.objects[object]
             {
+                let slots = self.objects[object].slots();
                 grey.extend(slots.iter().filter(|&&held| held != Held::Null));
             }
         }
@@ -118,7 +129,8 @@ impl<S: Source> Program<S> {
             31..36 => self.open_ephemeron(scope, roots, [root, other]),
             36..39 => {
                 if let Held::Object(object) = self.roots[root]
-                    && let Known::Node { number, .. } = self.objects[object]
+                    && let Known::Node { number, .. } | Known::Shaped(Form { number, .. }, _) =
+                        self.objects[object]
                     && !self.beside.finalizers.contains_key(&number)
                 {
                     scope.add_finalizer(roots[root]).unwrap();
@@ -131,6 +143,7 @@ impl<S: Source> Program<S> {
                     let hash = scope.identity_hash(roots[root]);
                     let known = *self.beside.hashes.entry(object).or_insert(hash);
                     assert_eq!(known, hash, "the hash of object {object}");
+                    self.did_if_shaped(object, Did::Hash);
                 }
             }
             47 => {
@@ -168,8 +181,10 @@ impl<S: Source> Program<S> {
             let (object, found) = (*object, scope.upgrade(weak));
             if scope.is_null(found) {
                 self.may_be_dead(object);
+                self.did_if_shaped(object, Did::Clear);
                 self.beside.weak.swap_remove(chosen);
             } else {
+                self.did_if_shaped(object, Did::Upgrade);
                 self.comes_back(scope, roots, (root, object), found);
             }
         });
@@ -186,10 +201,12 @@ impl<S: Source> Program<S> {
             if scope.is_null(found[0]) {
                 assert!(scope.is_null(found[1]), "a value without its key");
                 self.may_be_dead(objects[0]);
+                self.did_if_shaped(objects[0], Did::ClearEphemeron);
                 self.beside.ephemerons.swap_remove(chosen);
                 return;
             }
             for side in 0..2 {
+                self.did_if_shaped(objects[side], Did::Ephemeron);
                 self.comes_back(scope, roots, (into[side], objects[side]), found[side]);
             }
         });
@@ -200,14 +217,26 @@ impl<S: Source> Program<S> {
             let Some(found) = scope.next_finalizable() else {
                 return;
             };
-            assert!(scope.is_a(found, types.node), "what has a finalizer");
-            let number = scope.read_u64(found, 0);
+            let number = if scope.is_a(found, types.node) {
+                scope.read_u64(found, 0)
+            } else {
+                let object = held(scope, found).as_object().expect("an object");
+                // SAFETY: what has a finalizer and is no node is shaped.
+                unsafe { shapes::number(object) }
+            };
             // Another program in the same heap may wait for it; it goes without.
             if let Some(object) = self.beside.finalizers.remove(&number) {
                 self.may_be_dead(object);
+                self.did_if_shaped(object, Did::Finalize);
                 self.comes_back(scope, roots, (root, object), found);
             }
         });
+    }
+
+    fn did_if_shaped(&mut self, object: usize, what: Did) {
+        if let Known::Shaped(..) = self.objects[object] {
+            self.did(what);
+        }
     }
 
     /// An array of numbers of any size, some of which never move.

@@ -1,17 +1,27 @@
-//! Random programs over the safe interface, run on a heap and, in plain Rust, on an oracle that never frees.
+//! Random programs over the whole interface, run on a heap and, in plain Rust, on an oracle that never frees.
 //!
 //! A program holds some roots. Each step allocates, links, unlinks, copies, reads or collects, or does something of
 //! what [`beside`] has; what it does depends on its source of decisions alone: a seeded generator, or bytes that a
 //! fuzzer made up. Every object carries a number of its own; at the end the graphs that the roots reach must be the
 //! same, number by number.
+//!
+//! Most steps are the safe layer's: the roots are locals of a scope then. For a step of the raw layer ([`shaped`],
+//! [`regions`]) the scope ends, and the roots go to a frame of the shadow stack.
 
 mod beside;
+mod regions;
+mod shaped;
+mod shapes;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::random::Rng;
 use beside::{Beside, Numbers};
-use gleaner::{Elements, Heap, Local, OutOfMemory, Scope, Structure};
+use gleaner::raw::Value;
+use gleaner::{Elements, Handle, Heap, Local, Mutator, OutOfMemory, Scope, Structure};
+pub use regions::Way;
+use shapes::{Form, KINDS, Shapes};
 
 /// What a slot holds, as the oracle sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -31,6 +41,98 @@ enum Known {
     Bytes(u32, u8),
     /// An array of numbers of another size, or one that never moves.
     Numbers(Numbers),
+    /// What only the raw layer makes.
+    Shaped(Form, Vec<Held>),
+}
+
+impl Known {
+    /// What it refers to.
+    fn slots(&self) -> &[Held] {
+        match self {
+            Known::Node { slots, .. } | Known::List(slots) | Known::Shaped(_, slots) => slots,
+            Known::Bytes(..) | Known::Numbers(_) => &[],
+        }
+    }
+}
+
+/// What programs did with shaped objects, and in blocking regions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Did {
+    /// Allocated one of this kind.
+    Allocate(usize),
+    /// Allocated one with pages of its own.
+    Large,
+    /// Allocated one that never moves.
+    Pinned,
+    /// Allocated one of which nothing was zeroed.
+    Unwritten,
+    /// Stored into one of this kind what is no null.
+    Store(usize),
+    /// Loaded from one of this kind what is no null.
+    Load(usize),
+    /// Copied slots of one to another.
+    CopySlots,
+    /// Copied elements of an array by the raw layer.
+    CopyElements,
+    /// Found one through a weak reference.
+    Upgrade,
+    /// Found one dead through a weak reference.
+    Clear,
+    /// Found one through an ephemeron.
+    Ephemeron,
+    /// Found one dead through an ephemeron.
+    ClearEphemeron,
+    /// Got one that was to be finalized.
+    Finalize,
+    /// Asked one for its identity hash.
+    Hash,
+    /// Was in a blocking region.
+    Region(Way),
+    /// Was in a blocking region while another mutator of the same thread was, too.
+    Nested,
+}
+
+impl Did {
+    /// All of them.
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub fn all() -> impl Iterator<Item = Did> {
+        let kinds =
+            (0..KINDS).flat_map(|kind| [Did::Allocate, Did::Store, Did::Load].map(|did| did(kind)));
+        let others = [
+            Did::Large,
+            Did::Pinned,
+            Did::Unwritten,
+            Did::CopySlots,
+            Did::CopyElements,
+            Did::Upgrade,
+            Did::Clear,
+            Did::Ephemeron,
+            Did::ClearEphemeron,
+            Did::Finalize,
+            Did::Hash,
+            Did::Nested,
+        ];
+        kinds.chain(others).chain(Way::ALL.map(Did::Region))
+    }
+}
+
+/// How a program went.
+#[derive(Default, Debug)]
+pub struct Outcome {
+    /// How many allocations failed, which both sides left out.
+    pub failed: usize,
+    /// What it did, and how often.
+    pub did: HashMap<Did, usize>,
+}
+
+impl Outcome {
+    /// That of another program is added.
+    pub fn add(&mut self, other: Outcome) {
+        self.failed += other.failed;
+        for (did, count) in other.did {
+            *self.did.entry(did).or_default() += count;
+        }
+    }
 }
 
 /// Where the decisions of a program come from.
@@ -61,9 +163,38 @@ pub struct Program<S> {
     roots: Vec<Held>,
     objects: Vec<Known>,
     beside: Beside,
+    outcome: Outcome,
+    /// In how many blocking regions of other programs this one runs.
+    depth: usize,
+    /// Whether the innermost of them is one of this thread.
+    nested: bool,
+    /// How many regions it had itself.
+    regions: u64,
 }
 
+/// Slots that go from an object to another or to the same one, the first of each pair being the source.
+struct Transfer {
+    roots: [usize; 2],
+    objects: [usize; 2],
+    at: [usize; 2],
+    count: usize,
+}
+
+/// A step: two roots, and what to do with them.
+#[derive(Clone, Copy)]
+struct Step {
+    root: usize,
+    other: usize,
+    kind: usize,
+}
+
+/// The most roots of a program.
+const MOST_ROOTS: usize = 400;
+
 const SLOTS: usize = 3;
+
+/// The kinds of the steps of the raw layer. A kind is a byte's worth.
+const RAW: std::ops::Range<usize> = 176..200;
 
 /// The types that programs use, of one heap.
 #[derive(Clone, Copy)]
@@ -72,6 +203,7 @@ pub struct Types {
     list: gleaner::ReferenceArray,
     bytes: gleaner::Array,
     numbers: [gleaner::Array; 4],
+    shapes: Shapes,
 }
 
 impl Types {
@@ -91,6 +223,7 @@ impl Types {
                 Elements::Doubles,
             ]
             .map(|elements| heap.array(elements).unwrap()),
+            shapes: Shapes::register(heap),
         }
     }
 }
@@ -111,6 +244,17 @@ impl Program<Rng> {
     }
 }
 
+/// What a local holds, until the next allocation or poll.
+fn held(scope: &mut Scope<'_>, local: Local<'_>) -> Value {
+    scope.handle(local).unwrap().get_raw()
+}
+
+/// A handle to a valid value.
+fn handle(mutator: &mut Mutator, value: Value) -> Handle {
+    // SAFETY: the callers' values are of roots, and nothing was allocated since.
+    unsafe { mutator.handle_raw(value) }.unwrap()
+}
+
 impl<S: Source> Program<S> {
     /// A program that decides by this.
     pub fn from(source: S, roots: usize) -> Program<S> {
@@ -119,26 +263,86 @@ impl<S: Source> Program<S> {
             roots: vec![Held::Null; roots],
             objects: Vec::new(),
             beside: Beside::default(),
+            outcome: Outcome::default(),
+            depth: 0,
+            nested: false,
+            regions: 0,
         }
     }
 
-    /// Runs so many steps in a scope of its own and compares, and compares again after a full collection. An allocation
-    /// that fails is left out by both sides; how many did.
-    pub fn run(&mut self, scope: &mut Scope<'_>, types: Types, steps: usize) -> usize {
-        scope.nested(|scope| {
-            let roots: Vec<Local<'_>> = self.roots.iter().map(|_| scope.null()).collect();
-            let mut failed = 0;
-            for _ in 0..steps {
-                if self.random.is_over() {
-                    break;
+    /// Runs so many steps and compares, and compares again after a full collection.
+    pub fn run(self, mutator: &mut Mutator, types: Types, steps: usize) -> Outcome {
+        self.run_and_collect(mutator, types, steps, true)
+    }
+
+    fn run_and_collect(
+        mut self,
+        mutator: &mut Mutator,
+        types: Types,
+        steps: usize,
+        everything: bool,
+    ) -> Outcome {
+        // SAFETY: nulls, and then what locals, allocations and other roots held.
+        unsafe {
+            mutator.with_roots([Value::NULL; MOST_ROOTS], |mutator, roots| {
+                let roots = &roots[..self.roots.len()];
+                self.steps(mutator, roots, types, steps);
+                self.compare(mutator, roots, types);
+                mutator.collect(everything);
+                self.compare(mutator, roots, types);
+            });
+        }
+        self.outcome
+    }
+
+    fn steps(&mut self, mutator: &mut Mutator, roots: &[Cell<Value>], types: Types, steps: usize) {
+        let mut left = steps;
+        while let Some(step) = self.steps_in_scope(mutator, roots, types, &mut left) {
+            let done = self.step_raw(mutator, roots, types, step);
+            self.outcome.failed += usize::from(done.is_err());
+        }
+    }
+
+    /// Steps in a scope of their own, up to the next one of the raw layer.
+    fn steps_in_scope(
+        &mut self,
+        mutator: &mut Mutator,
+        roots: &[Cell<Value>],
+        types: Types,
+        left: &mut usize,
+    ) -> Option<Step> {
+        let handles: Vec<Handle> = roots
+            .iter()
+            .map(|root| handle(mutator, root.replace(Value::NULL)))
+            .collect();
+        mutator.scope(|scope| {
+            let locals: Vec<Local<'_>> = handles.iter().map(|handle| scope.open(handle)).collect();
+            drop(handles);
+            let mut raw = None;
+            while *left > 0 && raw.is_none() && !self.random.is_over() {
+                *left -= 1;
+                let count = self.roots.len();
+                let step = Step {
+                    root: self.random.below(count),
+                    other: self.random.below(count),
+                    kind: self.random.below(256),
+                };
+                if RAW.contains(&step.kind) {
+                    raw = Some(step);
+                } else {
+                    let done = self.step(scope, &locals, types, step);
+                    self.outcome.failed += usize::from(done.is_err());
                 }
-                failed += usize::from(self.step(scope, &roots, types).is_err());
             }
-            self.compare(scope, &roots);
-            scope.collect(true);
-            self.compare(scope, &roots);
-            failed
+            for (root, local) in roots.iter().zip(locals) {
+                root.set(held(scope, local));
+            }
+            raw
         })
+    }
+
+    fn did(&mut self, what: Did) {
+        *self.outcome.did.entry(what).or_default() += 1;
     }
 
     fn step(
@@ -146,14 +350,12 @@ impl<S: Source> Program<S> {
         scope: &mut Scope<'_>,
         roots: &[Local<'_>],
         types: Types,
+        Step { root, other, kind }: Step,
     ) -> Result<(), OutOfMemory> {
-        let count = self.roots.len();
-        let (root, other) = (self.random.below(count), self.random.below(count));
-        // A byte's worth. The first hundred stand for themselves twice.
-        let kind = self.random.below(256);
         if kind >= 200 {
             return self.step_beside(scope, roots, types, (root, other, kind - 200));
         }
+        // Most of the first hundred stand for themselves twice.
         match kind % 100 {
             0..32 => self.allocate_node(scope, roots, root, types),
             32..40 => self.allocate_given(scope, roots, root, types),
@@ -249,37 +451,60 @@ impl<S: Source> Program<S> {
         root: usize,
         other: usize,
     ) -> Result<(), OutOfMemory> {
-        let count = self.roots.len();
-        let first_list = |start: usize| {
-            let mut all = (start..count).chain(0..start);
-            all.find_map(|root| self.list(root).map(|list| (root, list)))
-        };
-        let (Some((root, from)), Some((other, to))) = (first_list(root), first_list(other)) else {
+        let Some(copy) = self.choose_copy(root, other) else {
             return Ok(());
         };
-        let lengths = [from, to].map(|(_, length)| length);
-        let count = self.random.below(lengths[0].min(lengths[1]) + 1);
-        let at = lengths.map(|length| self.random.below(length - count + 1));
-        scope.array_copy(roots[root], at[0], roots[other], at[1], count)?;
-        let Known::List(from) = &self.objects[from.0] else {
-            return Ok(());
-        };
-        let copied = from[at[0]..at[0] + count].to_vec();
-        if let Known::List(to) = &mut self.objects[to.0] {
-            to[at[1]..at[1] + count].copy_from_slice(&copied);
-        }
+        let ([from, to], [from_at, to_at]) = (copy.roots, copy.at);
+        scope.array_copy(roots[from], from_at, roots[to], to_at, copy.count)?;
+        self.copied(&copy);
         Ok(())
     }
 
-    /// The number and the length of the list that a root is.
-    fn list(&self, root: usize) -> Option<(usize, usize)> {
-        let Held::Object(object) = self.roots[root] else {
-            return None;
-        };
-        match &self.objects[object] {
-            Known::List(slots) => Some((object, slots.len())),
+    fn choose_copy(&mut self, root: usize, other: usize) -> Option<Transfer> {
+        let is_list = |known: &Known| matches!(known, Known::List(_));
+        let roots = [self.first(root, is_list)?, self.first(other, is_list)?];
+        Some(self.choose_slots(roots))
+    }
+
+    /// Some slots of what one root is, and as many of what another one is.
+    fn choose_slots(&mut self, roots: [usize; 2]) -> Transfer {
+        let objects = roots.map(|root| self.object(root).expect("a root with slots"));
+        let lengths = objects.map(|object| self.objects[object].slots().len());
+        let count = self.random.below(lengths[0].min(lengths[1]) + 1);
+        let at = lengths.map(|length| self.random.below(length - count + 1));
+        Transfer {
+            roots,
+            objects,
+            at,
+            count,
+        }
+    }
+
+    /// The oracle's side of a copy.
+    fn copied(&mut self, copy: &Transfer) {
+        let [from, to] = copy.objects;
+        let from = &self.objects[from].slots()[copy.at[0]..][..copy.count];
+        let copied = from.to_vec();
+        if let Known::List(slots) | Known::Shaped(_, slots) = &mut self.objects[to] {
+            slots[copy.at[1]..][..copy.count].copy_from_slice(&copied);
+        }
+    }
+
+    /// The object that a root is.
+    fn object(&self, root: usize) -> Option<usize> {
+        match self.roots[root] {
+            Held::Object(object) => Some(object),
             _ => None,
         }
+    }
+
+    /// The first root from `start` on that is such an object.
+    fn first(&self, start: usize, is_such: impl Fn(&Known) -> bool) -> Option<usize> {
+        let mut all = (start..self.roots.len()).chain(0..start);
+        all.find(|&root| {
+            self.object(root)
+                .is_some_and(|object| is_such(&self.objects[object]))
+        })
     }
 
     fn allocate_list(
@@ -366,79 +591,72 @@ impl<S: Source> Program<S> {
         self.roots[root] = Held::Null;
     }
 
-    /// The graph that the roots reach is the oracle's.
-    fn compare(&self, scope: &mut Scope<'_>, roots: &[Local<'_>]) {
-        scope.nested(|scope| {
-            // An object of the oracle, and the local that holds its counterpart.
-            let mut seen: HashMap<usize, Local<'_>> = HashMap::new();
-            let mut grey: Vec<usize> = Vec::new();
-            let meet =
-                |scope: &mut Scope<'_>, held: Held, local: Local<'_>, kept: Local<'_>| match held {
-                    Held::Null => {
-                        assert!(scope.is_null(local));
-                        None
-                    }
-                    Held::Integer(number) => {
-                        assert_eq!(scope.as_integer(local), Some(number));
-                        None
-                    }
-                    Held::Object(object) => {
-                        scope.assign(kept, local);
-                        Some(object)
-                    }
-                };
-            let mut pending: Vec<(Held, Local<'_>)> = Vec::new();
-            for (held, &local) in self.roots.iter().zip(roots) {
-                let copy = scope.null();
-                scope.assign(copy, local);
-                pending.push((*held, copy));
-            }
-            while let Some((held, local)) = pending.pop() {
-                let kept = scope.null();
-                let Some(object) = meet(scope, held, local, kept) else {
-                    continue;
-                };
-                if let Some(&before) = seen.get(&object) {
-                    assert!(scope.same(before, kept), "object {object} is there twice");
+    /// The graph that the roots and the handles reach is the oracle's.
+    fn compare(&self, mutator: &mut Mutator, roots: &[Cell<Value>], types: Types) {
+        // Nothing is allocated meanwhile: values stay what they are.
+        let mut seen: HashMap<usize, Value> = HashMap::new();
+        let of_roots = self.roots.iter().copied().zip(roots.iter().map(Cell::get));
+        let mut pending: Vec<(Held, Value)> = of_roots.chain(self.beside.held()).collect();
+        while let Some((held, value)) = pending.pop() {
+            let object = match held {
+                Held::Null => {
+                    assert!(value.is_null());
                     continue;
                 }
-                seen.insert(object, kept);
-                grey.push(object);
-                let slots = match &self.objects[object] {
-                    Known::Node { number, slots } => {
-                        assert_eq!(scope.read_u64(kept, 0), *number);
-                        slots
-                    }
-                    Known::List(slots) => {
-                        assert_eq!(scope.length(kept) as usize, slots.len());
-                        slots
-                    }
-                    Known::Bytes(length, byte) => {
-                        assert_eq!(scope.length(kept), *length);
-                        assert!(
-                            (0..*length as usize).all(|index| scope.read_u8(kept, index) == *byte)
-                        );
-                        continue;
-                    }
-                    Known::Numbers(numbers) => {
-                        numbers.compare(scope, kept);
-                        continue;
-                    }
-                };
-                for (index, held) in slots.iter().enumerate() {
-                    if *held == Held::Null {
-                        // Most slots of large arrays: not worth a local each.
-                        let is_null = scope.nested(|scope| {
-                            let slot = scope.get(kept, index);
-                            scope.is_null(slot)
-                        });
-                        assert!(is_null);
-                        continue;
-                    }
-                    let local = scope.get(kept, index);
-                    pending.push((*held, local));
+                Held::Integer(number) => {
+                    assert_eq!(value.as_immediate(), Some(number));
+                    continue;
                 }
+                Held::Object(object) => object,
+            };
+            if let Some(&before) = seen.get(&object) {
+                assert!(before == value, "object {object} is there twice");
+                continue;
             }
-        });
+            seen.insert(object, value);
+            match &self.objects[object] {
+                Known::Shaped(form, slots) => {
+                    types
+                        .shapes
+                        .compare(mutator, value, *form, slots, &mut pending);
+                }
+                known => compare_in_scope(mutator, value, known, &mut pending),
+            }
+        }
     }
+}
+
+/// The object is as it was; what it refers to is `pending`.
+fn compare_in_scope(
+    mutator: &mut Mutator,
+    value: Value,
+    known: &Known,
+    pending: &mut Vec<(Held, Value)>,
+) {
+    let handle = handle(mutator, value);
+    mutator.scope(|scope| {
+        let object = scope.open(&handle);
+        match known {
+            Known::Node { number, .. } => assert_eq!(scope.read_u64(object, 0), *number),
+            Known::List(slots) => assert_eq!(scope.length(object) as usize, slots.len()),
+            Known::Bytes(length, byte) => {
+                assert_eq!(scope.length(object), *length);
+                let mut all = 0..*length as usize;
+                assert!(all.all(|index| scope.read_u8(object, index) == *byte));
+            }
+            Known::Numbers(numbers) => numbers.compare(scope, object),
+            Known::Shaped(..) => unreachable!("a scope reads no slots of it"),
+        }
+        for (index, &expected) in known.slots().iter().enumerate() {
+            scope.nested(|scope| {
+                let slot = scope.get(object, index);
+                // Most slots of large arrays: not worth a handle each.
+                if expected == Held::Null {
+                    assert!(scope.is_null(slot));
+                } else {
+                    pending.push((expected, held(scope, slot)));
+                }
+            });
+        }
+    });
 }

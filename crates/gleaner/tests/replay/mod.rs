@@ -5,7 +5,7 @@
 
 use gleaner::{Generations, Heap, OldPolicy, References, TraceOrder, Zeroing};
 
-use crate::programs::{Program, Source, Types};
+use crate::programs::{Outcome, Program, Source, Types};
 
 /// Bytes that decide.
 struct Bytes<'a>(&'a [u8]);
@@ -53,9 +53,9 @@ const ZEROING: [Zeroing; 9] = [
     Zeroing::Adaptive,
 ];
 
-/// Runs the program that the bytes are; panics when the heap and the oracle differ. How many steps failed for want of
-/// memory, and what collections there were.
-pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
+/// Runs the program that the bytes are; panics when the heap and the oracle differ. How it went, and what collections
+/// there were.
+pub fn replay(data: &[u8]) -> (Outcome, gleaner::Totals) {
     let mut bytes = Bytes(data);
     let (setup, pages) = (bytes.take(1), bytes.take(1) as usize);
     let ages = bytes.take(1) as u32;
@@ -97,6 +97,6 @@ pub fn replay(data: &[u8]) -> (usize, gleaner::Totals) {
         .expect("a setup in the range of what is accepted");
     let types = Types::register(&heap);
     let mut mutator = heap.attach().expect("memory for a mutator");
-    let failed = mutator.scope(|scope| Program::from(bytes, roots).run(scope, types, usize::MAX));
-    (failed, mutator.totals())
+    let outcome = Program::from(bytes, roots).run(&mut mutator, types, usize::MAX);
+    (outcome, mutator.totals())
 }
