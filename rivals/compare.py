@@ -3,8 +3,13 @@
 
 A run has so many iterations that collections happen in its small heap, where the rival collects at
 all. The last line is "N passed, N failed".
+
+    rivals/compare.py                        everything
+    rivals/compare.py go hotspot             these rivals
+    rivals/compare.py go --workload jbb      this workload, too
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -13,11 +18,20 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BENCH = os.path.join(ROOT, "target", "release", "gleaner-bench")
 RIVALS = os.path.join(ROOT, "target", "rivals")
-WORKLOADS = [["gcbench"], ["holes"], ["queue"], ["refarray"], ["quads"], ["cipher"]]
+WORKLOADS = [["gcbench"], ["holes"], ["queue"], ["refarray"], ["quads"], ["cipher"],
+             ["ephemerons"], ["ephemerons", "--threads", "2"], ["finalizers"], ["finalizers", "--threads", "3"],
+             ["jbb"], ["jbb", "--threads", "1"], ["jbb", "--threads", "4"], ["index"], ["index", "--wasteful"],
+             ["index", "--threads", "3"], ["xml"], ["xml", "--threads", "2"], ["producer"],
+             ["producer", "--threads", "1"], ["agents"], ["agents", "--threads", "3"], ["render"],
+             ["render", "--threads", "5"], ["tiny"], ["tiny", "--threads", "3"]]
+#: What has no counterpart in a rival, which says so: it has no ephemerons, or nothing that a collector finalizes.
+LACKS = {"hotspot": {"ephemerons"}, "go": {"ephemerons"}, "libgc": {"ephemerons"},
+         "malloc": {"ephemerons", "finalizers"}, "mimalloc": {"ephemerons", "finalizers"}}
 #: Workloads that HotSpot alone has, with arguments for both sides.
 ZEROING = [[name, "--working-set", kilobytes]
            for name in ["initnone", "initfresh", "initstale"] for kilobytes in ["0", "64"]]
 PLANS = ["StickyImmix", "GenImmix", "GenCopy", "SemiSpace", "Immix", "MarkSweep"]
+NAMES = {workload[0] for workload in WORKLOADS + ZEROING}
 ITERATIONS = 40
 #: Fields that every rival prints.
 FIELDS = {"benchmark", "result", "wall_s", "cpu_s", "peak_kb", "iterations"}
@@ -28,7 +42,7 @@ CASES = [("mmtk", ["--heap", "8", "--plan", plan, *compressed], True)
 HOTSPOT = [("hotspot", ["--heap", "8", *arguments], True)
            for arguments in ([], ["--compressed"], ["--young", "2"])]
 CASES += HOTSPOT
-CASES += [("libgc", ["--heap", "4"], True), ("go", ["--heap", "4"], True)]
+CASES += [("libgc", ["--heap", "4"], True), ("go", ["--heap", "8"], True)]
 CASES += [("malloc", [], False), ("mimalloc", [], False)]
 
 # Arguments that are refused, by whom, and what the message names.
@@ -39,6 +53,7 @@ REFUSED += [(rival, ["queue", "--compressed"], "--compressed") for rival in ["li
 REFUSED += [("mmtk", ["queue", "--plan", "MarkCompact"], "MarkCompact")]
 REFUSED += [("hotspot", ["initnone", "--working-set", "-1"], "working set"),
             ("hotspot", ["queue", "--young", "0"], "young")]
+REFUSED += [(rival, [name], f"has no {name}") for rival, names in LACKS.items() for name in sorted(names)]
 # MMTk's copying plans do not always notice in time, and crash.
 REFUSED += [(rival, ["queue", "--heap", "8", *arguments], "out of memory")
             for rival, arguments in [("mmtk", ["--plan", "MarkSweep"]), ("hotspot", []), ("libgc", [])]]
@@ -83,20 +98,33 @@ def refusal_problems(rival, words, named):
     return []
 
 
-def checks():
+def checks(rivals, names):
     work = [(workload, CASES) for workload in WORKLOADS] + [(workload, HOTSPOT) for workload in ZEROING]
     for workload, cases in work:
+        cases = [case for case in cases
+                 if case[0] in rivals and workload[0] in names and workload[0] not in LACKS.get(case[0], ())]
+        if not cases:
+            continue
         expected = line_of(run([BENCH, "native", *workload, "--tiny"]))["result"]
         for rival, arguments, collects in cases:
             what = " ".join([rival, *workload, *arguments])
             yield what, problems_of(rival, arguments, collects, workload, expected)
     for rival, words, named in REFUSED:
-        yield " ".join([rival, *words, "is refused"]), refusal_problems(rival, words, named)
+        if rival in rivals and names == NAMES:
+            yield " ".join([rival, *words, "is refused"]), refusal_problems(rival, words, named)
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    every = sorted({rival for rival, _, _ in CASES})
+    parser.add_argument("rivals", nargs="*", metavar="RIVAL", help=f"one of {', '.join(every)}; all unless given")
+    parser.add_argument("--workload", action="append", metavar="NAME", choices=sorted(NAMES),
+                        help="only this one, and no refusals; may be repeated")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.rivals) - set(every):
+        parser.error(f"no rival is called {', '.join(sorted(unknown))}; there are {', '.join(every)}")
     passed = failed = 0
-    for what, problems in checks():
+    for what, problems in checks(set(chosen.rivals or every), set(chosen.workload or NAMES)):
         print(f"{'FAILED' if problems else 'ok'}: {what}", flush=True)
         for problem in problems:
             print(f"    {problem}")

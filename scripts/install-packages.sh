@@ -58,6 +58,10 @@ if [ "$task" = rivals ]; then
     need openjdk-17-jdk-headless "a rival: HotSpot" runs_java
     need golang-go "a rival: Go" runs_go
     need libmimalloc-dev "a rival: mimalloc" has_library libmimalloc.so
+    need zlib1g-dev "reads compressed documentation, in C" test -e /usr/include/zlib.h
+    need libexpat1-dev "reads XML, in C" test -e /usr/include/expat.h
+    need shared-mime-info "an XML document that a workload reads" \
+        test -e /usr/share/mime/packages/freedesktop.org.xml
     need python3 "compares the results" python3 -c 'import json, subprocess'
 fi
 if [ "$task" = test ]; then

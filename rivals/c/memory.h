@@ -1,11 +1,14 @@
 /* What the workloads ask of a memory manager. Each memory_NAME.c keeps these
  * promises for one rival; it is included, not linked, so that what a program
- * would have inline is inline. */
+ * would have inline is inline. It also defines MEMORY_FINALIZERS: the workload
+ * about finalizers, or NULL where there are none. */
 #ifndef RIVALS_MEMORY_H
 #define RIVALS_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
 
 /* Two references and two numbers of 4 bytes. C objects have no header. */
 struct node {
@@ -31,6 +34,11 @@ static struct quad *memory_quad(void);
 static struct node **memory_references(size_t length);
 /* A fresh array of numbers of so many bytes in all, not initialized. */
 static void *memory_numbers(size_t bytes);
+/* The same, all zero. */
+static void *memory_zeros(size_t bytes);
+/* A fresh object of so many bytes that may refer to others. Whoever asks for it
+ * writes all of it. */
+static void *memory_object(size_t bytes);
 
 /* Whether the program frees by hand. */
 static const int memory_by_hand;
@@ -42,7 +50,15 @@ static long memory_collections(void);
 /* Seconds that they stopped the program for. */
 static double memory_pause_s(void);
 
-/* Ends the program when `object` is NULL, else returns it. */
-static void *allocated(void *object);
+/* Ends the program when `object` is NULL, else returns it. Other threads may
+ * run. */
+static inline void *allocated(void *object)
+{
+    if (object == NULL) {
+        fprintf(stderr, "out of memory: a larger --heap may do\n");
+        _exit(2);
+    }
+    return object;
+}
 
 #endif

@@ -3,8 +3,18 @@
  * With all of its size it gives up on `refarray` at its first collection. */
 #define GC_THREADS
 #include <gc.h>
+#include <string.h>
 
 #include "memory.h"
+
+#define MEMORY_FINALIZERS finalizers
+
+/* It asks this also where it has no other way to say so: for a finalizer. */
+static void *memory_full(size_t bytes)
+{
+    (void)bytes;
+    return allocated(NULL);
+}
 
 static void memory_start(size_t heap_bytes, int workers)
 {
@@ -14,6 +24,7 @@ static void memory_start(size_t heap_bytes, int workers)
     GC_start_mark_threads();
     GC_start_performance_measurement();
     GC_set_max_heap_size(heap_bytes);
+    GC_set_oom_fn(memory_full);
     GC_expand_hp(heap_bytes / 16 * 15);
 }
 
@@ -35,6 +46,16 @@ static struct node **memory_references(size_t length)
 static void *memory_numbers(size_t bytes)
 {
     return allocated(GC_MALLOC_ATOMIC(bytes));
+}
+
+static void *memory_zeros(size_t bytes)
+{
+    return memset(memory_numbers(bytes), 0, bytes);
+}
+
+static void *memory_object(size_t bytes)
+{
+    return allocated(GC_MALLOC(bytes));
 }
 
 static const int memory_by_hand = 0;

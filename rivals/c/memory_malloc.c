@@ -4,6 +4,8 @@
 
 #include "memory.h"
 
+#define MEMORY_FINALIZERS NULL
+
 static void memory_start(size_t heap_bytes, int workers)
 {
     (void)heap_bytes;
@@ -32,6 +34,16 @@ static struct node **memory_references(size_t length)
 }
 
 static void *memory_numbers(size_t bytes)
+{
+    return allocated(malloc(bytes));
+}
+
+static void *memory_zeros(size_t bytes)
+{
+    return allocated(calloc(bytes, 1));
+}
+
+static void *memory_object(size_t bytes)
 {
     return allocated(malloc(bytes));
 }

@@ -2,7 +2,8 @@
 //
 // The same objects, stores and numbers in the same order. The heap's size is Go's memory limit, which is soft: a
 // program that needs more gets more, and collects all the time. Collections are started by the limit alone (GOGC=off).
-// The number of threads is GOMAXPROCS, since Go's collector runs beside the program and on its threads.
+// The number of workers is GOMAXPROCS, since Go's collector runs beside the program and on its threads; several mutators
+// are goroutines on as many threads.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sort"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,15 +22,23 @@ import (
 )
 
 type chosen struct {
-	name                      string
-	heap, workers, iterations int
-	tiny                      bool
+	name                               string
+	heap, workers, threads, iterations int
+	tiny, wasteful                     bool
+	input                              string
 }
 
 // times of an iteration, in seconds.
 type times struct {
 	Wall float64 `json:"wall_s"`
 	CPU  float64 `json:"cpu_s"`
+}
+
+// facts are what some workloads say beside the fields of all.
+type facts struct {
+	Transactions     uint64  `json:"transactions,omitempty"`
+	TransactionsPerS float64 `json:"transactions_per_s,omitempty"`
+	QueriesPerS      float64 `json:"queries_per_s,omitempty"`
 }
 
 type line struct {
@@ -38,66 +48,119 @@ type line struct {
 	PeakKB      int64   `json:"peak_kb"`
 	Collections uint32  `json:"collections"`
 	TotalPause  float64 `json:"total_pause_s"`
-	Iterations  []times `json:"iterations,omitempty"`
+	Mutators    int     `json:"mutators"`
+	facts
+	Iterations []times `json:"iterations,omitempty"`
 }
 
-var workloads = map[string]func(tiny bool) uint64{
-	"gcbench":  func(tiny bool) uint64 { return gcbench(tiny, false) },
-	"holes":    func(tiny bool) uint64 { return gcbench(tiny, true) },
-	"queue":    queue,
-	"refarray": refarray,
-	"quads":    quads,
-	"cipher":   cipher,
+// work runs once; a number made of what it comes to.
+type work func(out *facts) uint64
+
+// workload: how many mutators it has unless told, or always, and which options it knows.
+type workload struct {
+	threads              int
+	one, wasteful, input bool
+	prepare              func(what chosen) (work, error)
+}
+
+var workloads = map[string]workload{
+	"gcbench":    alone(func(tiny bool) uint64 { return gcbench(tiny, false) }),
+	"holes":      alone(func(tiny bool) uint64 { return gcbench(tiny, true) }),
+	"queue":      alone(queue),
+	"refarray":   alone(refarray),
+	"quads":      alone(quads),
+	"cipher":     alone(cipher),
+	"ephemerons": {threads: 1, prepare: func(chosen) (work, error) { return nil, errors.New("Go has no ephemerons") }},
+	"finalizers": together(1, finalizers),
+	"jbb": {threads: 2, prepare: func(what chosen) (work, error) {
+		return func(out *facts) uint64 { return jbb(what, out) }, nil
+	}},
+	"index":    {threads: 2, prepare: prepareIndex, wasteful: true, input: true},
+	"xml":      {threads: 1, prepare: prepareXML, input: true},
+	"producer": together(4, producer),
+	"agents":   together(16, agents),
+	"render":   together(runtime.NumCPU(), render),
+	"tiny":     together(16, tiny),
+}
+
+// alone is a workload of one mutator.
+func alone(run func(tiny bool) uint64) workload {
+	return workload{threads: 1, one: true, prepare: func(what chosen) (work, error) {
+		return func(*facts) uint64 { return run(what.tiny) }, nil
+	}}
+}
+
+// together is a workload of so many mutators unless told.
+func together(threads int, run func(what chosen) uint64) workload {
+	return workload{threads: threads, prepare: func(what chosen) (work, error) {
+		return func(*facts) uint64 { return run(what) }, nil
+	}}
 }
 
 func main() {
 	what, err := read(os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
+	stopOn(err, 2)
 	runtime.GOMAXPROCS(what.workers)
+	work, err := workloads[what.name].prepare(what)
+	stopOn(err, 2)
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(int64(what.heap) << 20)
-	out, err := json.Marshal(run(what))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	out, err := json.Marshal(run(what, work))
+	stopOn(err, 1)
 	fmt.Println(string(out))
 }
 
-func run(what chosen) line {
+func stopOn(err error, status int) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(status)
+	}
+}
+
+func run(what chosen, work work) line {
 	var result uint64
 	var iterations []times
+	var out facts
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	start := now()
 	for i := 0; i < what.iterations; i++ {
 		start := now()
-		result = workloads[what.name](what.tiny)
+		result = work(&out)
 		iterations = append(iterations, now().since(start))
 	}
 	whole := now().since(start)
 	if what.iterations == 1 {
 		iterations = nil
 	}
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
+	runtime.ReadMemStats(&after)
 	return line{
 		Benchmark:   what.name,
 		Result:      fmt.Sprintf("%016x", result),
 		times:       whole,
 		PeakKB:      peakKB(),
-		Collections: memory.NumGC,
-		TotalPause:  float64(memory.PauseTotalNs) * 1e-9,
+		Collections: after.NumGC - before.NumGC,
+		TotalPause:  float64(after.PauseTotalNs-before.PauseTotalNs) * 1e-9,
+		Mutators:    what.threads,
+		facts:       out,
 		Iterations:  iterations,
 	}
 }
 
-func read(words []string) (chosen, error) {
-	if len(words) == 0 || workloads[words[0]] == nil {
-		return chosen{}, errors.New("the first argument is gcbench, holes, queue, refarray, quads or cipher")
+func workloadNames() []string {
+	var names []string
+	for name := range workloads {
+		names = append(names, name)
 	}
-	what := chosen{name: words[0], iterations: 1}
+	sort.Strings(names)
+	return names
+}
+
+func read(words []string) (chosen, error) {
+	if len(words) == 0 || workloads[words[0]].prepare == nil {
+		return chosen{}, fmt.Errorf("the first argument is one of %s", strings.Join(workloadNames(), ", "))
+	}
+	what, workload := chosen{name: words[0], iterations: 1}, workloads[words[0]]
 	if given := os.Getenv("ITERATIONS"); given != "" {
 		number, err := strconv.Atoi(given)
 		if err != nil {
@@ -107,9 +170,12 @@ func read(words []string) (chosen, error) {
 	}
 	flags := flag.NewFlagSet("go", flag.ExitOnError)
 	flags.IntVar(&what.heap, "heap", 113, "size of the heap in `MB`")
-	flags.IntVar(&what.workers, "workers", 2, "threads")
+	flags.IntVar(&what.workers, "workers", 2, "threads that run the mutators and the collector")
+	flags.IntVar(&what.threads, "threads", workload.threads, "mutators")
 	flags.IntVar(&what.iterations, "iterations", what.iterations, "runs so often in one process")
 	flags.BoolVar(&what.tiny, "tiny", false, "does a thousandth, for a test")
+	flags.BoolVar(&what.wasteful, "wasteful", false, "index allocates all buffers and lists of a query anew")
+	flags.StringVar(&what.input, "input", "", "a directory of texts for index, a document for xml, instead of Debian's, at `PATH`")
 	compressed := flags.Bool("compressed", false, "refused")
 	if err := flags.Parse(words[1:]); err != nil {
 		return what, err
@@ -118,7 +184,15 @@ func read(words []string) (chosen, error) {
 	case *compressed:
 		return what, errors.New("--compressed: no such thing: a pointer of Go has 8 bytes")
 	case flags.NArg() > 0:
-		return what, fmt.Errorf("%s: expected --heap MB, --workers N, --iterations K or --tiny", flags.Arg(0))
+		return what, fmt.Errorf("%s: expected options, as --help lists them", flags.Arg(0))
+	case what.wasteful && !workload.wasteful:
+		return what, fmt.Errorf("--wasteful is for index, not for %s", what.name)
+	case what.input != "" && !workload.input:
+		return what, fmt.Errorf("--input is for index and xml, not for %s", what.name)
+	case what.threads != 1 && workload.one:
+		return what, fmt.Errorf("--threads %d: %s has one mutator", what.threads, what.name)
+	case what.threads < 1 || what.threads > 256:
+		return what, errors.New("--threads is 1 to 256")
 	case what.heap < 1 || what.workers < 1 || what.iterations < 1 || what.iterations > 1000:
 		return what, errors.New("--heap and --workers are at least 1, --iterations 1 to 1000")
 	}

@@ -8,7 +8,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 
 /**
  * The workloads of `gleaner-bench native` in Java; one line of JSON at the end.
@@ -28,7 +30,7 @@ public final class Rival {
 
     private Rival() {}
 
-    private static void require(boolean condition, String what) {
+    static void require(boolean condition, String what) {
         if (!condition) {
             throw new AssertionError("broken: " + what);
         }
@@ -461,8 +463,47 @@ public final class Rival {
         }
     }
 
+    /** How many mutators a workload has unless told; those that are not here have one. */
+    private static final Map<String, Integer> MUTATORS =
+            Map.of(
+                    "jbb", 2,
+                    "index", 2,
+                    "xml", 1,
+                    "producer", 4,
+                    "agents", 16,
+                    "render", Runtime.getRuntime().availableProcessors(),
+                    "tiny", 16,
+                    "finalizers", 1);
+
     private static final String NAMES =
-            "gcbench, holes, queue, refarray, quads, cipher, initnone, initfresh or initstale";
+            "gcbench, holes, queue, refarray, quads, cipher, jbb, index, xml, producer, agents, render,"
+                    + " tiny, finalizers, initnone, initfresh or initstale";
+
+    private static Workload prepare(String name, Scale scale) {
+        switch (name) {
+            case "jbb":
+                return new Jbb(scale);
+            case "index":
+                return new Index(scale);
+            case "xml":
+                return new Xml(scale);
+            case "producer":
+                return new Producer(scale);
+            case "agents":
+                return new Agents(scale);
+            case "render":
+                return new Render(scale);
+            case "tiny":
+                return new Tiny(scale);
+            case "finalizers":
+                return new Finalizers(scale);
+            case "ephemerons":
+                throw new IllegalArgumentException(
+                        "hotspot has no ephemerons: a java.util.WeakHashMap holds its values");
+            default:
+                return (mutators, facts) -> run(name, scale.tiny(), scale.workingSet());
+        }
+    }
 
     private static long run(String name, boolean tiny, int workingSet) {
         switch (name) {
@@ -524,6 +565,19 @@ public final class Rival {
         }
     }
 
+    /** How many collections there were, and how long they took in milliseconds. */
+    private static final class Collections {
+        long count;
+        long time;
+
+        Collections() {
+            for (GarbageCollectorMXBean bean : ManagementFactory.getGarbageCollectorMXBeans()) {
+                count += bean.getCollectionCount();
+                time += bean.getCollectionTime();
+            }
+        }
+    }
+
     /** The kernel's high-water mark of resident memory; 0 if unknown. */
     private static long peakKb() throws java.io.IOException {
         for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
@@ -552,22 +606,41 @@ public final class Rival {
         if (words.length == 0) {
             throw refused("the first argument", NAMES);
         }
+        String name = words[0];
         String given = System.getenv("ITERATIONS");
         int iterations = given == null ? 1 : iterations(given);
+        int threads = MUTATORS.getOrDefault(name, 1);
         boolean tiny = false;
+        boolean wasteful = false;
+        Path input = null;
         int workingSet = 0;
         for (int i = 1; i < words.length; i++) {
+            String next = i + 1 < words.length ? words[i + 1] : "";
             switch (words[i]) {
                 case "--tiny":
                     tiny = true;
                     break;
                 case "--iterations":
                     i++;
-                    iterations = iterations(i < words.length ? words[i] : "");
+                    iterations = iterations(next);
                     break;
                 case "--working-set":
                     i++;
-                    workingSet = kilobytes(i < words.length ? words[i] : "");
+                    workingSet = kilobytes(next);
+                    break;
+                case "--threads":
+                    i++;
+                    threads = number(next, 1, 256, "mutators");
+                    onlyFor(threads == 1 || MUTATORS.containsKey(name), name, "one mutator");
+                    break;
+                case "--wasteful":
+                    wasteful = true;
+                    onlyFor(name.equals("index"), name, "no --wasteful");
+                    break;
+                case "--input":
+                    i++;
+                    input = Path.of(next);
+                    onlyFor(name.equals("index") || name.equals("xml"), name, "no --input");
                     break;
                 case "--heap":
                 case "--young":
@@ -579,34 +652,44 @@ public final class Rival {
                 default:
                     throw refused(
                             words[i],
-                            "--heap MB, --young MB, --workers N, --compressed, --working-set KB,"
-                                    + " --iterations K or --tiny");
+                            "--heap MB, --young MB, --workers N, --threads N, --compressed,"
+                                    + " --wasteful, --input PATH, --working-set KB, --iterations K"
+                                    + " or --tiny");
             }
         }
+        Mutators mutators = new Mutators(threads);
+        Workload workload = prepare(name, new Scale(tiny, wasteful, input, workingSet));
+        Map<String, Object> facts = new LinkedHashMap<>();
         long result = 0;
         List<String> list = new ArrayList<>();
+        Collections before = new Collections();
         Moment start = new Moment();
         for (int i = 0; i < iterations; i++) {
-            Moment before = new Moment();
-            result = run(words[0], tiny, workingSet);
-            list.add("{" + new Moment().since(before) + "}");
+            Moment began = new Moment();
+            result = workload.run(mutators, facts);
+            list.add("{" + new Moment().since(began) + "}");
         }
         String whole = new Moment().since(start);
-        long collections = 0;
-        long pause = 0;
-        for (GarbageCollectorMXBean bean : ManagementFactory.getGarbageCollectorMXBeans()) {
-            collections += bean.getCollectionCount();
-            pause += bean.getCollectionTime();
-        }
+        Collections after = new Collections();
+        StringBuilder more = new StringBuilder();
+        facts.forEach((fact, value) -> more.append(",\"" + fact + "\":" + value));
         System.out.printf(
                 "{\"benchmark\":\"%s\",\"result\":\"%016x\",%s,\"peak_kb\":%d,\"collections\":%d,"
-                        + "\"total_pause_s\":%.3f%s}%n",
-                words[0],
+                        + "\"total_pause_s\":%.3f,\"mutators\":%d%s%s}%n",
+                name,
                 result,
                 whole,
                 peakKb(),
-                collections,
-                pause * 1e-3,
+                after.count - before.count,
+                (after.time - before.time) * 1e-3,
+                threads,
+                more,
                 iterations > 1 ? ",\"iterations\":[" + String.join(",", list) + "]" : "");
+    }
+
+    private static void onlyFor(boolean right, String name, String has) {
+        if (!right) {
+            throw new IllegalArgumentException(name + " has " + has + " here");
+        }
     }
 }

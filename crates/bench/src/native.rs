@@ -73,11 +73,11 @@ pub struct Native {
     #[arg(long, value_name = "PATH")]
     pub input: Option<PathBuf>,
     /// What each mutator reads again and again while it allocates, in KB: initnone, initfresh, initstale
-    #[arg(long, value_name = "KB", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1 << 20))]
-    pub working_set: u32,
+    #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u32).range(..=1 << 20))]
+    pub working_set: Option<u32>,
     /// Another sequence of random numbers: jbb
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub seed: u32,
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u32>,
     /// Transactions of each mutator, 500,000 unless given: jbb
     #[arg(long, value_name = "N")]
     pub transactions: Option<u32>,
@@ -346,14 +346,42 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
         .map_err(failed)
 }
 
+/// An option that would change nothing is a mistake.
+fn refuse_what_is_not_used(chosen: &Native) -> Result<()> {
+    use Name::{Index, Initfresh, Initnone, Initstale, Jbb, Xml};
+    let options: [(&str, bool, &[Name]); 5] = [
+        ("--wasteful", chosen.wasteful, &[Index]),
+        ("--input", chosen.input.is_some(), &[Index, Xml]),
+        (
+            "--working-set",
+            chosen.working_set.is_some(),
+            &[Initnone, Initfresh, Initstale],
+        ),
+        ("--seed", chosen.seed.is_some(), &[Jbb]),
+        ("--transactions", chosen.transactions.is_some(), &[Jbb]),
+    ];
+    for (option, is_given, users) in options {
+        if is_given && !users.contains(&chosen.name) {
+            let users: Vec<_> = users.iter().map(|name| name.text()).collect();
+            return Err(Failure::new(format!(
+                "{} has no use for {option}, which is for {}",
+                chosen.name.text(),
+                users.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Runs it; an error when it runs out of memory.
 pub fn run(chosen: &Native) -> Result<bool> {
+    refuse_what_is_not_used(chosen)?;
     let scale = Scale {
         tiny: chosen.tiny,
         wasteful: chosen.wasteful,
         input: chosen.input.clone(),
-        working_set: chosen.working_set as usize,
-        seed: u64::from(chosen.seed),
+        working_set: chosen.working_set.unwrap_or(0) as usize,
+        seed: u64::from(chosen.seed.unwrap_or(0)),
         transactions: chosen.transactions,
     };
     let mutators = Mutators::new(chosen.threads.unwrap_or_else(|| chosen.name.threads()));

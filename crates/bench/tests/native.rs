@@ -400,6 +400,21 @@ fn a_heap_that_is_too_small_is_an_error_that_says_so() {
 }
 
 #[test]
+fn an_option_that_would_change_nothing_is_refused() {
+    for (name, option, value, user) in [
+        ("gcbench", "--seed", Some("1"), "jbb"),
+        ("index", "--transactions", Some("1"), "jbb"),
+        ("jbb", "--working-set", Some("0"), "initstale"),
+        ("xml", "--wasteful", None, "index"),
+        ("queue", "--input", Some("/"), "xml"),
+    ] {
+        let said = failure(&[&[name, "--tiny", option], value.as_slice()].concat());
+        let named = [name, option, user].map(|word| said.contains(word));
+        assert_eq!(named, [true; 3], "{said}");
+    }
+}
+
+#[test]
 fn the_help_has_a_line_for_each() {
     let done = start(&["--help"]);
     let help = String::from_utf8_lossy(&done.stdout).into_owned();

@@ -1,26 +1,26 @@
-//! The binding: what MMTk asks of a virtual machine with one mutator and nothing weak.
+//! The binding: what MMTk asks of a virtual machine.
 //!
-//! The mutator stops where it allocates: MMTk asks for a collection only there, and then calls `block_for_gc` on the
-//! mutator's thread, which waits in `World` until the workers let it go. Roots are in frames on the mutator's stack,
-//! each with its number of roots, and are scanned precisely.
+//! Roots are in frames on the mutators' stacks, each with its number of roots, and in global handles; they are scanned
+//! precisely. Finalizers are MMTk's own, ephemerons are settled when it asks the virtual machine for what is weak.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
+use mmtk::scheduler::GCWorker;
 use mmtk::util::alloc::AllocationError;
 use mmtk::util::{
     Address, ObjectReference, OpaquePointer, VMMutatorThread, VMThread, VMWorkerThread,
 };
 use mmtk::vm::slot::UnimplementedMemorySlice;
 use mmtk::vm::{
-    ActivePlan, Collection, GCThreadContext, ReferenceGlue, RootsWorkFactory, Scanning,
-    SlotVisitor, VMBinding,
+    ActivePlan, Collection, GCThreadContext, ObjectTracerContext, ReferenceGlue, RootsWorkFactory,
+    Scanning, SlotVisitor, VMBinding,
 };
 use mmtk::{MMTK, Mutator, memory_manager};
 
 use crate::object::{Place, References, places};
+use crate::world::{self, Thread};
+use crate::{handles, weak};
 
 /// The virtual machine, for references of one width.
 #[derive(Default)]
@@ -41,122 +41,56 @@ impl<R: References> VMBinding for Vm<R> {
     const USE_ALLOCATION_OFFSET: bool = false;
 }
 
-/// What precedes the roots of a call, on the stack of the mutator.
-#[repr(C)]
-pub struct Frame {
-    /// The frame of the caller.
-    pub previous: *mut Frame,
-    /// How many roots follow.
-    pub count: usize,
-}
-
-/// What the collector knows of the mutator's thread: MMTk's name for the thread is the address of this.
-#[repr(C)]
-pub struct Thread {
-    /// The innermost frame.
-    pub frames: *mut Frame,
-}
-
 /// The only MMTk, set once before there are workers.
 static MMTK_ADDRESS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-/// The only mutator, set once before it allocates.
-static MUTATOR: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Makes this the MMTk of the process.
 pub fn set_mmtk<R: References>(mmtk: &'static MMTK<Vm<R>>) {
     MMTK_ADDRESS.store((&raw const *mmtk).cast_mut().cast(), Ordering::Release);
 }
 
-/// Makes this the mutator of the process.
-pub fn set_mutator<R: References>(mutator: *mut Mutator<Vm<R>>) {
-    MUTATOR.store(mutator.cast(), Ordering::Release);
+fn mmtk<R: References>() -> &'static MMTK<Vm<R>> {
+    let mmtk: *const MMTK<Vm<R>> = MMTK_ADDRESS.load(Ordering::Acquire).cast();
+    // SAFETY: it was set before anybody asks, and is never freed.
+    unsafe { &*mmtk }
 }
 
-fn mutator<R: References>() -> &'static mut Mutator<Vm<R>> {
-    let mutator: *mut Mutator<Vm<R>> = MUTATOR.load(Ordering::Acquire).cast();
-    // SAFETY: it is never freed; MMTk asks for it while it is stopped, or on its own thread.
-    unsafe { &mut *mutator }
+/// Workers have odd names, mutators the addresses of their threads.
+const WORKER: usize = 1;
+
+/// What is known of a mutator's thread.
+fn thread(name: VMMutatorThread) -> *const Thread {
+    name.0.0.to_address().to_ptr()
 }
 
-/// Whether the mutator stands still, and for how long it did.
-#[derive(Default)]
-struct World {
-    stopped: bool,
-    pauses: Pauses,
-}
-
-/// What collections cost the mutator.
-#[derive(Clone, Copy, Default)]
-pub struct Pauses {
-    /// How many there were.
-    pub collections: u64,
-    /// How long it stood still.
-    pub total: Duration,
-    /// The longest time of them.
-    pub longest: Duration,
-}
-
-static WORLD: Mutex<World> = Mutex::new(World {
-    stopped: false,
-    pauses: Pauses {
-        collections: 0,
-        total: Duration::ZERO,
-        longest: Duration::ZERO,
-    },
-});
-static CHANGED: Condvar = Condvar::new();
-
-fn world() -> MutexGuard<'static, World> {
-    WORLD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn wait_until(stopped: bool) -> MutexGuard<'static, World> {
-    CHANGED
-        .wait_while(world(), |world| world.stopped != stopped)
-        .unwrap_or_else(PoisonError::into_inner)
-}
-
-fn change(stopped: bool) {
-    world().stopped = stopped;
-    CHANGED.notify_all();
-}
-
-/// What collections cost so far.
-pub fn pauses() -> Pauses {
-    world().pauses
+fn mutator<'a, R: References>(name: VMMutatorThread) -> &'a mut Mutator<Vm<R>> {
+    // SAFETY: the thread and the mutator are there while the thread is in the world; MMTk asks for them while it is
+    // stopped, or on its own thread.
+    unsafe { &mut *(*thread(name)).mutator.cast() }
 }
 
 impl<R: References> Collection<Vm<R>> for Vm<R> {
-    fn stop_all_mutators<F>(_tls: VMWorkerThread, mut visit: F)
+    fn stop_all_mutators<F>(_tls: VMWorkerThread, visit: F)
     where
         F: FnMut(&'static mut Mutator<Vm<R>>),
     {
-        drop(wait_until(true));
-        visit(mutator());
+        world::stop().into_iter().map(mutator).for_each(visit);
     }
 
     fn resume_mutators(_tls: VMWorkerThread) {
-        change(false);
+        let generational = mmtk::<R>().get_plan().generational();
+        world::resume(generational.is_none_or(|plan| plan.last_collection_full_heap()));
     }
 
     fn block_for_gc(_tls: VMMutatorThread) {
-        let started = Instant::now();
-        change(true);
-        let mut world = wait_until(false);
-        let time = started.elapsed();
-        world.pauses.collections += 1;
-        world.pauses.total += time;
-        world.pauses.longest = world.pauses.longest.max(time);
+        world::await_collection();
     }
 
     fn spawn_gc_thread(_tls: VMThread, context: GCThreadContext<Self>) {
         let GCThreadContext::Worker(worker) = context;
-        let mmtk: *const MMTK<Vm<R>> = MMTK_ADDRESS.load(Ordering::Acquire).cast();
-        // SAFETY: it was set before, and is never freed.
-        let mmtk: &'static MMTK<Vm<R>> = unsafe { &*mmtk };
         std::thread::spawn(move || {
-            let here = OpaquePointer::from_address(Address::from_ref(&*worker));
-            memory_manager::start_worker(mmtk, VMWorkerThread(VMThread(here)), worker);
+            let here = OpaquePointer::from_address(Address::from_ref(&*worker) + WORKER);
+            memory_manager::start_worker(mmtk(), VMWorkerThread(VMThread(here)), worker);
         });
     }
 
@@ -168,19 +102,20 @@ impl<R: References> Collection<Vm<R>> for Vm<R> {
 
 impl<R: References> ActivePlan<Vm<R>> for Vm<R> {
     fn is_mutator(tls: VMThread) -> bool {
-        !MUTATOR.load(Ordering::Acquire).is_null() && mutator::<R>().mutator_tls.0 == tls
+        let name = tls.0.to_address().as_usize();
+        name != 0 && name & WORKER == 0
     }
 
-    fn mutator(_tls: VMMutatorThread) -> &'static mut Mutator<Vm<R>> {
-        mutator()
+    fn mutator(tls: VMMutatorThread) -> &'static mut Mutator<Vm<R>> {
+        mutator(tls)
     }
 
     fn mutators<'a>() -> Box<dyn Iterator<Item = &'a mut Mutator<Vm<R>>> + 'a> {
-        Box::new(std::iter::once(mutator()))
+        Box::new(world::threads().into_iter().map(mutator))
     }
 
     fn number_of_mutators() -> usize {
-        1
+        world::count()
     }
 }
 
@@ -203,9 +138,8 @@ impl<R: References> Scanning<Vm<R>> for Vm<R> {
         mutator: &'static mut Mutator<Vm<R>>,
         mut factory: impl RootsWorkFactory<Place<R>>,
     ) {
-        let thread: *const Thread = mutator.mutator_tls.0.0.to_address().to_ptr();
-        // SAFETY: the name of the mutator's thread is such an address.
-        let mut frame = unsafe { (*thread).frames };
+        // SAFETY: the thread is in the world.
+        let mut frame = unsafe { (*thread(mutator.mutator_tls)).frames };
         let mut found = Vec::new();
         while !frame.is_null() {
             // SAFETY: the mutator stands still, its frames are whole, and the roots lie behind each.
@@ -218,16 +152,31 @@ impl<R: References> Scanning<Vm<R>> for Vm<R> {
         factory.create_process_roots_work(found);
     }
 
-    fn scan_vm_specific_roots(_tls: VMWorkerThread, _factory: impl RootsWorkFactory<Place<R>>) {}
+    fn scan_vm_specific_roots(_tls: VMWorkerThread, mut factory: impl RootsWorkFactory<Place<R>>) {
+        let places = handles::places();
+        if !places.is_empty() {
+            factory.create_process_roots_work(places);
+        }
+    }
 
     fn supports_return_barrier() -> bool {
         false
     }
 
     fn prepare_for_roots_re_scanning() {}
+
+    /// All plans here forward while they trace, so there is nothing to do in `forward_weak_refs`.
+    fn process_weak_refs(
+        worker: &mut GCWorker<Vm<R>>,
+        context: impl ObjectTracerContext<Vm<R>>,
+    ) -> bool {
+        let generational = mmtk::<R>().get_plan().generational();
+        let young = generational.is_some_and(|plan| plan.is_current_gc_nursery());
+        context.with_tracer(worker, |tracer| weak::process(tracer, young))
+    }
 }
 
-/// Nothing is weak and nothing is finalized, so none of this is called.
+/// Finalizable objects are nothing but objects. There are no weak objects, so nothing else of this is called.
 impl<R: References> ReferenceGlue<Vm<R>> for Vm<R> {
     type FinalizableType = ObjectReference;
 

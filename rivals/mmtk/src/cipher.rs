@@ -1,17 +1,21 @@
 //! Messages that are enciphered and deciphered with ChaCha20 (RFC 8439): arrays of numbers that die young, step by step
 //! as in `gleaner-bench native`.
 
-use crate::chacha::{STATE, add, fill};
 use crate::context::{Context, Mode};
 use crate::object::References;
+use crate::shared::chacha::{STATE, add, fill};
 
 /// Bytes of a message.
 const MESSAGE: usize = 4096;
 
-/// Runs once; a number made of what was sent.
-pub fn cipher<R: References, M: Mode>(context: &mut Context<R, M>, tiny: bool) -> u64 {
+/// Runs once; a number made of what was sent. Each mutator has random numbers of its own.
+pub fn cipher<R: References, M: Mode>(
+    context: &mut Context<R, M>,
+    tiny: bool,
+    mutator: u32,
+) -> u64 {
     let messages = if tiny { 40 } else { 40_000 };
-    let (mut random, mut sum) = (7000u64, 0u64);
+    let (mut random, mut sum) = (7000 + u64::from(mutator), 0u64);
     for number in 0..messages {
         let numbers: [u32; 8] = std::array::from_fn(|_| {
             random = random

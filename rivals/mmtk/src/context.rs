@@ -1,15 +1,19 @@
 //! The mutator's side: allocation, stores and roots, as a compiler for this virtual machine would inline them.
 //!
 //! A bump pointer of MMTk's is kept here as a copy, as its guide to porting recommends, and given back before each call
-//! into MMTk and fetched after it: only there can a collection take it away. What a plan needs inline is known at
-//! compile time (`Mode`), as it is to a compiler that knows the plan. `post_alloc` does nothing for objects that are not
-//! large, in all these plans, and is left out for them.
+//! into MMTk and each stop, and fetched after it: only there can a collection take it away. What a plan needs inline is
+//! known at compile time (`Mode`), as it is to a compiler that knows the plan. `post_alloc` does nothing for objects that
+//! are not large, in all these plans, and is left out for them.
 //!
-//! Used by the mutator's thread alone.
+//! A mutator stops where it polls, and where the bump pointer has come to its limit. Free lists have no limit that comes
+//! soon, so there each allocation is a poll. A mutator that is alone needs none (`Alone`).
+//!
+//! Each mutator has a context, which its thread alone uses.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::slice;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use mmtk::plan::BarrierSelector;
 use mmtk::util::alloc::{
@@ -21,11 +25,13 @@ use mmtk::util::{Address, OpaquePointer, VMMutatorThread, VMThread};
 use mmtk::vm::ObjectModel;
 use mmtk::{AllocationSemantics, MMTK, Mutator, MutatorContext, memory_manager};
 
-use crate::binding::{Frame, Thread, Vm, set_mutator};
+use crate::binding::Vm;
 use crate::object::{
     BYTES, DOUBLES, ELEMENTS, FIELDS, NODE, Place, QUAD, REFERENCES, References, WORDS,
     array_bytes, initialize, length, reference, set_length,
 };
+use crate::weak::{Ephemeron, create};
+use crate::world::{self, Frame, Thread};
 
 /// What a plan has inline.
 pub trait Mode: 'static {
@@ -33,6 +39,8 @@ pub trait Mode: 'static {
     const BUMP: bool;
     /// An object barrier.
     const BARRIER: bool;
+    /// There is one mutator: it stops where it asks for a collection, and nowhere else.
+    const ALONE: bool = false;
 }
 
 /// Generational plans.
@@ -41,6 +49,8 @@ pub struct Generational;
 pub struct Bumping;
 /// A plan that allocates from free lists.
 pub struct Listing;
+/// The same for one mutator.
+pub struct Alone<M>(PhantomData<M>);
 
 impl Mode for Generational {
     const BUMP: bool = true;
@@ -55,6 +65,12 @@ impl Mode for Bumping {
 impl Mode for Listing {
     const BUMP: bool = false;
     const BARRIER: bool = false;
+}
+
+impl<M: Mode> Mode for Alone<M> {
+    const BUMP: bool = M::BUMP;
+    const BARRIER: bool = M::BARRIER;
+    const ALONE: bool = true;
 }
 
 /// Where the unlogged bits are: one for each 8 bytes.
@@ -74,11 +90,12 @@ pub trait Number: Copy {}
 impl Number for u8 {}
 impl Number for u32 {}
 
-/// The mutator.
+/// A mutator.
 #[repr(C)]
 pub struct Context<R: References, M: Mode> {
     /// First, since its address is the thread's name.
     thread: Thread,
+    mmtk: &'static MMTK<Vm<R>>,
     cursor: usize,
     limit: usize,
     /// Where the unlogged bits of address 0 would be.
@@ -94,7 +111,7 @@ pub struct Context<R: References, M: Mode> {
 }
 
 impl<R: References, M: Mode> Context<R, M> {
-    /// Binds the calling thread.
+    /// Binds the calling thread, while no collection is under way.
     pub fn bind(mmtk: &'static MMTK<Vm<R>>) -> Box<Context<R, M>> {
         let constraints = mmtk.get_plan().constraints();
         assert_eq!(
@@ -109,7 +126,9 @@ impl<R: References, M: Mode> Context<R, M> {
         let mut context = Box::new(Context {
             thread: Thread {
                 frames: std::ptr::null_mut(),
+                mutator: std::ptr::null_mut(),
             },
+            mmtk,
             cursor: 0,
             limit: 0,
             unlogged: unlogged_bits::<R>().get_starting_address().as_usize(),
@@ -119,13 +138,12 @@ impl<R: References, M: Mode> Context<R, M> {
             largest: constraints.max_non_los_default_alloc_bytes,
             mode: PhantomData,
         });
-        let name = OpaquePointer::from_address(Address::from_mut_ptr(&raw mut *context));
-        let mutator = Box::into_raw(memory_manager::bind_mutator(
-            mmtk,
-            VMMutatorThread(VMThread(name)),
-        ));
-        set_mutator(mutator);
+        let name = context.name();
+        world::enter();
+        let mutator = Box::into_raw(memory_manager::bind_mutator(mmtk, name));
         context.mutator = mutator;
+        context.thread.mutator = mutator.cast();
+        world::add(name);
         let default = memory_manager::get_allocator_mapping(mmtk, AllocationSemantics::Default);
         // SAFETY: MMTk says that they are so far inside.
         unsafe {
@@ -146,10 +164,24 @@ impl<R: References, M: Mode> Context<R, M> {
         context
     }
 
+    /// What MMTk calls the thread.
+    fn name(&self) -> VMMutatorThread {
+        let name = OpaquePointer::from_address(Address::from_ref(&self.thread));
+        VMMutatorThread(VMThread(name))
+    }
+
+    /// The MMTk that it is bound to.
+    pub fn mmtk(&self) -> &'static MMTK<Vm<R>> {
+        self.mmtk
+    }
+
     /// Memory for an object that is not large.
     #[inline(always)]
     fn allocate(&mut self, bytes: usize) -> usize {
         if !M::BUMP {
+            self.poll();
+            // The collector reads the frames, of which the compiler sees nothing in what follows.
+            std::hint::black_box(&mut self.thread);
             // SAFETY: the lists lie in the mutator, which is this thread's.
             return unsafe { (*self.lists).alloc(bytes, 8, 0) }.as_usize();
         }
@@ -165,33 +197,96 @@ impl<R: References, M: Mode> Context<R, M> {
     #[cold]
     #[inline(never)]
     fn refill(&mut self, bytes: usize) -> usize {
-        self.with_bump_pointer(bytes, AllocationSemantics::Default)
+        self.call(bytes, AllocationSemantics::Default)
     }
 
-    fn with_bump_pointer(&mut self, bytes: usize, semantics: AllocationSemantics) -> usize {
-        // SAFETY: the bump pointer lies in the mutator, which lives as long as the process.
+    fn call(&mut self, bytes: usize, semantics: AllocationSemantics) -> usize {
+        self.poll();
+        self.outside(|context| {
+            // SAFETY: the mutator is this thread's.
+            let mutator = unsafe { &mut *context.mutator };
+            let start = memory_manager::alloc(mutator, bytes, 8, 0, semantics);
+            // SAFETY: MMTk gives out addresses of objects.
+            if let Some(object) = unsafe { reference(start.as_usize()) } {
+                memory_manager::post_alloc(mutator, object, bytes, semantics);
+            }
+            start.as_usize()
+        })
+    }
+
+    /// Runs `body` while the bump pointer is MMTk's.
+    fn outside<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
+        if !M::BUMP {
+            return body(self);
+        }
+        // SAFETY: the bump pointer lies in the mutator, which lives as long as this.
         unsafe {
             *self.bump = BumpPointer {
                 cursor: Address::from_usize(self.cursor),
                 limit: Address::from_usize(self.limit),
             };
         }
-        let start = self.call(bytes, semantics);
+        let result = body(self);
         // SAFETY: as above.
         let now = unsafe { *self.bump };
         (self.cursor, self.limit) = (now.cursor.as_usize(), now.limit.as_usize());
-        start
+        result
     }
 
-    fn call(&mut self, bytes: usize, semantics: AllocationSemantics) -> usize {
-        // SAFETY: the mutator is this thread's.
-        let mutator = unsafe { &mut *self.mutator };
-        let start = memory_manager::alloc(mutator, bytes, 8, 0, semantics);
-        // SAFETY: MMTk gives out addresses of objects.
-        if let Some(object) = unsafe { reference(start.as_usize()) } {
-            memory_manager::post_alloc(mutator, object, bytes, semantics);
+    /// Lets a collection come, if one waits for this mutator.
+    #[inline(always)]
+    pub fn poll(&mut self) {
+        if !M::ALONE && world::is_stopping() {
+            self.stop();
         }
-        start.as_usize()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop(&mut self) {
+        self.blocking(|| ());
+    }
+
+    /// Runs `body`, which touches nothing of the heap: no collection waits for it.
+    pub fn blocking<T>(&mut self, body: impl FnOnce() -> T) -> T {
+        self.outside(|_| {
+            world::leave();
+            let result = body();
+            world::enter();
+            result
+        })
+    }
+
+    /// Collects everything.
+    pub fn collect(&mut self) {
+        let name = self.name();
+        self.outside(|context| {
+            // If a young collection was about to start, the request came too late for it.
+            let before = world::pauses().full;
+            while world::pauses().full == before {
+                context
+                    .mmtk
+                    .handle_user_collection_request(name, true, true);
+            }
+        });
+    }
+
+    /// An object is to be finalized when nothing else refers to it.
+    pub fn add_finalizer(&self, object: usize) {
+        // SAFETY: the workloads give valid objects.
+        let object = unsafe { reference(object) }.expect("an object");
+        memory_manager::add_finalizer(self.mmtk, object);
+    }
+
+    /// Takes an object that is ready to be finalized.
+    pub fn next_finalizable(&self) -> Option<usize> {
+        let object = memory_manager::get_finalized_object(self.mmtk)?;
+        Some(object.to_raw_address().as_usize())
+    }
+
+    /// A fresh ephemeron.
+    pub fn ephemeron(&self, key: usize, value: usize) -> Ephemeron {
+        create(key, value)
     }
 
     #[inline(always)]
@@ -199,8 +294,6 @@ impl<R: References, M: Mode> Context<R, M> {
         let bytes = array_bytes(length, element);
         let array = if bytes <= self.largest {
             self.allocate(bytes)
-        } else if M::BUMP {
-            self.with_bump_pointer(bytes, AllocationSemantics::Los)
         } else {
             self.call(bytes, AllocationSemantics::Los)
         };
@@ -230,6 +323,15 @@ impl<R: References, M: Mode> Context<R, M> {
         quad
     }
 
+    /// A fresh object with that header, of so many bytes.
+    #[inline(always)]
+    pub fn object(&mut self, header: usize, bytes: usize) -> usize {
+        let object = self.allocate(bytes);
+        // SAFETY: fresh memory of that size.
+        unsafe { initialize(object, header) };
+        object
+    }
+
     /// A fresh array of references.
     pub fn references(&mut self, length: usize) -> usize {
         self.array(REFERENCES, length, R::BYTES)
@@ -257,8 +359,15 @@ impl<R: References, M: Mode> Context<R, M> {
         // SAFETY: the workloads give valid objects and values.
         unsafe { R::store(object + offset, value) };
         if M::BARRIER {
-            // SAFETY: each object has its bit there.
-            let bits = unsafe { ((self.unlogged + (object >> 6)) as *const u8).read() };
+            let bits = (self.unlogged + (object >> 6)) as *const AtomicU8;
+            // SAFETY: each object has its bit there, and only other mutators could change the byte meanwhile.
+            let bits = unsafe {
+                if M::ALONE {
+                    bits.cast::<u8>().read()
+                } else {
+                    (*bits).load(Ordering::Relaxed)
+                }
+            };
             if bits >> ((object >> 3) & 7) & 1 != 0 {
                 self.log(object, offset, value);
             }
@@ -278,14 +387,14 @@ impl<R: References, M: Mode> Context<R, M> {
         }
     }
 
-    /// Reference 0 or 1 of a node, or 0 to 3 of a quad.
+    /// A reference of a node, a quad or a record, from 0 on.
     #[inline(always)]
     pub fn get(&self, node: usize, side: usize) -> usize {
         // SAFETY: the workloads give valid nodes.
         unsafe { R::load(node + FIELDS + side * R::BYTES) }
     }
 
-    /// Sets reference 0 or 1 of a node, or 0 to 3 of a quad.
+    /// Sets a reference of a node, a quad or a record.
     #[inline(always)]
     pub fn set(&mut self, node: usize, side: usize, value: usize) {
         self.store(node, FIELDS + side * R::BYTES, value);
@@ -380,5 +489,15 @@ impl<R: References, M: Mode> Context<R, M> {
         // A panic ends the process, so nothing comes by here but this.
         self.thread.frames = previous;
         result
+    }
+}
+
+impl<R: References, M: Mode> Drop for Context<R, M> {
+    /// The thread is a mutator no more.
+    fn drop(&mut self) {
+        // SAFETY: it was made by `bind`, which made it from a box; the world is not stopped while this thread is in it.
+        let mut mutator = unsafe { Box::from_raw(self.mutator) };
+        memory_manager::destroy_mutator(&mut mutator);
+        world::remove(self.name());
     }
 }

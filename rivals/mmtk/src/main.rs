@@ -4,24 +4,43 @@
 //! the rest), as everywhere.
 
 mod binding;
-#[path = "../../../crates/bench/src/native/chacha.rs"]
-mod chacha;
 mod cipher;
 mod context;
+mod ephemerons;
+#[path = "../../../crates/bench/src/failure.rs"]
+mod failure;
+mod finalizers;
+mod handles;
+mod index;
+mod jbb;
+mod mutators;
 mod object;
+mod patterns;
+mod records;
+mod shared;
+mod weak;
 mod workloads;
+mod world;
+mod xml;
 
+use std::path::PathBuf;
+use std::thread;
 use std::time::Instant;
 
-use clap::{Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
 use mmtk::util::heap::vm_layout::VMLayout;
 use mmtk::util::options::{GCTriggerSelector, PlanSelector};
 use mmtk::util::{OpaquePointer, VMThread};
 use mmtk::{MMTKBuilder, memory_manager};
 
 use binding::Vm;
-use context::{Bumping, Context, Generational, Listing, Mode};
+use context::{Alone, Bumping, Context, Generational, Listing, Mode};
+use failure::Result;
+use mutators::own;
 use object::{Compressed, References, Wide};
+use shared::Scale;
+use shared::document::Document;
 
 /// The workloads of gleaner-bench native on MMTk
 #[derive(Parser)]
@@ -38,12 +57,21 @@ struct Arguments {
     /// Threads that collect
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=1024))]
     workers: u64,
+    /// Mutator threads; 1 unless given, but for workloads about many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: Option<u32>,
     /// References of 4 bytes; the heap lies below 4 GB
     #[arg(long)]
     compressed: bool,
     /// Does a thousandth, for a test
     #[arg(long)]
     tiny: bool,
+    /// Allocates all buffers and lists of a query anew: index
+    #[arg(long)]
+    wasteful: bool,
+    /// What is read instead of Debian's files: index, a directory of texts; xml, a document
+    #[arg(long, value_name = "PATH")]
+    input: Option<PathBuf>,
     /// Runs so often in one process; the environment variable ITERATIONS says the same
     #[arg(long, env = "ITERATIONS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     iterations: u32,
@@ -56,7 +84,29 @@ enum Name {
     Queue,
     Refarray,
     Quads,
+    Ephemerons,
+    Finalizers,
+    Jbb,
+    Index,
+    Xml,
+    Producer,
+    Agents,
+    Render,
     Cipher,
+    Tiny,
+}
+
+impl Name {
+    /// How many mutators it has unless told.
+    fn threads(self) -> u32 {
+        match self {
+            Name::Jbb | Name::Index => 2,
+            Name::Producer => 4,
+            Name::Agents | Name::Tiny => 16,
+            Name::Render => thread::available_parallelism().map_or(1, |count| count.get() as u32),
+            _ => 1,
+        }
+    }
 }
 
 /// The plans. MarkCompact is not among them: it hides a header of its own before each object.
@@ -84,22 +134,49 @@ impl Plan {
     }
 }
 
+impl Arguments {
+    /// An option that the workload has no use for.
+    fn refused(&self) -> Option<&'static str> {
+        match self.name {
+            Name::Index => None,
+            _ if self.wasteful => Some("--wasteful is for index"),
+            Name::Xml => None,
+            _ => self.input.as_ref().map(|_| "--input is for index and xml"),
+        }
+    }
+}
+
 fn main() {
     let chosen = Arguments::parse();
-    if chosen.compressed {
-        with_references::<Compressed>(&chosen);
+    if let Some(why) = chosen.refused() {
+        let mut command = Arguments::command();
+        command.error(ErrorKind::ArgumentConflict, why).exit();
+    }
+    let done = if chosen.compressed {
+        with_references::<Compressed>(&chosen)
     } else {
-        with_references::<Wide>(&chosen);
+        with_references::<Wide>(&chosen)
+    };
+    if let Err(failure) = done {
+        eprintln!("{failure}");
+        std::process::exit(2);
     }
     // The workers wait for work that does not come.
     std::process::exit(0);
 }
 
-fn with_references<R: References>(chosen: &Arguments) {
+fn with_references<R: References>(chosen: &Arguments) -> Result<()> {
     match chosen.plan {
-        Plan::StickyImmix | Plan::GenImmix | Plan::GenCopy => run::<R, Generational>(chosen),
-        Plan::SemiSpace | Plan::Immix => run::<R, Bumping>(chosen),
-        Plan::MarkSweep => run::<R, Listing>(chosen),
+        Plan::StickyImmix | Plan::GenImmix | Plan::GenCopy => in_mode::<R, Generational>(chosen),
+        Plan::SemiSpace | Plan::Immix => in_mode::<R, Bumping>(chosen),
+        Plan::MarkSweep => in_mode::<R, Listing>(chosen),
+    }
+}
+
+fn in_mode<R: References, M: Mode>(chosen: &Arguments) -> Result<()> {
+    match chosen.threads.unwrap_or_else(|| chosen.name.threads()) {
+        1 => run::<R, Alone<M>>(chosen, 1),
+        threads => run::<R, M>(chosen, threads),
     }
 }
 
@@ -144,24 +221,83 @@ impl Times {
     }
 }
 
-fn run<R: References, M: Mode>(chosen: &Arguments) {
+/// What a run comes to: its result, and what the line says beside the fields of all workloads.
+struct Outcome {
+    result: u64,
+    facts: String,
+}
+
+impl From<u64> for Outcome {
+    fn from(result: u64) -> Outcome {
+        let facts = String::new();
+        Outcome { result, facts }
+    }
+}
+
+/// A workload that is ready to run.
+type Workload<R, M> = Box<dyn Fn(&mut Context<R, M>) -> Outcome>;
+
+/// The workload with its input, which is read here.
+fn prepare<R: References, M: Mode>(chosen: &Arguments, threads: u32) -> Result<Workload<R, M>> {
+    use workloads::{gcbench, quads, queue, refarray};
+    let (tiny, wasteful) = (chosen.tiny, chosen.wasteful);
+    let scale = Scale {
+        tiny,
+        input: chosen.input.clone(),
+    };
+    Ok(match chosen.name {
+        Name::Gcbench => {
+            Box::new(move |it| own(it, threads, |it, _| gcbench(it, tiny, false)).into())
+        }
+        Name::Holes => Box::new(move |it| own(it, threads, |it, _| gcbench(it, tiny, true)).into()),
+        Name::Queue => Box::new(move |it| own(it, threads, |it, _| queue(it, tiny)).into()),
+        Name::Refarray => {
+            Box::new(move |it| own(it, threads, |it, own| refarray(it, tiny, own)).into())
+        }
+        Name::Quads => Box::new(move |it| own(it, threads, |it, _| quads(it, tiny)).into()),
+        Name::Cipher => {
+            Box::new(move |it| own(it, threads, |it, own| cipher::cipher(it, tiny, own)).into())
+        }
+        Name::Ephemerons => Box::new(move |it| ephemerons::ephemerons(it, threads, &scale).into()),
+        Name::Finalizers => Box::new(move |it| finalizers::finalizers(it, threads, &scale).into()),
+        Name::Jbb => Box::new(move |it| {
+            let (result, transactions, per_s) = jbb::jbb(it, threads, &scale);
+            let facts =
+                format!(",\"transactions\":{transactions},\"transactions_per_s\":{per_s:.3}");
+            Outcome { result, facts }
+        }),
+        Name::Index => {
+            let input = index::Input::read(&scale)?;
+            Box::new(move |it| {
+                let (result, per_s) = index::index(it, threads, &input, wasteful);
+                let facts = format!(",\"queries_per_s\":{per_s:.3}");
+                Outcome { result, facts }
+            })
+        }
+        Name::Xml => {
+            let document = Document::read(&scale)?;
+            Box::new(move |it| xml::xml(it, threads, &document, &scale).into())
+        }
+        Name::Producer => Box::new(move |it| patterns::producer(it, threads, &scale).into()),
+        Name::Agents => Box::new(move |it| patterns::agents(it, threads, &scale).into()),
+        Name::Render => Box::new(move |it| patterns::render(it, threads, &scale).into()),
+        Name::Tiny => Box::new(move |it| patterns::tiny(it, threads, &scale).into()),
+    })
+}
+
+fn run<R: References, M: Mode>(chosen: &Arguments, threads: u32) -> Result<()> {
+    let workload = prepare::<R, M>(chosen, threads)?;
     let context = &mut *start::<R, M>(chosen);
-    let (mut result, mut iterations) = (0, Vec::new());
+    let (mut outcome, mut iterations) = (Outcome::from(0), Vec::new());
     let whole = Times::start();
     for _ in 0..chosen.iterations {
         let times = Times::start();
-        result = match chosen.name {
-            Name::Gcbench => workloads::gcbench(context, chosen.tiny, false),
-            Name::Holes => workloads::gcbench(context, chosen.tiny, true),
-            Name::Queue => workloads::queue(context, chosen.tiny),
-            Name::Refarray => workloads::refarray(context, chosen.tiny),
-            Name::Quads => workloads::quads(context, chosen.tiny),
-            Name::Cipher => cipher::cipher(context, chosen.tiny),
-        };
+        outcome = workload(context);
         iterations.push(format!("{{{}}}", times.shown()));
     }
     let times = whole.shown();
-    let pauses = binding::pauses();
+    let Outcome { result, facts } = outcome;
+    let pauses = world::pauses();
     let name = format!("{:?}", chosen.name).to_lowercase();
     let list = if iterations.len() > 1 {
         format!(",\"iterations\":[{}]", iterations.join(","))
@@ -170,12 +306,14 @@ fn run<R: References, M: Mode>(chosen: &Arguments) {
     };
     println!(
         "{{\"benchmark\":\"{name}\",\"result\":\"{result:016x}\",{times},\"peak_kb\":{},\
-         \"collections\":{},\"total_pause_s\":{:.6},\"longest_pause_s\":{:.6}{list}}}",
+         \"collections\":{},\"total_pause_s\":{:.6},\"longest_pause_s\":{:.6},\
+         \"mutators\":{threads}{facts}{list}}}",
         peak_kb(),
         pauses.collections,
         pauses.total.as_secs_f64(),
         pauses.longest.as_secs_f64(),
     );
+    Ok(())
 }
 
 /// Seconds of processor time that this process has used.

@@ -3,13 +3,13 @@
 //! Word 0 is the header: the kind of the object above two bits that MMTk uses while it forwards; once the object was
 //! copied, the forwarding pointer takes the whole word of the old copy. An array has its length in word 1. Mark bits,
 //! unlogged bits and the bits of large objects are in side metadata, so a node is as wide as Gleaner's: 32 bytes with
-//! wide references, 24 with compressed ones.
+//! wide references, 24 with compressed ones. Objects of other shapes are records, whose headers say what they have.
 //!
 //! A compressed reference is the low half of an address: MMTk's heap then lies below 4 GB, so that decoding is a load
 //! of 4 bytes and nothing else. Roots are words of 8 bytes whose upper half is zero there; that is why one type of slot
 //! does for roots, too.
 //!
-//! Read by MMTk's workers while the mutator is stopped, and by the mutator.
+//! Read by MMTk's workers while the mutators are stopped, and by the mutators.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -38,8 +38,15 @@ pub const QUAD: usize = 4 << 2;
 pub const WORDS: usize = 5 << 2;
 /// Kind of an array of bytes.
 pub const BYTES: usize = 6 << 2;
-/// The bits of the header that are MMTk's.
-const FORWARDING: usize = 3;
+/// Kind of an object with any number of references, then bytes; the header says how many of both. No other kind has this
+/// bit: so it is tested apart, and scanning the others is no jump through a table.
+const RECORD: usize = 1 << 7;
+/// The bits of the header that are the kind. The two below are MMTk's.
+const KIND: usize = 0xfc;
+/// Where the header of a record has its number of references, in 8 bits.
+const COUNT: u32 = 8;
+/// Where the header of a record has its size in words.
+const SIZE: u32 = 16;
 
 /// Offset of the first field.
 pub const FIELDS: usize = 8;
@@ -150,11 +157,23 @@ pub unsafe fn reference(address: usize) -> Option<ObjectReference> {
     ObjectReference::from_raw_address(unsafe { Address::from_usize(address) })
 }
 
+/// The header of an object that is not forwarded.
+#[inline(always)]
+fn header(object: usize) -> usize {
+    // SAFETY: an object has a header.
+    unsafe { (*(object as *const AtomicUsize)).load(Ordering::Relaxed) }
+}
+
 /// The kind of an object that is not forwarded.
 #[inline(always)]
 fn kind(object: usize) -> usize {
-    // SAFETY: an object has a header.
-    unsafe { (*(object as *const AtomicUsize)).load(Ordering::Relaxed) & !FORWARDING }
+    header(object) & KIND
+}
+
+/// The header of a record with so many references, and so many bytes in all.
+pub const fn record_header(references: usize, bytes: usize) -> usize {
+    assert!(references < 1 << (SIZE - COUNT) && bytes.is_multiple_of(8));
+    RECORD | references << COUNT | (bytes / 8) << SIZE
 }
 
 /// The length of an array.
@@ -164,14 +183,14 @@ pub fn length(array: usize) -> usize {
     unsafe { (array as *const usize).byte_add(LENGTH).read() }
 }
 
-/// Writes the header of a fresh object, whose other words are zero.
+/// Writes the header of a fresh object, whose other words are zero: its kind, or what [`record_header`] gives.
 ///
 /// # Safety
 /// The memory is fresh, and large enough for the kind.
 #[inline(always)]
-pub unsafe fn initialize(object: usize, kind: usize) {
+pub unsafe fn initialize(object: usize, header: usize) {
     // SAFETY: the caller's promise.
-    unsafe { (object as *mut usize).write(kind) };
+    unsafe { (object as *mut usize).write(header) };
 }
 
 /// Writes the length of a fresh array.
@@ -197,6 +216,7 @@ fn bytes<R: References>(object: usize) -> usize {
         REFERENCES => array_bytes(length(object), R::BYTES),
         BYTES => array_bytes(length(object), 1),
         WORDS => array_bytes(length(object), 4),
+        kind if kind & RECORD != 0 => (header(object) >> SIZE) * 8,
         _ => array_bytes(length(object), 8),
     }
 }
@@ -217,6 +237,11 @@ pub fn places<R: References>(object: usize, mut visit: impl FnMut(Place<R>)) {
         REFERENCES => {
             for index in 0..length(object) {
                 visit(Place::at(object + ELEMENTS + index * R::BYTES));
+            }
+        }
+        kind if kind & RECORD != 0 => {
+            for index in 0..header(object) >> COUNT & 0xff {
+                visit(Place::at(object + FIELDS + index * R::BYTES));
             }
         }
         _ => {}

@@ -1,4 +1,5 @@
-//! The workloads of `gleaner-bench native`, step by step: the same objects, stores and numbers in the same order.
+//! Trees, lists and arrays, step by step as in `gleaner-bench native`: the same objects, stores and numbers in the same
+//! order.
 
 use crate::context::{Context, Mode};
 use crate::object::{ELEMENTS, References};
@@ -168,8 +169,13 @@ pub fn queue<R: References, M: Mode>(context: &mut Context<R, M>, tiny: bool) ->
     })
 }
 
-/// An array of references that grows old, and whose elements are replaced at random by fresh nodes.
-pub fn refarray<R: References, M: Mode>(context: &mut Context<R, M>, tiny: bool) -> u64 {
+/// An array of references that grows old, and whose elements are replaced at random by fresh nodes. Each mutator has
+/// random numbers of its own.
+pub fn refarray<R: References, M: Mode>(
+    context: &mut Context<R, M>,
+    tiny: bool,
+    mutator: u32,
+) -> u64 {
     let (length, steps) = if tiny {
         (1000u32, 10_000u32)
     } else {
@@ -182,7 +188,7 @@ pub fn refarray<R: References, M: Mode>(context: &mut Context<R, M>, tiny: bool)
             context.set_number(node, index);
             context.set_element(array.get(), index as usize, node);
         }
-        let mut random = 2000u64;
+        let mut random = 2000 + u64::from(mutator);
         for number in 0..steps {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
