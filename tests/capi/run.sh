@@ -3,8 +3,8 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c, as C with the shared library and as C++ with the static
-# one; then examples/lisp.c under every setup, whose output must be the same;
+# The cases of embed.c and threads.c, as C with the shared library and as C++ with
+# the static one; then examples/lisp.c under every setup, whose output must be the same;
 # then the same example from what `make install` leaves, as pkg-config says, and
 # that `make uninstall` leaves nothing. The last line is "N passed, N failed".
 
@@ -41,10 +41,13 @@ count() {
     fi
 }
 
-gcc -std=gnu11 "${flags[@]}" tests/capi/embed.c -o "$out/embed" -L"$out" -lgleaner -pthread
-count embed env LD_LIBRARY_PATH="$out" "$out/embed"
-g++ -std=gnu++17 -x c++ "${flags[@]}" tests/capi/embed.c -x none -o "$out/embed-c++" "${static[@]}"
-count embed-c++ "$out/embed-c++"
+for name in embed threads; do
+    source=tests/capi/$name.c
+    gcc -std=gnu11 "${flags[@]}" "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
+    count $name env LD_LIBRARY_PATH="$out" "$out/$name"
+    g++ -std=gnu++17 -x c++ "${flags[@]}" "$source" -x none -o "$out/$name-c++" "${static[@]}"
+    count $name-c++ "$out/$name-c++"
+done
 
 gcc -std=gnu11 "${flags[@]}" examples/lisp.c -o "$out/lisp" "${static[@]}"
 for setup in "" "--compressed" "--stress" "--stress --compressed"; do
