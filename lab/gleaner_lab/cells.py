@@ -58,6 +58,8 @@ def cells_of(experiment: Experiment) -> Iterator[Cell]:
             threads = None if number == "default" else number
             for multiple in multiples:
                 for name, configuration in experiment.variants().items():
+                    if workload.name in configuration.lacks:
+                        continue
                     cell = Cell(workload, name, configuration, threads, multiple)
                     yield cell
                     if name == experiment.statistics.baseline:

@@ -84,6 +84,9 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
         outliers = document.get("statistics", {}).get("outliers", {})
         for name in [name for name in outliers if name not in only]:
             del outliers[name]
+        for configuration in document["configurations"].values():
+            if lacks := (configuration or {}).get("lacks"):
+                configuration["lacks"] = [name for name in lacks if name in only]
         document["bars"] = [
             bar for bar in (_of_workloads(one, only) for one in document.get("bars", [])) if bar
         ]
@@ -123,8 +126,8 @@ def _keep_configurations(document: dict[str, Any], kept: set[str]) -> None:
         if _name_of(bar["configuration"]) in kept and (against or not bar.get("against")):
             bars.append({**bar, "against": against})
     document["bars"] = bars
-    if "paper" in document:
-        columns = document["paper"].get("columns", {})
+    for paper in document.get("papers", []):
+        columns = paper.get("columns", {})
         for column, rule in list(columns.items()):
             if _name_of(rule["configuration"]) not in kept:
                 del columns[column]

@@ -63,6 +63,8 @@ class Configuration(Part):
     prefix: list[str] = []
     #: Put after it; a word "{heap}" stands for the heap's size in MB, where the mode sets one.
     arguments: list[str] = []
+    #: Workloads that it does not have, and is not run with.
+    lacks: list[Name] = []
 
     @model_validator(mode="after")
     def options_belong_to_gleaner(self) -> Configuration:
@@ -149,14 +151,16 @@ class Bar(Part):
 
 
 class Column(Part):
-    """A column of a paper's table, as our runs give it, in percent."""
+    """A column of a paper's table, as our runs give it."""
 
     configuration: Variant
-    #: `share`: what the metric is of `of`. `slowdown`: how much more than the baseline, over
-    #: rounds. `speedup`: how much more the baseline is.
-    percent: Literal["share", "slowdown", "speedup"]
+    #: In percent. `share`: what the metric is of `of`. `slowdown`: how much more than the baseline,
+    #: over rounds. `speedup`: how much more the baseline is. As it is: `median`, divided by `per`;
+    #: `relative`, the median in parts of the mean of all workloads' medians.
+    figure: Literal["share", "slowdown", "speedup", "median", "relative"]
     metric: str = "cpu_s"
     of: str = "cpu_s"
+    per: Annotated[float, Field(gt=0)] = 1
 
 
 class Paper(Part):
@@ -195,7 +199,7 @@ class Experiment(Part):
     counters: Literal["none", "hardware", "cachegrind"] = "none"
     statistics: Statistics
     bars: list[Bar] = []
-    paper: Paper | None = None
+    papers: list[Paper] = []
 
     @model_validator(mode="after")
     def names_are_known(self) -> Experiment:
@@ -203,15 +207,22 @@ class Experiment(Part):
         variants = set(self.variants())
         names = [workload.name for workload in self.workloads]
         _known(("statistics", "baseline"), self.statistics.baseline, variants)
+        for variant, configuration in self.configurations.items():
+            for name in configuration.lacks:
+                _known(("configurations", variant, "lacks"), name, set(names))
+        if lacks := self.variants()[self.statistics.baseline].lacks:
+            where = ("statistics", "baseline")
+            raise _at(where, f"{self.statistics.baseline} lacks {', '.join(lacks)}")
         for number, bar in enumerate(self.bars):
             _known(("bars", number, "configuration"), bar.configuration, variants)
             for rival in bar.against:
                 _known(("bars", number, "against"), rival, variants)
             for name in bar.workloads:
                 _known(("bars", number, "workloads"), name, set(names))
-        for column, part in (self.paper.columns if self.paper else {}).items():
-            where = ("paper", "columns", column, "configuration")
-            _known(where, part.configuration, variants)
+        for number, paper in enumerate(self.papers):
+            for column, part in paper.columns.items():
+                where = ("papers", number, "columns", column, "configuration")
+                _known(where, part.configuration, variants)
         for outlier in self.statistics.outliers:
             _known(("statistics", "outliers", outlier), outlier, set(names))
         for number, name in enumerate(names):

@@ -46,6 +46,17 @@ def test_lists_of_values_are_multiplied_out(tmp_path):
     assert len({cell.key for cell in cells}) == len(cells)
 
 
+def test_a_configuration_is_not_run_with_what_it_lacks(tmp_path):
+    text = GOOD.replace("lazy, eager]}", "lazy, eager]}, lacks: [shell]")
+    cells = list(cells_of(experiments.read(write(tmp_path, text))))
+    found = {
+        name: [cell for cell in cells if cell.workload.name == name]
+        for name in ("gc_bench", "shell")
+    }
+    assert len(found["gc_bench"]) == 2 * 6
+    assert {cell.variant for cell in found["shell"]} == {"plain"}
+
+
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_experiments_that_come_with_it_are_valid(path):
     experiment = experiments.read(path)
@@ -73,6 +84,8 @@ def test_the_experiments_that_come_with_it_are_valid(path):
             "no other among plain",
         ),
         ("threads: [1, 2]", "heap: {mode: default, multiples: [2]}", 12, "times-minimum"),
+        ("prefetch: none}", "prefetch: none}, lacks: [other]", 10, "no other among gc_bench"),
+        ("prefetch: none}", "prefetch: none}, lacks: [shell]", 14, "plain lacks shell"),
     ],
 )
 def test_errors_name_the_line_and_the_remedy(tmp_path, old, new, line, message):

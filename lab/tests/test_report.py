@@ -71,12 +71,16 @@ def open_page(page: Path, profile: Path, *flags: str) -> str:
     return done.stdout
 
 
-PAPER = """\
-paper:
-  table: cache-misses-table-1
-  columns:
-    mark_percent: {configuration: libgc, percent: share, metric: phase.mark_s}
-    prefetch_speedup_percent: {configuration: gleaner, percent: speedup}
+PAPERS = """\
+papers:
+  - table: cache-misses-table-1
+    columns:
+      mark_percent: {configuration: libgc, figure: share, metric: phase.mark_s}
+      prefetch_speedup_percent: {configuration: gleaner, figure: speedup}
+  - table: zeroing-table-1
+    columns:
+      cpu_utilization: {configuration: libgc, figure: median, metric: cpu_s, per: 0.1}
+      relative_allocation_rate: {configuration: libgc, figure: relative, metric: cpu_s}
 """
 
 
@@ -84,7 +88,7 @@ paper:
 def page(tmp_path_factory):
     directory = tmp_path_factory.mktemp("report")
     path = bench.experiment(directory, "steady, prints, crashes, a-workload-with-a-long-name")
-    path.write_text(path.read_text() + PAPER)
+    path.write_text(path.read_text() + PAPERS)
     tool, out = bench.make(directory), directory / "results"
     cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)])
     return out / "report.html"
@@ -120,20 +124,33 @@ def test_it_can_be_pictured(page, tmp_path):
 
 def test_our_figures_stand_beside_the_papers(page):
     text = page.read_text()
-    table = text[text.index('id="paper"') : text.index("<h2>Machines</h2>")]
+    table = text[text.index('id="paper"') : text.index('id="paper-2"')]
     rows = dict(re.findall(r"<tr><td>([^<]+)</td>(.*?)</tr>", table))
     assert '<td class="paper">49</td>' in rows["gc_bench"]
     # A stand-in spends 0.04 s of about 1 s marking, and takes 0.8 times as long on Gleaner.
     share, speedup = re.findall(r'class="paper"></td><td>([^<]+)</td>', rows["steady"])
     assert 3.5 < float(share) < 4.5
     assert 20 < float(speedup.split()[0]) < 30
+    table = text[text.index('id="paper-2"') : text.index("<h2>Machines</h2>")]
+    rows = dict(re.findall(r"<tr><td>([^<]+)</td>(.*?)</tr>", table))
+    assert '<td class="paper">6.34</td>' in rows["lusearch"]
+    # What takes about a second has ten tenths of one, and all workloads are 1 on average.
+    relative, tenths = zip(
+        *(
+            map(float, re.findall(r'class="paper"></td><td>([^<]+)</td>', rows[name]))
+            for name in ("steady", "prints", "a-workload-with-a-long-name")
+        ),
+        strict=True,
+    )
+    assert sum(relative) == pytest.approx(3, abs=0.05)
+    assert tenths[0] / relative[0] == pytest.approx(sum(tenths) / 3, rel=0.05)
 
 
 def test_a_papers_columns_that_we_do_not_have_are_left_out(tmp_path):
     path = bench.experiment(tmp_path, "steady", 2)
-    rule = "{configuration: gleaner, percent: speedup}"
+    rule = "{configuration: gleaner, figure: speedup}"
     columns = f"{{adaptive_i7: {rule}}}"
-    paper = f"paper: {{table: zeroing-table-4, columns: {columns}}}\n"
+    paper = f"papers: [{{table: zeroing-table-4, columns: {columns}}}]\n"
     path.write_text(path.read_text() + paper)
     tool, out = bench.make(tmp_path), tmp_path / "out"
     cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)])

@@ -202,7 +202,8 @@ def test_configurations_are_left_out_with_what_is_about_them():
     assert (bar.configuration, bar.against, bar.workloads) == ("wide", ["mmtk-immix"], ["gcbench"])
     path = cli.EXPERIMENTS / "zeroing.yaml"
     changed = experiments.parse(commands.changed(path, {"configurations": ["adaptive"]}), path)
-    assert list(changed.paper.columns) == ["direct_cost_i7", "adaptive_i7"]
+    assert list(changed.papers[1].columns) == ["direct_cost_i7", "adaptive_i7"]
+    assert len(changed.papers[0].columns) == 4
     assert changed.bars == []
     with pytest.raises(Failure, match="no configuration other among wide"):
         commands.changed(cli.EXPERIMENTS / "rivals.yaml", {"configurations": ["other"]})
@@ -215,6 +216,10 @@ def test_only_keeps_the_bars_of_its_workloads():
     assert [one.name for one in changed.workloads] == ["gcbench"]
     assert [bar.workloads for bar in changed.bars] == [["gcbench"], ["gcbench"]]
     assert len(experiments.read(path).bars) > 2
+    path = cli.EXPERIMENTS / "rivals-programs.yaml"
+    changed = experiments.parse(commands.changed(path, {"only": ["ephemerons"]}), path)
+    assert changed.configurations["hotspot"].lacks == ["ephemerons"]
+    assert changed.configurations["malloc"].lacks == ["ephemerons"]
 
 
 def test_a_wrong_number_leaves_no_result_set_behind(tmp_path, capsys):

@@ -1,14 +1,15 @@
-"""A paper's table with our figures beside its own."""
+"""Papers' tables with our figures beside their own."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 
 import pandas as pd
 
 from gleaner_lab import analysis, papers
-from gleaner_lab.experiment import Column, Experiment
+from gleaner_lab.experiment import Column, Experiment, Paper
 
 
 @dataclass(frozen=True)
@@ -20,16 +21,17 @@ class Beside:
     rows: list[tuple[str, list[tuple[str, str]]]]
 
 
-def table(frame: pd.DataFrame, experiment: Experiment) -> Beside | None:
+def tables(frame: pd.DataFrame, experiment: Experiment) -> list[Beside]:
+    """All tables of the experiment's papers."""
+    return [_table(frame, experiment, wanted) for wanted in experiment.papers]
+
+
+def _table(frame: pd.DataFrame, experiment: Experiment, wanted: Paper) -> Beside:
     """Rows of the paper first, in its order, then those that only we have; of the columns, ours."""
-    if experiment.paper is None:
-        return None
-    paper = papers.read(experiment.paper.table)
+    paper = papers.read(wanted.table)
     key = paper.rows.columns[0]
     theirs = paper.rows.set_index(key)
-    ours = {
-        column: _ours(frame, experiment, rule) for column, rule in experiment.paper.columns.items()
-    }
+    ours = {column: _ours(frame, experiment, rule) for column, rule in wanted.columns.items()}
     names = [str(name) for name in theirs.index]
     names += [one.name for one in experiment.workloads if one.name not in names]
     columns = [str(column) for column in theirs.columns if str(column) in ours]
@@ -48,21 +50,34 @@ def table(frame: pd.DataFrame, experiment: Experiment) -> Beside | None:
 
 def _ours(frame: pd.DataFrame, experiment: Experiment, rule: Column) -> dict[str, str]:
     """Our figures for a column by workload, with intervals where there are any."""
+    lines = [
+        line
+        for line in analysis.lines_of(frame, experiment, rule.metric)
+        if line.variant == rule.configuration and not line.control
+    ]
+    medians = {line.workload: line.medians.get(rule.metric, math.nan) for line in lines}
+    known = [median for median in medians.values() if not math.isnan(median)]
     found = {}
-    for line in analysis.lines_of(frame, experiment, rule.metric):
-        if line.variant != rule.configuration or line.control:
-            continue
-        if rule.percent == "share":
-            part, whole = (line.medians.get(name, math.nan) for name in (rule.metric, rule.of))
-            text = _percent(part / whole)
-        else:
-            text = _change(line.ratio, rule.percent == "speedup")
+    for line in lines:
+        median = medians[line.workload]
+        match rule.figure:
+            case "share":
+                text = _number(100 * median / line.medians.get(rule.of, math.nan), 1)
+            case "median":
+                text = _number(median / rule.per, 2)
+            case "relative":
+                text = _number(median / statistics.fmean(known), 2) if known else ""
+            case "slowdown" | "speedup":
+                text = _change(line.ratio, rule.figure == "speedup")
         found[line.workload] = text
     return found
 
 
-def _percent(share: float) -> str:
-    return "" if math.isnan(share) else f"{share * 100:.1f}"
+def _number(figure: float, digits: int) -> str:
+    """A figure; one of a hundred and more is whole."""
+    if math.isnan(figure):
+        return ""
+    return f"{figure:.{digits if figure < 100 else 0}f}"
 
 
 def _change(ratio: analysis.Estimate, inverse: bool) -> str:

@@ -125,7 +125,7 @@ def _figures(
         "builds": analysis.builds_of(frame),
         "made": len(frame),
         "expected": len(tasks_of(experiment, list(cells_of(experiment)))),
-        "beside": beside.table(frame, experiment),
+        "beside": beside.tables(frame, experiment),
     }
 
 
