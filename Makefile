@@ -37,7 +37,8 @@ PRESSURE := verify=edges,poison=on,stress=
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
 	zeroing-micro zeroing-nursery zeroing
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
-RIVAL_BENCHES := bench-rivals bench-rivals-heaps bench-rivals-steady bench-zeroing-hotspot
+RIVAL_BENCHES := bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady \
+	bench-zeroing-hotspot
 
 # --- the two commands of the README -----------------------------------------
 
@@ -250,7 +251,7 @@ lock-lab: $(LAB_VENV)/made
 bench: $(BENCH_EXPERIMENTS:%=bench-%)
 
 $(BENCH_EXPERIMENTS:%=bench-%): packages-test
-bench-rivals bench-rivals-heaps bench-rivals-steady: rivals
+bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady: rivals
 bench-zeroing-hotspot: rivals-hotspot
 $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES): bench-%: build $(LAB_VENV)/made
 	mkdir -p docs/measured target/lab/bench
@@ -278,7 +279,7 @@ rivals-mmtk: packages-rivals
 
 rivals-hotspot: packages-rivals
 	mkdir -p $(RIVALS)/java
-	javac -Xlint:all -Werror --release 17 -d $(RIVALS)/java rivals/java/Rival.java
+	javac -Xlint:all -Werror --release 17 -d $(RIVALS)/java rivals/java/*.java
 	install -m 755 rivals/java/hotspot $(RIVALS)/hotspot
 
 rivals-c: packages-rivals
@@ -357,6 +358,6 @@ help:
 #|                  MMTk, HotSpot, libgc, Go, malloc, mimalloc (docs/rivals.md)
 #|   make test-rivals       their results are those of gleaner-bench native
 #|   make check-rivals      lints and format of rivals/
-#|   make bench-rivals      runs the experiment; also bench-rivals-heaps and
-#|                          bench-rivals-steady; bench-zeroing-hotspot, which needs
-#|                          only rivals-hotspot
+#|   make bench-rivals      runs the experiment; also bench-rivals-programs,
+#|                          bench-rivals-heaps and bench-rivals-steady;
+#|                          bench-zeroing-hotspot, which needs only rivals-hotspot
