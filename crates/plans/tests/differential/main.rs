@@ -56,6 +56,7 @@ fn policies() -> Vec<String> {
 fn every_policy_finds_what_the_model_reaches() {
     let crew = crew();
     let mut collections = 0;
+    let mut several_dropped = 0;
     for (number, policy) in policies().into_iter().enumerate() {
         if number % 2 == 0 && crew.helpers() < 2 {
             assert_eq!(grow(crew, 2), 2);
@@ -76,12 +77,21 @@ fn every_policy_finds_what_the_model_reaches() {
             "{policy}"
         );
         let dropped = program.bench.heap.totals.dropped_entries;
-        assert_eq!(
-            dropped > 0,
-            policy.contains(TINY),
+        // Workers that take work from each other early may never fill their small stacks.
+        let certain = policy.contains(TINY) && !several;
+        assert!(
+            if certain {
+                dropped > 0
+            } else {
+                dropped == 0 || policy.contains(TINY)
+            },
             "{dropped} entries dropped: {policy}"
         );
+        if several && dropped > 0 {
+            several_dropped += 1;
+        }
     }
     assert!(collections > 384 * 5, "{collections}");
+    assert!(several_dropped > 19, "{several_dropped} of 192");
     crew.dismiss();
 }
