@@ -34,6 +34,7 @@ use std::thread;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use gleaner::raw::{Compressed, SlotFormat, Wide};
 use gleaner::{Builder, Heap, Mutator, OutOfMemory, References};
 use serde::Serialize;
 use serde_json::Map;
@@ -240,23 +241,31 @@ impl Name {
     }
 
     fn prepare(self, heap: &Heap, scale: &Scale) -> Prepared {
+        match heap.references() {
+            References::Wide => self.prepare_in::<Wide>(heap, scale),
+            References::Compressed => self.prepare_in::<Compressed>(heap, scale),
+        }
+    }
+
+    /// In a heap that has slots of this format, which the workload's compiler then knows.
+    fn prepare_in<F: SlotFormat>(self, heap: &Heap, scale: &Scale) -> Prepared {
         match self {
-            Name::Gcbench => gcbench::prepare(heap, scale, false),
-            Name::Holes => gcbench::prepare(heap, scale, true),
-            Name::Queue => queue::prepare(heap, scale),
-            Name::Refarray => refarray::prepare(heap, scale),
-            Name::Quads => quads::prepare(heap, scale),
-            Name::Ephemerons => ephemerons::prepare(heap, scale),
-            Name::Finalizers => finalizers::prepare(heap, scale),
-            Name::Jbb => jbb::prepare(heap, scale),
-            Name::Index => index::prepare(heap, scale),
-            Name::Xml => xml::prepare(heap, scale),
-            Name::Producer => producer::prepare(heap, scale),
-            Name::Agents => agents::prepare(heap, scale),
-            Name::Render => render::prepare(heap, scale),
+            Name::Gcbench => gcbench::prepare::<F>(heap, scale, false),
+            Name::Holes => gcbench::prepare::<F>(heap, scale, true),
+            Name::Queue => queue::prepare::<F>(heap, scale),
+            Name::Refarray => refarray::prepare::<F>(heap, scale),
+            Name::Quads => quads::prepare::<F>(heap, scale),
+            Name::Ephemerons => ephemerons::prepare::<F>(heap, scale),
+            Name::Finalizers => finalizers::prepare::<F>(heap, scale),
+            Name::Jbb => jbb::prepare::<F>(heap, scale),
+            Name::Index => index::prepare::<F>(heap, scale),
+            Name::Xml => xml::prepare::<F>(heap, scale),
+            Name::Producer => producer::prepare::<F>(heap, scale),
+            Name::Agents => agents::prepare::<F>(heap, scale),
+            Name::Render => render::prepare::<F>(heap, scale),
             Name::Cipher => cipher::prepare(heap, scale),
-            Name::Tiny => tiny::prepare(heap, scale),
-            Name::Costs => costs::prepare(heap, scale),
+            Name::Tiny => tiny::prepare::<F>(heap, scale),
+            Name::Costs => costs::prepare::<F>(heap, scale),
             Name::Initnone => zeroing::initnone(heap, scale),
             Name::Initfresh => zeroing::initfresh(heap, scale),
             Name::Initstale => zeroing::initstale(heap, scale),

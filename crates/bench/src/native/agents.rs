@@ -7,7 +7,7 @@
 
 use std::sync::Mutex;
 
-use gleaner::raw::Address;
+use gleaner::raw::{Address, SlotFormat};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::{Mutators, lock};
@@ -28,12 +28,12 @@ const BETWEEN_NOTES: u32 = 4;
 /// Notes of a cell before they are taken.
 const MOST_NOTES: u64 = 8;
 
-struct Agents {
+struct Agents<F> {
     /// The newest note; the sum of all posts, and how many notes there are.
-    cell: Record,
+    cell: Record<F, 1, 16>,
     /// The next note; its number.
-    note: Record,
-    slots: Slots,
+    note: Record<F, 1, 8>,
+    slots: Slots<F>,
     words: Numbers<u32>,
     /// Steps of the first agent.
     steps: u32,
@@ -47,17 +47,17 @@ struct Field {
 }
 
 /// 200,000 steps of the first agent, or 3000.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    Ok(Box::new(Agents {
-        cell: Record::register(heap, 1, 16).map_err(failed)?,
-        note: Record::register(heap, 1, 8).map_err(failed)?,
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    Ok(Box::new(Agents::<F> {
+        cell: Record::register(heap).map_err(failed)?,
+        note: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         words: Numbers::register(heap).map_err(failed)?,
         steps: scale.of(200_000, 3000),
     }))
 }
 
-impl Workload for Agents {
+impl<F: SlotFormat> Workload for Agents<F> {
     /// A number made of all posts and notes, wherever they are.
     fn run(
         &self,
@@ -108,7 +108,7 @@ impl Workload for Agents {
     }
 }
 
-impl Agents {
+impl<F: SlotFormat> Agents<F> {
     /// All steps of an agent. Adds the notes that it takes.
     fn act(
         &self,

@@ -4,7 +4,7 @@
 //! The line has the medians: `create_s`; `plain_s`, the pause of a scavenge of next to nothing with the old array there;
 //! and `store_adds_s`, what one store into it before the scavenge adds.
 
-use gleaner::raw::Address;
+use gleaner::raw::{Address, SlotFormat};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use std::time::Instant;
@@ -14,24 +14,24 @@ use super::objects::{Record, Slots, frame, object};
 use super::random::{Random, chained};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
-struct Costs {
-    node: Record,
-    slots: Slots,
+struct Costs<F> {
+    node: Record<F, 2, 8>,
+    slots: Slots<F>,
     length: u32,
     rounds: u32,
 }
 
 /// An array of eight million references and 200 rounds, or a thousandth and 10.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    Ok(Box::new(Costs {
-        node: Record::register(heap, 2, 8).map_err(failed)?,
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    Ok(Box::new(Costs::<F> {
+        node: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         length: scale.of(8_000_000, 8000),
         rounds: scale.of(200, 10),
     }))
 }
 
-impl Workload for Costs {
+impl<F: SlotFormat> Workload for Costs<F> {
     fn run(
         &self,
         mutator: &mut Mutator,
@@ -65,7 +65,7 @@ impl Workload for Costs {
     }
 }
 
-impl Costs {
+impl<F: SlotFormat> Costs<F> {
     /// Seconds that it takes to make a heap like that of the mutator, each time.
     fn create(&self, mutator: &Mutator) -> Vec<f64> {
         let (limit, references) = (mutator.heap().limit(), mutator.heap().references());

@@ -5,7 +5,7 @@
 //! the end of a round everything is collected, and exactly the chains in the table have survived. The ephemerons of a
 //! chain are made in either order, so that the collector meets them in the good order and in the bad one.
 
-use gleaner::raw::Address;
+use gleaner::raw::{Address, SlotFormat};
 use gleaner::{Ephemeron, Heap, Mutator, OutOfMemory};
 
 use super::objects::{Numbers, Record, Slots, address, frame, object, value};
@@ -18,9 +18,9 @@ const LONGEST: u32 = 8;
 
 /// The types: a key refers to the one before it and to a few bytes, and has a number.
 #[derive(Clone, Copy)]
-struct Types {
-    key: Record,
-    slots: Slots,
+struct Types<F> {
+    key: Record<F, 2, 8>,
+    slots: Slots<F>,
     bytes: Numbers<u8>,
 }
 
@@ -31,8 +31,8 @@ struct Chain {
 }
 
 /// What one mutator does.
-struct Table {
-    types: Types,
+struct Table<F> {
+    types: Types<F>,
     random: Random,
     /// The number of the next key.
     next: u64,
@@ -42,9 +42,9 @@ struct Table {
 }
 
 /// 20,000 chains, each of which is replaced about once a round, or a hundred.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let types = Types {
-        key: Record::register(heap, 2, 8).map_err(failed)?,
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    let types = Types::<F> {
+        key: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
     };
@@ -61,7 +61,7 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
-impl Table {
+impl<F: SlotFormat> Table<F> {
     /// A number made of the survivors of each round.
     fn run(mut self, mutator: &mut Mutator, count: usize) -> Result<u64, OutOfMemory> {
         let firsts = self.types.slots.fresh(mutator, count)?;

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gleaner::raw::Address;
+use gleaner::raw::{Address, SlotFormat};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::mutators::Mutators;
@@ -22,12 +22,12 @@ const KEPT: usize = 1000;
 /// One in so many is kept.
 const KEEP_ONE_IN: u64 = 8;
 
-struct Finalizers {
+struct Finalizers<F> {
     /// A reference to its content, and its number.
-    resource: Record,
+    resource: Record<F, 1, 8>,
     /// The number, scattered.
-    content: Record,
-    slots: Slots,
+    content: Record<F, 0, 8>,
+    slots: Slots<F>,
     length: u32,
     steps: u32,
 }
@@ -42,17 +42,17 @@ struct Taken {
 }
 
 /// 100,000 objects and three million steps, or a hundredth.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    Ok(Box::new(Finalizers {
-        resource: Record::register(heap, 1, 8).map_err(failed)?,
-        content: Record::register(heap, 0, 8).map_err(failed)?,
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    Ok(Box::new(Finalizers::<F> {
+        resource: Record::register(heap).map_err(failed)?,
+        content: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         length: scale.of(100_000, 1000),
         steps: scale.of(3_000_000, 30_000),
     }))
 }
 
-impl Workload for Finalizers {
+impl<F: SlotFormat> Workload for Finalizers<F> {
     /// A number made of all objects that were handed out.
     fn run(
         &self,
@@ -111,7 +111,7 @@ impl Workload for Finalizers {
     }
 }
 
-impl Finalizers {
+impl<F: SlotFormat> Finalizers<F> {
     /// What one mutator does.
     fn replace(
         &self,

@@ -3,8 +3,8 @@
 //!
 //! Both ways are inlined once into themselves, as C2 does unasked, and GCC the first: calls for leaves are half of all.
 
-use gleaner::raw::{Address, Compressed, SlotFormat, Wide};
-use gleaner::{Heap, Mutator, OutOfMemory, References};
+use gleaner::raw::{Address, SlotFormat};
+use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::objects::{Allocated, Numbers, Pair, frame, object, value};
 use super::random::chained;
@@ -25,14 +25,7 @@ struct Forest<F> {
 }
 
 /// Trees of height 18, or 8 in a test.
-pub fn prepare(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
-    match heap.references() {
-        References::Wide => prepare_in::<Wide>(heap, scale, holes),
-        References::Compressed => prepare_in::<Compressed>(heap, scale, holes),
-    }
-}
-
-fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
     let node = Pair::<F>::register(heap).map_err(failed)?;
     let doubles = Numbers::register(heap).map_err(failed)?;
     let (most, length) = scale.of((18, 500_000), (8, 500));

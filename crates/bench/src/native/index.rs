@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use gleaner::raw::{Address, Value};
+use gleaner::raw::{Address, SlotFormat, Value};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::Mutators;
@@ -35,19 +35,19 @@ struct Query {
     all: bool,
 }
 
-struct Index {
+struct Index<F> {
     texts: Vec<Text>,
     queries: Vec<Query>,
     wasteful: bool,
     /// The next term in its place, the word, the first and the last chunk; hash and count of documents.
-    term: Record,
+    term: Record<F, 4, 8>,
     /// The next chunk, the entries (document and frequency in turn); how many.
-    chunk: Record,
+    chunk: Record<F, 2, 4>,
     /// The name; its number and its count of words.
-    document: Record,
+    document: Record<F, 1, 8>,
     /// The next hit, the document; the score.
-    hit: Record,
-    slots: Slots,
+    hit: Record<F, 2, 8>,
+    slots: Slots<F>,
     bytes: Numbers<u8>,
     numbers: Numbers<u32>,
 }
@@ -67,17 +67,16 @@ struct Arrays<'a> {
 }
 
 /// 12 MB of text and 60,000 queries, or 192 KB and 300.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     let texts = texts::read(scale)?;
-    let record = |references, bytes| Record::register(heap, references, bytes).map_err(failed);
-    Ok(Box::new(Index {
+    Ok(Box::new(Index::<F> {
         queries: queries(&texts, scale.of(60_000, 300)),
         texts,
         wasteful: scale.wasteful,
-        term: record(4, 8)?,
-        chunk: record(2, 4)?,
-        document: record(1, 8)?,
-        hit: record(2, 8)?,
+        term: Record::register(heap).map_err(failed)?,
+        chunk: Record::register(heap).map_err(failed)?,
+        document: Record::register(heap).map_err(failed)?,
+        hit: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
         numbers: Numbers::register(heap).map_err(failed)?,
@@ -100,7 +99,7 @@ fn queries(texts: &[Text], count: usize) -> Vec<Query> {
     (0..count).map(query).collect()
 }
 
-impl Workload for Index {
+impl<F: SlotFormat> Workload for Index<F> {
     /// A number made of the hits of all queries.
     fn run(
         &self,
@@ -136,7 +135,7 @@ impl Workload for Index {
 }
 
 /// Building.
-impl Index {
+impl<F: SlotFormat> Index<F> {
     fn root(&self, mutator: &Mutator, built: &Built, index: usize) -> Address {
         self.slots
             .get(mutator, address(built.roots.get_raw()), index)
@@ -353,7 +352,7 @@ impl Index {
 }
 
 /// Querying.
-impl Index {
+impl<F: SlotFormat> Index<F> {
     /// Does queries until there are no more; the sum of what they found.
     fn search(
         &self,

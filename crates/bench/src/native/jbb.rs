@@ -12,7 +12,7 @@ use std::hint;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use gleaner::raw::{Address, Value};
+use gleaner::raw::{Address, SlotFormat, Value};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::{Mutators, lock};
@@ -47,26 +47,26 @@ struct Sizes {
 }
 
 /// The types.
-struct Company {
+struct Company<F> {
     sizes: Sizes,
     seed: u64,
     /// Its name; its price and its place in the list.
-    item: Record,
+    item: Record<F, 1, 8>,
     /// The item; numbers: quantity, sum of what was ordered, its place among those of all warehouses.
-    stock: Record,
+    stock: Record<F, 1, 12>,
     /// The districts, the stock, the history; the sum of payments, and their count.
-    warehouse: Record,
+    warehouse: Record<F, 3, 16>,
     /// The customers, the last orders in a ring; the next order, the next to be delivered, the sum of payments.
-    district: Record,
+    district: Record<F, 2, 24>,
     /// The name, which no other has, and the last order; the balance, payments, deliveries.
-    customer: Record,
+    customer: Record<F, 2, 24>,
     /// The customer, the lines; its number, its sum, the carrier.
-    order: Record,
+    order: Record<F, 2, 24>,
     /// The stock; numbers: quantity, amount.
-    line: Record,
+    line: Record<F, 1, 8>,
     /// The customer; the amount.
-    payment: Record,
-    slots: Slots,
+    payment: Record<F, 1, 8>,
+    slots: Slots<F>,
     bytes: Numbers<u8>,
 }
 
@@ -87,8 +87,8 @@ struct Tally {
 }
 
 /// A mutator at its warehouse.
-struct Clerk<'a> {
-    company: &'a Company,
+struct Clerk<'a, F> {
+    company: &'a Company<F>,
     trade: &'a Trade,
     own: usize,
     random: Random,
@@ -96,9 +96,8 @@ struct Clerk<'a> {
 }
 
 /// 20,000 items, 10,000 customers and orders of each warehouse, 500,000 transactions; or a hundredth, and 500.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let record = |references, bytes| Record::register(heap, references, bytes).map_err(failed);
-    Ok(Box::new(Company {
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    Ok(Box::new(Company::<F> {
         sizes: Sizes {
             items: scale.of(20_000, 200),
             customers: scale.of(1000, 10),
@@ -106,20 +105,20 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
             transactions: scale.transactions.unwrap_or(scale.of(500_000, 500)),
         },
         seed: scale.seed,
-        item: record(1, 8)?,
-        stock: record(1, 12)?,
-        warehouse: record(3, 16)?,
-        district: record(2, 24)?,
-        customer: record(2, 24)?,
-        order: record(2, 24)?,
-        line: record(1, 8)?,
-        payment: record(1, 8)?,
+        item: Record::register(heap).map_err(failed)?,
+        stock: Record::register(heap).map_err(failed)?,
+        warehouse: Record::register(heap).map_err(failed)?,
+        district: Record::register(heap).map_err(failed)?,
+        customer: Record::register(heap).map_err(failed)?,
+        order: Record::register(heap).map_err(failed)?,
+        line: Record::register(heap).map_err(failed)?,
+        payment: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
     }))
 }
 
-impl Workload for Company {
+impl<F: SlotFormat> Workload for Company<F> {
     /// A number made of all warehouses, and of what the transactions found.
     fn run(
         &self,
@@ -164,7 +163,7 @@ impl Tally {
 }
 
 /// Building the data.
-impl Company {
+impl<F: SlotFormat> Company<F> {
     fn build(&self, mutator: &mut Mutator, warehouses: usize) -> Result<Trade, OutOfMemory> {
         let items = self.slots.fresh(mutator, self.sizes.items)?;
         let items = shared(mutator, items);
@@ -273,7 +272,7 @@ impl Company {
         Ok(clerk.tally)
     }
 
-    fn clerk<'a>(&'a self, trade: &'a Trade, own: usize, seed: u64) -> Clerk<'a> {
+    fn clerk<'a>(&'a self, trade: &'a Trade, own: usize, seed: u64) -> Clerk<'a, F> {
         Clerk {
             company: self,
             trade,
@@ -290,7 +289,7 @@ fn at_first(place: u32) -> u32 {
 }
 
 /// The books, when all threads are done.
-impl Company {
+impl<F: SlotFormat> Company<F> {
     /// Checks that everything fits together; a number made of all that lives.
     fn audit(&self, mutator: &Mutator, trade: &Trade, tally: &Tally) -> u64 {
         let mut sum = tally.found;
@@ -409,7 +408,12 @@ impl Company {
     }
 
     /// A number made of the name of an item or a customer.
-    fn name_of(&self, mutator: &Mutator, record: &Record, named: Address) -> u64 {
+    fn name_of<const REFERENCES: usize, const DATA: usize>(
+        &self,
+        mutator: &Mutator,
+        record: &Record<F, REFERENCES, DATA>,
+        named: Address,
+    ) -> u64 {
         let name = record.get(mutator, named, 0);
         self.bytes.look(mutator, name, hash_of)
     }
@@ -439,14 +443,19 @@ impl Company {
 }
 
 impl Trade {
-    fn warehouse(&self, company: &Company, mutator: &Mutator, index: usize) -> Address {
+    fn warehouse<F: SlotFormat>(
+        &self,
+        company: &Company<F>,
+        mutator: &Mutator,
+        index: usize,
+    ) -> Address {
         let all = address(self.warehouses.get_raw());
         company.slots.get(mutator, all, index)
     }
 }
 
 /// The transactions.
-impl Clerk<'_> {
+impl<F: SlotFormat> Clerk<'_, F> {
     fn transaction(&mut self, mutator: &mut Mutator) -> Result<(), OutOfMemory> {
         let district = self.random.below(DISTRICTS as u32) as usize;
         match self.random.below(23) {

@@ -58,119 +58,34 @@ pub fn shared(mutator: &mut Mutator, object: Address) -> Handle {
     handle.expect("a workload has few handles")
 }
 
-/// A type of objects with so many references, then so many bytes.
-#[derive(Clone, Copy)]
-pub struct Record {
-    id: TypeId,
-    bytes: usize,
-    slot_bytes: usize,
-    /// Offset of the bytes.
-    data: usize,
-}
-
-impl Record {
-    /// Registers the type.
-    pub fn register(heap: &Heap, references: usize, bytes: usize) -> Result<Record, TypeError> {
-        let slot_bytes = slot_bytes(heap);
-        let data = FIELDS + references * slot_bytes;
-        let offsets: Vec<u32> = (0..references)
-            .map(|index| (FIELDS + index * slot_bytes) as u32)
-            .collect();
-        let bytes = (data + bytes).next_multiple_of(8).max(16);
-        let id = heap.register_raw(Shape::Structure {
-            bytes,
-            references: &offsets,
-        })?;
-        Ok(Record {
-            id,
-            bytes,
-            slot_bytes,
-            data,
-        })
-    }
-
-    /// A fresh one, all null and zero.
-    #[inline(always)]
-    pub fn fresh(&self, mutator: &mut Mutator) -> Allocated {
-        // SAFETY: the type and its size.
-        unsafe { mutator.allocate_raw(self.id, self.bytes) }
-    }
-
-    /// What a reference refers to, or null.
-    #[inline(always)]
-    pub fn get(&self, mutator: &Mutator, object: Address, index: usize) -> Address {
-        // SAFETY: see the top of this file.
-        address(unsafe { mutator.load_raw(object, FIELDS + index * self.slot_bytes) })
-    }
-
-    /// Sets a reference.
-    #[inline(always)]
-    pub fn set(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
-        // SAFETY: see the top of this file.
-        unsafe { mutator.store_raw(object, FIELDS + index * self.slot_bytes, value(to)) };
-    }
-
-    /// The `index`-th number of 4 bytes.
-    #[inline(always)]
-    pub fn number(&self, object: Address, index: usize) -> u32 {
-        // SAFETY: see the top of this file.
-        unsafe { object.add(self.data + 4 * index).ptr::<u32>().read() }
-    }
-
-    /// Sets a number of 4 bytes.
-    #[inline(always)]
-    pub fn set_number(&self, object: Address, index: usize, to: u32) {
-        // SAFETY: see the top of this file.
-        unsafe { object.add(self.data + 4 * index).ptr::<u32>().write(to) };
-    }
-
-    /// The `index`-th number of 8 bytes. They follow references of 4 bytes without a gap.
-    #[inline(always)]
-    pub fn long(&self, object: Address, index: usize) -> u64 {
-        let place = object.add(self.data + 8 * index).ptr::<u64>();
-        // SAFETY: see the top of this file.
-        unsafe { place.read_unaligned() }
-    }
-
-    /// Sets a number of 8 bytes.
-    #[inline(always)]
-    pub fn set_long(&self, object: Address, index: usize, to: u64) {
-        let place = object.add(self.data + 8 * index).ptr::<u64>();
-        // SAFETY: see the top of this file.
-        unsafe { place.write_unaligned(to) };
-    }
-
-    /// Adds to a number of 8 bytes.
-    #[inline(always)]
-    pub fn add_long(&self, object: Address, index: usize, more: u64) {
-        self.set_long(object, index, self.long(object, index).wrapping_add(more));
-    }
-}
-
-/// A type of objects with `REFERENCES` references and two numbers of 4 bytes, in a heap with slots of format `F`: as a
+/// A type of objects with `REFERENCES` references, then `DATA` bytes of numbers, in a heap with slots of format `F`: as a
 /// compiler knows it, sizes and offsets are constants.
-pub struct Node<F, const REFERENCES: usize> {
+pub struct Record<F, const REFERENCES: usize, const DATA: usize> {
     id: TypeId,
     slots: PhantomData<fn() -> F>,
 }
 
-/// One with two references.
-pub type Pair<F> = Node<F, 2>;
+/// One with two references and two numbers of 4 bytes.
+pub type Pair<F> = Record<F, 2, 8>;
 
-impl<F, const REFERENCES: usize> Clone for Node<F, REFERENCES> {
-    fn clone(&self) -> Node<F, REFERENCES> {
+impl<F, const REFERENCES: usize, const DATA: usize> Clone for Record<F, REFERENCES, DATA> {
+    fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F, const REFERENCES: usize> Copy for Node<F, REFERENCES> {}
+impl<F, const REFERENCES: usize, const DATA: usize> Copy for Record<F, REFERENCES, DATA> {}
 
-impl<F: SlotFormat, const REFERENCES: usize> Node<F, REFERENCES> {
+impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, DATA> {
+    /// Offset of the numbers.
     const NUMBERS: usize = FIELDS + REFERENCES * F::BYTES;
-    const BYTES: usize = Self::NUMBERS + 8;
+    const BYTES: usize = {
+        let bytes = (Self::NUMBERS + DATA).next_multiple_of(8);
+        if bytes < 16 { 16 } else { bytes }
+    };
 
     /// Registers the type.
-    pub fn register(heap: &Heap) -> Result<Node<F, REFERENCES>, TypeError> {
+    pub fn register(heap: &Heap) -> Result<Self, TypeError> {
         assert_eq!(F::BYTES, slot_bytes(heap), "the heap has other slots");
         let references: [u32; REFERENCES] =
             std::array::from_fn(|index| (FIELDS + index * F::BYTES) as u32);
@@ -178,7 +93,7 @@ impl<F: SlotFormat, const REFERENCES: usize> Node<F, REFERENCES> {
             bytes: Self::BYTES,
             references: &references,
         })?;
-        Ok(Node {
+        Ok(Record {
             id,
             slots: PhantomData,
         })
@@ -194,6 +109,7 @@ impl<F: SlotFormat, const REFERENCES: usize> Node<F, REFERENCES> {
     /// What a reference refers to, or null.
     #[inline(always)]
     pub fn get(&self, mutator: &Mutator, object: Address, index: usize) -> Address {
+        debug_assert!(index < REFERENCES);
         // SAFETY: see the top of this file.
         unsafe { mutator.load_reference_in::<F>(object, FIELDS + index * F::BYTES) }
     }
@@ -201,6 +117,7 @@ impl<F: SlotFormat, const REFERENCES: usize> Node<F, REFERENCES> {
     /// Sets a reference.
     #[inline(always)]
     pub fn set(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
+        debug_assert!(index < REFERENCES);
         // SAFETY: see the top of this file.
         unsafe { mutator.store_reference_in::<F>(object, FIELDS + index * F::BYTES, to) };
     }
@@ -208,40 +125,75 @@ impl<F: SlotFormat, const REFERENCES: usize> Node<F, REFERENCES> {
     /// Sets a reference of an object that is fresh: nothing was allocated since.
     #[inline(always)]
     pub fn initialize(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
+        debug_assert!(index < REFERENCES);
         // SAFETY: see the top of this file.
         unsafe { mutator.initialize_reference_in::<F>(object, FIELDS + index * F::BYTES, to) };
     }
 
-    /// A number.
+    /// The `index`-th number of 4 bytes.
     #[inline(always)]
     pub fn number(&self, object: Address, index: usize) -> u32 {
+        debug_assert!(4 * index < DATA);
         let place = object.add(Self::NUMBERS + 4 * index).ptr::<u32>();
         // SAFETY: see the top of this file.
         unsafe { place.read() }
     }
 
-    /// Sets a number.
+    /// Sets a number of 4 bytes.
     #[inline(always)]
     pub fn set_number(&self, object: Address, index: usize, to: u32) {
+        debug_assert!(4 * index < DATA);
         let place = object.add(Self::NUMBERS + 4 * index).ptr::<u32>();
         // SAFETY: see the top of this file.
         unsafe { place.write(to) };
     }
+
+    /// The `index`-th number of 8 bytes. They follow references of 4 bytes without a gap.
+    #[inline(always)]
+    pub fn long(&self, object: Address, index: usize) -> u64 {
+        debug_assert!(8 * index < DATA);
+        let place = object.add(Self::NUMBERS + 8 * index).ptr::<u64>();
+        // SAFETY: see the top of this file.
+        unsafe { place.read_unaligned() }
+    }
+
+    /// Sets a number of 8 bytes.
+    #[inline(always)]
+    pub fn set_long(&self, object: Address, index: usize, to: u64) {
+        debug_assert!(8 * index < DATA);
+        let place = object.add(Self::NUMBERS + 8 * index).ptr::<u64>();
+        // SAFETY: see the top of this file.
+        unsafe { place.write_unaligned(to) };
+    }
+
+    /// Adds to a number of 8 bytes.
+    #[inline(always)]
+    pub fn add_long(&self, object: Address, index: usize, more: u64) {
+        self.set_long(object, index, self.long(object, index).wrapping_add(more));
+    }
 }
 
-/// A type of arrays of references.
-#[derive(Clone, Copy)]
-pub struct Slots {
+/// A type of arrays of references, in a heap with slots of format `F`.
+pub struct Slots<F> {
     id: TypeId,
-    slot_bytes: usize,
+    slots: PhantomData<fn() -> F>,
 }
 
-impl Slots {
+impl<F> Clone for Slots<F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for Slots<F> {}
+
+impl<F: SlotFormat> Slots<F> {
     /// Registers the type.
-    pub fn register(heap: &Heap) -> Result<Slots, TypeError> {
+    pub fn register(heap: &Heap) -> Result<Self, TypeError> {
+        assert_eq!(F::BYTES, slot_bytes(heap), "the heap has other slots");
         Ok(Slots {
             id: heap.register_raw(Shape::References)?,
-            slot_bytes: slot_bytes(heap),
+            slots: PhantomData,
         })
     }
 
@@ -249,7 +201,7 @@ impl Slots {
     #[inline(always)]
     pub fn fresh(&self, mutator: &mut Mutator, length: usize) -> Allocated {
         let length = length as u32;
-        let bytes = array_bytes(length, self.slot_bytes.trailing_zeros());
+        let bytes = array_bytes(length, F::BYTES.trailing_zeros());
         // SAFETY: the type, and the bytes that follow from it.
         unsafe { mutator.allocate_array_raw(self.id, length, bytes) }
     }
@@ -259,7 +211,7 @@ impl Slots {
     pub fn get(&self, mutator: &Mutator, array: Address, index: usize) -> Address {
         debug_assert!(index < self.length(mutator, array));
         // SAFETY: see the top of this file.
-        address(unsafe { mutator.load_raw(array, ELEMENTS + index * self.slot_bytes) })
+        unsafe { mutator.load_reference_in::<F>(array, ELEMENTS + index * F::BYTES) }
     }
 
     /// Sets an element.
@@ -267,7 +219,7 @@ impl Slots {
     pub fn set(&self, mutator: &Mutator, array: Address, index: usize, to: Address) {
         debug_assert!(index < self.length(mutator, array));
         // SAFETY: see the top of this file.
-        unsafe { mutator.store_raw(array, ELEMENTS + index * self.slot_bytes, value(to)) };
+        unsafe { mutator.store_reference_in::<F>(array, ELEMENTS + index * F::BYTES, to) };
     }
 
     /// How many elements.

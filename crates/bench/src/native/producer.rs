@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use gleaner::raw::{Address, Value};
+use gleaner::raw::{Address, SlotFormat, Value};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::{Mutators, lock, wait};
@@ -22,11 +22,11 @@ const BATCH: u64 = 16;
 /// Bytes of a message, at most.
 const LARGEST: u64 = 1024;
 
-struct Producer {
+struct Producer<F> {
     /// The next message, the bytes; its number.
-    message: Record,
+    message: Record<F, 2, 8>,
     bytes: Numbers<u8>,
-    slots: Slots,
+    slots: Slots<F>,
     batches: u64,
 }
 
@@ -46,16 +46,16 @@ struct Exchange {
 }
 
 /// 64,000 batches, or 640.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    Ok(Box::new(Producer {
-        message: Record::register(heap, 2, 8).map_err(failed)?,
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    Ok(Box::new(Producer::<F> {
+        message: Record::register(heap).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         batches: scale.of(64_000, 640),
     }))
 }
 
-impl Workload for Producer {
+impl<F: SlotFormat> Workload for Producer<F> {
     /// A number made of all messages, whoever consumed them.
     fn run(
         &self,
@@ -106,7 +106,7 @@ impl Drop for Over<'_> {
     }
 }
 
-impl Producer {
+impl<F: SlotFormat> Producer<F> {
     /// Makes all batches; what it consumed by itself.
     fn produce(
         &self,

@@ -2,28 +2,21 @@
 //!
 //! The deep one is copied or promoted once and then only marked; what dies is always young.
 
-use gleaner::raw::{Address, Compressed, SlotFormat, Wide};
-use gleaner::{Heap, Mutator, OutOfMemory, References};
+use gleaner::raw::{Address, SlotFormat};
+use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Allocated, Node, frame, object};
+use super::objects::{Allocated, Record, frame, object};
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
 
 /// A node and its four corners.
-type Quad<F> = Node<F, 4>;
+type Quad<F> = Record<F, 4, 8>;
 
 /// Depth of the trees that are dropped.
 const SHALLOW: u32 = 3;
 
 /// Depth 10 and 400,000 shallow trees, or depth 5 and 400.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    match heap.references() {
-        References::Wide => prepare_in::<Wide>(heap, scale),
-        References::Compressed => prepare_in::<Compressed>(heap, scale),
-    }
-}
-
-fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     let node = Quad::<F>::register(heap).map_err(failed)?;
     let (depth, trees) = scale.of((10, 400_000), (5, 400));
     Ok(Box::new(Own(move |mutator: &mut Mutator, _| {

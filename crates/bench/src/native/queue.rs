@@ -1,21 +1,14 @@
 //! A list of nodes that are appended at one end and taken from the other.
 
-use gleaner::raw::{Address, Compressed, SlotFormat, Wide};
-use gleaner::{Heap, Mutator, OutOfMemory, References};
+use gleaner::raw::{Address, SlotFormat};
+use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::objects::{Pair, frame, object, value};
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
 
 /// A million nodes and sixteen million steps, or a thousandth.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    match heap.references() {
-        References::Wide => prepare_in::<Wide>(heap, scale),
-        References::Compressed => prepare_in::<Compressed>(heap, scale),
-    }
-}
-
-fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     let node = Pair::<F>::register(heap).map_err(failed)?;
     let length = scale.of(1_000_000, 1000);
     Ok(Box::new(Own(move |mutator: &mut Mutator, _| {

@@ -1,21 +1,14 @@
 //! An array of references that grows old, and whose elements are replaced at random by fresh nodes.
 
-use gleaner::raw::{Compressed, SlotFormat, Wide};
-use gleaner::{Heap, Mutator, OutOfMemory, References};
+use gleaner::raw::SlotFormat;
+use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::objects::{Pair, Slots, frame, object};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
 /// A million elements and ten million steps, or a thousandth.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    match heap.references() {
-        References::Wide => prepare_in::<Wide>(heap, scale),
-        References::Compressed => prepare_in::<Compressed>(heap, scale),
-    }
-}
-
-fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     let node = Pair::<F>::register(heap).map_err(failed)?;
     let slots = Slots::register(heap).map_err(failed)?;
     let length = scale.of(1_000_000, 1000);
@@ -29,7 +22,7 @@ fn prepare_in<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
 fn run<F: SlotFormat>(
     mutator: &mut Mutator,
     kind: Pair<F>,
-    slots: Slots,
+    slots: Slots<F>,
     length: u32,
     mut random: Random,
 ) -> Result<u64, OutOfMemory> {

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gleaner::raw::Address;
+use gleaner::raw::{Address, SlotFormat};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::Mutators;
@@ -25,28 +25,28 @@ const LIGHT: [f64; 3] = [0.48, 0.8, -0.36];
 /// Hits that are nearer than this are the surface itself.
 const NEAREST: f64 = 1e-6;
 
-struct Render {
+struct Render<F> {
     /// Three numbers.
-    vector: Record,
+    vector: Record<F, 0, 24>,
     /// Its origin and its direction.
-    ray: Record,
+    ray: Record<F, 2, 0>,
     /// The sphere, the point; the distance.
-    hit: Record,
+    hit: Record<F, 2, 8>,
     /// The centre, the colour; the radius.
-    sphere: Record,
-    slots: Slots,
+    sphere: Record<F, 2, 8>,
+    slots: Slots<F>,
     bytes: Numbers<u8>,
     width: usize,
     height: usize,
 }
 
 /// 1280 by 960 points, or 32 by 24.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    Ok(Box::new(Render {
-        vector: Record::register(heap, 0, 24).map_err(failed)?,
-        ray: Record::register(heap, 2, 0).map_err(failed)?,
-        hit: Record::register(heap, 2, 8).map_err(failed)?,
-        sphere: Record::register(heap, 2, 8).map_err(failed)?,
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    Ok(Box::new(Render::<F> {
+        vector: Record::register(heap).map_err(failed)?,
+        ray: Record::register(heap).map_err(failed)?,
+        hit: Record::register(heap).map_err(failed)?,
+        sphere: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
         width: scale.of(1280, 32),
@@ -54,7 +54,7 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
     }))
 }
 
-impl Workload for Render {
+impl<F: SlotFormat> Workload for Render<F> {
     /// A number made of the picture.
     fn run(
         &self,
@@ -88,7 +88,7 @@ impl Workload for Render {
     }
 }
 
-impl Render {
+impl<F: SlotFormat> Render<F> {
     fn vector(&self, mutator: &mut Mutator, parts: [f64; 3]) -> Allocated {
         let vector = self.vector.fresh(mutator)?;
         for (index, part) in parts.into_iter().enumerate() {

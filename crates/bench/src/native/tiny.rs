@@ -3,12 +3,15 @@
 //! Each keeps a few short lists and replaces one of them at each step. There is little to trace and a collection every
 //! few hundred microseconds, so what counts is how fast the threads stop and go on.
 
-use gleaner::raw::Address;
+use gleaner::raw::{Address, SlotFormat};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::objects::{Record, Slots, frame, object, value};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
+
+/// The next one, and a number.
+type Node<F> = Record<F, 1, 8>;
 
 /// Lists of each thread.
 const LISTS: usize = 64;
@@ -16,9 +19,9 @@ const LISTS: usize = 64;
 const LONGEST: u32 = 16;
 
 /// A million steps of each thread, or 2000.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let node = Record::register(heap, 1, 8).map_err(failed)?;
-    let slots = Slots::register(heap).map_err(failed)?;
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    let node = Node::register(heap).map_err(failed)?;
+    let slots = Slots::<F>::register(heap).map_err(failed)?;
     let steps = scale.of(1_000_000, 2000);
     Ok(Box::new(Own(move |mutator: &mut Mutator, number| {
         let random = Random::new(6000 + u64::from(number));
@@ -27,10 +30,10 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// A number made of all lists, when they are dropped or left.
-fn run(
+fn run<F: SlotFormat>(
     mutator: &mut Mutator,
-    kind: Record,
-    slots: Slots,
+    kind: Node<F>,
+    slots: Slots<F>,
     steps: u32,
     mut random: Random,
 ) -> Result<u64, OutOfMemory> {
@@ -60,7 +63,7 @@ fn run(
 }
 
 /// The numbers of a list.
-fn added(mutator: &Mutator, kind: Record, mut node: Address) -> u64 {
+fn added<F: SlotFormat>(mutator: &Mutator, kind: Node<F>, mut node: Address) -> u64 {
     let mut sum = 0;
     while node != Address::NULL {
         sum = chained(sum, kind.long(node, 0));

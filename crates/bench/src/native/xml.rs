@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, Value};
+use gleaner::raw::{Address, SlotFormat, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::document::{Document, Part};
@@ -30,18 +30,18 @@ const ATTRIBUTES: usize = 3;
 const FIRST: usize = 4;
 const LAST: usize = 5;
 
-struct Xml {
+struct Xml<F> {
     document: Document,
     passes: u32,
     /// See the constants; whether it is an element, and how many children it has.
-    node: Record,
+    node: Record<F, 6, 8>,
     /// The next attribute, the name, the value.
-    attribute: Record,
+    attribute: Record<F, 3, 0>,
     /// The next name in its place, its letters.
-    name: Record,
+    name: Record<F, 2, 0>,
     /// The next buffer, the bytes; how many are used.
-    buffer: Record,
-    slots: Slots,
+    buffer: Record<F, 2, 4>,
+    slots: Slots<F>,
     bytes: Numbers<u8>,
 }
 
@@ -74,21 +74,20 @@ impl From<OutOfMemory> for Stopped {
 }
 
 /// The whole document eight times, or 300 elements of it twice.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let record = |references, bytes| Record::register(heap, references, bytes).map_err(failed);
-    Ok(Box::new(Xml {
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    Ok(Box::new(Xml::<F> {
         document: Document::read(scale)?,
         passes: scale.of(8, 2),
-        node: record(6, 8)?,
-        attribute: record(3, 0)?,
-        name: record(2, 0)?,
-        buffer: record(2, 4)?,
+        node: Record::register(heap).map_err(failed)?,
+        attribute: Record::register(heap).map_err(failed)?,
+        name: Record::register(heap).map_err(failed)?,
+        buffer: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
     }))
 }
 
-impl Workload for Xml {
+impl<F: SlotFormat> Workload for Xml<F> {
     /// A number made of what was written.
     fn run(
         &self,
@@ -109,7 +108,7 @@ impl Workload for Xml {
     }
 }
 
-impl Xml {
+impl<F: SlotFormat> Xml<F> {
     fn pass(&self, mutator: &mut Mutator) -> Result<u64, OutOfMemory> {
         frame(mutator, [Address::NULL; 2], |mutator, [tree, other]| {
             tree.set(value(self.read(mutator)?));
@@ -171,7 +170,7 @@ impl Xml {
 }
 
 /// Reading.
-impl Xml {
+impl<F: SlotFormat> Xml<F> {
     /// The tree of the document.
     fn read(&self, mutator: &mut Mutator) -> Allocated {
         let names = self.slots.fresh(mutator, PLACES)?;
@@ -264,7 +263,7 @@ impl Xml {
 }
 
 /// Transforming.
-impl Xml {
+impl<F: SlotFormat> Xml<F> {
     /// The transformed tree of a tree.
     fn transformed(&self, mutator: &mut Mutator, node: Address) -> Allocated {
         if self.node.number(node, 0) == 0 {
@@ -360,7 +359,7 @@ impl Xml {
 }
 
 /// Writing.
-impl Xml {
+impl<F: SlotFormat> Xml<F> {
     /// The number of a tree as it is written.
     fn written(&self, mutator: &mut Mutator, tree: Address) -> Result<u64, OutOfMemory> {
         frame(mutator, [tree; 3], |mutator, [tree, first, last]| {
