@@ -52,5 +52,5 @@ handle! {
 handle! {
     /// A key with a value that lives as long as the key does, even if the value refers to the key. Both are null from
     /// the collection on that finds the key dead.
-    Ephemeron, heap => &heap.weak.ephemerons
+    Ephemeron, heap => &heap.weak.ephemerons.handles
 }

@@ -115,6 +115,71 @@ fn chains_of_ephemerons_are_followed_to_the_end() {
 }
 
 #[test]
+fn chains_across_a_large_table_are_followed_from_roots_and_from_finalizers() {
+    // Three tasks of the table: one chain from a root, one from what a finalizer sees, one from nothing.
+    const LINKS: u64 = 4000;
+    for setup in SETUPS {
+        let heap = heap(setup, 3);
+        let of = heap.structure(NODE).unwrap();
+        let array = heap.reference_array().unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let [root, finalized, dead] = [0, 1, 2].map(|chain| node(scope, of, chain));
+            scope.add_finalizer(finalized).unwrap();
+            let mut random = Rng::new(14);
+            let mut chains: [Vec<Ephemeron>; 3] = Default::default();
+            scope.nested(|scope| {
+                // All nodes first, so that the links of the chains can be made in any order.
+                let all = scope.allocate_references(array, 3 * LINKS as u32).unwrap();
+                for number in 0..3 * LINKS {
+                    scope.nested(|scope| {
+                        let node = node(scope, of, number);
+                        scope.set(all, number as usize, node);
+                    });
+                }
+                let mut order: Vec<u64> = (0..3 * LINKS).collect();
+                for index in (1..order.len()).rev() {
+                    order.swap(index, random.below(index + 1));
+                }
+                let mut links: Vec<Option<Ephemeron>> = order.iter().map(|_| None).collect();
+                for number in order {
+                    scope.nested(|scope| {
+                        let value = scope.get(all, number as usize);
+                        let key = match number.checked_sub(3) {
+                            Some(before) => scope.get(all, before as usize),
+                            None => [root, finalized, dead][number as usize],
+                        };
+                        links[number as usize] = Some(scope.ephemeron(key, value).unwrap());
+                    });
+                }
+                for (number, link) in links.into_iter().enumerate() {
+                    chains[number % 3].push(link.unwrap());
+                }
+            });
+            let nothing = scope.null();
+            scope.assign(finalized, nothing);
+            scope.assign(dead, nothing);
+            for everything in [false, true, true] {
+                scope.collect(everything);
+                for (chain, links) in chains.iter().enumerate().take(2) {
+                    for (step, link) in links.iter().enumerate() {
+                        scope.nested(|scope| {
+                            let value = scope.value_of(link);
+                            let number = (3 * step + chain) as u64;
+                            assert_eq!(scope.read_u64(value, 0), number);
+                        });
+                    }
+                }
+            }
+            for link in &chains[2] {
+                let (key, value) = (scope.key(link), scope.value_of(link));
+                assert!(scope.is_null(key) && scope.is_null(value));
+            }
+        });
+    }
+}
+
+#[test]
 fn a_finalizer_sees_a_whole_object_once() {
     for setup in SETUPS {
         let heap = heap(setup, 2);

@@ -86,7 +86,9 @@ impl Handles {
         debug_assert_eq!(values.len(), self.width);
         self.lock.lock();
         let number = self.with_lists(|lists| {
-            self.free_dropped(lists);
+            if lists.free == NONE {
+                self.free_dropped(lists);
+            }
             if lists.free != NONE {
                 let number = lists.free;
                 lists.free = self

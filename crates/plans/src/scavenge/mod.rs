@@ -8,7 +8,7 @@
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
 //! - [`collect`]: a collection, step by step
 //! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
-//!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, ephemerons, finalizers
+//!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, finalizers; `ephemerons`
 //! - [`zeroing`]: what zeroes eden, and when; `calibration`: which kernel is fastest
 //! - `sizes`: the ranges of the spaces; [`resize`]: the sizes of the generations after a collection
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
@@ -26,6 +26,7 @@ pub mod collect;
 pub mod compact;
 pub mod copy;
 pub mod edges;
+mod ephemerons;
 pub mod handles;
 pub mod mark;
 pub mod mutator;

@@ -1,4 +1,4 @@
-//! Weak references, ephemerons and finalizers of the precise heap.
+//! Weak references and finalizers of the precise heap, and when `ephemerons` come between them.
 //!
 //! When everything that is strongly reachable was traced, the tables are gone through, in this order:
 //!
@@ -16,11 +16,12 @@
 //! - An entry of the finalizers is waiting or ready, as its second slot says. Ready ones are roots, and form a list in
 //!   the order in which they became ready.
 
-use gleaner_base::sync::{AtomicBool, AtomicU32, Ordering, RawLock};
+use gleaner_base::sync::{AtomicU32, Ordering, RawLock};
 use gleaner_mem::Address;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
-use super::handles::{Handles, TASK_HANDLES};
+use super::ephemerons::Ephemerons;
+use super::handles::Handles;
 use super::trace::{Engine, Item, Share, Trace};
 use gleaner_work::Crew;
 
@@ -32,8 +33,8 @@ const NONE: u32 = u32::MAX;
 pub struct WeakTables {
     /// Weak references.
     pub references: Handles,
-    /// Keys and values.
-    pub ephemerons: Handles,
+    /// Ephemerons.
+    pub ephemerons: Ephemerons,
     /// Objects that are to be finalized, and the state of each.
     pub finalizers: Handles,
     /// The first and the last ready finalizer. Written with the lock, or in a stopped world.
@@ -64,7 +65,7 @@ impl WeakTables {
     pub fn new() -> Option<WeakTables> {
         Some(WeakTables {
             references: Handles::new(1)?,
-            ephemerons: Handles::new(2)?,
+            ephemerons: Ephemerons::new()?,
             finalizers: Handles::new(2)?,
             ready: [AtomicU32::new(NONE), AtomicU32::new(NONE)],
             taking: RawLock::new(),
@@ -120,14 +121,15 @@ impl WeakTables {
 
     /// Visits every slot that may hold a reference, in a stopped world.
     pub fn visit_all(&self, mut visit: impl FnMut(Address)) {
-        for table in [&self.references, &self.ephemerons, &self.finalizers] {
+        let ephemerons = &self.ephemerons.handles;
+        for table in [&self.references, ephemerons, &self.finalizers] {
             for number in 0..table.prepare() as u32 {
                 visit(table.slot(number));
             }
         }
-        for number in 0..self.ephemerons.prepare() as u32 {
-            if self.ephemerons.load(number).as_object().is_some() {
-                visit(self.ephemerons.second(number));
+        for number in 0..ephemerons.prepare() as u32 {
+            if ephemerons.load(number).as_object().is_some() {
+                visit(ephemerons.second(number));
             }
         }
     }
@@ -140,61 +142,14 @@ impl WeakTables {
         workers: usize,
         trace: &dyn Liveness,
     ) -> usize {
-        self.trace_ephemerons(engine, crew, workers, trace);
+        self.ephemerons.trace(engine, crew, workers, trace, false);
         clear(&self.references, trace);
         let ready = self.resurrect(engine, crew, workers, trace);
         if ready > 0 {
-            self.trace_ephemerons(engine, crew, workers, trace);
+            self.ephemerons.trace(engine, crew, workers, trace, true);
         }
-        self.settle_ephemerons(trace);
+        self.ephemerons.settle(engine, crew, workers, trace);
         ready
-    }
-
-    /// Makes the values of ephemerons with live keys live, until nothing changes.
-    fn trace_ephemerons(
-        &self,
-        engine: &mut Engine,
-        crew: &Crew,
-        workers: usize,
-        trace: &dyn Liveness,
-    ) {
-        let count = self.ephemerons.prepare();
-        if count == 0 {
-            return;
-        }
-        // Chains in which each value is the key of another are followed at once in the order of the table: so every
-        // other pass goes the other way.
-        for backward in [false, true].into_iter().cycle() {
-            let pass = EphemeronPass {
-                table: &self.ephemerons,
-                count,
-                backward,
-                trace,
-                changed: AtomicBool::new(false),
-            };
-            engine.run(crew, workers, count.div_ceil(TASK_HANDLES), &pass);
-            if !pass.changed.into_inner() {
-                return;
-            }
-        }
-    }
-
-    /// Clears ephemerons whose key does not live, and updates the others.
-    fn settle_ephemerons(&self, trace: &dyn Liveness) {
-        for number in 0..self.ephemerons.prepare() as u32 {
-            let Some(key) = self.ephemerons.load(number).as_object() else {
-                continue;
-            };
-            let place = trace.place(key).map_or(Value::NULL, Value::reference);
-            self.ephemerons.store(number, place);
-            let second = self.ephemerons.second(number);
-            let value = load(second).as_object().filter(|_| !place.is_null());
-            match value.and_then(|value| trace.place(value)) {
-                Some(value) => store(second, Value::reference(value)),
-                None if place.is_null() => store(second, Value::NULL),
-                None => {}
-            }
-        }
     }
 
     /// Makes dead objects with finalizers ready, and traces from them.
@@ -238,50 +193,6 @@ fn clear(table: &Handles, trace: &dyn Liveness) {
                 trace.place(object).map_or(Value::NULL, Value::reference),
             );
         }
-    }
-}
-
-/// One pass over the ephemerons. An entry is changed by the worker of its task alone.
-struct EphemeronPass<'a> {
-    table: &'a Handles,
-    count: usize,
-    /// From the last entry to the first.
-    backward: bool,
-    trace: &'a dyn Liveness,
-    /// Whether some value became live. Set by any worker, read by the leader after the phase.
-    changed: AtomicBool,
-}
-
-impl Trace for EphemeronPass<'_> {
-    fn task(&self, share: &mut Share, task: usize) {
-        let first = task * TASK_HANDLES;
-        let last = (first + TASK_HANDLES).min(self.count) - 1;
-        for step in first..=last {
-            let number = if self.backward {
-                self.count - 1 - step
-            } else {
-                step
-            };
-            let number = number as u32;
-            let live = |slot| {
-                load(slot)
-                    .as_object()
-                    .map(|object| (object, self.trace.place(object)))
-            };
-            let (key, value) = (self.table.slot(number), self.table.second(number));
-            if let (Some((_, Some(_))), Some((object, None))) = (live(key), live(value)) {
-                self.trace.keep(share, object);
-                self.changed.store(true, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn item(&self, share: &mut Share, item: Item) {
-        self.trace.item(share, item);
-    }
-
-    fn settle(&self, share: &mut Share) {
-        self.trace.settle(share);
     }
 }
 
