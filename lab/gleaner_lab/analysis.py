@@ -158,18 +158,7 @@ def judge(frame: pd.DataFrame, experiment: Experiment) -> list[Judged]:
     """Each bar, for each workload or for the mean."""
     found: list[Judged] = []
     for bar in experiment.bars:
-        if bar.of == "each":
-            rows = _rows_of(bar, frame, experiment)
-        else:
-            lines = lines_of(frame, experiment, bar.metric)
-            counted = [one for one in lines if one.workload in (bar.workloads or [one.workload])]
-            means = means_of(counted, experiment)
-            chosen_means = [mean for mean in means if mean.variant == bar.configuration]
-            rows = [
-                (f"geometric mean of {mean.workloads}", mean.ratio)
-                for mean in chosen_means
-                if not mean.control
-            ]
+        rows = _rows_of(bar, frame, experiment)
         if not rows:
             nothing = Verdict(False, "no runs")
             found.append(Judged(bar, "nothing", statistics.UNKNOWN, nothing))
@@ -186,15 +175,22 @@ def _rows_of(bar: Bar, frame: pd.DataFrame, experiment: Experiment) -> list[tupl
     for rival in bar.against or [experiment.statistics.baseline]:
         lines = lines_of(frame, experiment.with_baseline(rival), bar.metric)
         finished = {line.group for line in lines if line.variant == rival and line.mean.runs > 0}
-        for line in lines:
-            if line.variant != bar.configuration or line.control:
-                continue
-            if bar.workloads and line.workload not in bar.workloads:
-                continue
-            if not bar.against:
-                rows.append((line.group, line.ratio))
-            elif line.group in finished:
-                rows.append((f"{line.group} against {rival}", line.ratio))
+        whom = f" against {rival}" if bar.against else ""
+        chosen = [
+            line
+            for line in lines
+            if line.variant == bar.configuration
+            and not line.control
+            and line.workload in (bar.workloads or [line.workload])
+            and (line.group in finished or not bar.against)
+        ]
+        if bar.of == "each":
+            rows += [(f"{line.group}{whom}", line.ratio) for line in chosen]
+        else:
+            rows += [
+                (f"geometric mean of {mean.workloads}{whom}", mean.ratio)
+                for mean in means_of(chosen, experiment)
+            ]
     return rows
 
 

@@ -138,8 +138,6 @@ class Bar(Part):
         """A bar has one side."""
         if (self.below is None) == (self.above is None):
             raise ValueError("a bar needs either below or above")
-        if self.of == "mean" and self.against:
-            raise ValueError("against is for bars of each workload")
         return self
 
     @property
