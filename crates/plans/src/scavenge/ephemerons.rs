@@ -106,7 +106,8 @@ impl Ephemerons {
                 count,
                 trace,
             };
-            engine.run(crew, workers, count.div_ceil(TASK_HANDLES), &settling);
+            let tasks = count.div_ceil(TASK_HANDLES);
+            engine.run(crew, workers.min(tasks), tasks, &settling);
         }
     }
 }
