@@ -520,7 +520,7 @@ gleaner_weak *gleaner_weak_new(gleaner_mutator *mutator, void *object);
 gleaner_value gleaner_weak_get(const gleaner_weak *weak);
 void gleaner_weak_free(gleaner_weak *weak);
 
-/* Keeps a value alive as long as its key lives; both 0 once that is dead. */
+/* Keeps a value alive as long as its key, which is not null, lives; both 0 once that is dead. */
 typedef struct gleaner_ephemeron gleaner_ephemeron;
 gleaner_ephemeron *gleaner_ephemeron_new(gleaner_mutator *mutator, void *key,
                                          void *value);

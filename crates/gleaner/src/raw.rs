@@ -511,7 +511,7 @@ impl Mutator {
     /// An ephemeron. `None` when the heap has as many as it can.
     ///
     /// # Safety
-    /// Both are valid references.
+    /// Both are valid references; only the value may be null.
     pub unsafe fn ephemeron_raw(&mut self, key: Address, value: Address) -> Option<Ephemeron> {
         let shared = self.shared.clone();
         let number = Ephemeron::table(&shared).create(&[key, value].map(Value::reference))?;

@@ -133,7 +133,7 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
     /// The `index`-th number of 4 bytes.
     #[inline(always)]
     pub fn number(&self, object: Address, index: usize) -> u32 {
-        debug_assert!(4 * index < DATA);
+        debug_assert!(4 * index + 4 <= DATA);
         let place = object.add(Self::NUMBERS + 4 * index).ptr::<u32>();
         // SAFETY: see the top of this file.
         unsafe { place.read() }
@@ -142,7 +142,7 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
     /// Sets a number of 4 bytes.
     #[inline(always)]
     pub fn set_number(&self, object: Address, index: usize, to: u32) {
-        debug_assert!(4 * index < DATA);
+        debug_assert!(4 * index + 4 <= DATA);
         let place = object.add(Self::NUMBERS + 4 * index).ptr::<u32>();
         // SAFETY: see the top of this file.
         unsafe { place.write(to) };
@@ -151,7 +151,7 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
     /// The `index`-th number of 8 bytes. They follow references of 4 bytes without a gap.
     #[inline(always)]
     pub fn long(&self, object: Address, index: usize) -> u64 {
-        debug_assert!(8 * index < DATA);
+        debug_assert!(8 * index + 8 <= DATA);
         let place = object.add(Self::NUMBERS + 8 * index).ptr::<u64>();
         // SAFETY: see the top of this file.
         unsafe { place.read_unaligned() }
@@ -160,7 +160,7 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
     /// Sets a number of 8 bytes.
     #[inline(always)]
     pub fn set_long(&self, object: Address, index: usize, to: u64) {
-        debug_assert!(8 * index < DATA);
+        debug_assert!(8 * index + 8 <= DATA);
         let place = object.add(Self::NUMBERS + 8 * index).ptr::<u64>();
         // SAFETY: see the top of this file.
         unsafe { place.write_unaligned(to) };

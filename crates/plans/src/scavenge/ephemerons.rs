@@ -2,12 +2,13 @@
 //!
 //! The first pass goes over all of them, and notes those whose keys were not found to live; further passes look at
 //! these alone, until one finds nothing. Chains in which each value is the key of another are followed at once in the
-//! order in which they are looked at: so every other pass goes the other way.
+//! order in which one worker looks at them: so every other pass goes the other way.
 //!
 //! # Invariants
 //! - A task has the entries of its part of the table, and its part of the list of pending ones. Its worker alone
-//!   changes both during a pass; the leader reads them between passes.
-//! - What is not pending has a live value, or is no ephemeron any more.
+//!   changes both during a pass; between passes the leader has all.
+//! - After the first pass of a trace, what is not pending has a value that lives, or is no object, or is no ephemeron
+//!   any more.
 
 use core::ptr::NonNull;
 
@@ -30,9 +31,11 @@ pub struct Ephemerons {
     pub handles: Handles,
     /// `[t * TASK_HANDLES..]`: the pending entries of task t; `[MOST_HANDLES + t]`: how many it has.
     pending: NonNull<AtomicU32>,
+    /// Whether the lists of pending entries go from the last entry to the first. The leader's.
+    backward: AtomicBool,
 }
 
-// SAFETY: the list is of atomics, in memory of this value's own.
+// SAFETY: the list is of atomics, in memory of this value's own; the table may be shared and sent by itself.
 unsafe impl Sync for Ephemerons {}
 // SAFETY: as above.
 unsafe impl Send for Ephemerons {}
@@ -49,6 +52,7 @@ impl Ephemerons {
         Some(Ephemerons {
             handles: Handles::new(2)?,
             pending: memory::map(PENDING_BYTES)?.cast(),
+            backward: AtomicBool::new(false),
         })
     }
 
@@ -60,8 +64,8 @@ impl Ephemerons {
         all.split_at(MOST_HANDLES)
     }
 
-    /// Leader: makes the values of ephemerons with live keys live, until nothing changes. After the first time in a
-    /// collection it is `again`: there is nothing new but what was traced since.
+    /// Leader: makes the values of ephemerons with live keys live, until nothing changes. It is `again` when this was
+    /// done before in the same trace, and more was traced since: what was not pending then need not be looked at.
     pub fn trace(
         &self,
         engine: &mut Engine,
@@ -74,7 +78,8 @@ impl Ephemerons {
         let tasks = count.div_ceil(TASK_HANDLES);
         let (_, counts) = self.pending();
         let mut looks_at_all = !again;
-        let mut backward = false;
+        // The lists were reversed by each pass before.
+        let mut backward = again && self.backward.load(Ordering::Relaxed);
         loop {
             let is_done = |count: &AtomicU32| count.load(Ordering::Relaxed) == 0;
             if tasks == 0 || !looks_at_all && counts[..tasks].iter().all(is_done) {
@@ -89,11 +94,12 @@ impl Ephemerons {
                 changed: AtomicBool::new(false),
             };
             engine.run(crew, workers, tasks, &pass);
+            backward = !backward;
+            self.backward.store(backward, Ordering::Relaxed);
             if !pass.changed.into_inner() {
                 return;
             }
             looks_at_all = false;
-            backward = !backward;
         }
     }
 
@@ -133,8 +139,8 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Whether this has to be looked at again.
-    fn is_pending(&self, share: &mut Share, number: u32) -> bool {
+    /// Makes the value live if the key does; whether this has to be looked at again, since it does not.
+    fn visit(&self, share: &mut Share, number: u32) -> bool {
         let handles = &self.table.handles;
         let Some(key) = handles.load(number).as_object() else {
             return false;
@@ -147,7 +153,10 @@ impl Pass<'_> {
             .filter(|&value| self.trace.place(value).is_none());
         if let Some(value) = dead {
             self.trace.keep(share, value);
-            self.changed.store(true, Ordering::Relaxed);
+            // Others read its cache line.
+            if !self.changed.load(Ordering::Relaxed) {
+                self.changed.store(true, Ordering::Relaxed);
+            }
         }
         false
     }
@@ -160,7 +169,7 @@ impl Trace for Pass<'_> {
         let (pending, counts) = self.table.pending();
         let mut kept = 0;
         let mut look = |number| {
-            if self.is_pending(share, number) {
+            if self.visit(share, number) {
                 pending[first + kept].store(number, Ordering::Relaxed);
                 kept += 1;
             }

@@ -1,9 +1,9 @@
 //! Handles: slots that live until they are dropped, by any thread. What the collector makes of them is its business:
 //! global handles are roots, weak references, ephemerons and finalizers are not ([`weak`](super::weak)).
 //!
-//! A table with one slot or two for each handle, mapped for the most there can be. Free slots form a list through their values, which are
-//! immediates and so no roots. A handle may be dropped at any time, also while the world is stopped: its number then
-//! goes to a list of its own, and the slot is freed when somebody next takes the lock.
+//! A table with one slot or two for each handle, mapped for the most there can be. Free slots form a list through their
+//! values, which are immediates and so no roots. A handle may be dropped at any time, also while the world is stopped: its number then
+//! goes to a list of its own, and the slot is freed when no other is free, or when the collector comes.
 //!
 //! # Invariants
 //! - A slot is on the free list, on the list of dropped ones, or in use. Only the collector changes a slot in use.
@@ -18,7 +18,7 @@ use gleaner_os::memory;
 
 /// How many handles a table can have.
 pub const MOST_HANDLES: usize = 1 << 22;
-/// Handles of one root task.
+/// Handles of one task, of roots or of ephemerons.
 pub const TASK_HANDLES: usize = 4096;
 
 const NONE: u32 = u32::MAX;
