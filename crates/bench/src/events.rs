@@ -43,7 +43,15 @@ struct Process {
 }
 
 /// Phases outside the pause: those before the threads stop and after they go on, and the one about the whole.
-const NOT_PAUSED: [&str; 6] = ["start", "libraries", "reclaim", "resize", "end", "sweep"];
+const NOT_PAUSED: [&str; 7] = [
+    "start",
+    "libraries",
+    "zeroing-kernel",
+    "reclaim",
+    "resize",
+    "end",
+    "sweep",
+];
 /// Events that belong to no collection although they carry the number of the last.
 const OUTSIDE: [&str; 5] = [
     "heap-grow",
@@ -150,6 +158,7 @@ mod tests {
         let log = r#"{"event":"options","pid":1,"collection":0,"start_ns":0,"duration_ns":0}
 {"event":"start","pid":1,"collection":1,"start_ns":10,"duration_ns":0,"bytes":500}
 {"event":"start","pid":1,"collection":1,"start_ns":12,"duration_ns":0,"bytes":512}
+{"event":"zeroing-kernel","pid":1,"collection":1,"start_ns":13,"duration_ns":0}
 {"event":"stop-world","pid":1,"collection":1,"start_ns":100,"duration_ns":50}
 {"event":"mark","pid":1,"collection":1,"start_ns":150,"duration_ns":1000}
 {"event":"resume-world","pid":1,"collection":1,"start_ns":1150,"duration_ns":50}

@@ -428,9 +428,9 @@ impl Heap {
         libraries.objects = request.libraries.segments() as u64;
         record.add(libraries);
         if record.collection() == 1 {
-            let mut kernel = Event::new(Phase::ZeroingKernel, 1);
-            kernel.reason = self.space.zeroing.reason;
-            record.add(kernel);
+            record.step(Phase::ZeroingKernel, |event| {
+                event.reason = self.space.zeroing.reason;
+            });
         }
     }
 
