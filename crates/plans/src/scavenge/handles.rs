@@ -2,8 +2,8 @@
 //! global handles are roots, weak references, ephemerons and finalizers are not ([`weak`](super::weak)).
 //!
 //! A table with one slot or two for each handle, mapped for the most there can be. Free slots form a list through their
-//! values, which are immediates and so no roots. A handle may be dropped at any time, also while the world is stopped: its number then
-//! goes to a list of its own, and the slot is freed when no other is free, or when the collector comes.
+//! values, which are immediates and so no roots. A handle may be dropped at any time, also while the world is stopped:
+//! its number then goes to a list of its own, and the slot is freed when no other is free, or when the collector comes.
 //!
 //! # Invariants
 //! - A slot is on the free list, on the list of dropped ones, or in use. Only the collector changes a slot in use.
