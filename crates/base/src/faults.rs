@@ -35,11 +35,15 @@ pub enum FaultPoint {
     ZeroingLate,
     /// A zeroing thread ends.
     ZeroingThread,
+    /// There is no memory for the table of ephemerons that wait for their keys.
+    EphemeronTable,
+    /// A thread is held up while it has the lock of the collector's own arena.
+    ArenaHeld,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 12;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -53,6 +57,8 @@ impl FaultPoint {
         FaultPoint::Promotion,
         FaultPoint::ZeroingLate,
         FaultPoint::ZeroingThread,
+        FaultPoint::EphemeronTable,
+        FaultPoint::ArenaHeld,
     ];
 
     /// The names, in the same order.
@@ -67,6 +73,8 @@ impl FaultPoint {
         "promotion",
         "zeroing-late",
         "zeroing-thread",
+        "ephemeron-table",
+        "arena-held",
     ];
 
     /// The name that the option `fault` uses.

@@ -17,7 +17,7 @@ use core::fmt;
 use crate::faults::FaultPlan;
 pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
-pub use error::OptionError;
+pub use error::{OptionError, nearest};
 pub use types::{
     Generations, HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder,
     References, Sweep, TraceOrder, Verify, Zeroing, ZeroingKernel,
@@ -273,6 +273,8 @@ option_table! {
     stress_after: u32 = 64, "stress-after", Testing, Libgc, None, number(0, u32::MAX, "at once");
     /// Overwrites what is freed, so that a use after free shows.
     poison: bool = false, "poison", Testing, Both, None, SWITCH;
+    /// Evacuated memory is without access for so many collections: stale references fault; allocations are checked.
+    quarantine: u32 = 0, "quarantine", Testing, Precise, None, number(0, 64, "off");
     /// Makes the named places fail, each once, at their n-th visit.
     fault: FaultPlan = FaultPlan::NONE, "fault", Testing, Both, None, Accepted::Faults;
 }

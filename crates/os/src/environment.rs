@@ -22,9 +22,21 @@ pub fn variable(name: &CStr) -> Option<&'static CStr> {
     }
 }
 
+/// Whether the loader distrusts the environment, since the program runs with more rights than its user. As
+/// [`variable`] sees it.
+pub fn is_distrusted() -> bool {
+    // SAFETY: takes a number, and reads what the kernel gave the program when it started.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_program_may_trust_its_environment() {
+        assert!(!is_distrusted());
+    }
 
     #[test]
     fn a_variable_is_found_and_another_is_not() {

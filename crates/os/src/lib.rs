@@ -19,6 +19,7 @@ mod syscall;
 mod thread_exit;
 mod thread_word;
 
+pub mod access;
 pub mod cgroup;
 pub mod clock;
 pub mod contention;
@@ -30,6 +31,7 @@ pub mod hugepages;
 pub mod libraries;
 pub mod memory;
 pub mod output;
+pub mod refusal;
 pub mod residency;
 pub mod signals;
 pub mod threads;

@@ -7,8 +7,10 @@
 //!
 //! Any thread, any state of the world.
 
+use crate::refusal::{self, Limit};
 use crate::syscall::{Errno, call};
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use gleaner_base::faults::{self, FaultPoint};
 
 pub use crate::residency::{peak_resident_bytes, resident_bytes};
@@ -126,7 +128,31 @@ fn anonymous(bytes: usize, access: i32) -> Option<NonNull<u8>> {
             [0, bytes, access as usize, flags as usize, usize::MAX, 0],
         )
     };
+    let data = if access & libc::PROT_WRITE != 0 {
+        bytes
+    } else {
+        0
+    };
+    noted(start.is_ok(), bytes, data);
     NonNull::new(start.ok()? as *mut u8)
+}
+
+/// What the kernel refused last: bytes of addresses, and of those that can be written. Relaxed: they are for messages.
+static REFUSED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Notes what was refused, if it was; whether it was given.
+fn noted(given: bool, addresses: usize, data: usize) -> bool {
+    if !given {
+        REFUSED[0].store(addresses, Ordering::Relaxed);
+        REFUSED[1].store(data, Ordering::Relaxed);
+    }
+    given
+}
+
+/// Why the last request was refused, for the thread whose request that was.
+pub fn refusal() -> Limit {
+    let [addresses, data] = [0, 1].map(|which: usize| REFUSED[which].load(Ordering::Relaxed));
+    refusal::reason(addresses, data)
 }
 
 /// Makes a reserved range readable and writable; it reads as zero. False when the kernel refuses.
@@ -136,7 +162,9 @@ fn anonymous(bytes: usize, access: i32) -> Option<NonNull<u8>> {
 pub unsafe fn commit(start: NonNull<u8>, bytes: usize) -> bool {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the caller's promise.
-    !faults::armed(FaultPoint::CommitMemory) && unsafe { protect(start, bytes, access) }
+    let given =
+        !faults::armed(FaultPoint::CommitMemory) && unsafe { protect(start, bytes, access) };
+    noted(given, 0, bytes)
 }
 
 /// Like [`commit`], and the range may hold instructions too (`GC_set_pages_executable`).
@@ -156,6 +184,16 @@ pub unsafe fn commit_executable(start: NonNull<u8>, bytes: usize) -> bool {
 pub unsafe fn make_read_only(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { protect(start, bytes, libc::PROT_READ) }
+}
+
+/// Gives the storage of a range back and takes every access to it away. It is given again by [`commit`], and reads as
+/// zero then, unless the memory was locked.
+///
+/// # Safety
+/// The range is whole pages inside a reservation of the caller, and nobody accesses it any more.
+pub unsafe fn forbid(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { release(start, bytes) && protect(start, bytes, libc::PROT_NONE) }
 }
 
 /// Sets the access rights of a range.
@@ -183,17 +221,79 @@ pub unsafe fn release(start: NonNull<u8>, bytes: usize) -> bool {
 /// Whether every page of a range can be read, which also brings the pages in. True on kernels before 5.14, which
 /// cannot tell.
 pub fn is_readable(start: usize, bytes: usize) -> bool {
-    const POPULATE_READ: usize = 22;
-    let first = start & !(page_size() - 1);
-    let Some(length) = whole_pages(start + bytes - first) else {
-        return false;
-    };
-    // SAFETY: reading pages in changes nothing, and the kernel answers for bad addresses with an error.
-    let answer = unsafe { call(libc::SYS_madvise, [first, length, POPULATE_READ, 0, 0, 0]) };
     !matches!(
-        answer,
+        read_in(start, bytes),
         Err(Errno(libc::ENOMEM | libc::EFAULT | libc::EHWPOISON))
     )
+}
+
+/// Brings all pages of a range in as if they were read. Unlike reading, it does not make the first thread's stack grow.
+fn read_in(start: usize, bytes: usize) -> Result<usize, Errno> {
+    const POPULATE_READ: usize = 22;
+    let first = start & !(page_size() - 1);
+    let length = whole_pages(start + bytes - first).ok_or(Errno(libc::ENOMEM))?;
+    // SAFETY: reading pages in changes nothing, and the kernel answers for bad addresses with an error.
+    unsafe { call(libc::SYS_madvise, [first, length, POPULATE_READ, 0, 0, 0]) }
+}
+
+/// The most pages that are asked about at once.
+const MOST_PAGES: usize = 512;
+
+/// How many of `pages` pages can be read, up to the first that cannot. `start_of(done, step)` is where `step` pages
+/// start after `done` of them. The steps double while they succeed, and halve when one fails.
+fn readable_pages(pages: usize, start_of: impl Fn(usize, usize) -> usize) -> usize {
+    let (mut done, mut step) = (0, 1);
+    while done < pages {
+        let now = step.min(pages - done);
+        let start = start_of(done, now);
+        if read_in(start, now * page_size()).is_ok() || (now == 1 && is_byte_readable(start)) {
+            done += now;
+            step = (now * 2).min(MOST_PAGES);
+        } else if now == 1 {
+            break;
+        } else {
+            step = now / 2;
+        }
+    }
+    done
+}
+
+/// The first address from `low` on that cannot be read, or `high`.
+pub fn readable_end(low: usize, high: usize) -> usize {
+    let first = low & !(page_size() - 1);
+    let pages = high.saturating_sub(first).div_ceil(page_size());
+    let readable = readable_pages(pages, |done, _| first + done * page_size());
+    (first + readable * page_size()).clamp(low, high.max(low))
+}
+
+/// The lowest address from which all memory up to `high` can be read; not below `low`.
+pub fn readable_start(low: usize, high: usize) -> usize {
+    let end = high.next_multiple_of(page_size());
+    let pages = end.saturating_sub(low).div_ceil(page_size());
+    let readable = readable_pages(pages, |done, step| end - (done + step) * page_size());
+    (end - readable * page_size()).clamp(low.min(high), high)
+}
+
+/// Whether the page of an address can be read, on every kernel: a call that refuses its first argument, but reads what
+/// the second refers to before.
+fn is_byte_readable(address: usize) -> bool {
+    const NO_SUCH_CHANGE: usize = usize::MAX;
+    // Reading below the stack of the first thread would make it grow; asking whether a page is mapped does not.
+    let (page, mut resident) = (address & !(page_size() - 1), 0u8);
+    let arguments = [page, page_size(), &raw mut resident as usize, 0, 0, 0];
+    // SAFETY: the kernel writes one byte for one page.
+    if unsafe { call(libc::SYS_mincore, arguments) }.is_err() {
+        return false;
+    }
+    let eight = address & !7;
+    // SAFETY: the mask is not changed, since there is no such change; the kernel answers for bad addresses.
+    let answer = unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            [NO_SUCH_CHANGE, eight, 0, 8, 0, 0],
+        )
+    };
+    answer != Err(Errno(libc::EFAULT))
 }
 
 /// Tells the kernel something about a range.
@@ -280,6 +380,73 @@ mod tests {
                 assert!(unmap(start, 4 * 4096));
             }
         }
+    }
+
+    #[test]
+    fn readable_memory_ends_where_a_read_would_fault() {
+        let start = reserve(8 * 4096, 4096).unwrap();
+        let low = start.as_ptr() as usize;
+        // SAFETY: the reservation is this test's; its ends stay without access.
+        unsafe {
+            assert!(commit(start.add(2 * 4096), 4 * 4096));
+            let before = crate::signals::blocked();
+            assert_eq!(
+                readable_end(low + 2 * 4096 + 8, low + 8 * 4096),
+                low + 6 * 4096
+            );
+            assert_eq!(
+                readable_end(low + 2 * 4096, low + 3 * 4096 + 5),
+                low + 3 * 4096 + 5
+            );
+            assert_eq!(readable_end(low, low + 4096), low);
+            assert_eq!(readable_start(low, low + 5 * 4096 + 7), low + 2 * 4096);
+            assert_eq!(
+                readable_start(low + 4 * 4096 + 1, low + 6 * 4096),
+                low + 4 * 4096 + 1
+            );
+            assert_eq!(readable_start(low, low + 7 * 4096), low + 7 * 4096);
+            assert!(unmap(start, 8 * 4096));
+            assert_eq!(readable_end(low + 2 * 4096, low + 6 * 4096), low + 2 * 4096);
+            assert_eq!(crate::signals::blocked(), before);
+        }
+    }
+
+    #[test]
+    fn readable_memory_is_found_whatever_its_length() {
+        const PAGES: usize = 300;
+        let start = reserve(PAGES * 4096, 4096).unwrap();
+        let low = start.as_ptr() as usize;
+        for readable in [0, 1, 2, 3, 7, 8, 9, 64, 100, 255, 256, PAGES - 1] {
+            // SAFETY: the reservation is this test's; pages at both ends are given and taken.
+            unsafe {
+                assert!(forbid(start, PAGES * 4096));
+                assert!(readable == 0 || commit(start.add(4096), readable * 4096));
+            }
+            let first = low + 4096;
+            assert_eq!(
+                readable_end(first, low + PAGES * 4096),
+                first + readable * 4096
+            );
+            assert_eq!(readable_start(low, first + readable * 4096), first);
+        }
+        // SAFETY: nobody uses the reservation any more.
+        unsafe { assert!(unmap(start, PAGES * 4096)) };
+    }
+
+    #[test]
+    fn looking_below_the_first_stack_does_not_make_it_grow() {
+        let low_end = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let line = maps
+                .lines()
+                .find(|line| line.ends_with("[stack]"))?
+                .to_string();
+            usize::from_str_radix(line.split('-').next()?, 16).ok()
+        };
+        let Some(low) = low_end() else { return };
+        assert_eq!(readable_start(low - (1 << 20), low), low);
+        assert_eq!(readable_end(low - 4096, low), low - 4096);
+        assert_eq!(low_end(), Some(low));
     }
 
     #[test]

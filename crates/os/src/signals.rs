@@ -138,6 +138,13 @@ pub fn block_all() -> Mask {
     change(libc::SIG_SETMASK, Mask::ALL)
 }
 
+/// Blocks all signals but those that tell of a fault of the thread itself: whoever watches addresses
+/// ([`access`](crate::access)) has a word to say. Otherwise as [`block_all`].
+pub fn block_all_but_faults() -> Mask {
+    let faults = bit(libc::SIGSEGV) | bit(libc::SIGBUS);
+    change(libc::SIG_SETMASK, Mask(Mask::ALL.0 & !faults))
+}
+
 /// Sets the calling thread's mask. Safe in a handler, whose own mask changes at its end anyway.
 pub fn restore(mask: Mask) {
     change(libc::SIG_SETMASK, mask);

@@ -126,6 +126,13 @@ impl SavedRegisters {
         self.address()
     }
 
+    /// Replaces the word that is to be found beside the registers.
+    #[inline(always)]
+    pub fn keep(&mut self, word: usize) {
+        self.kept = word;
+        core::hint::black_box(self);
+    }
+
     /// Where a scan of the stack starts. Called last in the function, it keeps the registers in place until there.
     #[inline(always)]
     pub fn address(&self) -> usize {

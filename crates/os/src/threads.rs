@@ -13,7 +13,9 @@ use gleaner_base::faults::{self, FaultPoint};
 pub use crate::stacks::{
     SavedRegisters, main_thread_stack_end, stack_of_current_thread, stack_top,
 };
-pub use crate::thread_exit::{ExitHook, arm_thread_exit, set_thread_exit_key};
+pub use crate::thread_exit::{
+    ExitHook, arm_thread_exit, set_exact_thread_exit_key, set_thread_exit_key,
+};
 pub use crate::thread_word::{set_thread_word, thread_word, thread_word_address};
 pub use crate::topology::processors;
 

@@ -1,10 +1,13 @@
 //! Which processors the process may use, and to which memory node each belongs.
 //!
-//! Read from the kernel when asked; nothing is remembered here. A machine without nodes has one, number 0.
+//! Read from the kernel when asked; only the quota of the control group is remembered, for a second. A machine without nodes
+//! has one, number 0.
+
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::syscall::call;
-use crate::{cgroup, procfs};
-use core::fmt::Write;
+use crate::{cgroup, clock, procfs};
 
 /// The most processors that a set can name.
 pub const PROCESSORS_MAX: usize = 4096;
@@ -81,13 +84,26 @@ pub fn allowed_processors() -> ProcessorSet {
 }
 
 /// How many threads can really run at once: the allowed processors, or the control group's quota of
-/// processor time (`cpu.max`, rounded up) when that is smaller. At least 1.
+/// processor time (`cpu.max`, rounded up) when that is smaller. At least 1. The quota is read again after a second at the
+/// earliest: it is asked for at each collection, and lies in a dozen files.
 pub fn processors() -> usize {
     let allowed = allowed_processors().count().max(1);
-    match cgroup::processor_limit() {
-        Some(limit) => allowed.min(limit as usize),
-        None => allowed,
+    allowed.min(quota(clock::monotonic_ns()) as usize)
+}
+
+/// What was read of the quota, and the time from which on that is too old. Relaxed: a thread that sees the time without the
+/// quota takes the one before.
+static QUOTA: AtomicU64 = AtomicU64::new(u64::MAX);
+static QUOTA_ENDS: AtomicU64 = AtomicU64::new(0);
+const QUOTA_LASTS_NS: u64 = 1_000_000_000;
+
+fn quota(now: u64) -> u64 {
+    if now >= QUOTA_ENDS.load(Ordering::Relaxed) {
+        let limit = cgroup::processor_limit().unwrap_or(u64::MAX);
+        QUOTA.store(limit, Ordering::Relaxed);
+        QUOTA_ENDS.store(now.saturating_add(QUOTA_LASTS_NS), Ordering::Relaxed);
     }
+    QUOTA.load(Ordering::Relaxed)
 }
 
 /// The processor and the node that the calling thread runs on at this moment.

@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn strings_are_escaped() {
         let mut text = String::new();
-        write_json_string(&mut text, "a\"b\\c\n\t\0\x7f\u{e9}\u{1f600}").unwrap();
+        write_json_string(&mut text, "a\"b\\c\n\t\0\x1f\x7f\u{e9}\u{1f600}").unwrap();
         assert_eq!(
             text,
-            "\"a\\\"b\\\\c\\u000a\\u0009\\u0000\\u007f\u{e9}\u{1f600}\""
+            "\"a\\\"b\\\\c\\u000a\\u0009\\u0000\\u001f\\u007f\u{e9}\u{1f600}\""
         );
     }
 }

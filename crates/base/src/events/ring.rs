@@ -86,6 +86,12 @@ impl Place {
 
     /// Event number `n`, if it is here and whole.
     fn read(&self, n: u64) -> Option<Event> {
+        self.read_while(n, || ())
+    }
+
+    /// As [`Place::read`]; `meanwhile` runs when the words are read and not yet believed.
+    #[inline(always)]
+    fn read_while(&self, n: u64, meanwhile: impl FnOnce()) -> Option<Event> {
         // Acquire: with the writer's release store of the version.
         if self.version.load(Ordering::Acquire) != 2 * n + 2 {
             return None;
@@ -94,6 +100,7 @@ impl Place {
         let numbers = [0, 1, 2, 3, 4, 5].map(|at: usize| self.numbers[at].load(Ordering::Relaxed));
         let reason = self.reason.load(Ordering::Relaxed);
         let reason_length = self.reason_length.load(Ordering::Relaxed);
+        meanwhile();
         // Acquire: with the writer's release fence.
         fence(Ordering::Acquire);
         if self.version.load(Ordering::Relaxed) != 2 * n + 2 {
@@ -192,6 +199,16 @@ mod tests {
         let kept: Vec<Event> = ring.iter().collect();
         let expected: Vec<Event> = (2..65).map(numbered).collect();
         assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn an_event_that_is_overwritten_while_it_is_read_is_dropped() {
+        let place = Place::new();
+        place.write(1, &numbered(1));
+        assert_eq!(place.read_while(1, || ()), Some(numbered(1)));
+        let overwrite = || place.write(65, &numbered(65));
+        assert_eq!(place.read_while(1, overwrite), None);
+        assert_eq!(place.read(65), Some(numbered(65)));
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn nearest_power_of_two(number: u32, most: u32) -> u32 {
 }
 
 /// The word with the least edit distance to `text`; the first of them when several are as near.
-fn nearest(text: &str, words: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     words.min_by_key(|word| edit_distance(text.as_bytes(), word.as_bytes()))
 }
 

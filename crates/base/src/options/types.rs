@@ -89,7 +89,7 @@ choice! {
         /// 8 bytes.
         #[default]
         Wide = "wide",
-        /// 4 bytes; the heap is at most 16 GB.
+        /// 4 bytes; the heap is at most 13 GB.
         Compressed = "compressed",
     }
 }

@@ -13,6 +13,7 @@
 compile_error!("gleaner's sync facade speaks x86-64 Linux only: it makes raw system calls");
 
 mod gate;
+mod held_lock;
 mod raw_lock;
 
 #[cfg(loom)]
@@ -23,6 +24,7 @@ mod imp;
 mod imp;
 
 pub use gate::Gate;
+pub use held_lock::HeldLock;
 pub use imp::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell,
     fence, futex_wait, futex_wait_timeout, futex_wake, model_size, spin_hint, spin_rounds,

@@ -50,6 +50,27 @@ impl RawLock {
         }
     }
 
+    /// As [`RawLock::lock`], for a caller that may have to do something else first: it looks whether it `gives_up`
+    /// before it sleeps, and when it was woken. Whether it has the lock.
+    pub fn lock_unless(&self, gives_up: impl Fn() -> bool) -> bool {
+        if self.try_lock() || self.spin() {
+            return true;
+        }
+        // Acquire partners the Release in `unlock`.
+        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
+            if gives_up() {
+                return false;
+            }
+            futex_wait(&self.word, CONTENDED);
+        }
+        true
+    }
+
+    /// Has all who sleep here look whether they give up. One that is about to sleep may miss it.
+    pub fn wake_all(&self) {
+        futex_wake(&self.word, u32::MAX >> 1);
+    }
+
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> bool {
@@ -82,16 +103,18 @@ impl RawLock {
 
     #[cold]
     fn lock_slowly(&self) {
+        self.lock_unless(|| false);
+    }
+
+    /// Waits for the lock without sleeping; whether that was enough.
+    fn spin(&self) -> bool {
         for _ in 0..spin_rounds(SPIN) {
             if self.word.load(Ordering::Relaxed) == FREE && self.try_lock() {
-                return;
+                return true;
             }
             spin_hint();
         }
-        // Acquire partners the Release in `unlock`.
-        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
-            futex_wait(&self.word, CONTENDED);
-        }
+        false
     }
 }
 
@@ -135,6 +158,26 @@ mod tests {
         // SAFETY: all threads that wrote are joined.
         assert_eq!(counter.value.with(|value| unsafe { *value }), 80_000);
         assert!(!counter.lock.is_locked());
+    }
+
+    #[test]
+    fn a_sleeper_gives_up_when_it_is_told_to() {
+        use std::sync::atomic::AtomicBool;
+
+        let (lock, over) = (RawLock::new(), AtomicBool::new(false));
+        let gives_up = || over.load(Ordering::Relaxed);
+        assert!(lock.lock_unless(gives_up));
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| lock.lock_unless(gives_up));
+            over.store(true, Ordering::Relaxed);
+            while !sleeper.is_finished() {
+                lock.wake_all();
+                thread::yield_now();
+            }
+            assert!(!sleeper.join().unwrap());
+        });
+        lock.unlock();
+        assert!(lock.lock_unless(gives_up), "it was free");
     }
 
     #[test]
