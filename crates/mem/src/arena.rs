@@ -15,13 +15,17 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::ptr::{self, NonNull};
 
+use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::RawLock;
-use gleaner_os::memory;
+use gleaner_os::{memory, threads};
 
 const SMALLEST_SHIFT: u32 = 4;
 const LARGEST_SHIFT: u32 = 15;
 const CLASSES: usize = (LARGEST_SHIFT - SMALLEST_SHIFT + 1) as usize;
-const SLAB_BYTES: usize = 256 << 10;
+/// Bytes that the arena maps at a time.
+pub const SLAB_BYTES: usize = 256 << 10;
+/// How long the fault `arena-held` holds a thread up.
+const HELD_UP_NS: u64 = 300_000_000;
 
 struct FreeCell {
     next: *mut FreeCell,
@@ -78,6 +82,9 @@ impl Arena {
 
     fn with<R>(&self, body: impl FnOnce(&mut Slabs) -> R) -> R {
         self.lock.lock();
+        if faults::armed(FaultPoint::ArenaHeld) {
+            threads::sleep_ns(HELD_UP_NS); // A fork meanwhile waits for the lock.
+        }
         // SAFETY: the lock is held, so this is the only reference.
         let result = body(unsafe { &mut *self.slabs.get() });
         self.lock.unlock();
@@ -170,7 +177,7 @@ unsafe impl GlobalAlloc for Arena {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::vec::Vec;
@@ -201,5 +208,52 @@ mod tests {
         unsafe { arena.dealloc(first, layout) };
         // SAFETY: the layout has a size.
         assert_eq!(unsafe { arena.alloc(layout) }, first);
+    }
+
+    #[test]
+    fn a_small_record_may_have_a_large_alignment() {
+        let arena = Arena::new();
+        let layout = Layout::from_size_align(8, 512).unwrap();
+        for _ in 0..4 {
+            // SAFETY: the layout has a size.
+            let cell = unsafe { arena.alloc(layout) };
+            assert_eq!(cell as usize % 512, 0);
+        }
+    }
+
+    #[test]
+    fn the_slabs_are_used_under_the_lock() {
+        let arena = Arena::new();
+        assert!(arena.with(|_| arena.lock.is_locked()));
+        assert!(!arena.lock.is_locked());
+    }
+
+    #[test]
+    fn no_two_threads_have_the_same_cell() {
+        let arena = Arena::new();
+        let layout = Layout::new::<usize>();
+        std::thread::scope(|scope| {
+            for own in 1..5 {
+                let arena = &arena;
+                scope.spawn(move || {
+                    for _ in 0..2000 {
+                        // SAFETY: the layout has a size.
+                        let cells = [(); 8].map(|()| unsafe { arena.alloc(layout) });
+                        for cell in cells {
+                            // SAFETY: ours until it is given back.
+                            unsafe { cell.cast::<usize>().write_volatile(own) };
+                        }
+                        std::thread::yield_now();
+                        for cell in cells {
+                            // SAFETY: as above, and allocated with this layout.
+                            unsafe {
+                                assert_eq!(cell.cast::<usize>().read_volatile(), own);
+                                arena.dealloc(cell, layout);
+                            }
+                        }
+                    }
+                });
+            }
+        });
     }
 }

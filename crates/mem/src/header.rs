@@ -19,7 +19,7 @@ use crate::object_model::TypeId;
 
 /// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for whoever
 /// compiles them into code.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 const STATE: u64 = 0b11;
 const FORWARDED: u64 = 0b01;
@@ -172,6 +172,41 @@ pub fn claim(word: &AtomicU64, old: Header, new: Header) -> Result<(), Header> {
         .map_err(Header)
 }
 
+/// Forwards the object at `here`, whose header was `old`: to its copy, or to itself. Where it is if this call did it;
+/// where it is by what another did first is the error, and the copy is nothing then.
+#[inline(always)]
+pub fn publish(
+    word: &AtomicU64,
+    here: Address,
+    old: Header,
+    copy: Option<Address>,
+) -> Result<Address, Address> {
+    let new = match copy {
+        Some(copy) => Header::forwarded_to(copy),
+        None => old.self_forwarded(),
+    };
+    match claim(word, old, new) {
+        Ok(()) => Ok(copy.unwrap_or(here)),
+        // In a stopped world nothing else happens to the header.
+        Err(now) => Err(now.forwardee(here).unwrap_or(here)),
+    }
+}
+
+/// The identity hash in a header word of an object that is where its reference leads: found there, or put there, made of
+/// what `seed` gives. Mutators may compete; all get the same.
+#[inline]
+pub fn identity_hash(word: &AtomicU64, mut seed: impl FnMut() -> u32) -> u32 {
+    let mut header = Header(word.load(Ordering::Relaxed));
+    while header.hash() == 0 {
+        let with_hash = header.with_hash(seed());
+        match claim(word, header, with_hash) {
+            Ok(()) => return with_hash.hash(),
+            Err(now) => header = now,
+        }
+    }
+    header.hash()
+}
+
 /// Reads a header word, with what the one who forwarded the object wrote before.
 #[inline(always)]
 pub fn look(word: &AtomicU64) -> Header {
@@ -186,6 +221,13 @@ mod tests {
     fn the_fields_do_not_touch_each_other() {
         let header = Header::fresh(TypeId::new(0xabcdef)).with_hash(0xffff_ffff);
         assert_eq!(header.hash(), 0x0fff_ffff);
+        assert_eq!(header.type_id(), TypeId::new(0xabcdef));
+        assert_eq!(header.with_hash(5).hash(), 5, "one hash instead of another");
+        assert_eq!(
+            Header::fresh(TypeId::new(3)).word(),
+            3 << TYPE_SHIFT,
+            "what a compiler writes"
+        );
         let mut older = header;
         for age in 0..20 {
             assert_eq!(older.age(), age.min(Header::OLDEST));
@@ -209,5 +251,48 @@ mod tests {
         assert_eq!(stays.forwardee(here), Some(here));
         assert_eq!(stays.type_id(), header.type_id());
         assert_eq!(stays.normal(), header);
+        assert!(!stays.is_normal() && !Header::forwarded_to(there).is_normal());
+    }
+
+    #[test]
+    fn a_header_is_claimed_by_whoever_read_it_last() {
+        let fresh = Header::fresh(TypeId::new(7));
+        let word = AtomicU64::new(fresh.word());
+        assert_eq!(claim(&word, fresh, fresh.older()), Ok(()));
+        assert_eq!(look(&word), fresh.older());
+        assert_eq!(
+            claim(&word, fresh, fresh.self_forwarded()),
+            Err(fresh.older())
+        );
+        assert_eq!(look(&word), fresh.older());
+    }
+}
+
+/// The shipped code under loom; forwarding has a model in `plans`.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// Three mutators ask for the hash of one object at once.
+    #[test]
+    fn all_get_the_same_identity_hash() {
+        loom::model(|| {
+            let fresh = Header::fresh(TypeId::new(7)).older();
+            let word = Arc::new(AtomicU64::new(fresh.word()));
+            let others = [1u32, 2].map(|seed| {
+                let word = word.clone();
+                thread::spawn(move || identity_hash(&word, || seed))
+            });
+            let own = identity_hash(&word, || 3);
+            assert!((1..=3).contains(&own));
+            for other in others {
+                assert_eq!(other.join().unwrap(), own);
+            }
+            assert_eq!(identity_hash(&word, || 4), own);
+            let header = look(&word);
+            assert_eq!(header, fresh.with_hash(own));
+        });
     }
 }

@@ -17,7 +17,7 @@ use gleaner_base::sync::{AtomicU64, Ordering};
 
 use crate::Address;
 use crate::object_model::GRANULE;
-use crate::side::Side;
+use crate::side::{Element, Side};
 
 /// Bytes that a word of bits is about, as a power of two.
 pub const WORD_SHIFT: u32 = 9;
@@ -28,6 +28,16 @@ pub const WORD_BYTES: usize = 1 << WORD_SHIFT;
 struct Pair {
     starts: AtomicU64,
     live: AtomicU64,
+}
+
+// SAFETY: atomic integers are their bytes.
+unsafe impl Element for Pair {
+    fn new() -> Self {
+        Pair {
+            starts: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+        }
+    }
 }
 
 /// The bitmaps of a span.
@@ -45,8 +55,7 @@ impl ObjectBits {
     pub fn new(base: Address, bytes: usize) -> Option<ObjectBits> {
         debug_assert_eq!(base.word() % WORD_BYTES, 0);
         Some(ObjectBits {
-            // SAFETY: zero words say that nothing is live.
-            pairs: unsafe { Side::new(base, bytes, WORD_SHIFT) }?,
+            pairs: Side::new(base, bytes, WORD_SHIFT)?,
         })
     }
 
@@ -195,6 +204,28 @@ impl ObjectBits {
         None
     }
 
+    /// Bytes of a hole that there surely is in `low..high`, multiples of [`WORD_BYTES`], though not always of the largest:
+    /// of holes inside a word it tells 64, 128 and 256 bytes apart. 0 if none has 64 bytes.
+    pub fn hole_within(&self, low: Address, high: Address) -> usize {
+        let (mut best, mut run) = (0, 0);
+        for word in self.word_of(low)..self.word_of(high) {
+            let live = self.live(word);
+            if live == 0 {
+                run += u64::BITS;
+                continue;
+            }
+            best = best.max(run + live.trailing_zeros());
+            run = live.leading_zeros();
+            if best < u64::BITS {
+                best = best.max(run_within(!live));
+            }
+        }
+        match best.max(run) as usize * GRANULE {
+            bytes if bytes < 64 => 0,
+            bytes => bytes,
+        }
+    }
+
     /// The first granule of `at..end` whose live bit is that of `wanted`, all zeros or all ones; or `end`.
     fn first(&self, at: Address, end: Address, wanted: u64) -> Address {
         let mut at = at;
@@ -261,6 +292,20 @@ impl ObjectBits {
     }
 }
 
+/// 32, 16 or 8 if so many bits in a row are set, or 0.
+#[inline(always)]
+fn run_within(bits: u64) -> u32 {
+    let pairs = bits & bits >> 1;
+    let fours = pairs & pairs >> 2;
+    let mut runs = fours & fours >> 4;
+    let mut length = 0;
+    while runs != 0 {
+        length = if length == 0 { 8 } else { 2 * length };
+        runs &= runs >> length;
+    }
+    length
+}
+
 /// The live objects that begin in a word.
 #[derive(Clone, Copy, Debug)]
 pub struct Starts {
@@ -321,6 +366,7 @@ mod tests {
             total as usize,
             objects.iter().map(|one| one.1 / 8).sum::<usize>()
         );
+        assert_eq!(bits.live_before(base.add(8)), 1);
         assert_eq!(bits.live_before(base.add(496)), 3);
         assert_eq!(bits.live_before(base.add(512 + 64)), 2);
         let starts: Vec<usize> = (0..128)
@@ -351,6 +397,7 @@ mod tests {
             at = start.add(bytes);
         }
         assert_eq!(holes, [(16, 16), (512, 88), (5600, 10_400)]);
+        assert_eq!(bits.next_hole(base, end, 16), Some((base.add(16), 16)));
         assert_eq!(bits.next_hole(base, end, 17).unwrap().1, 88);
         assert_eq!(
             bits.next_hole(base, base.add(520), 1),
@@ -367,6 +414,35 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_is_vouched_for() {
+        let base = Address::new(0x20_0000);
+        for (from, to, told) in [
+            (8, 64, 0),
+            (8, 72, 64),
+            (200, 200 + 120, 64),
+            (200, 200 + 128, 128),
+            (8, 264, 256),
+            (8, 500, 256),
+            (0, 504, 504),
+            (8, 512, 504),
+            (400, 700, 296),
+            (8, 4000, 3992),
+            (0, 4096, 4096),
+        ] {
+            let bits = ObjectBits::new(base, 1 << 12).unwrap();
+            if from > 0 {
+                bits.mark_granules(base, from);
+            }
+            if to < 4096 {
+                bits.mark_granules(base.add(to), 4096 - to);
+            }
+            let end = base.add(1 << 12);
+            assert_eq!(bits.hole_within(base, end), told, "{from}..{to}");
+            assert!(told == 0 || bits.next_hole(base, end, told).is_some());
+        }
+    }
+
+    #[test]
     fn the_object_before_a_card_is_found() {
         let base = Address::new(0x20_0000);
         let bits = ObjectBits::new(base, 1 << 14).unwrap();
@@ -378,5 +454,66 @@ mod tests {
         let starts: Vec<Address> = bits.take_starts(0).collect();
         assert_eq!(starts, [base.add(16), base.add(504)]);
         assert!(!bits.is_marked(base.add(16)));
+    }
+}
+
+/// The shipped code under loom.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+
+    const BASE: Address = Address::new(0x20_0000);
+
+    /// Marks objects that lie side by side; how many this worker claimed.
+    fn mark(bits: &ObjectBits, objects: &[(usize, usize)]) -> usize {
+        let claimed = objects.iter().filter(|(offset, bytes)| {
+            let object = BASE.add(*offset);
+            let is_ours = bits.mark(object);
+            if is_ours {
+                bits.mark_granules(object, *bytes);
+            }
+            is_ours
+        });
+        claimed.count()
+    }
+
+    /// Two workers reach the same objects, in different orders: each is claimed by one of them (I4), and no bit of an
+    /// object in the same word is lost, of starts or of live granules.
+    #[test]
+    fn each_object_is_claimed_by_one_worker() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            // The second reaches into the word in which the third begins.
+            let objects = [(0, 16), (480, 48), (528, 16)];
+            let bits = Arc::new(ObjectBits::new(BASE, 2 * WORD_BYTES).unwrap());
+            let other = {
+                let bits = bits.clone();
+                thread::spawn(move || mark(&bits, &[objects[2], objects[1], objects[0]]))
+            };
+            let own = mark(&bits, &objects);
+            assert_eq!(own + other.join().unwrap(), 3);
+            assert_eq!(bits.starts(0).bits(), 1 | 1 << 60);
+            assert_eq!(bits.starts(1).bits(), 1 << 2);
+            assert_eq!(bits.live(0), 3 | 0xf << 60);
+            assert_eq!(bits.live(1), 0xf);
+        });
+    }
+
+    /// Sliding notes where objects will begin, several workers in the same word.
+    #[test]
+    fn starts_that_several_workers_add_are_all_there() {
+        loom::model(|| {
+            let bits = Arc::new(ObjectBits::new(BASE, WORD_BYTES).unwrap());
+            let other = {
+                let bits = bits.clone();
+                thread::spawn(move || bits.add_starts(0, 0b0101))
+            };
+            bits.add_starts(0, 0b1010);
+            other.join().unwrap();
+            assert_eq!(bits.starts(0).bits(), 0b1111);
+        });
     }
 }

@@ -30,14 +30,20 @@ pub const LENGTH: usize = 8;
 /// Where the elements of an array begin.
 pub const ELEMENTS: usize = 16;
 
-/// The size in bytes of an object with so many elements behind a head.
-pub const fn tailed_bytes(head: usize, length: u32, element: usize) -> usize {
-    (head + length as usize * element).next_multiple_of(GRANULE)
+/// `bytes` in whole granules. What no address reaches stays so: nothing wraps around.
+pub const fn whole_granules(bytes: usize) -> usize {
+    bytes.saturating_add(GRANULE - 1) & !(GRANULE - 1)
 }
 
-/// The size of an array in bytes, of elements of 2^`log2` bytes.
+/// The size in bytes of an object with so many elements behind a head; as large as no heap is where that does not fit
+/// into a word.
+pub const fn tailed_bytes(head: usize, length: u32, element: usize) -> usize {
+    whole_granules(head.saturating_add((length as usize).saturating_mul(element)))
+}
+
+/// The size of an array in bytes, of elements of 2^`log2` bytes, at most 8.
 pub const fn array_bytes(length: u32, log2: u32) -> usize {
-    (ELEMENTS + ((length as usize) << log2)).next_multiple_of(GRANULE)
+    whole_granules(ELEMENTS + ((length as usize) << log2))
 }
 
 /// Makes the `bytes` bytes from `start`, a multiple of 8 and not 0, into fillers.
@@ -342,6 +348,11 @@ mod tests {
         assert_eq!(size(shorts), 32);
         assert_eq!((size(TypeId::GAP), size(TypeId::FILLER)), (8, 24));
         assert_eq!(array_bytes(0, 3), 16);
+        assert_eq!(tailed_bytes(24, 3, 5), 40);
+        let most = usize::MAX - 7;
+        assert_eq!(tailed_bytes(24, u32::MAX, usize::MAX / 2), most);
+        assert_eq!(tailed_bytes(usize::MAX - 3, 1, 1), most);
+        assert_eq!([0, 1, 8, usize::MAX].map(whole_granules), [0, 8, 8, most]);
     }
 
     #[test]

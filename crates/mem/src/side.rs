@@ -2,17 +2,51 @@
 //!
 //! The memory is mapped for the whole span and touched where it is used. It reads as zero at first.
 //! [`Side`] owns the mapping; what the elements mean is said by [`cards`](crate::cards),
-//! [`object_bits`](crate::object_bits).
+//! [`object_bits`](crate::object_bits). In a model an element of zero bytes is none: there each is written first.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
+use gleaner_base::sync::{AtomicU8, AtomicU32, model_size};
 use gleaner_os::memory;
 
 use crate::Address;
 
-/// An array of `T` with one element for each 2^`shift` bytes of a span. `T` must be valid when zero.
-pub struct Side<T> {
+/// What [`Side`] has.
+///
+/// # Safety
+/// Outside of models, zero bytes are a valid element, equal to what `new` gives, and nothing is to be dropped.
+pub unsafe trait Element {
+    /// An element as it is at first.
+    fn new() -> Self;
+}
+
+// SAFETY: an atomic integer is its bytes.
+unsafe impl Element for AtomicU8 {
+    fn new() -> Self {
+        AtomicU8::new(0)
+    }
+}
+
+// SAFETY: an atomic integer is its bytes.
+unsafe impl Element for AtomicU32 {
+    fn new() -> Self {
+        AtomicU32::new(0)
+    }
+}
+
+// SAFETY: any bytes are a number.
+unsafe impl Element for usize {
+    fn new() -> Self {
+        0
+    }
+}
+
+/// Whether this build is a model.
+const IS_MODEL: bool = model_size(0, 1) == 1;
+
+/// An array of `T` with one element for each 2^`shift` bytes of a span.
+pub struct Side<T: Element> {
     elements: NonNull<T>,
     base: Address,
     count: usize,
@@ -21,18 +55,19 @@ pub struct Side<T> {
 }
 
 // SAFETY: shared access goes through `&T`, so it needs what references need.
-unsafe impl<T: Sync> Sync for Side<T> {}
+unsafe impl<T: Element + Sync> Sync for Side<T> {}
 // SAFETY: the mapping belongs to no thread.
-unsafe impl<T: Send> Send for Side<T> {}
+unsafe impl<T: Element + Send> Send for Side<T> {}
 
-impl<T> Side<T> {
+impl<T: Element> Side<T> {
     /// Elements for the `bytes` bytes from `base`; `None` when the system gives no memory.
-    ///
-    /// # Safety
-    /// A `T` of zero bytes must be valid.
-    pub unsafe fn new(base: Address, bytes: usize, shift: u32) -> Option<Side<T>> {
+    pub fn new(base: Address, bytes: usize, shift: u32) -> Option<Side<T>> {
         let count = bytes.div_ceil(1 << shift);
         let elements = memory::map((count * size_of::<T>()).max(1))?.cast();
+        if IS_MODEL {
+            // SAFETY: inside the mapping, of which nobody knows yet.
+            (0..count).for_each(|index| unsafe { elements.add(index).write(T::new()) });
+        }
         Some(Side {
             elements,
             base,
@@ -84,8 +119,12 @@ impl<T> Side<T> {
     }
 }
 
-impl<T> Drop for Side<T> {
+impl<T: Element> Drop for Side<T> {
     fn drop(&mut self) {
+        if IS_MODEL {
+            // SAFETY: `new` wrote so many, and nobody uses them any more.
+            (0..self.count).for_each(|index| unsafe { self.elements.add(index).drop_in_place() });
+        }
         // SAFETY: `new` mapped so many bytes, rounded up to pages by both.
         unsafe {
             memory::unmap(

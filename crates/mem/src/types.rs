@@ -11,9 +11,9 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::ptr::NonNull;
 
-use gleaner_base::sync::{AtomicU32, Ordering, RawLock};
-use gleaner_os::memory;
+use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
 
+use crate::growing::Growing;
 use crate::object_model::{ELEMENTS, FIELDS, GRANULE, LEAST_BYTES, LENGTH};
 use crate::traced::{Size, Trace};
 
@@ -209,8 +209,10 @@ pub struct TypeTable {
     records: NonNull<Record>,
     /// How many there are. Release in `register` partners Acquire in `count`.
     count: AtomicU32,
-    /// Taken to register; protects the records past `count`.
+    /// Taken to register; protects the records past `count`, and the memory.
     registering: RawLock,
+    /// Where the records are.
+    memory: UnsafeCell<Growing>,
 }
 
 // SAFETY: records below `count` are never written again, the others only under the lock.
@@ -218,15 +220,18 @@ unsafe impl Sync for TypeTable {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for TypeTable {}
 
-const TABLE_BYTES: usize = MOST_TYPES * size_of::<Record>();
-
 impl TypeTable {
     /// A table with the collector's own types; `None` when the system gives no memory.
     pub fn new() -> Option<TypeTable> {
+        let mut memory = Growing::new(MOST_TYPES * size_of::<Record>())?;
+        if !memory.grow_to(2 * size_of::<Record>()) {
+            return None;
+        }
         let table = TypeTable {
-            records: memory::map(TABLE_BYTES)?.cast(),
+            records: memory.start().cast(),
             count: AtomicU32::new(2),
             registering: RawLock::new(),
+            memory: UnsafeCell::new(memory),
         };
         let own = [(TypeId::GAP, GAP), (TypeId::FILLER, PRIMITIVES)];
         for (id, shape) in own {
@@ -247,7 +252,11 @@ impl TypeTable {
         let (mut record, list) = describe(shape, slot_bytes)?;
         self.registering.lock();
         let number = self.count.load(Ordering::Relaxed);
-        let fits = (number as usize) < MOST_TYPES;
+        let bytes = (number as usize + 1) * size_of::<Record>();
+        // SAFETY: the lock is held.
+        let fits = self
+            .memory
+            .with_mut(|memory| unsafe { &mut *memory }.grow_to(bytes));
         if fits {
             if !list.is_empty() {
                 record.offsets = Box::into_raw(list).cast();
@@ -261,6 +270,17 @@ impl TypeTable {
         }
         self.registering.unlock();
         fits.then_some(TypeId(number)).ok_or(TypeError::Full)
+    }
+
+    /// Before a fork: nobody is registering a type until [`TypeTable::unlock_after_fork`]. Whoever registers one waits for
+    /// nobody meanwhile.
+    pub fn lock_for_fork(&self) {
+        self.registering.lock();
+    }
+
+    /// After a fork, in the parent and in the child.
+    pub fn unlock_after_fork(&self) {
+        self.registering.unlock();
     }
 
     /// The record of a type of this table.
@@ -292,8 +312,6 @@ impl Drop for TypeTable {
                 drop(unsafe { Box::from_raw(record.traced.cast_mut()) });
             }
         }
-        // SAFETY: the table mapped exactly these bytes, and nobody uses it any more.
-        unsafe { memory::unmap(self.records.cast(), TABLE_BYTES) };
     }
 }
 

@@ -1,0 +1,117 @@
+//! Copies the words of an object to which another thread may store meanwhile.
+//!
+//! A worker copies an object before it knows whether its copy will count. While it reads, another may forward the object
+//! to itself and store to its slots; then the copy does not count, whatever was read. A plain read beside a store would
+//! be undefined nevertheless, so the reads here are machine instructions: what relaxed atomic loads of all slots would
+//! do, but several slots at a time, and slots of either width. Only the copy is written by Rust.
+
+use core::arch::asm;
+use core::arch::x86_64::__m128i;
+
+use crate::Address;
+
+/// Copies `bytes` bytes, a multiple of 8 and at least 8: most objects are small, and a call would take longer than that.
+///
+/// # Safety
+/// Both ranges are memory of the heap, and they do not overlap. `to` is the caller's alone. Others may store to slots at
+/// `from` meanwhile; then what was copied is not used.
+#[inline(always)]
+pub unsafe fn copy_words(from: Address, to: Address, bytes: usize) {
+    debug_assert!(bytes >= 8 && bytes.is_multiple_of(8));
+    // SAFETY: each call reads and writes the first and the last bytes of the ranges, which may overlap, and together all.
+    unsafe {
+        match bytes {
+            0..=16 => two_words(from, to, bytes - 8),
+            17..=32 => two_pairs(from, to, bytes - 16),
+            33..=64 => four_pairs(from, to, bytes - 32),
+            _ => many(from, to, bytes),
+        }
+    }
+}
+
+/// The words at 0 and `last`.
+#[inline(always)]
+unsafe fn two_words(from: Address, to: Address, last: usize) {
+    let (low, high): (u64, u64);
+    // SAFETY: the caller's ranges.
+    unsafe {
+        asm!("mov {low}, [{from}]", "mov {high}, [{from} + {last}]",
+             from = in(reg) from.word(), last = in(reg) last,
+             low = out(reg) low, high = lateout(reg) high,
+             options(nostack, preserves_flags, readonly));
+        to.ptr::<u64>().write(low);
+        to.add(last).ptr::<u64>().write(high);
+    }
+}
+
+/// The 16 bytes at 0 and at `last`.
+#[inline(always)]
+unsafe fn two_pairs(from: Address, to: Address, last: usize) {
+    let (low, high): (__m128i, __m128i);
+    // SAFETY: the caller's ranges.
+    unsafe {
+        asm!("movups {low}, [{from}]", "movups {high}, [{from} + {last}]",
+             from = in(reg) from.word(), last = in(reg) last,
+             low = out(xmm_reg) low, high = out(xmm_reg) high,
+             options(nostack, preserves_flags, readonly));
+        to.ptr::<__m128i>().write_unaligned(low);
+        to.add(last).ptr::<__m128i>().write_unaligned(high);
+    }
+}
+
+/// The 32 bytes at 0 and at `last`.
+#[inline(always)]
+unsafe fn four_pairs(from: Address, to: Address, last: usize) {
+    let (low, low_next, high, high_next): (__m128i, __m128i, __m128i, __m128i);
+    // SAFETY: the caller's ranges.
+    unsafe {
+        asm!("movups {low}, [{from}]", "movups {low_next}, [{from} + 16]",
+             "movups {high}, [{from} + {last}]", "movups {high_next}, [{from} + {last} + 16]",
+             from = in(reg) from.word(), last = in(reg) last,
+             low = out(xmm_reg) low, low_next = out(xmm_reg) low_next,
+             high = out(xmm_reg) high, high_next = out(xmm_reg) high_next,
+             options(nostack, preserves_flags, readonly));
+        to.ptr::<[__m128i; 2]>().write_unaligned([low, low_next]);
+        to.add(last)
+            .ptr::<[__m128i; 2]>()
+            .write_unaligned([high, high_next]);
+    }
+}
+
+/// More than 64 bytes.
+#[inline(never)]
+unsafe fn many(from: Address, to: Address, bytes: usize) {
+    let last = bytes - 64;
+    let mut at = 0;
+    while at < last {
+        // SAFETY: 64 bytes from `at` lie inside of the caller's ranges.
+        unsafe { four_pairs(from.add(at), to.add(at), 32) };
+        at += 64;
+    }
+    // SAFETY: the last 64 bytes of the caller's ranges.
+    unsafe { four_pairs(from.add(last), to.add(last), 32) };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn every_word_is_copied_and_no_other_written() {
+        let from: Vec<u64> = (1..=600).collect();
+        for words in (1..40).chain([63, 64, 65, 200, 599]) {
+            let mut to: Vec<u64> = (0..602).map(|_| 7777).collect();
+            // SAFETY: both are this test's, and so long.
+            unsafe {
+                copy_words(
+                    Address::of(from.as_ptr()),
+                    Address::of(to.as_mut_ptr()).add(8),
+                    words * 8,
+                );
+            }
+            assert_eq!(to[1..=words], from[..words], "{words} words");
+            assert_eq!((to[0], to[words + 1]), (7777, 7777), "{words} words");
+        }
+    }
+}
