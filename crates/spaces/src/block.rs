@@ -60,6 +60,8 @@ pub const IGNORE_OFF_PAGE: u8 = 4;
 pub const QUEUED: u8 = 8;
 /// The block was swept in the pause; its free list is complete.
 pub const SWEPT: u8 = 16;
+/// The large object was freed explicitly while marks were made: it goes when blocks are reclaimed, marked or not.
+pub const FREED: u8 = 32;
 
 /// Bytes at the start of an `IGNORE_OFF_PAGE` object in which pointers count.
 pub const FIRST_PAGE: usize = 4096;
@@ -81,7 +83,7 @@ pub struct Block {
     pub state: State,
     /// Kind of its objects.
     pub kind: u8,
-    /// `OWNED`, `RESCAN`, `IGNORE_OFF_PAGE`, `QUEUED`.
+    /// `OWNED` and its like.
     pub flags: AtomicU8,
     /// Mark byte of a large object.
     pub large_mark: AtomicU8,
@@ -249,7 +251,7 @@ impl BlockTable {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::size_classes::{CELL_BYTES, GRANULE};

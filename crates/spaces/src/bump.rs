@@ -3,14 +3,18 @@
 //! Eden, the survivor spaces and the old space of the precise heap are regions; a mutator's TLAB and a worker's PLAB
 //! are buffers (ASPLOS 2013, section 2.2). A buffer that is given up is filled, so that its region stays walkable.
 
+use core::cell::Cell;
+
 use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::{Address, object_model};
 
 /// A range of addresses that is handed out from its start.
 #[derive(Debug)]
 pub struct BumpRegion {
-    start: Address,
-    /// No piece ends above. Set in a stopped world by one thread.
+    /// Set in a stopped world by one thread, while nothing is in use.
+    start: AtomicUsize,
+    /// No piece ends above. Set in a stopped world by one thread at a time. Relaxed: a thread that does not see it raised
+    /// finds no room, and asks again under the lock that whoever raised it held.
     end: AtomicUsize,
     /// What lies below was handed out. Advanced by compare-and-swap; set by one thread in a stopped world. Relaxed:
     /// whoever gets a piece is the only one who touches it.
@@ -21,7 +25,7 @@ impl BumpRegion {
     /// An empty region.
     pub fn new(start: Address, bytes: usize) -> BumpRegion {
         BumpRegion {
-            start,
+            start: AtomicUsize::new(start.word()),
             end: AtomicUsize::new(start.add(bytes).word()),
             top: AtomicUsize::new(start.word()),
         }
@@ -30,7 +34,17 @@ impl BumpRegion {
     /// Where it begins.
     #[inline(always)]
     pub fn start(&self) -> Address {
-        self.start
+        Address::new(self.start.load(Ordering::Relaxed))
+    }
+
+    /// The region, of which nothing is in use, lies at `start` from now on, with as many bytes. In a stopped world, by
+    /// one thread; the memory there is the caller's.
+    pub fn move_to(&self, start: Address) {
+        debug_assert_eq!(self.used(), 0);
+        let end = start.add(self.bytes());
+        self.start.store(start.word(), Ordering::Relaxed);
+        self.top.store(start.word(), Ordering::Relaxed);
+        self.end.store(end.word(), Ordering::Relaxed);
     }
 
     /// Where it ends.
@@ -39,8 +53,8 @@ impl BumpRegion {
         Address::new(self.end.load(Ordering::Relaxed))
     }
 
-    /// The region ends at `end` from now on, or at its top if that is higher. In a stopped world, by one thread; the
-    /// memory up to there is the caller's.
+    /// The region ends at `end` from now on, or at its top if that is higher. In a stopped world, by one thread at a time;
+    /// while others take pieces `end` is not lower than before. The memory up to there is the caller's.
     pub fn set_end(&self, end: Address) {
         let end = if end < self.top() { self.top() } else { end };
         self.end.store(end.word(), Ordering::Relaxed);
@@ -54,18 +68,18 @@ impl BumpRegion {
 
     /// Sets the top. In a stopped world, by one thread.
     pub fn set_top(&self, top: Address) {
-        debug_assert!(self.start <= top && top <= self.end());
+        debug_assert!(self.start() <= top && top <= self.end());
         self.top.store(top.word(), Ordering::Relaxed);
     }
 
     /// All of it is free again.
     pub fn reset(&self) {
-        self.set_top(self.start);
+        self.set_top(self.start());
     }
 
     /// Bytes in use.
     pub fn used(&self) -> usize {
-        self.top().offset_from(self.start)
+        self.top().offset_from(self.start())
     }
 
     /// Bytes that are left.
@@ -76,13 +90,13 @@ impl BumpRegion {
     /// All bytes.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
-        self.end().offset_from(self.start)
+        self.end().offset_from(self.start())
     }
 
     /// Whether it contains an address.
     #[inline(always)]
     pub fn contains(&self, at: Address) -> bool {
-        at.offset_from(self.start) < self.bytes()
+        at.offset_from(self.start()) < self.bytes()
     }
 
     /// Takes `wanted` bytes, or what is left if that is at least `least`. All are multiples of 8.
@@ -101,7 +115,7 @@ impl BumpRegion {
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
             let left = self.end.load(Ordering::Relaxed) - top;
-            let bytes = wanted(top - self.start.word()).min(left);
+            let bytes = wanted(top - self.start().word()).min(left);
             if bytes < least || bytes == 0 {
                 return None;
             }
@@ -118,29 +132,30 @@ impl BumpRegion {
     }
 }
 
-/// A piece of a region in which one thread allocates.
+/// A piece of a region in which one thread allocates. Its fields are cells: a mutator's buffer is part of a record that
+/// others may refer to at the same time.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct LocalBuffer {
     /// Where the next object goes.
-    pub cursor: Address,
+    pub cursor: Cell<Address>,
     /// Where the buffer ends.
-    pub limit: Address,
+    pub limit: Cell<Address>,
 }
 
 impl LocalBuffer {
     /// Uses the piece of a region.
-    pub fn refill(&mut self, (start, bytes): (Address, usize)) {
-        self.cursor = start;
-        self.limit = start.add(bytes);
+    pub fn refill(&self, (start, bytes): (Address, usize)) {
+        self.cursor.set(start);
+        self.limit.set(start.add(bytes));
     }
 
     /// Room for an object.
     #[inline(always)]
-    pub fn allocate(&mut self, bytes: usize) -> Option<Address> {
-        let start = self.cursor;
+    pub fn allocate(&self, bytes: usize) -> Option<Address> {
+        let start = self.cursor.get();
         if bytes <= self.left() {
-            self.cursor = start.add(bytes);
+            self.cursor.set(start.add(bytes));
             Some(start)
         } else {
             None
@@ -149,24 +164,24 @@ impl LocalBuffer {
 
     /// Takes back the object that was allocated last.
     #[inline]
-    pub fn retract(&mut self, start: Address) {
-        debug_assert!(start < self.cursor);
-        self.cursor = start;
+    pub fn retract(&self, start: Address) {
+        debug_assert!(start < self.cursor.get());
+        self.cursor.set(start);
     }
 
     /// Bytes that are left.
     #[inline(always)]
     pub fn left(&self) -> usize {
-        self.limit.offset_from(self.cursor)
+        self.limit.get().offset_from(self.cursor.get())
     }
 
     /// Fills what is left and gives the buffer up; where the filler is, if there is one.
     ///
     /// # Safety
     /// The buffer is the calling thread's, or its owner is stopped.
-    pub unsafe fn retire(&mut self) -> Option<(Address, usize)> {
-        let (start, bytes) = (self.cursor, self.left());
-        *self = LocalBuffer::default();
+    pub unsafe fn retire(&self) -> Option<(Address, usize)> {
+        let (start, bytes) = (self.cursor.get(), self.left());
+        self.refill((Address::NULL, 0));
         if bytes == 0 {
             return None;
         }
@@ -209,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_buffer_gives_out_what_it_has() {
-        let mut buffer = LocalBuffer::default();
+        let buffer = LocalBuffer::default();
         assert_eq!(buffer.allocate(8), None);
         buffer.refill((Address::new(0x2000), 32));
         assert_eq!(buffer.allocate(24), Some(Address::new(0x2000)));

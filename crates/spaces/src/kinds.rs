@@ -96,8 +96,8 @@ impl Kind {
 
 /// All kinds of a heap.
 pub struct Kinds {
-    table: [Kind; MAX_KINDS],
-    count: usize,
+    pub(crate) table: [Kind; MAX_KINDS],
+    pub(crate) count: usize,
 }
 
 impl Kinds {

@@ -69,10 +69,25 @@ impl LargeSpace {
             return None;
         }
         let first = self.find(layout, blocks)?;
-        let (length, clean) = self.unlink(layout, first);
-        if length > blocks {
-            self.link(layout, first + blocks, length - blocks, clean);
+        let clean = self.cut(layout, first, blocks);
+        Some(Run { first, clean })
+    }
+
+    /// Takes the `blocks` blocks from `first` on, which is the end of a used run, if they are free or were never used.
+    pub fn take_at(
+        &mut self,
+        layout: &mut Layout,
+        first: BlockIndex,
+        blocks: BlockIndex,
+    ) -> Option<Run> {
+        if first == self.frontier {
+            return self.take_fresh(layout, blocks);
         }
+        let next = descriptor(layout, first);
+        if next.state != State::Free || next.next < blocks {
+            return None;
+        }
+        let clean = self.cut(layout, first, blocks);
         Some(Run { first, clean })
     }
 
@@ -181,6 +196,15 @@ impl LargeSpace {
         if !clean {
             self.dirty_blocks += blocks as usize;
         }
+    }
+
+    /// Takes the first blocks of a free run; returns whether they are clean.
+    fn cut(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex) -> bool {
+        let (length, clean) = self.unlink(layout, first);
+        if length > blocks {
+            self.link(layout, first + blocks, length - blocks, clean);
+        }
+        clean
     }
 
     /// Takes a free run out of its bin; returns its length and whether it is clean.

@@ -108,8 +108,7 @@ impl LargeObjects {
         Some(LargeObjects {
             start,
             pages: pages as u32,
-            // SAFETY: a zero byte is no object.
-            generations: unsafe { Side::new(start, bytes.max(1), PAGE_SHIFT) }?,
+            generations: Side::new(start, bytes.max(1), PAGE_SHIFT)?,
             used: AtomicUsize::new(0),
             young: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),

@@ -1,32 +1,39 @@
 //! The reserved address range of a heap and how it is committed.
 //!
 //! One reservation holds, in this order: the small part, the large part, the descriptor table, the mark table of the
-//! small part. Nothing is accessible until it is committed, in steps that keep all tables page-aligned; what was
-//! committed stays so, and memory goes back to the system by release, never by unmapping.
+//! small part. Nothing is writable until it is committed, in steps that grow with what was committed before; what was
+//! committed stays so, and memory goes back to the system by release, never by unmapping. So what counts as data
+//! (`RLIMIT_DATA`, `vm.overcommit_memory=2`) is what was committed, and few mappings are needed: the committed part of
+//! each range is one.
 //!
 //! All methods run under the allocator lock or during start-up.
 
 use core::sync::atomic::AtomicU8;
 
 use gleaner_mem::{Address, zero};
+use gleaner_os::refusal::{self, Limit};
 use gleaner_os::{hugepages, memory};
 
 use crate::block::{BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK};
 
-/// Blocks committed at a time: 4 MiB of heap, 256 KiB of marks.
-pub const COMMIT_STEP: BlockIndex = 256;
+/// The most blocks committed at a time: 4 MiB of heap, 256 KiB of marks.
+const COMMIT_STEP: BlockIndex = 256;
+/// The fewest: a small program under a limit on data needs the rest for itself.
+const LEAST_STEP: BlockIndex = 16;
 
 /// Bytes under a lowered address limit that the heap does not take: for thread stacks, malloc, libraries.
 const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
-const SMALLEST_SPAN: usize = 32 << 20;
+const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
 const LARGEST_SPAN: usize = 4 << 40;
 const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
 
 /// Why a heap could not be reserved.
 #[derive(Clone, Copy, Debug)]
 pub struct ReserveError {
-    /// Bytes of address space that were asked for last, and refused.
+    /// Bytes that were asked for last, and refused.
     pub asked: usize,
+    /// What refused them.
+    pub limit: Limit,
 }
 
 /// A reserved heap.
@@ -38,6 +45,8 @@ pub struct Layout {
     small_end: BlockIndex,
     end: BlockIndex,
     reserved: usize,
+    /// Whether the range is smaller than was wished.
+    limited: bool,
     executable: bool,
     huge_pages: bool,
 }
@@ -47,20 +56,29 @@ unsafe impl Send for Layout {}
 
 impl Layout {
     /// Reserves a heap. `span` is its size in bytes; 0 chooses four times the physical memory, and less where the
-    /// address limit of the process (`RLIMIT_AS`) or the system demands it.
+    /// address limit of the process (`RLIMIT_AS`) or the system demands it. What is refused is halved.
     pub fn reserve(span: usize, executable: bool) -> Result<Layout, ReserveError> {
-        let mut span = if span == 0 {
+        let wished = if span == 0 {
             automatic_span()
         } else {
             span.clamp(SMALLEST_SPAN, LARGEST_SPAN)
         };
+        let mut span = match memory::address_limit() {
+            Some(limit) if span == 0 => wished.min((limit as usize / 2).max(SMALLEST_SPAN)),
+            _ => wished,
+        };
         loop {
             span &= !(2 * STEP_BYTES - 1);
-            if let Some(layout) = Layout::try_reserve(span, executable) {
+            if let Some(mut layout) = Layout::try_reserve(span, executable) {
+                layout.limited = span < wished & !(2 * STEP_BYTES - 1);
                 return Ok(layout);
             }
             if span <= SMALLEST_SPAN {
-                return Err(ReserveError { asked: span });
+                let asked = reserved_for(span) + STEP_BYTES; // To align it.
+                return Err(ReserveError {
+                    asked,
+                    limit: refusal::reason(asked, 0),
+                });
             }
             span /= 2;
         }
@@ -70,16 +88,15 @@ impl Layout {
         let blocks = span >> BLOCK_SHIFT;
         let large_start = blocks / 2;
         let descriptors = blocks * size_of::<Block>();
-        let base = memory::reserve(
-            span + descriptors + large_start * MARKS_PER_BLOCK,
-            STEP_BYTES,
-        )?;
+        let reserved = reserved_for(span);
+        let base = memory::reserve(reserved, STEP_BYTES)?;
         let heap = Address::of(base.as_ptr());
         // Any word may look like an address in the span, so the whole descriptor table must be readable from the
-        // start; what is not used takes no memory.
-        if !commit(heap.add(span), descriptors, false) {
+        // start. It becomes writable with the blocks that it describes: memory that cannot be written is no data, which
+        // the system may limit, and takes no memory.
+        if !make_readable(heap.add(span), descriptors) {
             // SAFETY: just reserved, and nobody knows it. Kept, it would count against the address limit.
-            unsafe { memory::unmap(base, span + descriptors + large_start * MARKS_PER_BLOCK) };
+            unsafe { memory::unmap(base, reserved) };
             return None;
         }
         Some(Layout {
@@ -94,7 +111,8 @@ impl Layout {
             large_committed: large_start as BlockIndex,
             small_end: large_start as BlockIndex,
             end: blocks as BlockIndex,
-            reserved: span + descriptors + large_start * MARKS_PER_BLOCK,
+            reserved,
+            limited: false,
             executable,
             huge_pages: false,
         })
@@ -103,6 +121,11 @@ impl Layout {
     /// The first block behind the large part.
     pub fn end(&self) -> BlockIndex {
         self.end
+    }
+
+    /// The first block behind the small part.
+    pub fn small_end(&self) -> BlockIndex {
+        self.small_end
     }
 
     /// Blocks of the large part.
@@ -117,14 +140,15 @@ impl Layout {
                 return false;
             }
             let first = self.small_committed;
+            let step = step_after(first).min(self.small_end - first);
             let marks = Address::of(self.table.marks_of(first));
-            if first >= self.small_end
-                || !self.commit_blocks(first)
-                || !commit(marks, COMMIT_STEP as usize * MARKS_PER_BLOCK, false)
+            if step == 0
+                || !self.commit_blocks(first, step)
+                || !commit(marks, step as usize * MARKS_PER_BLOCK, false)
             {
                 return false;
             }
-            self.small_committed += COMMIT_STEP;
+            self.small_committed += step;
         }
         true
     }
@@ -132,13 +156,30 @@ impl Layout {
     /// Makes blocks of the large part below `end` usable; false if the system refuses.
     pub fn commit_large(&mut self, end: BlockIndex) -> bool {
         while self.large_committed < end {
-            let refused = self.large_committed >= self.end || !self.is_within_address_limit();
-            if refused || !self.commit_blocks(self.large_committed) {
+            let first = self.large_committed;
+            let step = step_after(first - self.table.large_start).min(self.end - first);
+            if step == 0 || !self.is_within_address_limit() || !self.commit_blocks(first, step) {
                 return false;
             }
-            self.large_committed += COMMIT_STEP;
+            self.large_committed += step;
         }
         true
+    }
+
+    /// Says that the range is used up, and what helps.
+    pub fn used_up(&self) -> &'static str {
+        if self.limited {
+            "the addresses that the heap could reserve are used up: raise the limit with ulimit -v"
+        } else {
+            "the addresses reserved for the heap are used up: reserve more with GLEANER_OPTIONS=reserve=BYTES"
+        }
+    }
+
+    /// Why the system refused to commit more just now.
+    pub fn refusal(&self) -> Limit {
+        let large = self.large_committed - self.table.large_start;
+        let step = step_after(self.small_committed.max(large)) as usize;
+        refusal::reason(0, step * (BLOCK_BYTES + MARKS_PER_BLOCK))
     }
 
     /// A limit that the program set after the heap was reserved counts for what is committed: the system only checks
@@ -182,15 +223,18 @@ impl Layout {
         self.end = self.large_committed;
     }
 
-    fn commit_blocks(&self, first: BlockIndex) -> bool {
-        let start = self.table.start(first);
-        if !commit(start, STEP_BYTES, self.executable) {
-            return false;
+    fn commit_blocks(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
+        let (start, bytes) = (self.table.start(first), blocks as usize * BLOCK_BYTES);
+        // The first page of descriptors may have been committed with the blocks before.
+        let page = memory::page_size();
+        let low = Address::of(self.table.block(first)).align_down(page);
+        let high = Address::of(self.table.block(first + blocks)).align_up(page);
+        let committed =
+            commit(start, bytes, self.executable) && commit(low, high.offset_from(low), false);
+        if committed && self.huge_pages {
+            advise(start, bytes, true);
         }
-        if self.huge_pages {
-            advise(start, STEP_BYTES, true);
-        }
-        true
+        committed
     }
 
     /// Asks for huge pages (or stops asking) for what is committed and for what will be.
@@ -235,13 +279,20 @@ impl Layout {
     }
 }
 
+/// Bytes of the heap and its tables.
+fn reserved_for(span: usize) -> usize {
+    let blocks = span >> BLOCK_SHIFT;
+    span + blocks * size_of::<Block>() + blocks / 2 * MARKS_PER_BLOCK
+}
+
+/// Blocks to commit after `committed` blocks.
+fn step_after(committed: BlockIndex) -> BlockIndex {
+    (committed / 2 / LEAST_STEP * LEAST_STEP).clamp(LEAST_STEP, COMMIT_STEP)
+}
+
 fn automatic_span() -> usize {
     let physical = memory::physical_memory() as usize;
-    let wanted = physical.saturating_mul(4).clamp(16 << 30, LARGEST_SPAN);
-    match memory::address_limit() {
-        Some(limit) => wanted.min((limit as usize / 2).max(SMALLEST_SPAN)),
-        None => wanted,
-    }
+    physical.saturating_mul(4).clamp(16 << 30, LARGEST_SPAN)
 }
 
 fn commit(start: Address, bytes: usize, executable: bool) -> bool {
@@ -256,6 +307,12 @@ fn commit(start: Address, bytes: usize, executable: bool) -> bool {
             memory::commit(start, bytes)
         }
     }
+}
+
+fn make_readable(start: Address, bytes: usize) -> bool {
+    // SAFETY: the range lies in our own reservation, and nobody knows it yet.
+    core::ptr::NonNull::new(start.ptr::<u8>())
+        .is_some_and(|start| unsafe { memory::make_read_only(start, bytes) })
 }
 
 fn advise(start: Address, bytes: usize, on: bool) {

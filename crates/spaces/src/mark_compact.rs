@@ -56,12 +56,10 @@ pub struct Planned {
 impl Plan {
     /// Room for the destinations of a span; `None` when the system gives no memory.
     pub fn new(base: Address, bytes: usize) -> Option<Plan> {
-        // SAFETY: zero is a number.
-        let destinations = unsafe { Side::new(base, bytes, WORD_SHIFT) }?;
+        let destinations = Side::new(base, bytes, WORD_SHIFT)?;
         // A region's last segment may not be whole.
         let spare = 4 * SEGMENT_BYTES;
-        // SAFETY: as above.
-        let slid = unsafe { Side::new(base, bytes + spare, SEGMENT_SHIFT) }?;
+        let slid = Side::new(base, bytes + spare, SEGMENT_SHIFT)?;
         Some(Plan { destinations, slid })
     }
 

@@ -60,7 +60,7 @@ const fn class_map() -> [u8; MAP] {
     table
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -1,49 +1,73 @@
 //! A space of the precise heap whose objects were promoted or may not move: filled block by block, hole by hole.
 //!
 //! Memory comes from the holes that the last marking left (mark-sweep, swept lazily: a block is looked at when somebody
-//! wants to allocate in it), then from the top of the region. A thread that allocates has a block to itself. Sweeping
+//! wants to allocate in it), then from the top of the region. A thread that allocates has two blocks to itself, as in
+//! Immix (PLDI 2008, section 2.1): the holes of one are filled one after the other, and what finds no room in the hole
+//! goes to the other, the overflow block, so that no hole is given up for one object that is larger. An overflow block
+//! that has no room either is given back, with its holes. Sweeping
 //! writes nothing: the object bits say what there is, and what is between is free. A compactor slides what lives to
 //! the bottom instead ([`mark_compact`](crate::mark_compact)).
 //!
 //! # Invariants
 //! - The start bits of the region's objects, and of nothing else, are set; except while a marking or a sliding is under
 //!   way.
-//! - A block is handed out at most once after a marking. What is handed out was not live, or lies above everything.
+//! - A block has one owner at most. What is handed out was not live, or lies above everything.
 //! - A slot that refers to a young object lies on a dirty card (I5).
 //!
 //! Pieces are taken by any thread; markings are begun and finished by one thread in a stopped world.
 
-use gleaner_base::sync::{AtomicUsize, Ordering};
+mod blocks;
+
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 
 use crate::bump::{BumpRegion, LocalBuffer};
+use blocks::{Blocks, Search, Taken};
 
 /// Bytes of a block: what one thread allocates in at a time.
 pub const BLOCK_BYTES: usize = 32 << 10;
 /// Holes with fewer bytes are not looked into.
 const LEAST_HOLE: usize = 64;
+/// Larger objects do not ask for a block whose holes are filled one after the other.
+const SMALL_BYTES: usize = 256;
 
 /// The space.
-#[derive(Debug)]
 pub struct Tenured {
     /// Its memory. No object lies above the top.
     pub region: BumpRegion,
-    /// The next block whose holes are handed out. Relaxed: the number decides who gets the block; its bits were
-    /// written in a phase before.
-    next_block: AtomicUsize,
-    /// Blocks below have the holes of the last marking; none after a sliding. Set in a stopped world.
-    swept_blocks: AtomicUsize,
-    /// Bytes in the holes of blocks that were not handed out yet.
-    hole_bytes: AtomicUsize,
+    blocks: Blocks,
 }
 
-/// Where one thread allocates in a space: a hole, and the rest of its block.
+/// Whether a space may take memory that it never used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// It may, as far as its region goes.
+    Allowed,
+    /// There are only the holes.
+    Forbidden,
+}
+
+/// Where one thread allocates in a space.
 #[derive(Debug, Default)]
 pub struct BlockBuffer {
+    /// The hole that is being filled, and the rest of its block.
     hole: LocalBuffer,
-    next: Address,
-    end: Address,
+    rest: (Address, Address),
+    overflow: Overflow,
+}
+
+/// A block for what found no room in the hole.
+#[derive(Debug, Default)]
+struct Overflow {
+    hole: LocalBuffer,
+    /// Where the hole began.
+    start: Address,
+    /// What lies between this and the cursor is in use, whatever the live bits say.
+    used_from: Address,
+    /// The rest of the block.
+    rest: (Address, Address),
+    /// The block, if it is to be given back.
+    block: Option<Address>,
 }
 
 impl BlockBuffer {
@@ -56,30 +80,61 @@ impl BlockBuffer {
     /// Takes back the object that was allocated last.
     #[inline]
     pub fn retract(&mut self, start: Address) {
-        self.hole.retract(start);
+        let overflow = &mut self.overflow;
+        if start.offset_from(overflow.start)
+            < overflow.hole.cursor.get().offset_from(overflow.start)
+        {
+            overflow.hole.retract(start);
+        } else {
+            self.hole.retract(start);
+        }
+    }
+}
+
+impl Overflow {
+    fn use_hole(&mut self, hole: (Address, usize), end: Address) {
+        self.hole.refill(hole);
+        (self.start, self.used_from) = (hole.0, hole.0);
+        self.rest = (self.hole.limit.get(), end);
+    }
+
+    fn use_block(&mut self, Taken { start, hole }: Taken) {
+        self.use_hole(hole, start.add(BLOCK_BYTES));
+        self.block = Some(start);
+    }
+
+    /// What was allocated since the hole was taken is in use from now on, and the live bits say so.
+    fn mark_used(&self, bits: &ObjectBits) {
+        let bytes = self.hole.cursor.get().offset_from(self.used_from);
+        if bytes > 0 {
+            bits.mark_granules(self.used_from, bytes);
+        }
     }
 }
 
 impl Tenured {
-    /// An empty space over a region.
-    pub fn new(region: BumpRegion) -> Tenured {
+    /// An empty space over a region; `None` when the system gives no memory.
+    pub fn new(region: BumpRegion) -> Option<Tenured> {
         debug_assert_eq!(region.start().word() % WORD_BYTES, 0);
-        Tenured {
+        Some(Tenured {
+            blocks: Blocks::new(region.start(), region.bytes())?,
             region,
-            next_block: AtomicUsize::new(0),
-            swept_blocks: AtomicUsize::new(0),
-            hole_bytes: AtomicUsize::new(0),
-        }
+        })
     }
 
-    /// Bytes in holes that were not handed out yet.
+    /// Bytes in holes of blocks that nobody allocates in.
     pub fn holes(&self) -> usize {
-        self.hole_bytes.load(Ordering::Relaxed)
+        self.blocks.free()
     }
 
     /// Bytes that are left: above the top, and in holes.
     pub fn free(&self) -> usize {
         self.region.free() + self.holes()
+    }
+
+    /// How many blocks were looked at for holes, ever.
+    pub fn looks(&self) -> usize {
+        self.blocks.looks()
     }
 
     /// Room for an object, from a buffer that has none; none for an object larger than a block. The caller owns the
@@ -89,42 +144,105 @@ impl Tenured {
         bits: &ObjectBits,
         buffer: &mut BlockBuffer,
         bytes: usize,
+        growth: Growth,
     ) -> Option<Address> {
         if bytes > BLOCK_BYTES {
             return None;
         }
-        loop {
-            if let Some(object) = buffer.allocate(bytes) {
-                return Some(object);
+        if bytes <= SMALL_BYTES {
+            while buffer.hole.left() < LEAST_HOLE && self.next_hole(bits, buffer, growth) {}
+        }
+        if let Some(object) = buffer.allocate(bytes) {
+            return Some(object);
+        }
+        let overflow = &mut buffer.overflow;
+        if let Some(object) = overflow.hole.allocate(bytes) {
+            return Some(object);
+        }
+        if self
+            .refill_overflow(bits, overflow, bytes, growth)
+            .is_some()
+        {
+            return overflow.hole.allocate(bytes);
+        }
+        // There is nothing else: what is left of the hole, and smaller holes, are given up.
+        let (next, end) = buffer.rest;
+        let hole = bits.next_hole(next, end, bytes)?;
+        buffer.hole.refill(hole);
+        buffer.rest.0 = buffer.hole.limit.get();
+        buffer.allocate(bytes)
+    }
+
+    /// The next hole of the block, or of another one; whether there was one.
+    fn next_hole(&self, bits: &ObjectBits, buffer: &mut BlockBuffer, growth: Growth) -> bool {
+        let (next, end) = buffer.rest;
+        if let Some(hole) = bits.next_hole(next, end, LEAST_HOLE) {
+            buffer.hole.refill(hole);
+            buffer.rest.0 = buffer.hole.limit.get();
+        } else if let Some(start) = self.blocks.take_any(bits) {
+            buffer.rest = (start, start.add(BLOCK_BYTES));
+        } else if let Some(piece) = self.take_fresh(growth) {
+            buffer.hole.refill(piece);
+            buffer.rest = (buffer.hole.limit.get(), buffer.hole.limit.get());
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The overflow block, or another one, has a hole of `bytes` bytes; none if there is no such hole.
+    fn refill_overflow(
+        &self,
+        bits: &ObjectBits,
+        overflow: &mut Overflow,
+        bytes: usize,
+        growth: Growth,
+    ) -> Option<()> {
+        overflow.mark_used(bits);
+        overflow.used_from = overflow.hole.cursor.get();
+        let (next, end) = overflow.rest;
+        if let Some(hole) = bits.next_hole(next, end, bytes) {
+            overflow.use_hole(hole, end);
+            return Some(());
+        }
+        if let Some(block) = core::mem::take(overflow).block {
+            self.blocks.give(bits, block);
+        }
+        if let Some(taken) = self.blocks.take_fitting(bits, bytes, Search::Bounded) {
+            overflow.use_block(taken);
+            return Some(());
+        }
+        while let Some((start, piece)) = self.take_fresh(growth) {
+            let block = self.block_of(start);
+            overflow.use_hole((start, piece), start.add(piece));
+            // What lies below in the block was never free, and the live bits need not know of it.
+            overflow.used_from = block;
+            // A piece that ends with the region is not all of the block.
+            overflow.block = (overflow.hole.limit.get() == block.add(BLOCK_BYTES)).then_some(block);
+            if piece >= bytes {
+                return Some(());
             }
-            let least = bytes.max(LEAST_HOLE);
-            if let Some(hole) = bits.next_hole(buffer.next, buffer.end, least) {
-                buffer.next = hole.0.add(hole.1);
-                buffer.hole.refill(hole);
-            } else if let Some((start, end)) = self.take_swept_block(bits) {
-                (buffer.next, buffer.end) = (start, end);
-            } else {
-                let piece = self.region.take_block(BLOCK_BYTES)?;
-                buffer.hole.refill(piece);
-                buffer.next = buffer.end;
+            overflow.mark_used(bits);
+            if let Some(block) = core::mem::take(overflow).block {
+                self.blocks.give(bits, block);
             }
+        }
+        let taken = self.blocks.take_fitting(bits, bytes, Search::Complete)?;
+        overflow.use_block(taken);
+        Some(())
+    }
+
+    /// What is left of the block at the top, if the space may grow.
+    fn take_fresh(&self, growth: Growth) -> Option<(Address, usize)> {
+        match growth {
+            Growth::Allowed => self.region.take_block(BLOCK_BYTES),
+            Growth::Forbidden => None,
         }
     }
 
-    fn take_swept_block(&self, bits: &ObjectBits) -> Option<(Address, Address)> {
-        let blocks = self.swept_blocks.load(Ordering::Relaxed);
-        if self.next_block.load(Ordering::Relaxed) >= blocks {
-            return None;
-        }
-        let block = self.next_block.fetch_add(1, Ordering::Relaxed);
-        if block >= blocks {
-            return None;
-        }
-        let start = self.region.start().add(block * BLOCK_BYTES);
-        let end = start.add(BLOCK_BYTES);
-        let free = BLOCK_BYTES - bits.live_bytes(start, end);
-        self.hole_bytes.fetch_sub(free, Ordering::Relaxed);
-        Some((start, end))
+    fn block_of(&self, at: Address) -> Address {
+        let start = self.region.start();
+        start.add(at.offset_from(start) / BLOCK_BYTES * BLOCK_BYTES)
     }
 
     /// Everything counts as dead until it is marked. Buffers of the space are not used again.
@@ -134,7 +252,7 @@ impl Tenured {
     pub unsafe fn begin_marking(&self, bits: &ObjectBits) {
         // SAFETY: the caller's promise.
         unsafe { bits.clear(self.region.start(), self.region.top().align_up(WORD_BYTES)) };
-        self.forget_holes();
+        self.blocks.reset(0, 0);
     }
 
     /// What was not marked is free from now on.
@@ -156,9 +274,7 @@ impl Tenured {
         let whole = used / BLOCK_BYTES;
         let swept = region.start().add(whole * BLOCK_BYTES);
         let live = bits.live_bytes(region.start(), swept);
-        self.hole_bytes
-            .store(whole * BLOCK_BYTES - live, Ordering::Relaxed);
-        self.swept_blocks.store(whole, Ordering::Relaxed);
+        self.blocks.reset(whole, whole * BLOCK_BYTES - live);
     }
 
     /// Nothing lies above `end` any more, and there are no holes below.
@@ -170,14 +286,8 @@ impl Tenured {
             bits.live_bytes(self.region.start(), end.align_up(WORD_BYTES)) == 0,
             "live bits are from before the sliding"
         );
-        self.forget_holes();
+        self.blocks.reset(0, 0);
         self.region.set_top(end);
-    }
-
-    fn forget_holes(&self) {
-        self.next_block.store(0, Ordering::Relaxed);
-        self.swept_blocks.store(0, Ordering::Relaxed);
-        self.hole_bytes.store(0, Ordering::Relaxed);
     }
 }
 
@@ -191,10 +301,14 @@ mod tests {
         let base = Address::new(0x100_0000);
         let span = 4 * BLOCK_BYTES;
         let bits = ObjectBits::new(base, span).unwrap();
-        let space = Tenured::new(BumpRegion::new(base, span));
+        let space = Tenured::new(BumpRegion::new(base, span)).unwrap();
         let mut buffer = BlockBuffer::default();
         let first: Vec<Address> = (0..2 * BLOCK_BYTES / 1024)
-            .map(|_| space.allocate(&bits, &mut buffer, 1024).unwrap())
+            .map(|_| {
+                space
+                    .allocate(&bits, &mut buffer, 1024, Growth::Allowed)
+                    .unwrap()
+            })
             .collect();
         assert_eq!(space.region.used(), 2 * BLOCK_BYTES);
         // Every other object of the first block lives, and none of the second.
@@ -210,7 +324,7 @@ mod tests {
         assert_eq!(space.free(), 3 * BLOCK_BYTES + BLOCK_BYTES / 2);
         let mut buffer = BlockBuffer::default();
         let mut second = Vec::new();
-        while let Some(object) = space.allocate(&bits, &mut buffer, 1024) {
+        while let Some(object) = space.allocate(&bits, &mut buffer, 1024, Growth::Allowed) {
             assert!(!bits.is_marked(object));
             bits.add(object);
             second.push(object);
@@ -224,7 +338,7 @@ mod tests {
     fn a_hole_that_is_too_small_is_passed_by() {
         let base = Address::new(0x100_0000);
         let bits = ObjectBits::new(base, 2 * BLOCK_BYTES).unwrap();
-        let space = Tenured::new(BumpRegion::new(base, 2 * BLOCK_BYTES));
+        let space = Tenured::new(BumpRegion::new(base, 2 * BLOCK_BYTES)).unwrap();
         space.region.take(8, BLOCK_BYTES).unwrap();
         // SAFETY: there is only this thread.
         unsafe { space.begin_marking(&bits) };
@@ -232,7 +346,9 @@ mod tests {
         // SAFETY: as above.
         unsafe { space.finish_marking(&bits) };
         let mut buffer = BlockBuffer::default();
-        let object = space.allocate(&bits, &mut buffer, 100 * 8 + 8).unwrap();
+        let object = space
+            .allocate(&bits, &mut buffer, 100 * 8 + 8, Growth::Allowed)
+            .unwrap();
         assert_eq!(object, base.add(BLOCK_BYTES));
     }
 }

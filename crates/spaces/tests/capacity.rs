@@ -1,4 +1,5 @@
 //! The capacity holds (I7): what is in use and what is free but still backed stay below it together.
+#![cfg(not(loom))]
 
 mod support;
 
@@ -86,4 +87,22 @@ fn without_capacity_nothing_is_allocated() {
         Err(Shortage::Capacity(12_288))
     );
     assert_eq!(backed(&space), 0);
+}
+
+#[test]
+fn an_object_that_grows_where_it_is_keeps_to_the_capacity() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    space.0.capacity = 2 * MIB;
+    let dirty = space.large(PTRFREE, MIB);
+    let growing = space.large(NORMAL, 4 * BLOCK);
+    space.0.free(dirty).unwrap();
+    let mut bytes = 4 * BLOCK;
+    while space.0.grow_large(growing, bytes + 1000) {
+        bytes += 1000;
+        assert!(backed(&space) <= 2 * MIB, "{}", backed(&space));
+    }
+    assert_eq!(space.0.used_bytes(), 2 * MIB);
+    space.0.free(growing).unwrap();
+    assert_eq!(space.0.used_bytes(), 0);
+    space.verify();
 }

@@ -1,4 +1,5 @@
 //! Explicit freeing: what it refuses, what it hands out again, and that a freed object leaves nothing behind.
+#![cfg(not(loom))]
 
 mod support;
 

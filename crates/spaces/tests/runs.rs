@@ -1,4 +1,5 @@
 //! The free runs of the large part and the free blocks of the small part, against plain models.
+#![cfg(not(loom))]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Sweeping: from any pattern of marks, exactly the dead cells come back, in address order, cleared.
+#![cfg(not(loom))]
 
 mod support;
 

@@ -6,6 +6,7 @@
 //!
 //! All methods run under the allocator lock.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 use gleaner_mem::{Address, zero};
@@ -25,11 +26,15 @@ use crate::size_classes::{CELL_BYTES, GRANULE};
 pub enum Shortage {
     /// `bytes` more would exceed the capacity: collect or grow.
     Capacity(usize),
-    /// The reserved range or the system has no more.
+    /// The system has no more.
     System,
+    /// The reserved range has no more.
+    Range,
 }
 
 const PAGE: usize = 4096;
+/// The most cells that a thread takes off a shared list at once.
+const BATCH: usize = 256;
 
 fn page_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE)
@@ -45,15 +50,25 @@ impl MarkSweep {
                 self.sweep_block(index)
             };
             if list.cells > 0 {
-                self.allocated_bytes += list.bytes;
+                self.account.hand_out(list.bytes);
                 return Ok(list);
             }
         }
         let taken = self.take_block()?;
         self.describe_small(taken.index, kind, class);
         let list = self.format_cells(taken.index, taken.clean);
-        self.allocated_bytes += list.bytes;
+        self.account.hand_out(list.bytes);
         Ok(list)
+    }
+
+    /// Marks the cells of a list whose block nobody owns, if objects are born marked now: the client got all of them.
+    pub fn mark_born(&self, list: &CellList) {
+        let mut cell = list.head;
+        while self.born_marked && !cell.is_null() {
+            self.set_mark(cell, MARKED);
+            // SAFETY: a listed cell links to the next in its first word.
+            cell = unsafe { Address::new(cell.load()) };
+        }
     }
 
     /// Refills the empty list of a cache. The block that it owned before is exhausted and goes its own way.
@@ -77,16 +92,20 @@ impl MarkSweep {
         if !core::ptr::eq(cache, &raw const self.shared)
             && !self.shared.heads[kind][class].is_null()
         {
-            let (head, cells) = self.take_shared(kind, class);
+            let head = self.take_shared(kind, class);
             // SAFETY: as above.
             unsafe {
-                (*cache).foreign[kind][class] = cells;
+                // The exact number does not matter: not zero means that the list must be walked in a pause.
+                (*cache).foreign[kind][class] = 1;
                 (*cache).heads[kind][class] = head;
             }
             return Ok(());
         }
         let list = self.take_cells(kind, class)?;
         self.block(list.block).set_flag(OWNED);
+        if core::ptr::eq(cache, &raw const self.shared) {
+            self.account.shared_bytes += list.bytes;
+        }
         // SAFETY: as above.
         unsafe {
             (*cache).foreign[kind][class] = 0;
@@ -96,18 +115,32 @@ impl MarkSweep {
         Ok(())
     }
 
-    /// Takes the whole shared list of one kind and class; its block is owned no longer, so all cells are foreign.
-    fn take_shared(&mut self, kind: usize, class: usize) -> (Address, u32) {
+    /// Takes the first cells of the shared list of one kind and class, which is not empty. They may be of any block. The
+    /// shared list may be long, and what a thread holds is walked in pauses.
+    fn take_shared(&mut self, kind: usize, class: usize) -> Address {
         let head = self.shared.heads[kind][class];
-        let owned = self.shared.owned[kind][class];
-        self.shared.heads[kind][class] = Address::NULL;
-        self.shared.owned[kind][class] = NO_BLOCK;
-        self.shared.foreign[kind][class] = 0;
-        if owned != NO_BLOCK {
-            self.block(owned).clear_flag(OWNED);
+        let (mut last, mut cells) = (head, 1);
+        // SAFETY: a listed cell links to the next in its first word.
+        let mut next = unsafe { last.load() };
+        while next != 0 && cells < BATCH {
+            last = Address::new(next);
+            cells += 1;
+            // SAFETY: as above.
+            next = unsafe { last.load() };
         }
-        // The exact number does not matter: not zero means that the list must be walked in a pause.
-        (head, 1)
+        // SAFETY: the cell is free.
+        unsafe { last.store(0) };
+        self.shared.heads[kind][class] = Address::new(next);
+        self.account.shared_bytes -= cells * usize::from(CELL_BYTES[class]);
+        if next == 0 {
+            let owned = self.shared.owned[kind][class];
+            self.shared.owned[kind][class] = NO_BLOCK;
+            self.shared.foreign[kind][class] = 0;
+            if owned != NO_BLOCK {
+                self.block(owned).clear_flag(OWNED);
+            }
+        }
+        head
     }
 
     /// Takes over the cells of a thread that has ended.
@@ -115,6 +148,9 @@ impl MarkSweep {
     /// # Safety
     /// The cache's thread must have ended, or be the calling one and never use the cache again.
     pub unsafe fn adopt_cells(&mut self, cache: *mut Cache) {
+        // SAFETY: the caller vouches for the cache.
+        let freed = unsafe { core::mem::take(&mut (*cache).freed_bytes) };
+        self.shared.freed_bytes = self.shared.freed_bytes.wrapping_add(freed);
         for kind in 0..self.kinds.count() {
             for class in 0..CELL_BYTES.len() {
                 // SAFETY: the caller vouches for the cache.
@@ -130,8 +166,34 @@ impl MarkSweep {
         }
     }
 
+    /// Moves the first cells of a thread's list to the shared list.
+    ///
+    /// # Safety
+    /// The cache must belong to the calling thread, and its list must hold that many cells, at least one.
+    pub unsafe fn share_cells(
+        &mut self,
+        cache: *mut Cache,
+        kind: usize,
+        class: usize,
+        cells: usize,
+    ) {
+        // SAFETY: the caller vouches for the cache and the length of its list. The lock is held, so that no pause
+        // falls between the stores.
+        unsafe {
+            let first = (*cache).heads[kind][class];
+            let mut last = first;
+            for _ in 1..cells {
+                last = Address::new(last.load());
+            }
+            (*cache).heads[kind][class] = Address::new(last.load());
+            (*cache).foreign[kind][class] -= (*cache).foreign[kind][class].min(cells as u32) - 1;
+            last.store(0);
+            self.prepend_shared(kind, class, first);
+        }
+    }
+
     fn prepend_shared(&mut self, kind: usize, class: usize, head: Address) {
-        let mut last = head;
+        let (mut last, mut cells) = (head, 1);
         loop {
             // SAFETY: a listed cell links to the next in its first word.
             let next = unsafe { last.load() };
@@ -139,7 +201,9 @@ impl MarkSweep {
                 break;
             }
             last = Address::new(next);
+            cells += 1;
         }
+        self.account.shared_bytes += cells * usize::from(CELL_BYTES[class]);
         // SAFETY: the last cell is free.
         unsafe { last.store(self.shared.heads[kind][class].word()) };
         self.shared.heads[kind][class] = head;
@@ -157,6 +221,7 @@ impl MarkSweep {
         // SAFETY: a cell on the shared list is free and its first word links to the next.
         self.shared.heads[kind][class] = unsafe { Address::new(cell.load()) };
         let bytes = usize::from(CELL_BYTES[class]);
+        self.account.shared_bytes -= bytes;
         self.check_poison(cell, bytes);
         let described = *self.kinds.get(kind).expect("callers pass defined kinds");
         if self.poison && described.clear {
@@ -169,7 +234,7 @@ impl MarkSweep {
                 cell.add(8).store(0);
             }
         }
-        if described.marks_free_cells() {
+        if described.marks_free_cells() || self.born_marked {
             self.set_mark(cell, MARKED);
         }
         if described.uncollectable {
@@ -191,16 +256,16 @@ impl MarkSweep {
         // Descriptors that are built from the size need their two tag bits for themselves.
         let bytes = bytes
             .checked_next_multiple_of(GRANULE)
-            .ok_or(Shortage::System)?;
+            .ok_or(Shortage::Range)?;
         let extra = if alignment > BLOCK_BYTES {
             alignment / BLOCK_BYTES - 1
         } else {
             0
         };
-        let blocks = blocks_for(bytes).ok_or(Shortage::System)?;
+        let blocks = blocks_for(bytes).ok_or(Shortage::Range)?;
         let searched = blocks
             .checked_add(extra as BlockIndex)
-            .ok_or(Shortage::System)?;
+            .ok_or(Shortage::Range)?;
         let run = self.take_run(searched, page_bytes(bytes))?;
         let run = self.align_run(run, blocks, extra as BlockIndex, alignment);
         self.describe_large(run.first, blocks, kind, bytes, ignore_off_page);
@@ -216,13 +281,59 @@ impl MarkSweep {
                 base.add(8).store(0);
             }
         }
-        if described.uncollectable {
+        if described.uncollectable || self.born_marked {
             self.set_mark(base, MARKED);
+        }
+        if described.uncollectable {
             self.uncollectable_bytes += bytes;
         }
         self.used_large_bytes += page_bytes(bytes);
-        self.allocated_bytes += bytes;
+        self.account.hand_out(bytes);
         Ok(base)
+    }
+
+    /// Lengthens the large object at `base` to `bytes` bytes and the rest of their last page where it is, into the
+    /// blocks that it has and what is free behind them. False if its neighbour or the capacity does not allow that.
+    pub fn grow_large(&mut self, base: Address, bytes: usize) -> bool {
+        let first = self.layout.table.index_of(base);
+        let (blocks, old, kind) = {
+            let head = self.block(first);
+            (head.next, head.bytes, usize::from(head.kind))
+        };
+        let described = *self.kinds.get(kind).expect("blocks hold defined kinds");
+        let (Some(needed), bytes) = (blocks_for(bytes), page_bytes(bytes)) else {
+            return false;
+        };
+        let more = bytes - page_bytes(old);
+        if self.used_bytes().saturating_add(more) > self.capacity {
+            return false;
+        }
+        let mut clean_from = bytes;
+        if needed > blocks {
+            let taken = self
+                .large
+                .take_at(&mut self.layout, first + blocks, needed - blocks);
+            let Some(run) = taken else { return false };
+            self.describe_rest(first, blocks..needed);
+            self.block(first).next = needed;
+            if run.clean {
+                clean_from = (blocks as usize) << BLOCK_SHIFT;
+                self.make_room(more);
+            }
+        }
+        if described.clear {
+            // SAFETY: the object's own blocks behind its old end.
+            unsafe { zero::zero(base.add(old), clean_from - old) };
+        }
+        let head = self.block(first);
+        head.descriptor = described.descriptor_for(bytes);
+        head.bytes = bytes;
+        if described.uncollectable {
+            self.uncollectable_bytes += bytes - old;
+        }
+        self.used_large_bytes += more;
+        self.account.hand_out(bytes - old);
+        true
     }
 
     /// Cuts a run that is `extra` blocks too long so that it starts aligned.
@@ -257,7 +368,7 @@ impl MarkSweep {
 
     fn take_run(&mut self, blocks: BlockIndex, bytes: usize) -> Result<Run, Shortage> {
         if blocks > self.layout.large_blocks() {
-            return Err(Shortage::System); // More capacity would not help.
+            return Err(Shortage::Range); // More capacity would not help.
         }
         if self.used_bytes().saturating_add(bytes) > self.capacity {
             return Err(Shortage::Capacity(bytes));
@@ -267,6 +378,9 @@ impl MarkSweep {
                 self.make_room(bytes); // Like fresh memory, it is going to be backed.
             }
             return Ok(run);
+        }
+        if blocks > self.layout.end() - self.large.frontier() {
+            return Err(Shortage::Range);
         }
         self.make_room(bytes);
         self.large
@@ -282,9 +396,12 @@ impl MarkSweep {
             Some(taken) => taken,
             None => {
                 self.make_room(BLOCK_BYTES);
-                self.pool
-                    .take_clean(&mut self.layout)
-                    .ok_or(Shortage::System)?
+                let used_up = self.pool.frontier() == self.layout.small_end();
+                self.pool.take_clean(&mut self.layout).ok_or(if used_up {
+                    Shortage::Range
+                } else {
+                    Shortage::System
+                })?
             }
         };
         self.used_small_blocks += 1;
@@ -341,11 +458,7 @@ impl MarkSweep {
             .kinds
             .get(kind)
             .map_or(0, |kind| kind.descriptor_for(bytes));
-        for distance in 1..blocks {
-            let rest = self.block(first + distance);
-            rest.state = State::LargeRest;
-            rest.inverse = distance;
-        }
+        self.describe_rest(first, 1..blocks);
         let head = self.block(first);
         head.descriptor = descriptor;
         head.bytes = bytes;
@@ -361,6 +474,14 @@ impl MarkSweep {
         );
         head.large_mark.store(WHITE, Ordering::Relaxed);
         head.state = State::LargeHead;
+    }
+
+    fn describe_rest(&mut self, first: BlockIndex, distances: Range<BlockIndex>) {
+        for distance in distances {
+            let rest = self.block(first + distance);
+            rest.state = State::LargeRest;
+            rest.inverse = distance;
+        }
     }
 
     /// Sets the mark of the object at `base`.

@@ -25,7 +25,7 @@ pub struct Cache {
     pub owned: [[BlockIndex; CLASSES]; MAX_KINDS],
     /// How many cells of each list may come from other blocks.
     pub foreign: [[u32; CLASSES]; MAX_KINDS],
-    /// Bytes freed explicitly through this cache since it was last read.
+    /// Bytes freed explicitly through this cache, in sum. Written by the owning thread alone, read by all.
     pub freed_bytes: usize,
 }
 

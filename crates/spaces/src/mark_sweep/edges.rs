@@ -122,8 +122,7 @@ impl Scanner {
     /// Greys the `count` oldest edges that are white and pushes those that must be scanned.
     #[inline(always)]
     fn check_edges(&mut self, count: usize) {
-        let room = (self.limit as usize - self.top as usize) / size_of::<Entry>();
-        if room < MAX_EDGES {
+        if self.room() < MAX_EDGES && !(self.grow() && self.room() >= MAX_EDGES) {
             self.check_edges_in_want_of_room(count);
             return;
         }

@@ -9,8 +9,9 @@ use gleaner_mem::{Address, zero};
 
 use super::allocate::cookie;
 use super::cache::Cache;
-use super::{FREE, MarkSweep, POISON};
-use crate::block::State;
+use super::{FREE, MarkSweep, POISON, WHITE};
+use crate::block::{FREED, Resolved, State};
+use crate::kinds::Kind;
 use crate::size_classes::CELL_BYTES;
 
 /// Why an object cannot be freed.
@@ -57,7 +58,8 @@ pub unsafe fn push_cell(
         cell.store((*head).word());
         core::sync::atomic::compiler_fence(Ordering::Release);
         head.write_volatile(cell);
-        (*cache).freed_bytes += bytes;
+        let freed = &raw mut (*cache).freed_bytes;
+        freed.write_volatile(freed.read_volatile().wrapping_add(bytes));
     }
 }
 
@@ -71,19 +73,26 @@ impl MarkSweep {
             });
         }
         // SAFETY: a resolved object's block, under the lock.
-        let (state, kind, class, bytes) = unsafe {
+        let (state, kind, class, bytes, freed) = unsafe {
             let block = &*found.block;
             (
                 block.state,
                 usize::from(block.kind),
                 usize::from(block.class),
                 block.bytes,
+                block.has_flag(FREED),
             )
         };
+        if freed {
+            return Err(FreeError::Twice);
+        }
         let described = *self.kinds.get(kind).expect("blocks hold defined kinds");
+        if self.born_marked {
+            return self.free_in_collection(&found, &described, bytes);
+        }
         if state == State::LargeHead {
             self.free_large(base, bytes, described.uncollectable);
-            self.freed_bytes += bytes;
+            self.account.take_back(bytes);
             return Ok(bytes);
         }
         // SAFETY: a cell has at least two words.
@@ -100,8 +109,37 @@ impl MarkSweep {
         let shared = &raw mut self.shared;
         // SAFETY: the object is the caller's to give up; the shared cache is guarded by the lock.
         unsafe { push_cell(shared, kind, class, base, described.clear, self.poison) };
-        self.shared.freed_bytes = 0;
-        self.freed_bytes += bytes;
+        self.account.shared_bytes += bytes;
+        Ok(bytes)
+    }
+
+    /// Frees an object while marks are made: it goes on no list, since its block is about to be looked through. Large
+    /// objects, and cells of kinds that know their free cells, go with this collection, even if a stray word refers to
+    /// them; another cell dies when it is not found.
+    fn free_in_collection(
+        &mut self,
+        found: &Resolved,
+        described: &Kind,
+        bytes: usize,
+    ) -> Result<usize, FreeError> {
+        // SAFETY: the mark of a resolved object, under the lock; the leader is in a callback, and no helper marks.
+        let mark = unsafe { &*found.mark };
+        // SAFETY: a resolved object's block, under the lock.
+        let block = unsafe { &*found.block };
+        if block.state == State::LargeHead {
+            block.set_flag(FREED);
+            mark.store(WHITE, Ordering::Relaxed);
+        } else if described.marks_free_cells() {
+            if mark.swap(FREE, Ordering::Relaxed) == FREE {
+                return Err(FreeError::Twice);
+            }
+        } else {
+            return Ok(bytes);
+        }
+        if described.uncollectable {
+            self.uncollectable_bytes -= bytes;
+        }
+        self.account.take_back(bytes);
         Ok(bytes)
     }
 

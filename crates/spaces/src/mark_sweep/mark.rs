@@ -1,27 +1,28 @@
 //! Marking in parallel: one private mark stack a worker, batches of entries shared through deques.
 //!
 //! A worker pops and scans from its own contiguous stack. While others wait it moves the oldest half of a deep stack
-//! into a batch buffer of its own and publishes the buffer's number on its deque; a thief copies the entries out and
-//! frees the buffer. Mark procedures that may only run on the collecting thread go to an inbox of the leader. When a
-//! stack is full the object's block is flagged instead, and after the phase the marked objects of flagged blocks are
-//! scanned again, by all workers: marking stays parallel.
+//! into a buffer and offers that to the others; mark procedures that may only run on the collecting thread go to an
+//! inbox of the leader (`batches`). When a stack is full the object's block is flagged instead, and after the
+//! phase the marked objects of flagged blocks are scanned again, by all workers: marking stays parallel.
 //!
 //! # Invariants
 //! - A worker offers to finish only with empty stack, queues, deque and inbox batch (I3).
-//! - A buffer is written by its owner while it is free, read by one thief, then free again.
+//! - What a marker has for itself (`Own`) is touched by the worker with its index during a phase, by the collecting
+//!   thread between phases; there is one reference to it at a time. Others see a marker's outbox only.
 //! - Every dropped grey object is marked and its block flagged, so a re-scan finds it.
 //!
 //! Runs in the stopped world on the collecting thread and the helpers of the crew; nothing here allocates (I1).
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
 use gleaner_os::memory;
-use gleaner_work::{Crew, Deque, MAX_WORKERS};
+use gleaner_work::{Crew, MAX_WORKERS};
 
 use super::MarkSweep;
+use super::batches::{BATCH_ENTRIES, BATCHES, Batch, Inbox, NO_BATCH, Outbox};
 use super::edges::EdgeQueue;
 use super::mark_phase::MarkPhase;
 use super::prefetch::PrefetchSettings;
@@ -30,52 +31,45 @@ use crate::block::{BLOCK_BYTES, BlockIndex};
 use crate::kinds::descriptor;
 use crate::with_policy;
 
-pub(super) const BATCH_ENTRIES: usize = 256;
-pub(super) const BATCHES: usize = 64;
 pub(super) const MAX_FIFO: usize = 64;
-pub(super) const NO_BATCH: u32 = u32::MAX;
 const KEPT_STACK_BYTES: usize = 256 << 10;
-
-/// A buffer that carries entries from one worker to another.
-pub(super) struct Batch {
-    /// Set by the owner when it fills the buffer, cleared by the thief when it has copied the entries (Release,
-    /// partner of the owner's Acquire).
-    in_use: AtomicBool,
-    /// Next batch in the leader's inbox.
-    next: AtomicU32,
-    pub(super) length: UnsafeCell<usize>,
-    pub(super) entries: UnsafeCell<[Entry; BATCH_ENTRIES]>,
-}
+/// What a mark stack has at first, and the least by which it grows: until then it is addresses without memory, which no
+/// limit on data counts.
+const FIRST_STACK_BYTES: usize = 256 << 10;
+/// Room that a mark procedure finds on the stack as long as that can grow; procedures push a few entries each.
+pub(super) const PROC_ENTRIES: usize = 4096;
 
 /// One worker's part of the marking engine, in mapped memory.
 pub(super) struct Marker {
+    /// See the invariants.
+    own: UnsafeCell<Own>,
+    pub(super) outbox: Outbox<'static>,
+}
+
+/// What a worker has for itself.
+pub(super) struct Own {
     pub(super) scanner: Scanner,
     pub(super) fifo: [Entry; MAX_FIFO],
     pub(super) fifo_first: usize,
     pub(super) fifo_length: usize,
-    pub(super) deque: Deque<'static, AtomicU32>,
-    pub(super) batches: *mut Batch,
-    /// Entries for the leader, collected until there is a batch of them.
+    /// The buffer in which entries for the leader are collected until it is full.
     pub(super) for_leader: u32,
 }
 
 /// The marking engine of a heap.
 pub struct MarkEngine {
-    pub(super) markers: [*mut Marker; MAX_WORKERS],
+    markers: [*const Marker; MAX_WORKERS],
     pub(super) ready: usize,
     stack_bytes: usize,
     pub(super) settings: PrefetchSettings,
-    /// Batches for the leader: a stack linked through `Batch::next`. Helpers push, the leader takes all.
-    pub(super) inbox: AtomicU32,
-    /// The batches that the leader took from its inbox and has not unpacked. Touched by the leader only.
-    taken: AtomicU32,
+    pub(super) inbox: Inbox,
     /// First block that no worker has looked at in the current re-scan.
     pub(super) rescan_cursor: AtomicUsize,
 }
 
-// SAFETY: each marker is used by the worker with its index; what is shared is atomic.
+// SAFETY: see the invariants for what a worker has for itself; outboxes and the rest are made to be shared.
 unsafe impl Sync for MarkEngine {}
-// SAFETY: as above.
+// SAFETY: the mappings behind the pointers belong to no thread.
 unsafe impl Send for MarkEngine {}
 
 /// What a collection's marking did.
@@ -95,12 +89,11 @@ impl MarkEngine {
     /// An engine without workers; `stack_bytes` is the mark stack of each worker.
     pub fn new(settings: PrefetchSettings, stack_bytes: usize) -> MarkEngine {
         MarkEngine {
-            markers: [core::ptr::null_mut(); MAX_WORKERS],
+            markers: [core::ptr::null(); MAX_WORKERS],
             ready: 0,
             stack_bytes: stack_bytes.max(memory::page_size()),
             settings,
-            inbox: AtomicU32::new(NO_BATCH),
-            taken: AtomicU32::new(NO_BATCH),
+            inbox: Inbox::new(),
             rescan_cursor: AtomicUsize::new(usize::MAX),
         }
     }
@@ -109,7 +102,9 @@ impl MarkEngine {
     /// the stopped world, under the allocator lock.
     pub fn equip(&mut self, workers: usize, context: *const MarkContext) -> usize {
         while self.ready < workers.min(MAX_WORKERS) {
-            let Some(marker) = Marker::create(self.stack_bytes, context, &self.settings) else {
+            let Some(marker) =
+                Marker::create(self.ready, self.stack_bytes, context, &self.settings)
+            else {
                 break;
             };
             self.markers[self.ready] = marker;
@@ -118,14 +113,46 @@ impl MarkEngine {
         self.ready
     }
 
-    /// The collecting thread's scanner, to push roots on. At least one worker must be equipped.
+    fn marker(&self, index: usize) -> &Marker {
+        assert!(index < self.ready);
+        // SAFETY: it was equipped, and stays mapped.
+        unsafe { &*self.markers[index] }
+    }
+
+    /// The outbox of a worker.
+    pub(super) fn outbox(&self, index: usize) -> &Outbox<'static> {
+        &self.marker(index).outbox
+    }
+
+    /// What the worker `index` has for itself.
+    ///
+    /// # Safety
+    /// The caller is that worker, or the collecting thread between phases, and has no other reference to it.
     #[allow(
         clippy::mut_from_ref,
-        reason = "only the collecting thread asks, and between phases"
+        reason = "the caller promises that there is one at a time"
     )]
-    pub fn leader(&self) -> &mut Scanner {
-        // SAFETY: marker 0 was equipped, and no phase is running while the collecting thread pushes roots.
-        unsafe { &mut (*self.markers[0]).scanner }
+    pub(super) unsafe fn own(&self, index: usize) -> &mut Own {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.marker(index).own.get() }
+    }
+
+    /// Lends the collecting thread's scanner, between phases. At least one worker must be equipped. What `body` calls
+    /// uses this scanner and not the engine.
+    fn lead<R>(&self, body: impl FnOnce(&mut Scanner) -> R) -> R {
+        // SAFETY: only the collecting thread calls the functions that lead here, and between phases. No reference to
+        // the scanner outlives the call, and no caller's body leads here again.
+        body(unsafe { &mut self.own(0).scanner })
+    }
+
+    /// Pushes an entry on the leader's stack; false if that is full.
+    pub fn push(&self, entry: Entry) -> bool {
+        self.lead(|leader| leader.push(entry))
+    }
+
+    /// Greys and pushes at once what `word` refers to under the lax rule, if it is an address of the heap at all.
+    pub fn visit_any(&self, word: usize) {
+        self.lead(|leader| leader.visit_any(word));
     }
 
     /// Calls `scan` on the leader's scanner with the heap's prefetch policy: `low..high` under the lax rule.
@@ -134,7 +161,7 @@ impl MarkEngine {
     /// The range must be readable; the world must be stopped.
     pub unsafe fn scan_stack(&self, low: Address, high: Address) {
         // SAFETY: the caller vouches for the range.
-        with_policy!(self.settings, P => unsafe { self.leader().scan_stack_range::<P>(low, high) });
+        with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.scan_stack_range::<P>(low, high) }));
     }
 
     /// Pushes a root range under the rule of the heap.
@@ -143,7 +170,7 @@ impl MarkEngine {
     /// As for [`MarkEngine::scan_stack`].
     pub unsafe fn push_range(&self, low: Address, high: Address) {
         // SAFETY: the caller vouches for the range.
-        with_policy!(self.settings, P => unsafe { self.leader().push_range::<P>(low, high) });
+        with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.push_range::<P>(low, high) }));
     }
 
     /// Visits the words of one object at once, greying and pushing what they refer to.
@@ -151,8 +178,7 @@ impl MarkEngine {
     /// # Safety
     /// The descriptor must be the object's; the world must be stopped.
     pub unsafe fn scan_now(&self, object: Address, descriptor: usize) {
-        let leader = self.leader();
-        with_policy!(self.settings, P => {
+        with_policy!(self.settings, P => self.lead(|leader| {
             if descriptor & descriptor::TAGS == descriptor::LENGTH {
                 // SAFETY: the caller vouches for the object.
                 unsafe { leader.scan_words::<P>(object, object.add(descriptor & !7), FROM_HEAP) };
@@ -161,7 +187,7 @@ impl MarkEngine {
                 unsafe { leader.scan_entry::<P>(Entry { start: object.word(), descriptor }, true) };
             }
             leader.check_all_edges();
-        });
+        }));
     }
 
     /// Workers that are equipped.
@@ -175,7 +201,8 @@ impl MarkEngine {
         self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
         loop {
             self.run(crew, workers, space);
-            if self.take_inbox() {
+            // SAFETY: the phase is over, and this is the collecting thread.
+            if self.take_inbox(unsafe { &mut self.own(0).scanner }) {
                 continue;
             }
             // Relaxed: `run` has ended, which orders the workers' stores.
@@ -195,61 +222,23 @@ impl MarkEngine {
 
     /// Moves one batch of what helpers left for the leader to its stack, which must be empty so that nothing is
     /// dropped; false if there was none.
-    pub(super) fn take_inbox(&self) -> bool {
-        let mut number = self.taken.load(Ordering::Relaxed);
-        if number == NO_BATCH {
-            // Acquire: partner of the Release in `post`.
-            number = self.inbox.swap(NO_BATCH, Ordering::Acquire);
+    pub(super) fn take_inbox(&self, leader: &mut Scanner) -> bool {
+        let taken = self.inbox.take(|index| self.outbox(index));
+        if let Some(number) = taken {
+            self.unpack(number, leader);
         }
-        if number == NO_BATCH {
-            return false;
-        }
-        let batch = self.batch(number);
-        self.taken
-            .store(batch.next.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.unpack(0, batch);
-        true
+        taken.is_some()
     }
 
-    pub(super) fn post(&self, number: u32) {
-        let batch = self.batch(number);
-        let mut first = self.inbox.load(Ordering::Relaxed);
-        loop {
-            batch.next.store(first, Ordering::Relaxed);
-            // Release: partner of the Acquire in `take_inbox`. Only the leader takes, and it takes all, so no ABA.
-            match self.inbox.compare_exchange_weak(
-                first,
-                number,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => first = now,
-            }
-        }
-    }
-
-    pub(super) fn batch(&self, number: u32) -> &Batch {
-        let owner = self.markers[number as usize / BATCHES];
-        // SAFETY: numbers are made from equipped markers and slots below BATCHES.
-        unsafe { &*(*owner).batches.add(number as usize % BATCHES) }
-    }
-
-    /// Copies a batch to the empty stack of worker `index`, where it fits, and frees the buffer.
-    pub(super) fn unpack(&self, index: usize, batch: &Batch) {
-        // SAFETY: the caller is worker `index` and took the batch's number, so it alone reads it.
-        unsafe {
-            let scanner = &mut (*self.markers[index]).scanner;
-            let entries = &*batch.entries.get();
-            for entry in &entries[..*batch.length.get()] {
+    /// Copies a batch that the caller took to its empty stack, where it fits, and frees the buffer.
+    pub(super) fn unpack(&self, number: u32, scanner: &mut Scanner) {
+        self.outbox(Outbox::owner_of(number))
+            .unpack(number, |entry| {
                 assert!(
-                    scanner.push(*entry),
+                    scanner.push(entry),
                     "a batch found no room on an empty mark stack"
                 );
-            }
-        }
-        // Release: partner of the owner's Acquire in `free_slot`.
-        batch.in_use.store(false, Ordering::Release);
+            });
     }
 
     /// Sums up and resets the counters of all workers.
@@ -258,9 +247,9 @@ impl MarkEngine {
             workers: self.ready,
             ..MarkOutcome::default()
         };
-        for marker in &self.markers[..self.ready] {
-            // SAFETY: no phase is running.
-            let scanner = unsafe { &mut (**marker).scanner };
+        for index in 0..self.ready {
+            // SAFETY: this is the collecting thread, and no phase is running.
+            let scanner = unsafe { &mut self.own(index).scanner };
             outcome.scanned += core::mem::take(&mut scanner.scanned);
             outcome.scanned_bytes += core::mem::take(&mut scanner.scanned_bytes);
         }
@@ -270,10 +259,10 @@ impl MarkEngine {
 
     /// Gives the memory of stacks that grew deep back to the system.
     pub fn release_stacks(&self) {
-        for marker in &self.markers[..self.ready] {
-            // SAFETY: no phase is running; the stacks are empty.
+        for index in 0..self.ready {
+            // SAFETY: this is the collecting thread, and no phase is running; the stacks are empty.
             unsafe {
-                let scanner = &(**marker).scanner;
+                let scanner = &self.own(index).scanner;
                 let bytes = scanner.limit as usize - scanner.base as usize;
                 let kept = scanner
                     .base
@@ -291,63 +280,101 @@ impl MarkEngine {
 
 impl Marker {
     fn create(
+        index: usize,
         stack_bytes: usize,
         context: *const MarkContext,
         settings: &PrefetchSettings,
-    ) -> Option<*mut Marker> {
+    ) -> Option<*const Marker> {
         let page = memory::page_size();
-        let batches = (BATCHES * size_of::<Batch>()).next_multiple_of(page);
-        let ring = (BATCHES * size_of::<AtomicU32>()).next_multiple_of(page);
-        let own = size_of::<Marker>().next_multiple_of(page);
+        let own = size_of::<Marker>().next_multiple_of(64);
+        let heads = (BATCHES * size_of::<Batch>()).next_multiple_of(64);
+        let ring = BATCHES * size_of::<AtomicU32>();
+        let batches = (own + heads + ring).next_multiple_of(page);
+        let stack = (batches + BATCHES * BATCH_ENTRIES * size_of::<Entry>()).next_multiple_of(page);
         let stack_bytes = stack_bytes.next_multiple_of(page);
-        let memory = memory::map(own + ring + batches + stack_bytes)?.as_ptr();
-        // SAFETY: all parts lie in the mapping, are page-aligned and read as zero, which is a valid value of
-        // batches and ring cells.
+        let first = stack_bytes.min(FIRST_STACK_BYTES);
+        let reserved = memory::reserve(stack + stack_bytes, page)?;
+        // SAFETY: our own reservation, which nobody knows yet; whole pages.
         unsafe {
+            if !memory::commit(reserved, stack + first) {
+                memory::unmap(reserved, stack + stack_bytes);
+                return None;
+            }
+        }
+        let memory = reserved.as_ptr();
+        // SAFETY: all parts lie in the mapping, which is never given back, and none overlaps another; they are aligned
+        // as their elements ask. Buffers are written before they are referred to, as the ring's cells are; entries need
+        // no first value.
+        unsafe {
+            let entries = memory.add(batches).cast::<Entry>();
+            let buffers = memory.add(own).cast::<Batch>();
+            let cells = memory.add(own + heads).cast::<AtomicU32>();
+            for slot in 0..BATCHES {
+                let buffer = Batch::new(entries.add(slot * BATCH_ENTRIES));
+                buffers.add(slot).write(buffer);
+                cells.add(slot).write(AtomicU32::new(0));
+            }
+            let bottom = memory.add(stack).cast::<Entry>();
             let marker = memory.cast::<Marker>();
-            let stack = memory.add(own + ring + batches).cast::<Entry>();
             marker.write(Marker {
-                scanner: Scanner {
-                    context,
-                    bottom: stack,
-                    top: stack,
-                    base: stack,
-                    limit: stack.add(stack_bytes / size_of::<Entry>()),
-                    edges: EdgeQueue::new(settings.edges_length),
-                    look_ahead: settings.look_ahead,
-                    scanned: 0,
-                    scanned_bytes: 0,
-                },
-                fifo: [Entry {
-                    start: 0,
-                    descriptor: 0,
-                }; MAX_FIFO],
-                fifo_first: 0,
-                fifo_length: 0,
-                deque: Deque::from_raw(memory.add(own).cast::<AtomicU32>(), BATCHES),
-                batches: memory.add(own + ring).cast::<Batch>(),
-                for_leader: NO_BATCH,
+                own: UnsafeCell::new(Own {
+                    scanner: Scanner {
+                        context,
+                        bottom,
+                        top: bottom,
+                        base: bottom,
+                        limit: bottom.add(first / size_of::<Entry>()),
+                        end: bottom.add(stack_bytes / size_of::<Entry>()),
+                        edges: EdgeQueue::new(settings.edges_length),
+                        look_ahead: settings.look_ahead,
+                        scanned: 0,
+                        scanned_bytes: 0,
+                    },
+                    fifo: [Entry {
+                        start: 0,
+                        descriptor: 0,
+                    }; MAX_FIFO],
+                    fifo_first: 0,
+                    fifo_length: 0,
+                    for_leader: NO_BATCH,
+                }),
+                outbox: Outbox::new(
+                    index,
+                    core::slice::from_raw_parts(buffers, BATCHES),
+                    core::slice::from_raw_parts(cells, BATCHES),
+                ),
             });
             Some(marker)
         }
     }
-
-    /// A free buffer's slot, now in use.
-    pub(super) fn free_slot(&self) -> Option<usize> {
-        (0..BATCHES).find(|slot| {
-            // SAFETY: the slot is below BATCHES.
-            let batch = unsafe { &*self.batches.add(*slot) };
-            // Acquire: partner of the thief's Release.
-            let free = !batch.in_use.load(Ordering::Acquire);
-            if free {
-                batch.in_use.store(true, Ordering::Relaxed);
-            }
-            free
-        })
-    }
 }
 
 impl Scanner {
+    /// Makes more of a stack that is full usable; false if there is no more, or the system refuses.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn grow(&mut self) -> bool {
+        let have = self.limit as usize - self.base as usize;
+        let left = self.end as usize - self.limit as usize;
+        let more = have.max(FIRST_STACK_BYTES).min(left);
+        let Some(start) = core::ptr::NonNull::new(self.limit.cast::<u8>()) else {
+            return false;
+        };
+        // SAFETY: the reserved rest of this worker's own stack; whole pages.
+        if more == 0 || !unsafe { memory::commit(start, more) } {
+            self.end = self.limit;
+            return false;
+        }
+        self.limit = self.limit.wrapping_byte_add(more);
+        true
+    }
+
+    /// Entries that fit on the stack as it is.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        (self.limit as usize - self.top as usize) / size_of::<Entry>()
+    }
+
     /// Behaves as if there had been no room for the newest entry (fault `mark-stack-full`). Root ranges stay: they are
     /// scanned at once when a stack is full.
     #[cold]

@@ -12,7 +12,8 @@ use gleaner_base::faults::{self, FaultPoint};
 use gleaner_mem::Address;
 use gleaner_work::{Phase, Steal, Verdict, Worker};
 
-use super::mark::{BATCH_ENTRIES, BATCHES, MAX_FIFO, MarkEngine, Marker, NO_BATCH};
+use super::batches::{BATCH_ENTRIES, NO_BATCH};
+use super::mark::{MAX_FIFO, MarkEngine, Own};
 use super::prefetch::{Policy, Prefetch};
 use super::scan::{Entry, Scanned};
 use super::{MARKED, MarkSweep};
@@ -34,11 +35,11 @@ unsafe impl<P> Sync for MarkPhase<'_, P> {}
 
 impl<P: Policy> Phase for MarkPhase<'_, P> {
     fn work(&self, worker: &Worker) {
-        // SAFETY: each worker uses the marker with its own index.
-        let marker = unsafe { &mut *self.engine.markers[worker.index()] };
+        // SAFETY: this is the worker with that index, and the phase takes no other reference to what it has for itself.
+        let own = unsafe { self.engine.own(worker.index()) };
         loop {
-            self.drain(marker, worker);
-            if self.find_work(marker, worker) {
+            self.drain(own, worker);
+            if self.find_work(own, worker) {
                 continue;
             }
             match worker.offer(|| self.work_seems_available(worker)) {
@@ -51,37 +52,37 @@ impl<P: Policy> Phase for MarkPhase<'_, P> {
 
 impl<P: Policy> MarkPhase<'_, P> {
     /// Scans until the stack and the queue are empty.
-    fn drain(&self, marker: &mut Marker, worker: &Worker) {
+    fn drain(&self, own: &mut Own, worker: &Worker) {
         let mut until_look = ENTRIES_BETWEEN_LOOKS;
-        while let Some(entry) = self.next(marker) {
+        while let Some(entry) = self.next(own) {
             // SAFETY: entries describe objects of the heap or root ranges; the world is stopped.
-            let scanned = unsafe { marker.scanner.scan_entry::<P>(entry, worker.is_leader()) };
+            let scanned = unsafe { own.scanner.scan_entry::<P>(entry, worker.is_leader()) };
             if scanned == Scanned::NeedsLeader {
-                self.keep_for_leader(marker, entry);
+                self.keep_for_leader(own, worker, entry);
             }
             until_look -= 1;
             if until_look == 0 {
                 until_look = ENTRIES_BETWEEN_LOOKS;
                 if faults::armed(FaultPoint::MarkStackFull) {
-                    marker.scanner.drop_newest();
+                    own.scanner.drop_newest();
                 }
-                if worker.anyone_waiting() && marker.scanner.depth() > SHARE_ABOVE {
-                    self.share(marker, worker);
+                if worker.anyone_waiting() && own.scanner.depth() > SHARE_ABOVE {
+                    self.share(own, worker);
                 }
             }
         }
     }
 
     #[inline(always)]
-    fn next(&self, marker: &mut Marker) -> Option<Entry> {
+    fn next(&self, own: &mut Own) -> Option<Entry> {
         match P::PREFETCH {
-            Prefetch::None | Prefetch::OnGrey => marker.scanner.pop(),
-            Prefetch::Fifo => self.next_of_fifo(marker),
+            Prefetch::None | Prefetch::OnGrey => own.scanner.pop(),
+            Prefetch::Fifo => self.next_of_fifo(own),
             Prefetch::Edges => loop {
-                if let Some(entry) = marker.scanner.pop() {
+                if let Some(entry) = own.scanner.pop() {
                     break Some(entry);
                 }
-                if !marker.scanner.check_all_edges() {
+                if !own.scanner.check_all_edges() {
                     break None;
                 }
             },
@@ -89,70 +90,64 @@ impl<P: Policy> MarkPhase<'_, P> {
     }
 
     #[inline(always)]
-    fn next_of_fifo(&self, marker: &mut Marker) -> Option<Entry> {
+    fn next_of_fifo(&self, own: &mut Own) -> Option<Entry> {
         let length = self.engine.settings.fifo_length;
-        while marker.fifo_length < length {
-            let Some(entry) = marker.scanner.pop() else {
+        while own.fifo_length < length {
+            let Some(entry) = own.scanner.pop() else {
                 break;
             };
             P::touch(entry.start);
-            marker.fifo[(marker.fifo_first + marker.fifo_length) & (MAX_FIFO - 1)] = entry;
-            marker.fifo_length += 1;
+            own.fifo[(own.fifo_first + own.fifo_length) & (MAX_FIFO - 1)] = entry;
+            own.fifo_length += 1;
         }
-        if marker.fifo_length == 0 {
+        if own.fifo_length == 0 {
             return None;
         }
-        let entry = marker.fifo[marker.fifo_first & (MAX_FIFO - 1)];
-        marker.fifo_first = marker.fifo_first.wrapping_add(1);
-        marker.fifo_length -= 1;
+        let entry = own.fifo[own.fifo_first & (MAX_FIFO - 1)];
+        own.fifo_first = own.fifo_first.wrapping_add(1);
+        own.fifo_length -= 1;
         Some(entry)
     }
 
-    /// Publishes the oldest half of the stack, up to a batch.
+    /// Offers the oldest half of the stack to the others, up to a batch.
     #[cold]
-    fn share(&self, marker: &mut Marker, worker: &Worker) {
-        let Some(slot) = marker.free_slot() else {
+    fn share(&self, own: &mut Own, worker: &Worker) {
+        let outbox = self.engine.outbox(worker.index());
+        let Some(number) = outbox.reserve() else {
             return;
         };
-        let length = (marker.scanner.depth() / 2).min(BATCH_ENTRIES);
-        // SAFETY: the slot is ours until its number is published; `length` entries lie above `bottom`.
+        let length = (own.scanner.depth() / 2).min(BATCH_ENTRIES);
+        // SAFETY: `length` entries lie above `bottom`, and the stack is this worker's.
         unsafe {
-            let batch = &*marker.batches.add(slot);
-            let oldest = core::slice::from_raw_parts(marker.scanner.bottom, length);
-            (&mut *batch.entries.get())[..length].copy_from_slice(oldest);
-            *batch.length.get() = length;
-            marker.scanner.bottom = marker.scanner.bottom.add(length);
+            let oldest = core::slice::from_raw_parts(own.scanner.bottom, length);
+            outbox.append(number, oldest);
+            own.scanner.bottom = own.scanner.bottom.add(length);
         }
-        // The deque has room for every buffer there is.
-        let _ = marker.deque.push((worker.index() * BATCHES + slot) as u32);
+        outbox.offer(number);
         worker.announce();
     }
 
     /// Looks for entries: own deque, the leader's inbox, other deques, blocks to scan again.
-    fn find_work(&self, marker: &mut Marker, worker: &Worker) -> bool {
-        if let Some(number) = marker.deque.pop() {
-            self.engine
-                .unpack(worker.index(), self.engine.batch(number));
+    fn find_work(&self, own: &mut Own, worker: &Worker) -> bool {
+        if let Some(number) = self.engine.outbox(worker.index()).take_back() {
+            self.engine.unpack(number, &mut own.scanner);
             return true;
         }
-        self.post_for_leader(marker, worker);
-        if worker.is_leader() && self.engine.take_inbox() {
+        self.post_for_leader(own, worker);
+        if worker.is_leader() && self.engine.take_inbox(&mut own.scanner) {
             return true;
         }
-        self.steal(worker) || self.rescan_some(marker, worker)
+        self.steal(own, worker) || self.rescan_some(own, worker)
     }
 
-    fn steal(&self, worker: &Worker) -> bool {
+    fn steal(&self, own: &mut Own, worker: &Worker) -> bool {
         let ready = self.engine.ready;
         for distance in 1..ready {
-            let victim = (worker.index() + distance) % ready;
-            // SAFETY: the victim's marker is equipped; only its deque is touched, which is made for thieves.
-            let deque = unsafe { &(*self.engine.markers[victim]).deque };
+            let victim = self.engine.outbox((worker.index() + distance) % ready);
             loop {
-                match deque.steal() {
+                match victim.steal() {
                     Steal::Taken(number) => {
-                        self.engine
-                            .unpack(worker.index(), self.engine.batch(number));
+                        self.engine.unpack(number, &mut own.scanner);
                         return true;
                     }
                     Steal::Empty => break,
@@ -164,59 +159,44 @@ impl<P: Policy> MarkPhase<'_, P> {
     }
 
     fn work_seems_available(&self, worker: &Worker) -> bool {
-        // Relaxed hints: missing one costs parallelism, never work.
-        let inbox = worker.is_leader() && self.engine.inbox.load(Ordering::Relaxed) != NO_BATCH;
+        // Hints: missing one costs parallelism, never work.
+        let inbox = worker.is_leader() && self.engine.inbox.seems_filled();
         inbox
-            || (0..self.engine.ready).any(|index| {
-                // SAFETY: as in `steal`.
-                index != worker.index()
-                    && unsafe { !(*self.engine.markers[index]).deque.is_empty() }
-            })
+            || (0..self.engine.ready)
+                .any(|index| index != worker.index() && !self.engine.outbox(index).is_empty())
     }
 
     /// Puts an entry aside whose mark procedure only the collecting thread may call.
     #[cold]
-    fn keep_for_leader(&self, marker: &mut Marker, entry: Entry) {
-        if marker.for_leader == NO_BATCH {
-            let Some(slot) = marker.free_slot() else {
-                marker.scanner.drop_entry(entry);
+    fn keep_for_leader(&self, own: &mut Own, worker: &Worker, entry: Entry) {
+        let outbox = self.engine.outbox(worker.index());
+        if own.for_leader == NO_BATCH {
+            let Some(number) = outbox.reserve() else {
+                own.scanner.drop_entry(entry);
                 return;
             };
-            // SAFETY: the slot is ours until it is posted.
-            unsafe { *(*marker.batches.add(slot)).length.get() = 0 };
-            marker.for_leader = slot as u32;
+            own.for_leader = number;
         }
-        // SAFETY: as above.
-        unsafe {
-            let batch = &*marker.batches.add(marker.for_leader as usize);
-            let length = &mut *batch.length.get();
-            (*batch.entries.get())[*length] = entry;
-            *length += 1;
-            if *length < BATCH_ENTRIES {
-                return;
-            }
+        if outbox.append(own.for_leader, &[entry]) == BATCH_ENTRIES {
+            self.post(own, worker);
         }
-        self.post_slot(marker);
     }
 
-    fn post_for_leader(&self, marker: &mut Marker, worker: &Worker) {
-        if marker.for_leader != NO_BATCH {
-            self.post_slot(marker);
+    fn post_for_leader(&self, own: &mut Own, worker: &Worker) {
+        if own.for_leader != NO_BATCH {
+            self.post(own, worker);
             worker.announce();
         }
     }
 
-    fn post_slot(&self, marker: &mut Marker) {
-        let slot = core::mem::replace(&mut marker.for_leader, NO_BATCH) as usize;
-        // SAFETY: buffers lie in an array that starts at the owner's `batches`.
-        let owner = (0..self.engine.ready)
-            .find(|index| core::ptr::eq(self.engine.markers[*index], marker))
-            .expect("the marker is one of the engine's");
-        self.engine.post((owner * BATCHES + slot) as u32);
+    fn post(&self, own: &mut Own, worker: &Worker) {
+        let number = core::mem::replace(&mut own.for_leader, NO_BATCH);
+        let outbox = self.engine.outbox(worker.index());
+        self.engine.inbox.post(outbox, number);
     }
 
     /// Takes some blocks of the re-scan and pushes the marked objects of those that are flagged.
-    fn rescan_some(&self, marker: &mut Marker, worker: &Worker) -> bool {
+    fn rescan_some(&self, own: &mut Own, worker: &Worker) -> bool {
         const BLOCKS: usize = 64;
         let end = self.space.large_frontier() as usize;
         if self.engine.rescan_cursor.load(Ordering::Relaxed) >= end {
@@ -232,7 +212,7 @@ impl<P: Policy> MarkPhase<'_, P> {
         }
         let first = self.skip_unused(first);
         for index in first..(first + BLOCKS).min(end) {
-            self.rescan_block(marker, worker, index as BlockIndex);
+            self.rescan_block(own, worker, index as BlockIndex);
         }
         // True even if nothing was flagged: what was scanned may have been published, so the worker must look again.
         true
@@ -251,7 +231,7 @@ impl<P: Policy> MarkPhase<'_, P> {
         large_start.max(first)
     }
 
-    fn rescan_block(&self, marker: &mut Marker, worker: &Worker, index: BlockIndex) {
+    fn rescan_block(&self, own: &mut Own, worker: &Worker, index: BlockIndex) {
         // SAFETY: the table covers the span; in the stopped world only flags and marks change.
         let block: &Block = unsafe { &*self.space.layout.table.block(index) };
         if !block.has_flag(RESCAN) {
@@ -260,7 +240,7 @@ impl<P: Policy> MarkPhase<'_, P> {
         block.clear_flag(RESCAN);
         match block.state {
             State::LargeHead => {
-                self.rescan_object(marker, worker, self.space.start(index), block.descriptor)
+                self.rescan_object(own, worker, self.space.start(index), block.descriptor)
             }
             State::Small => {
                 for object in 0..usize::from(block.objects) {
@@ -271,7 +251,7 @@ impl<P: Policy> MarkPhase<'_, P> {
                     };
                     if mark == MARKED {
                         let base = self.space.start(index).add(object * block.bytes);
-                        self.rescan_object(marker, worker, base, block.descriptor);
+                        self.rescan_object(own, worker, base, block.descriptor);
                     }
                 }
             }
@@ -279,19 +259,13 @@ impl<P: Policy> MarkPhase<'_, P> {
         }
     }
 
-    fn rescan_object(
-        &self,
-        marker: &mut Marker,
-        worker: &Worker,
-        base: Address,
-        descriptor: usize,
-    ) {
+    fn rescan_object(&self, own: &mut Own, worker: &Worker, base: Address, descriptor: usize) {
         if descriptor != 0 {
-            marker.scanner.push(Entry {
+            own.scanner.push(Entry {
                 start: base.word(),
                 descriptor,
             });
-            self.drain(marker, worker);
+            self.drain(own, worker);
         }
     }
 }

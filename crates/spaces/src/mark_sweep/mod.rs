@@ -13,10 +13,14 @@
 //!   mark `FREE`, and every free cell has it except those that were free, or in a thread's list, when the procedure
 //!   was registered. Those look dead once, and the procedure sees a cleared cell, as libgc allows.
 //! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
+//! - Between the clearing of marks and reclaiming (`born_marked`) every object is born `MARKED`, from a fresh block or
+//!   run, and what is freed explicitly goes on no list: it dies with this collection, or with the next.
 //!
 //! All methods that take `&mut self` run under the allocator lock.
 
+pub mod account;
 pub mod allocate;
+mod batches;
 pub mod cache;
 pub mod edges;
 pub mod explicit_free;
@@ -39,6 +43,7 @@ use crate::kinds::{Kinds, MAX_KINDS};
 use crate::large::LargeSpace;
 use crate::layout::Layout;
 use crate::size_classes::CLASSES;
+use account::Account;
 use cache::Cache;
 use pool::FreePool;
 
@@ -103,6 +108,8 @@ pub struct MarkSweep {
     pub sweep_mode: SweepMode,
     /// Whether freed memory is overwritten and checked.
     pub poison: bool,
+    /// Set between the clearing of marks and reclaiming, when only callbacks of the client allocate.
+    pub born_marked: bool,
     /// What zeroes large objects and fresh blocks. Between the live cells of a block that is swept lie short runs, which
     /// are zeroed as they are listed.
     pub zeroing: Choice,
@@ -110,10 +117,8 @@ pub struct MarkSweep {
     pub capacity: usize,
     pub(crate) used_small_blocks: usize,
     pub(crate) used_large_bytes: usize,
-    /// Bytes handed to allocators since the last collection.
-    pub allocated_bytes: usize,
-    /// Bytes freed explicitly since the last collection.
-    pub freed_bytes: usize,
+    /// What was allocated and freed.
+    pub account: Account,
     /// Bytes of uncollectable objects.
     pub uncollectable_bytes: usize,
     /// What the last collection found.
@@ -138,12 +143,12 @@ impl MarkSweep {
             shared: Cache::new(),
             sweep_mode,
             poison,
+            born_marked: false,
             zeroing: choose(ZeroingKernel::Auto, true, &Processor::detect()),
             capacity: 0,
             used_small_blocks: 0,
             used_large_bytes: 0,
-            allocated_bytes: 0,
-            freed_bytes: 0,
+            account: Account::default(),
             uncollectable_bytes: 0,
             census: Census::default(),
             swept_blocks: 0,

@@ -37,7 +37,7 @@ impl List {
 pub struct FreePool {
     dirty: List,
     clean: List,
-    frontier: BlockIndex,
+    pub(super) frontier: BlockIndex,
 }
 
 impl FreePool {

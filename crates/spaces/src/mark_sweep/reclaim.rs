@@ -13,7 +13,7 @@ use gleaner_mem::Address;
 
 use super::cache::{Cache, CellList};
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
-use crate::block::{BlockIndex, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State};
+use crate::block::{BlockIndex, FREED, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State};
 use crate::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE};
 use crate::size_classes::CLASSES;
 
@@ -114,7 +114,11 @@ impl MarkSweep {
                 }
             }
         }
-        self.shared = Cache::new();
+        self.shared = Cache {
+            freed_bytes: self.shared.freed_bytes,
+            ..Cache::new()
+        };
+        self.account.drop_shared();
     }
 
     /// Cuts the links of a block that was swept eagerly and not used since, where they could mislead the scanner.
@@ -178,8 +182,7 @@ impl MarkSweep {
         self.reclaim_large(&mut census, &mut reclaimed);
         self.release_old_runs(release_after, &mut reclaimed);
         self.census = census;
-        self.allocated_bytes = 0;
-        self.freed_bytes = 0;
+        self.account.start_anew();
         self.swept_blocks = 0;
         self.sweep_ns = 0;
         reclaimed
@@ -267,20 +270,21 @@ impl MarkSweep {
     fn reclaim_large(&mut self, census: &mut Census, reclaimed: &mut Reclaimed) {
         let mut run = self.layout.table.large_start;
         while run < self.large.frontier() {
-            let (state, length, bytes, marked, composite, kind) = {
+            let (state, length, bytes, stays, composite) = {
                 let block = self.block(run);
                 let marked = block.large_mark.load(Ordering::Relaxed) == MARKED;
+                // What nobody freed may be for a disclaim procedure to decide.
+                let stays = marked || self.has_disclaim(usize::from(block.kind));
                 (
                     block.state,
                     block.next,
                     block.bytes,
-                    marked,
+                    stays && !block.has_flag(FREED),
                     block.descriptor != 0,
-                    usize::from(block.kind),
                 )
             };
             if state == State::LargeHead {
-                if marked || self.has_disclaim(kind) {
+                if stays {
                     *(if composite {
                         &mut census.composite_bytes
                     } else {

@@ -14,6 +14,7 @@ use gleaner_mem::Address;
 
 use super::allocate::cookie;
 use super::edges::EdgeQueue;
+use super::mark::PROC_ENTRIES;
 use super::prefetch::{CACHE_LINE, Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
 use crate::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
@@ -168,8 +169,10 @@ pub struct Scanner {
     pub top: *mut Entry,
     /// First entry of the stack's memory.
     pub base: *mut Entry,
-    /// Behind the last entry.
+    /// Behind the last entry that the stack has room for now.
     pub limit: *mut Entry,
+    /// Behind the last entry that it can ever have room for.
+    pub end: *mut Entry,
     /// What was found and not yet checked, under `prefetch=edges`.
     pub edges: EdgeQueue,
     /// Cache lines to look ahead.
@@ -236,7 +239,7 @@ impl Scanner {
     /// Pushes an entry; false if the stack is full.
     #[inline(always)]
     pub fn push(&mut self, entry: Entry) -> bool {
-        if self.top == self.limit {
+        if self.top == self.limit && !self.grow() {
             return false;
         }
         // SAFETY: below the limit.
@@ -472,6 +475,7 @@ impl Scanner {
             return;
         }
         self.scanned += 1;
+        while self.room() < PROC_ENTRIES && self.grow() {}
         // SAFETY: the client registered this procedure; `top - 1` is the newest entry in libgc's convention, and a
         // popped entry left at least one free. This frame holds no guard.
         let top = unsafe {

@@ -11,7 +11,7 @@ use super::scan::MarkContext;
 use super::{FREE, MARKED, MarkSweep, WHITE};
 use crate::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, OWNED, QUEUED, State, inverse_of};
 use crate::kinds::descriptor;
-use crate::size_classes::CLASSES;
+use crate::size_classes::{CELL_BYTES, CLASSES};
 
 /// A broken invariant.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +60,7 @@ impl MarkSweep {
             return fault("free blocks are in the pool", self.start(0), free);
         }
         self.verify_queues()?;
+        self.verify_shared()?;
         self.verify_large()
     }
 
@@ -96,6 +97,24 @@ impl MarkSweep {
                     index = block.next;
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn verify_shared(&self) -> Result<(), Fault> {
+        let mut bytes = 0;
+        for kind in 0..self.kinds.count() {
+            for (class, &cell_bytes) in CELL_BYTES.iter().enumerate() {
+                let mut cell = self.shared.heads[kind][class];
+                while !cell.is_null() {
+                    bytes += usize::from(cell_bytes);
+                    // SAFETY: a listed cell links to the next in its first word.
+                    cell = unsafe { Address::new(cell.load()) };
+                }
+            }
+        }
+        if bytes != self.account.shared_bytes {
+            return fault("shared bytes are counted", self.start(0), bytes);
         }
         Ok(())
     }

@@ -1,0 +1,222 @@
+//! What was allocated and what was freed explicitly, to the byte.
+//!
+//! Taking a cell off a list counts nothing. What was allocated follows from what is left: each cell that came to a
+//! list, out of a block or by an explicit free, is still there or was allocated.
+//!
+//! # Invariants
+//! - `entered`, plus `freed_bytes` of all caches (the shared one too), less the bytes on all lists, is the sum of the
+//!   bytes that were ever allocated.
+//! - `freed`, plus `freed_bytes` of all caches, is the sum of the bytes that were ever freed explicitly.
+//! - `shared_bytes` are the bytes on the shared lists.
+//!
+//! The sums may wrap around; only differences count. They change under the allocator lock. Lists of running threads are
+//! read without their help: [`SpaceView::listed_bytes`].
+
+use gleaner_mem::Address;
+
+use super::MarkSweep;
+use super::cache::Cache;
+use crate::block::{BLOCK_SHIFT, BlockIndex, BlockTable};
+use crate::kinds::MAX_KINDS;
+use crate::size_classes::{CELL_BYTES, GRANULE};
+
+/// A list is never longer: a block's cells, one batch of the shared list, and what a thread may free onto it.
+const MOST_LISTED: usize = 4096;
+/// How often a list that its thread changes meanwhile is read anew. After that it counts as used up.
+const ATTEMPTS: usize = 8;
+
+/// The sums of one space. See the module's invariants.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Account {
+    /// Bytes that came to lists out of blocks, and bytes of large objects.
+    pub entered: usize,
+    /// Bytes of large objects freed explicitly.
+    pub freed: usize,
+    /// Bytes of blocks and large objects handed to allocators since the last collection, cells that were freed and
+    /// reused not counted again: what the heap has lost to allocation.
+    pub handed: usize,
+    /// Bytes of large objects freed explicitly since the last collection.
+    pub returned: usize,
+    /// Bytes on the shared lists.
+    pub shared_bytes: usize,
+}
+
+impl Account {
+    /// Counts bytes that leave the free memory of the heap: a block's cells, or a large object.
+    pub fn hand_out(&mut self, bytes: usize) {
+        self.entered = self.entered.wrapping_add(bytes);
+        self.handed = self.handed.saturating_add(bytes);
+    }
+
+    /// Counts a large object that is freed explicitly.
+    pub fn take_back(&mut self, bytes: usize) {
+        self.freed = self.freed.wrapping_add(bytes);
+        self.returned = self.returned.saturating_add(bytes);
+    }
+
+    /// Bytes that allocation has cost the heap since the last collection. Cells that wait on the shared lists are no
+    /// loss, whether they were freed explicitly or never used.
+    pub fn net_allocated(&self) -> usize {
+        self.handed
+            .saturating_sub(self.returned)
+            .saturating_sub(self.shared_bytes)
+    }
+
+    /// The cells of the shared lists were taken back into their blocks.
+    pub(super) fn drop_shared(&mut self) {
+        self.entered = self.entered.wrapping_sub(self.shared_bytes);
+        self.shared_bytes = 0;
+    }
+
+    /// A collection begins a new count.
+    pub(super) fn start_anew(&mut self) {
+        self.handed = 0;
+        self.returned = 0;
+    }
+}
+
+/// A space as it may be seen without the allocator lock: single words, each of which is right or was right a moment ago.
+/// No reference to the space is made, since the holder of the lock has one that excludes all others.
+#[derive(Clone, Copy)]
+pub struct SpaceView(*const MarkSweep);
+
+impl SpaceView {
+    /// The view of a space.
+    ///
+    /// # Safety
+    /// The space must stay where it is as long as the view is used.
+    pub unsafe fn new(space: *const MarkSweep) -> SpaceView {
+        SpaceView(space)
+    }
+
+    fn read<T: Copy>(self, place: impl FnOnce(*const MarkSweep) -> *const T) -> T {
+        // SAFETY: `place` answers with a field of a space that stays mapped; the holder of the lock may write it
+        // meanwhile, hence volatile.
+        unsafe { place(self.0).read_volatile() }
+    }
+
+    /// Bytes that the heap may hold before it must collect or grow.
+    pub fn capacity(self) -> usize {
+        // SAFETY: `read` passes the space.
+        self.read(|space| unsafe { &raw const (*space).capacity })
+    }
+
+    /// See [`MarkSweep::used_bytes`].
+    pub fn used_bytes(self) -> usize {
+        // SAFETY: `read` passes the space.
+        let blocks = self.read(|space| unsafe { &raw const (*space).used_small_blocks });
+        // SAFETY: as above.
+        let large = self.read(|space| unsafe { &raw const (*space).used_large_bytes });
+        (blocks << BLOCK_SHIFT) + large
+    }
+
+    /// Nanoseconds spent in sweeping since the last collection, if timed.
+    pub fn sweep_ns(self) -> u64 {
+        // SAFETY: `read` passes the space.
+        self.read(|space| unsafe { &raw const (*space).sweep_ns })
+    }
+
+    /// Whether threads allocate objects of a kind from lists of their own. False for kinds that are not defined.
+    #[inline]
+    pub fn has_thread_lists(self, kind: usize) -> bool {
+        // SAFETY: `read` passes the space.
+        let kinds = self.read(|space| unsafe { &raw const (*space).kinds.count });
+        if kind >= kinds.min(MAX_KINDS) {
+            return false;
+        }
+        // SAFETY: as above, and the index is below the length of the table.
+        let uncollectable =
+            self.read(|space| unsafe { &raw const (*space).kinds.table[kind].uncollectable });
+        // SAFETY: as above.
+        let disclaim = self.read(|space| unsafe { &raw const (*space).kinds.table[kind].disclaim });
+        !uncollectable && disclaim.is_none()
+    }
+
+    /// Bytes that were ever allocated, as far as threads' own caches do not tell.
+    pub fn allocated_bytes(self) -> usize {
+        // SAFETY: `read` passes the space.
+        let entered = self.read(|space| unsafe { &raw const (*space).account.entered });
+        // SAFETY: as above.
+        let listed = self.read(|space| unsafe { &raw const (*space).account.shared_bytes });
+        // SAFETY: as above.
+        let freed = self.read(|space| unsafe { &raw const (*space).shared.freed_bytes });
+        entered.wrapping_add(freed).wrapping_sub(listed)
+    }
+
+    /// Bytes that were ever freed explicitly, as far as threads' own caches do not tell.
+    pub fn freed_bytes(self) -> usize {
+        // SAFETY: `read` passes the space.
+        let large = self.read(|space| unsafe { &raw const (*space).account.freed });
+        // SAFETY: as above.
+        let shared = self.read(|space| unsafe { &raw const (*space).shared.freed_bytes });
+        large.wrapping_add(shared)
+    }
+
+    /// Bytes of the cells on a cache's lists. Exact if the cache's thread is the calling one, is stopped, or does not
+    /// allocate or free meanwhile.
+    ///
+    /// # Safety
+    /// The cache must stay mapped.
+    pub unsafe fn listed_bytes(self, cache: *const Cache) -> usize {
+        // SAFETY: `read` passes the space.
+        let kinds = self.read(|space| unsafe { &raw const (*space).kinds.count });
+        // SAFETY: as above.
+        let frontier = self.read(|space| unsafe { &raw const (*space).pool.frontier });
+        // SAFETY: as above.
+        let table = self.read(|space| unsafe { &raw const (*space).layout.table });
+        let mut bytes = 0;
+        for kind in 0..kinds {
+            for (class, &cell_bytes) in CELL_BYTES.iter().enumerate() {
+                // SAFETY: the caller vouches for the cache.
+                let head = unsafe { &raw const (*cache).heads[kind][class] };
+                // SAFETY: a list's head of a mapped cache.
+                if unsafe { head.read_volatile() }.is_null() {
+                    continue;
+                }
+                // SAFETY: as above; blocks below the frontier are committed.
+                let cells = unsafe { listed_cells(head, &table, frontier) };
+                bytes += cells * usize::from(cell_bytes);
+            }
+        }
+        bytes
+    }
+}
+
+/// Cells on the list at `head`.
+///
+/// # Safety
+/// `head` must stay mapped, and the blocks below `frontier` must be committed.
+unsafe fn listed_cells(head: *const Address, table: &BlockTable, frontier: BlockIndex) -> usize {
+    for _ in 0..ATTEMPTS {
+        // SAFETY: the caller vouches for the place; its thread may write to it meanwhile, hence volatile.
+        let first = unsafe { head.read_volatile() };
+        // SAFETY: the caller vouches for the blocks.
+        let cells = unsafe { cells_from(first, table, frontier) };
+        // A thread that took a cell while the list was followed changed the head first.
+        // SAFETY: as above.
+        if cells <= MOST_LISTED && unsafe { head.read_volatile() } == first {
+            return cells;
+        }
+    }
+    0
+}
+
+/// Length of a list, or more than any list has if the links lead out of the heap or go on and on.
+///
+/// # Safety
+/// The blocks below `frontier` must be committed.
+unsafe fn cells_from(first: Address, table: &BlockTable, frontier: BlockIndex) -> usize {
+    let (heap, bytes) = (table.heap.word(), (frontier as usize) << BLOCK_SHIFT);
+    let (mut cell, mut cells) = (first, 0);
+    while !cell.is_null() && cells <= MOST_LISTED {
+        let offset = cell.word().wrapping_sub(heap);
+        if offset >= bytes || !offset.is_multiple_of(GRANULE) {
+            return MOST_LISTED + 1;
+        }
+        // SAFETY: a word in a committed block, which stays so. If the cell was just allocated, the word is the
+        // program's and may change now, hence volatile; what was read then is dismissed by the caller.
+        cell = Address::new(unsafe { cell.ptr::<usize>().read_volatile() });
+        cells += 1;
+    }
+    cells
+}
