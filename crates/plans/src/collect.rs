@@ -41,23 +41,29 @@ pub enum Moment {
 }
 
 /// What the door does during a collection. Frames that lead here hold no guard: a callback may leave by any route.
+///
+/// Each callback is lent the heap: the client may allocate and free in it, but not collect. Between the clearing of marks
+/// and reclaiming, what it allocates is born marked (`MarkSweep::born_marked`).
 pub trait Client {
     /// Tells the client of a moment.
-    fn moment(&self, moment: Moment);
+    fn moment(&self, heap: &mut Heap, moment: Moment);
     /// Tells the client that a thread was suspended or goes on.
-    fn thread_moment(&self, moment: Moment, thread: &Mutator);
+    fn thread_moment(&self, heap: &mut Heap, moment: Moment, thread: *mut Mutator);
     /// Settles the toggle references, in the running world.
     fn settle_toggle_refs(&self, heap: &mut Heap);
-    /// Lets the client push roots of its own, through the leader's scanner.
+    /// Lets the client push roots of its own, through the leader's scanner. What it has to say of stacks
+    /// ([`Client::stack_base`]) is asked afterwards, or when it calls [`Heap::push_stacks`] itself.
     fn push_other_roots(&self, heap: &mut Heap);
     /// The cold end of a thread's stack, if the client moved it.
     fn stack_base(&self, thread: &Mutator) -> Address;
     /// Whether the collection is to be given up.
-    fn wants_to_stop(&self) -> bool;
+    fn wants_to_stop(&self, heap: &mut Heap) -> bool;
     /// Tells the client that an object was queued for finalization.
-    fn awaits_finalization(&self, object: Address);
+    fn awaits_finalization(&self, heap: &mut Heap, object: Address);
     /// Tells the client that the heap's size changed.
-    fn heap_resized(&self, capacity: usize);
+    fn heap_resized(&self, heap: &mut Heap, capacity: usize);
+    /// A thread cannot be stopped: the system refused the signal, with this error number. Ends the process.
+    fn cannot_stop(&self, refused: signal::Refused) -> !;
 }
 
 /// Why a collection is run, and with what.
@@ -70,7 +76,9 @@ pub struct Request<'a> {
     pub stack_pointer: Address,
     /// Whether all free memory goes back to the system.
     pub release_all: bool,
-    /// Whether an outdated list of libraries is to be used all the same.
+    /// Whether an attempt before this one found its list of libraries outdated: the client heard of the start then.
+    pub again: bool,
+    /// Whether an outdated list of libraries is to be used nevertheless.
     pub last_attempt: bool,
 }
 
@@ -85,6 +93,15 @@ pub enum Outcome {
     Abandoned,
 }
 
+/// The stack that the collection itself runs on, while roots are pushed.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaderStack {
+    /// Where the scan of it starts.
+    pointer: Address,
+    /// Bytes of all stacks, once they were scanned.
+    scanned: Option<usize>,
+}
+
 impl Heap {
     /// Runs a collection.
     pub fn collect(&mut self, request: Request<'_>, client: &dyn Client) -> Outcome {
@@ -92,8 +109,10 @@ impl Heap {
         self.record_start(&mut record, &request);
         self.record_lazy_sweeping(&mut record);
         self.roots.replace_libraries(request.libraries);
-        client.settle_toggle_refs(self);
-        client.moment(Moment::Start);
+        if !request.again {
+            client.settle_toggle_refs(self);
+            client.moment(self, Moment::Start);
+        }
         let started = clock::monotonic_ns();
         self.stop(&mut record, client);
         let outcome = self.collect_stopped(&mut record, &request, client);
@@ -106,7 +125,9 @@ impl Heap {
         // Not before blocks are reclaimed: until then the blocks of such a thread's free cells must stay owned.
         self.forget_gone_threads();
         self.publish(&record);
-        client.moment(Moment::End);
+        if outcome != Outcome::LibrariesChanged {
+            client.moment(self, Moment::End);
+        }
         outcome
     }
 
@@ -123,55 +144,65 @@ impl Heap {
             }
             self.roots.keep_readable_libraries();
         }
-        if client.wants_to_stop() {
+        if client.wants_to_stop(self) {
             return Outcome::Abandoned;
         }
-        client.moment(Moment::MarkStart);
+        client.moment(self, Moment::MarkStart);
         self.clear_marks(record);
+        self.space.born_marked = true;
         self.push_roots(record, request.stack_pointer, client);
         self.mark(record);
-        if client.wants_to_stop() {
+        if client.wants_to_stop(self) {
+            self.space.born_marked = false;
             return Outcome::Abandoned;
         }
         let newly_ready = self.process_weak(record);
-        client.moment(Moment::MarkEnd);
+        client.moment(self, Moment::MarkEnd);
         self.verify_marks(record);
         self.collections += 1;
+        self.count_allocation(record);
         self.engine.release_stacks();
         for index in 0..newly_ready {
             if let Some(object) = self.weak.finalizers.newly_ready(index) {
-                client.awaits_finalization(object);
+                client.awaits_finalization(self, object);
             }
         }
         Outcome::Done
     }
 
     fn stop(&mut self, record: &mut Record, client: &dyn Client) {
-        client.moment(Moment::PreStopWorld);
+        client.moment(self, Moment::PreStopWorld);
         record.step(Phase::StopWorld, |event| {
-            signal::stop_world(self.world, &self.mutators, self.settings.suspend_signal);
+            let signal = self.settings.suspend_signal;
+            if let Err(refused) = signal::stop_world(self.world, &self.mutators, signal) {
+                client.cannot_stop(refused);
+            }
             event.objects = self.mutators.count() as u64;
         });
-        client.moment(Moment::PostStopWorld);
+        client.moment(self, Moment::PostStopWorld);
         self.tell_of_threads(Moment::ThreadSuspended, client);
     }
 
     fn resume(&mut self, record: &mut Record, client: &dyn Client) {
         self.tell_of_threads(Moment::ThreadUnsuspended, client);
-        client.moment(Moment::PreStartWorld);
+        client.moment(self, Moment::PreStartWorld);
         record.step(Phase::ResumeWorld, |_| self.world.resume());
-        client.moment(Moment::PostStartWorld);
+        client.moment(self, Moment::PostStartWorld);
     }
 
-    fn tell_of_threads(&self, moment: Moment, client: &dyn Client) {
+    fn tell_of_threads(&mut self, moment: Moment, client: &dyn Client) {
         let own = threads::current_tid();
-        self.mutators.for_each(|thread| {
-            // SAFETY: records stay mapped.
-            let thread = unsafe { &*thread };
-            if thread.tid != own && !thread.is_blocked() {
-                client.thread_moment(moment, thread);
+        // SAFETY: null is before the first.
+        let mut at = unsafe { self.mutators.after(core::ptr::null_mut()) };
+        while let Some(thread) = at {
+            // SAFETY: records stay mapped, and the lock guards these fields.
+            let (tid, blocked) = unsafe { ((*thread).tid, (*thread).is_blocked()) };
+            if tid != own && !blocked {
+                client.thread_moment(self, moment, thread);
             }
-        });
+            // SAFETY: the record comes from the list.
+            at = unsafe { self.mutators.after(thread) };
+        }
     }
 
     /// Threads that ended without unregistering are forgotten; their cells go to the shared lists.
@@ -207,20 +238,32 @@ impl Heap {
 
     fn push_roots(&mut self, record: &mut Record, stack_pointer: Address, client: &dyn Client) {
         record.step(Phase::Roots, |event| {
-            let mut bytes = self.push_stacks(stack_pointer, client);
+            let mut bytes = 0;
             self.roots.for_each(|range| {
                 bytes += range.bytes();
                 // SAFETY: data segments and registered ranges are readable; the world is stopped.
                 unsafe { self.engine.push_range(range.low, range.high) };
             });
             self.push_inner_roots();
+            self.leader_stack = Some(LeaderStack {
+                pointer: stack_pointer,
+                scanned: None,
+            });
             client.push_other_roots(self);
+            let scanned = self.leader_stack.and_then(|stack| stack.scanned);
+            bytes += scanned.unwrap_or_else(|| self.push_stacks(client));
+            self.leader_stack = None;
             self.root_bytes = bytes;
             event.bytes = bytes as u64;
         });
     }
 
-    fn push_stacks(&self, stack_pointer: Address, client: &dyn Client) -> usize {
+    /// Scans the stacks of all threads, as the client says at this moment where they are; returns their bytes. Only
+    /// while roots are pushed; at other times it does nothing.
+    pub fn push_stacks(&mut self, client: &dyn Client) -> usize {
+        let Some(leader) = self.leader_stack else {
+            return 0;
+        };
         let own = threads::current_tid();
         let mut bytes = 0;
         self.mutators.for_each(|thread| {
@@ -230,48 +273,47 @@ impl Heap {
                 return;
             }
             let from = match () {
-                () if thread.tid == own => stack_pointer,
+                () if thread.tid == own => leader.pointer,
                 () if thread.is_blocked() => thread.blocked_at,
                 () => Address::new(thread.station.stack_pointer()),
             };
-            let base = thread.stack_base;
-            thread.stack_base = client.stack_base(thread);
+            let base = client.stack_base(thread);
             // SAFETY: the thread is stopped, blocked, or the calling one.
             unsafe {
-                thread.for_each_stack_part(from, |low, high| {
+                thread.for_each_stack_part(from, base, |low, high| {
                     if low < high {
                         bytes += high.offset_from(low);
                         self.engine.scan_stack(low, high);
                     }
                 });
             }
-            thread.stack_base = base;
+        });
+        self.leader_stack = Some(LeaderStack {
+            scanned: Some(leader.scanned.unwrap_or(0).max(bytes)),
+            ..leader
         });
         bytes
     }
 
     fn push_inner_roots(&self) {
-        let leader = self.engine.leader();
         self.space
             .for_each_inner_root(|start, descriptor| self.push_entry(start, descriptor));
         for (_, result) in &self.thread_results {
-            leader.visit_any(result.word());
+            self.engine.visit_any(result.word());
         }
         self.weak
-            .for_each_root(&mut |root| leader.visit_any(root.word()));
+            .for_each_root(&mut |root| self.engine.visit_any(root.word()));
     }
 
     /// Pushes an object whose contents are to be scanned; scans at once what fits no more.
     fn push_entry(&self, start: Address, descriptor: usize) {
-        if !self.engine.leader().push(Entry {
+        let entry = Entry {
             start: start.word(),
             descriptor,
-        }) {
+        };
+        if !self.engine.push(entry) {
             self.engine.drain(self.crew, 1, &self.space, &self.context);
-            self.engine.leader().push(Entry {
-                start: start.word(),
-                descriptor,
-            });
+            self.engine.push(entry);
         }
     }
 
@@ -368,16 +410,24 @@ impl Heap {
         }
     }
 
+    /// Begins a new count of what is allocated and freed; in the stopped world, since threads' lists are walked.
+    fn count_allocation(&mut self, record: &mut Record) {
+        let allocated = self.view().allocated_bytes();
+        record.set_start_bytes(allocated.wrapping_sub(self.allocated_before) as u64);
+        self.allocated_before = allocated;
+        self.freed_before = self.view().freed_bytes();
+    }
+
     /// Queues and frees blocks. The world runs again, but whoever needs shared memory waits for the lock; threads only
     /// use the blocks that they own, which are left alone.
     fn reclaim(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) {
-        client.moment(Moment::ReclaimStart);
-        self.totals.allocated_bytes += self.space.allocated_bytes as u64;
+        client.moment(self, Moment::ReclaimStart);
         let release_after = if request.release_all {
             1
         } else {
             self.settings.release_after.min(255) as u8
         };
+        self.space.born_marked = false;
         let reclaimed = record.step(Phase::Reclaim, |event| {
             let reclaimed = self.space.reclaim(release_after);
             event.bytes = self.space.census.dead_bytes as u64;
@@ -398,7 +448,7 @@ impl Heap {
             self.shrink(released, client);
             event.bytes = self.space.capacity as u64;
         });
-        client.moment(Moment::ReclaimEnd);
+        client.moment(self, Moment::ReclaimEnd);
     }
 
     fn shrink(&mut self, released_blocks: usize, client: &dyn Client) {
@@ -412,14 +462,13 @@ impl Heap {
         );
         if capacity < self.space.capacity {
             self.space.capacity = capacity;
-            client.heap_resized(capacity);
+            client.heap_resized(self, capacity);
         }
     }
 
     /// Under lazy sweeping the time is spent between collections; it is recorded at the start of the next.
     fn record_start(&self, record: &mut Record, request: &Request<'_>) {
         record.step(Phase::Start, |event| {
-            event.bytes = self.space.allocated_bytes as u64;
             event.reason = request.reason;
         });
         let mut libraries = Event::new(Phase::Libraries, record.collection());
@@ -492,7 +541,7 @@ impl weak::Tracer for Tracing<'_> {
     }
 
     fn mark(&mut self, object: Address) {
-        self.heap.engine.leader().visit_any(object.word());
+        self.heap.engine.visit_any(object.word());
     }
 
     fn trace_children(&mut self, object: Address) {

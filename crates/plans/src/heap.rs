@@ -13,7 +13,7 @@ use gleaner_base::options::{self, Options};
 use gleaner_mem::Address;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::output::Fd;
-use gleaner_os::{signals, threads};
+use gleaner_os::{memory, refusal, signals, threads};
 use gleaner_spaces::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::layout::{Layout, ReserveError};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
@@ -23,11 +23,13 @@ use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext};
 use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
+use crate::collect::LeaderStack;
 use crate::decide::heap_size::{self, Decision, Measurements};
 use crate::mutator::Mutators;
 use crate::record::Totals;
 use crate::roots::Roots;
 use crate::stop::protocol::World;
+use crate::view::HeapView;
 use crate::weak::Weak;
 
 /// Settings that a client may change while it runs.
@@ -108,8 +110,14 @@ pub struct Heap {
     pub log: Option<Fd>,
     /// Sums over the life of the heap.
     pub totals: Totals,
+    /// What had been allocated in sum at the last collection.
+    pub allocated_before: usize,
+    /// What had been freed explicitly in sum at the last collection.
+    pub freed_before: usize,
     /// Bytes of roots at the last collection.
     pub root_bytes: usize,
+    /// Set while roots are pushed.
+    pub leader_stack: Option<LeaderStack>,
     /// Finalizers registered at the last collection.
     pub finalizers_before: usize,
     /// An object that the last collection could not finalize because it can be reached from itself.
@@ -137,7 +145,21 @@ impl Heap {
         crew: &'static Crew,
         world: &'static World,
     ) -> Result<Heap, ReserveError> {
-        let layout = Layout::reserve(options.reserve, executable)?;
+        Heap::over(
+            Layout::reserve(options.reserve, executable)?,
+            options,
+            crew,
+            world,
+        )
+    }
+
+    /// A heap over a reserved range.
+    pub fn over(
+        layout: Layout,
+        options: &Options,
+        crew: &'static Crew,
+        world: &'static World,
+    ) -> Result<Heap, ReserveError> {
         let table = layout.table;
         let sweep = match options.sweep {
             options::Sweep::Eager => SweepMode::Eager,
@@ -175,14 +197,19 @@ impl Heap {
             events: Ring::new(),
             log: None,
             totals: Totals::default(),
+            allocated_before: 0,
+            freed_before: 0,
             root_bytes: 0,
+            leader_stack: None,
             finalizers_before: 0,
             finalization_cycle: None,
             initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
+            let asked = mark_stack_bytes(options, table.span);
             return Err(ReserveError {
-                asked: mark_stack_bytes(options, table.span),
+                asked,
+                limit: refusal::reason(asked, asked.min(1 << 20)),
             });
         }
         heap.space.capacity = heap.initial_capacity;
@@ -192,16 +219,37 @@ impl Heap {
         Ok(heap)
     }
 
-    /// What to do about a shortage, and does it if it is growing.
-    pub fn remedy(&mut self, shortage: Shortage, attempts: usize) -> Remedy {
+    /// What to do about a shortage where no collection may run (in callbacks with the lock held): growing, or nothing.
+    pub fn remedy_without_collecting(&mut self, shortage: Shortage) -> Remedy {
+        let Shortage::Capacity(needed) = shortage else {
+            return Remedy::OutOfMemory(self.refusal(shortage));
+        };
+        let measured = Measurements {
+            may_collect: false,
+            ..self.measure(needed, 1, false)
+        };
+        self.follow(heap_size::decide(&measured))
+    }
+
+    /// What to do about a shortage, and does it if it is growing. `foreign_stack` says that the calling thread runs on
+    /// a stack that is not known.
+    pub fn remedy(&mut self, shortage: Shortage, attempts: usize, foreign_stack: bool) -> Remedy {
         let needed = match shortage {
             Shortage::Capacity(bytes) => bytes,
-            Shortage::System => return self.system_shortage(attempts),
+            Shortage::System | Shortage::Range => return self.system_shortage(shortage, attempts),
         };
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
-        match heap_size::decide(&self.measure(needed, attempts)) {
+        self.follow(heap_size::decide(&self.measure(
+            needed,
+            attempts,
+            foreign_stack,
+        )))
+    }
+
+    fn follow(&mut self, decision: Decision) -> Remedy {
+        match decision {
             Decision::Collect(reason) => Remedy::Collect(reason),
             Decision::Grow(capacity, reason) => {
                 self.grow_to(capacity, reason);
@@ -212,7 +260,7 @@ impl Heap {
     }
 
     /// The address range or the system has no more: collecting is all that can help.
-    fn system_shortage(&mut self, attempts: usize) -> Remedy {
+    fn system_shortage(&mut self, shortage: Shortage, attempts: usize) -> Remedy {
         self.space.release_dirty(usize::MAX);
         if self.settings.may_collect && attempts < self.settings.retries.max(2) {
             Remedy::Collect("the system has no more memory")
@@ -224,16 +272,24 @@ impl Heap {
                 .saturating_add(heap_size::LEAST_GROWTH)
                 .max(self.initial_capacity);
             self.space.capacity = self.space.capacity.min(enough);
-            Remedy::OutOfMemory("the system has no more memory")
+            Remedy::OutOfMemory(self.refusal(shortage))
         }
     }
 
-    fn measure(&self, needed: usize, attempts: usize) -> Measurements {
+    /// Why there is nothing for a request that more capacity would not help.
+    fn refusal(&self, shortage: Shortage) -> &'static str {
+        match shortage {
+            Shortage::Range => self.space.layout.used_up(),
+            _ => self.space.layout.refusal().text(),
+        }
+    }
+
+    fn measure(&self, needed: usize, attempts: usize, foreign_stack: bool) -> Measurements {
         let census = &self.space.census;
-        // What was freed explicitly does not count, but an eighth of all allocation does: without any collection free
-        // cells of one size would never become blocks for another.
-        let gross = self.space.allocated_bytes;
-        let allocated = gross.saturating_sub(self.space.freed_bytes).max(gross / 8);
+        // What was freed explicitly and waits to be reused does not count, but an eighth of what was handed out does:
+        // without any collection free cells of one size would never become blocks for another.
+        let account = &self.space.account;
+        let allocated = account.net_allocated().max(account.handed / 8);
         let new_finalizers = self
             .weak
             .finalizers
@@ -254,6 +310,12 @@ impl Heap {
             may_grow: self.settings.may_grow,
             attempts,
             retries: self.settings.retries + 1,
+            foreign_stack,
+            foreign_most: if foreign_stack {
+                (memory::physical_memory() / 2) as usize
+            } else {
+                0
+            },
             finalizers_due: new_finalizers > 500
                 && self.settings.bytes_per_finalizer != 0
                 && allocated / new_finalizers < self.settings.bytes_per_finalizer,
@@ -262,7 +324,7 @@ impl Heap {
 
     /// Whether enough was allocated that a collection is due (`GC_collect_a_little`).
     pub fn is_collection_due(&self) -> bool {
-        let measured = self.measure(0, 0);
+        let measured = self.measure(0, 0, false);
         measured.may_collect
             && measured.allocated >= heap_size::least_between_collections(&measured)
     }
@@ -278,6 +340,12 @@ impl Heap {
             self.space.layout.set_huge_pages(true);
         }
         self.record_growth(before, reason);
+    }
+
+    /// The heap as it may be seen without the lock.
+    pub fn view(&self) -> HeapView {
+        // SAFETY: a heap stays where it is while it is borrowed, and doors do not move theirs.
+        unsafe { HeapView::new(self) }
     }
 
     /// Whether `word` may be an address in the heap.
@@ -303,7 +371,7 @@ impl Heap {
         let composite = self.space.census.composite_bytes;
         crate::decide::workers::workers(
             self.settings.markers,
-            threads::processors(),
+            threads::processors,
             composite,
             self.space.used_bytes(),
         )

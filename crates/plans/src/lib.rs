@@ -10,7 +10,9 @@ pub mod mutator;
 pub mod record;
 pub mod roots;
 pub mod scavenge;
+pub mod stacks;
 pub mod stop;
+pub mod view;
 pub mod weak;
 
 pub use heap::Heap;

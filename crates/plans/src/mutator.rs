@@ -14,6 +14,7 @@ use gleaner_mem::Address;
 use gleaner_os::threads::{self, ThreadId};
 use gleaner_spaces::mark_sweep::cache::Cache;
 
+use crate::stacks::ProbedStack;
 use crate::stop::protocol::{Station, World};
 
 /// Set in the thread word while the thread must take the slow path.
@@ -61,6 +62,8 @@ pub struct Mutator {
     pub active: Vec<ActiveSection>,
     /// Alternate stack.
     pub alt_stack: AltStack,
+    /// What is known of the stack's memory.
+    pub probed: ProbedStack,
     /// Whether the client registered the thread by itself.
     pub explicit: bool,
     /// Whether nobody will join the thread.
@@ -96,37 +99,6 @@ impl Mutator {
     /// Whether the thread is in a blocking region.
     pub fn is_blocked(&self) -> bool {
         !self.blocked_at.is_null()
-    }
-
-    /// Calls `visit` with each part of the stack to scan, from `stack_pointer` to the cold end: the parts between a
-    /// blocking region and the older active section are left out.
-    ///
-    /// # Safety
-    /// The thread must be stopped, blocked, or the calling one.
-    pub unsafe fn for_each_stack_part(
-        &self,
-        stack_pointer: Address,
-        mut visit: impl FnMut(Address, Address),
-    ) {
-        let mut low = stack_pointer;
-        for section in self.active.iter().rev() {
-            // A section below the stack pointer was left by longjmp or an exception.
-            if section.frame >= low {
-                visit(low, section.frame);
-                low = section.blocked_at;
-            }
-        }
-        if self.is_on_alt_stack(low) {
-            visit(low, self.alt_stack.low.add(self.alt_stack.bytes));
-            visit(self.alt_stack.normal_low, self.stack_base);
-        } else {
-            visit(low, self.stack_base);
-        }
-    }
-
-    fn is_on_alt_stack(&self, stack_pointer: Address) -> bool {
-        self.alt_stack.bytes != 0
-            && stack_pointer.offset_from(self.alt_stack.low) < self.alt_stack.bytes
     }
 }
 
@@ -186,6 +158,7 @@ impl Mutators {
                 blocked_at: Address::NULL,
                 active: Vec::new(),
                 alt_stack: AltStack::default(),
+                probed: ProbedStack::default(),
                 explicit: false,
                 detached: false,
                 in_use: false,
@@ -208,11 +181,18 @@ impl Mutators {
         stack_base: Address,
         explicit: bool,
     ) {
+        let own = threads::current_tid();
+        // The kernel gave this thread the number of one that has ended without unregistering.
+        self.for_each(|other| {
+            // SAFETY: records in the list stay mapped, and the lock guards these fields.
+            unsafe { (*other).gone |= (*other).tid == own };
+        });
         // SAFETY: the caller vouches for the record.
         let record = unsafe { &mut *record };
         record.world = world;
         record.station = Station::new(); // A hold of the thread before, never answered, is not this thread's.
-        record.tid = threads::current_tid();
+        record.tid = own;
+        record.probed = ProbedStack::default();
         record.pthread = threads::current_pthread().0;
         record.stack_base = stack_base;
         record.blocked_at = Address::NULL;
@@ -240,6 +220,26 @@ impl Mutators {
         self.count -= 1;
     }
 
+    /// The record in use that follows `record`, or the first one after null. Records that others add or vacate in
+    /// between do no harm: none is ever taken off the list.
+    ///
+    /// # Safety
+    /// `record` is null, or comes from this list.
+    pub unsafe fn after(&self, record: *mut Mutator) -> Option<*mut Mutator> {
+        let mut next = if record.is_null() {
+            self.first
+        } else {
+            // SAFETY: the caller vouches for the record; records in the list stay mapped.
+            unsafe { (*record).next }
+        };
+        // SAFETY: records in the list stay mapped.
+        while !next.is_null() && unsafe { !(*next).in_use } {
+            // SAFETY: records in the list stay mapped.
+            next = unsafe { (*next).next };
+        }
+        (!next.is_null()).then_some(next)
+    }
+
     /// Calls `visit` with each record in use.
     pub fn for_each(&self, mut visit: impl FnMut(*mut Mutator)) {
         let mut record = self.first;
@@ -250,6 +250,27 @@ impl Mutators {
                 visit(record);
             }
             record = next;
+        }
+    }
+
+    /// As [`Mutators::for_each`], for a thread that does not hold the lock: a record that comes or goes meanwhile may be
+    /// visited or not.
+    ///
+    /// # Safety
+    /// `mutators` must stay mapped, and `visit` must make no reference to a record.
+    pub unsafe fn for_each_without_lock(
+        mutators: *const Mutators,
+        mut visit: impl FnMut(*const Mutator),
+    ) {
+        // SAFETY: the caller vouches for the list. Records stay mapped and are added at its front, complete.
+        unsafe {
+            let mut record = (&raw const (*mutators).first).read_volatile();
+            while !record.is_null() {
+                if (&raw const (*record).in_use).read_volatile() {
+                    visit(record);
+                }
+                record = (&raw const (*record).next).read_volatile();
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! Events are collected while the world is stopped and written after it runs again; nothing here allocates.
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
+use gleaner_os::output::{Fd, STDERR};
 use gleaner_os::{clock, threads};
 
 use crate::heap::Heap;
@@ -20,8 +21,6 @@ pub struct Totals {
     pub marking_ns: u64,
     /// Time in sweeping, in the pause and outside.
     pub sweeping_ns: u64,
-    /// Bytes allocated before the last collection.
-    pub allocated_bytes: u64,
     /// Bytes reclaimed by collections.
     pub reclaimed_bytes: u64,
     /// Entries dropped because a mark stack was full.
@@ -81,6 +80,16 @@ impl Record {
         }
     }
 
+    /// Says what was allocated before the collection, which is known when the world has stopped.
+    pub fn set_start_bytes(&mut self, bytes: u64) {
+        if let Some(start) = self.events[..self.count]
+            .iter_mut()
+            .find(|event| event.phase == Phase::Start)
+        {
+            start.bytes = bytes;
+        }
+    }
+
     /// The events so far.
     pub fn events(&self) -> &[Event] {
         &self.events[..self.count]
@@ -96,6 +105,16 @@ impl Record {
     }
 }
 
+/// Writes an event to the log. One that cannot be written is the last, and standard error says so: the program goes on.
+pub(crate) fn write_event(log: &mut Option<Fd>, event: &Event) {
+    let Some(file) = *log else { return };
+    let mut line = LineBuffer::<512>::new();
+    if !file.write_all(event.write_line(threads::current_process() as u32, &mut line)) {
+        *log = None;
+        STDERR.write_all(b"gleaner: the event log cannot be written: it ends here\n");
+    }
+}
+
 impl Heap {
     /// Puts the events of a collection into the ring and the log.
     pub fn publish(&mut self, record: &Record) {
@@ -107,10 +126,7 @@ impl Heap {
     /// Puts one event into the ring and the log.
     pub fn publish_event(&mut self, event: &Event) {
         self.events.push(event);
-        if let Some(log) = self.log {
-            let mut line = LineBuffer::<512>::new();
-            log.write_all(event.write_line(threads::current_process() as u32, &mut line));
-        }
+        write_event(&mut self.log, event);
     }
 
     pub(crate) fn record_growth(&mut self, before: usize, reason: &'static str) {
@@ -128,5 +144,22 @@ impl Heap {
         event.bytes = bytes as u64;
         event.reason = reason;
         self.publish_event(&event);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use gleaner_os::output::open_append;
+
+    #[test]
+    fn a_log_that_cannot_be_written_ends() {
+        let event = Event::new(Phase::Start, 1);
+        for (path, lasts) in [(c"/dev/null", true), (c"/dev/full", false)] {
+            let mut log = open_append(path);
+            write_event(&mut log, &event);
+            write_event(&mut log, &event);
+            assert_eq!(log.is_some(), lasts, "{path:?}");
+        }
     }
 }

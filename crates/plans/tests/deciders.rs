@@ -24,7 +24,8 @@ prop_compose! {
         limit in prop_oneof![2 => Just(0usize), 3 => (1usize << 20)..(64 << 20)],
         divisor in prop_oneof![Just(0usize), 1..10usize, Just(usize::MAX)],
         counts in (0..6usize, 0..4usize),
-        flags in prop::array::uniform3(any::<bool>()),
+        flags in prop::array::uniform4(any::<bool>()),
+        foreign_most in prop_oneof![Just(0usize), 0..1usize << 40, Just(usize::MAX)],
     ) -> Measurements {
         let [capacity, used, needed, allocated, composite, atomic, roots, least_allocated] = sizes;
         // As the heap guarantees: the capacity is within the limit, the heap within the capacity, and the request not.
@@ -35,6 +36,7 @@ prop_compose! {
             capacity, used, needed, allocated, composite, atomic, roots, least_allocated, limit, divisor,
             attempts: counts.0, retries: counts.1,
             may_collect: flags[0], may_grow: flags[1], finalizers_due: flags[2],
+            foreign_stack: flags[3], foreign_most,
         }
     }
 }
@@ -121,7 +123,7 @@ proptest! {
     fn some_worker_marks_and_never_more_than_are_wanted(
         wanted in 0..65usize, processors in 0..300usize, composite in size(), used in size(),
     ) {
-        let (count, reason) = workers(wanted, processors, composite, used);
+        let (count, reason) = workers(wanted, || processors, composite, used);
         prop_assert!(count >= 1 && !reason.is_empty());
         let most = if wanted == 0 { processors.clamp(1, 16) } else { wanted };
         prop_assert!(count <= most);

@@ -75,7 +75,7 @@ impl Stage {
 
     /// A thread outside of the gate collects.
     fn collect(&self) {
-        self.collecting.with(|list| {
+        self.collecting.with(&self.gate, |list| {
             // SAFETY: records are leaked.
             let polls = || list.iter().map(|record| unsafe { &record.as_ref().poll });
             stop(&self.gate, polls());
@@ -122,9 +122,9 @@ impl Mutator<'_> {
     fn detach(self) {
         self.stage.gate.leave();
         let own = self.record;
-        self.stage
-            .collecting
-            .detach(|list| list.retain(|&record| record != own));
+        self.stage.collecting.detach(&self.stage.gate, |list| {
+            list.retain(|&record| record != own)
+        });
         // SAFETY: nobody else has the record any more.
         self.record()
             .freed
@@ -176,7 +176,9 @@ fn a_mutator_collects_while_another_comes_and_goes() {
         mutator.check();
         mutator.detach();
         thread.join().unwrap();
-        stage.collecting.with(|list| assert!(list.is_empty()));
+        stage
+            .collecting
+            .with(&stage.gate, |list| assert!(list.is_empty()));
     });
 }
 

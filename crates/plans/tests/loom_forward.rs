@@ -3,22 +3,27 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test loom_forward`.
 //!
 //! The header word is the shipped one, with the shipped functions. A copy is a cell: loom fails the model if somebody
-//! reads one before the winner has finished writing it.
+//! reads one before the winner has finished writing it. The object's slot is an atomic, as slots are: whoever forwards
+//! the object to itself stores to it, while others may still copy it.
 #![cfg(loom)]
 
 use std::sync::Arc;
 
-use gleaner_base::sync::{AtomicU64, UnsafeCell};
+use gleaner_base::sync::{AtomicU64, Ordering, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::TypeId;
 use loom::thread;
 
-const OBJECT: u64 = 4711;
+/// What the slot holds at first, and what a worker stores there that scans the object.
+const BEFORE: u64 = 4711;
+const SCANNED: u64 = 4712;
 
 struct Stage {
     header: AtomicU64,
-    /// The PLAB of each worker, with room for one copy.
+    /// The slot of the object where it was at first.
+    slot: AtomicU64,
+    /// The PLAB of each worker, with room for one copy, of which this is the slot.
     copies: [UnsafeCell<u64>; 3],
 }
 
@@ -26,6 +31,8 @@ struct Stage {
 unsafe impl Sync for Stage {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Stage {}
+
+const HERE: Address = Address::new(0x1000);
 
 fn address(worker: usize) -> Address {
     Address::new((worker + 1) * 8)
@@ -35,42 +42,59 @@ impl Stage {
     fn new() -> Arc<Stage> {
         Arc::new(Stage {
             header: AtomicU64::new(Header::fresh(TypeId::new(7)).word()),
+            slot: AtomicU64::new(BEFORE),
             copies: [UnsafeCell::new(0), UnsafeCell::new(0), UnsafeCell::new(0)],
         })
     }
 
     /// What a worker does that reaches the object; where it is then. `room` is false when promotion fails.
     fn forward(&self, worker: usize, room: bool) -> Address {
-        let here = Address::new(0x1000);
         let found = header::look(&self.header);
-        let place = match found.forwardee(here) {
-            Some(place) => place,
-            None => {
-                let target = if room {
-                    // SAFETY: the PLAB is this worker's until the copy is published.
-                    self.copies[worker].with_mut(|copy| unsafe { *copy = OBJECT });
-                    Header::forwarded_to(address(worker))
-                } else {
-                    found.self_forwarded()
-                };
-                match header::claim(&self.header, found, target) {
-                    Ok(()) => target.forwardee(here).unwrap(),
-                    Err(now) => {
-                        if room {
-                            // SAFETY: the copy was not published: it is taken back.
-                            self.copies[worker].with_mut(|copy| unsafe { *copy = 0 });
-                        }
-                        now.forwardee(here).unwrap()
-                    }
-                }
-            }
-        };
-        if place != here {
-            let copy = &self.copies[place.word() / 8 - 1];
-            // SAFETY: published copies are only read.
-            copy.with(|copy| assert_eq!(unsafe { *copy }, OBJECT));
+        if let Some(place) = found.forwardee(HERE) {
+            return place;
         }
-        place
+        let target = room.then(|| {
+            // Relaxed, as the machine instructions of `gleaner_mem::speculative`: they may read what a worker stores
+            // that forwarded the object to itself.
+            let slot = self.slot.load(Ordering::Relaxed);
+            // SAFETY: the PLAB is this worker's until the copy is published.
+            self.copies[worker].with_mut(|copy| unsafe { *copy = slot });
+            address(worker)
+        });
+        match header::publish(&self.header, HERE, found, target) {
+            Ok(place) => {
+                self.scan(worker, place);
+                place
+            }
+            Err(place) => {
+                if room {
+                    // SAFETY: the copy was not published: it is taken back.
+                    self.copies[worker].with_mut(|copy| unsafe { *copy = 0 });
+                }
+                place
+            }
+        }
+    }
+
+    /// Whoever forwarded the object scans it: its slot is as it was, and is then updated.
+    fn scan(&self, worker: usize, place: Address) {
+        if place == HERE {
+            assert_eq!(self.slot.load(Ordering::Relaxed), BEFORE);
+            self.slot.store(SCANNED, Ordering::Relaxed);
+        } else {
+            assert_eq!(place, address(worker));
+            // SAFETY: only the winner scans. Those who find the copy look at its header alone.
+            self.copies[worker].with(|copy| assert_eq!(unsafe { *copy }, BEFORE));
+        }
+    }
+
+    /// What another finds in the object after it was forwarded.
+    fn see(&self, place: Address) {
+        if place != HERE {
+            let copy = &self.copies[place.word() / 8 - 1];
+            // SAFETY: published copies are only read in this model.
+            copy.with(|copy| assert_eq!(unsafe { *copy }, BEFORE));
+        }
     }
 }
 
@@ -80,13 +104,20 @@ fn check(rooms: [bool; 3]) {
         let workers: Vec<_> = (1..3)
             .map(|worker| {
                 let stage = stage.clone();
-                thread::spawn(move || stage.forward(worker, rooms[worker]))
+                thread::spawn(move || {
+                    let place = stage.forward(worker, rooms[worker]);
+                    stage.see(place);
+                    place
+                })
             })
             .collect();
         let own = stage.forward(0, rooms[0]);
+        stage.see(own);
         for worker in workers {
             assert_eq!(worker.join().unwrap(), own, "all go on with the same copy");
         }
+        let expected = if own == HERE { SCANNED } else { BEFORE };
+        assert_eq!(stage.slot.load(Ordering::Relaxed), expected);
     });
 }
 

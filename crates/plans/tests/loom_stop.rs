@@ -11,7 +11,9 @@
 
 use std::sync::Arc;
 
-use gleaner_base::sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell, futex_wait, futex_wake};
+use gleaner_base::sync::{
+    AtomicBool, AtomicU32, Ordering, RawLock, UnsafeCell, futex_wait, futex_wake,
+};
 use gleaner_plans::stop::protocol::{Station, World};
 use loom::thread;
 
@@ -243,5 +245,120 @@ fn a_thread_released_just_before_a_stop_is_awaited() {
         stage.end();
         stage.world.resume();
         mutator.join().unwrap();
+    });
+}
+
+/// A mutator that blocks: in a region it answers no signal and leaves the heap alone, and whoever stops does not wait for
+/// it. The lock is the allocator's; it is held from the beginning of a stop to its end.
+struct Regions {
+    stage: Arc<Stage>,
+    lock: RawLock,
+    /// Protected by the lock.
+    is_blocked: UnsafeCell<bool>,
+}
+
+// SAFETY: as for the stage.
+unsafe impl Sync for Regions {}
+// SAFETY: as for the stage.
+unsafe impl Send for Regions {}
+
+impl Regions {
+    fn new() -> Arc<Regions> {
+        Arc::new(Regions {
+            stage: Stage::new(),
+            lock: RawLock::new(),
+            is_blocked: UnsafeCell::new(false),
+        })
+    }
+
+    /// Enters a region, or goes back to it from an active section. A signal comes through while the thread waits.
+    fn block(&self) {
+        while !self.lock.try_lock() {
+            self.stage.world.stop_here(&self.stage.station, 1);
+            thread::yield_now();
+        }
+        // SAFETY: the lock is held.
+        self.is_blocked
+            .with_mut(|is_blocked| unsafe { *is_blocked = true });
+        self.lock.unlock();
+    }
+
+    /// Leaves a region, or begins an active section in it.
+    fn go_on(&self) {
+        self.lock.lock();
+        // SAFETY: the lock is held.
+        self.is_blocked
+            .with_mut(|is_blocked| unsafe { *is_blocked = false });
+        self.lock.unlock();
+        let stage = &self.stage;
+        if stage.station.is_on_hold() {
+            stage.world.stop_here(&stage.station, 1);
+        }
+    }
+
+    fn start(self: &Arc<Self>) -> thread::JoinHandle<()> {
+        let regions = self.clone();
+        thread::spawn(move || {
+            regions.block();
+            regions.go_on();
+            // SAFETY: the thread runs, in an active section.
+            regions.stage.heap.with_mut(|heap| unsafe { *heap += 1 });
+            regions.block();
+            regions.go_on();
+            regions.stage.mutate();
+        })
+    }
+
+    /// Waits until the thread is in a region or `is_still`; the caller holds the lock.
+    fn wait(&self, is_still: impl Fn() -> bool) {
+        let world = &self.stage.world;
+        loop {
+            let ticket = world.ticket();
+            // SAFETY: the lock is held.
+            if is_still() || self.is_blocked.with(|is_blocked| unsafe { *is_blocked }) {
+                return;
+            }
+            world.sleep(ticket, 1);
+        }
+    }
+}
+
+/// A collection finds the thread before its region, in it, in an active section of it, or behind it.
+#[test]
+fn a_stop_leaves_blocking_regions_alone() {
+    check(Some(2), || {
+        let regions = Regions::new();
+        let mutator = regions.start();
+        let stage = &regions.stage;
+        regions.lock.lock();
+        let epoch = stage.world.begin();
+        regions.wait(|| stage.world.has_stopped(&stage.station, epoch));
+        // SAFETY: the mutator is stopped, or blocked and comes back through the lock.
+        stage.heap.with_mut(|heap| unsafe { *heap += 100 });
+        stage.world.resume();
+        regions.lock.unlock();
+        stage.end();
+        mutator.join().unwrap();
+        assert!(stage.total() >= 102);
+    });
+}
+
+/// A thread that is to be held while it blocks stays where it leaves its region, or where a section in it begins.
+#[test]
+fn a_thread_held_in_a_region_stays_when_it_leaves() {
+    check(Some(2), || {
+        let regions = Regions::new();
+        let mutator = regions.start();
+        let stage = &regions.stage;
+        regions.lock.lock();
+        stage.station.hold();
+        regions.wait(|| stage.station.is_held());
+        regions.lock.unlock();
+        // SAFETY: the mutator is held, or will be before it touches the heap.
+        stage.heap.with_mut(|heap| unsafe { *heap += 100 });
+        stage.end();
+        stage.station.release();
+        mutator.join().unwrap();
+        assert!(stage.total() >= 102);
     });
 }

@@ -1,15 +1,26 @@
-//! Whether the next collection of the precise heap is of the young generation or of everything.
+//! Whether the next collection of the precise heap is of the young generation or of everything, and how much of the room
+//! that scavenges promote into large objects may take meanwhile.
 //!
 //! A scavenge that finds no room in the old space has copied in vain. So when scavenges lately promoted more than is
-//! free there, the next collection is a full one at once (as Parallel Scavenge decides, ASPLOS 2013, section 2.4).
+//! free there, the next collection is a full one at once (as Parallel Scavenge decides, ASPLOS 2013, section 2.4). Large
+//! objects are young at first but lie beside the nursery, where only the end of a scavenge frees dead ones: they leave
+//! what the scavenge will promote, or a scavenge comes before eden is full.
 
-/// What is known.
+/// What is known. All are bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurements {
-    /// Bytes that are free in the old space.
+    /// Free in the old generation, up to what it is to be filled.
     pub old_free: usize,
-    /// Bytes that scavenges promoted lately, by [`moving_average`].
+    /// What scavenges promoted lately, by [`moving_average`].
     pub promoted_lately: usize,
+    /// What survived the last scavenge in the young generation.
+    pub survivors: usize,
+    /// What the old generation and large objects may take together until the limit is reached.
+    pub left: usize,
+    /// Free in holes beside that, where nothing large fits.
+    pub holes: usize,
+    /// Eden.
+    pub eden: usize,
 }
 
 /// What is decided.
@@ -19,18 +30,32 @@ pub struct Decision {
     pub full: bool,
     /// Why.
     pub reason: &'static str,
+    /// Young large objects take at most so many bytes before the next scavenge.
+    pub young_large: usize,
 }
+
+/// Of eden, large objects may take as many bytes as one part in so many at least: fewer are not worth a scavenge.
+const LEAST_LARGE: usize = 8;
 
 /// Decides.
 pub fn next_extent(found: &Measurements) -> Decision {
-    let full = found.promoted_lately > found.old_free;
+    let least_large = found.eden / LEAST_LARGE;
+    let promoted = found.promoted_lately;
+    let full = promoted > found.old_free;
+    let reason = if full {
+        "scavenges promote more than is free in the old space"
+    } else {
+        "the old space has room"
+    };
+    // Some scavenges promote more than others, and survivors are promoted next if they still live.
+    let reserve = (promoted + promoted / 2).max(found.survivors);
+    let left = found
+        .left
+        .saturating_sub(reserve.saturating_sub(found.holes));
     Decision {
         full,
-        reason: if full {
-            "scavenges promote more than is free in the old space"
-        } else {
-            "the old space has room"
-        },
+        reason,
+        young_large: left.clamp(least_large, found.eden),
     }
 }
 
@@ -52,15 +77,42 @@ pub fn moving_average(average: usize, value: usize) -> usize {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_full_collection_comes_when_promotion_would_fail() {
-        let found = |old_free, promoted_lately| Measurements {
+    /// An old generation with `old_free` bytes, and room for as many large ones.
+    fn found(old_free: usize, promoted_lately: usize) -> Measurements {
+        Measurements {
             old_free,
             promoted_lately,
-        };
+            survivors: 0,
+            left: old_free,
+            holes: 0,
+            eden: 800,
+        }
+    }
+
+    #[test]
+    fn a_full_collection_comes_when_promotion_would_fail() {
         assert!(!next_extent(&found(100, 100)).full);
         let decision = next_extent(&found(99, 100));
         assert!(decision.full && decision.reason.contains("promote"));
+    }
+
+    #[test]
+    fn large_objects_leave_what_is_promoted() {
+        let mut found = found(600, 200);
+        assert_eq!(next_extent(&found).young_large, 600 - 300);
+        found.survivors = 350;
+        assert_eq!(next_extent(&found).young_large, 600 - 350);
+        found.holes = 400;
+        assert_eq!(next_extent(&found).young_large, 600);
+        found.left = 2000;
+        assert_eq!(next_extent(&found).young_large, 800, "as much as eden");
+    }
+
+    #[test]
+    fn large_objects_get_a_share_of_eden_at_least() {
+        let found = found(250, 200);
+        assert_eq!(next_extent(&found).young_large, 100);
+        assert!(!next_extent(&found).full);
     }
 
     #[test]

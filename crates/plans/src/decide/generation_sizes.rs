@@ -1,12 +1,13 @@
 //! How large the generations of the precise heap are until the next collection (after Parallel Scavenge's adaptive
 //! sizes: space used and time spent, ASPLOS 2013, section 2.4).
 //!
-//! The young generation grows while collections of it take more than a tenth of the time, up to half of the limit and as
-//! far as the old one leaves room, and shrinks slowly while they take next to nothing. It gives way to the old generation
-//! after a full collection alone: before, nobody knows how much of that lives. A survivor space has room for half as much
-//! again as survives, and is not made a little smaller. The old generation may fill to twice what lived in it after the
-//! last full collection, or more when full collections take much of the time. Where there are no scavenges, eden takes
-//! what neither of the two needs.
+//! The young generation has the size that [`young_size`](super::young_size) found to cost least, up to half of the limit
+//! and as far as the old one leaves room, and shrinks slowly while scavenges take next to nothing. It gives way to the old
+//! generation after a full collection alone: before, nobody knows how much of that lives. A survivor space has room for
+//! half as much again as survives, and is not made a little smaller. What is left of the young generation is cut into eden
+//! and what young large objects may take, as lately as much was allocated of both: so both are full at the same time. The
+//! old generation may fill to twice what lived in it after the last full collection, or more when full collections take
+//! much of the time. Where there are no scavenges, eden takes what neither of the two needs.
 
 /// What is known. Sizes are in bytes, shares in thousandths of the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,12 +20,17 @@ pub struct Measurements {
     pub slides: bool,
     /// What the young generation holds.
     pub nursery_used: usize,
-    /// What was taken lately beside the nursery between collections.
+    /// What was allocated lately between collections.
+    pub allocated_lately: usize,
+    /// Of that, what was taken beside the nursery.
     pub beside_lately: usize,
     /// What the survivor spaces have at least, both together.
     pub least_survivors: usize,
-    /// Of the young generation: eden and both survivor spaces; as it is while it is collected by itself.
+    /// Of the young generation: eden, both survivor spaces and what large objects may take; as it is while it is
+    /// collected by itself.
     pub young: usize,
+    /// The young generation that is wanted while it is collected by itself, and why.
+    pub wanted: (usize, &'static str),
     /// Of each survivor space, as it is.
     pub survivor: usize,
     /// The least young generation that makes sense.
@@ -58,7 +64,7 @@ pub struct Decision {
     pub eden: usize,
     /// Of each survivor space.
     pub survivor: usize,
-    /// Of all three while the young generation is collected by itself.
+    /// Of all of the young generation while it is collected by itself.
     pub young: usize,
     /// Up to which the old generation is to be filled before everything is collected.
     pub old_target: usize,
@@ -67,21 +73,16 @@ pub struct Decision {
 }
 
 /// Collections should take at most so much of the time.
-const GOAL: usize = 100;
+pub const GOAL: usize = 100;
 /// An old generation of so many bytes is not worth a collection.
-pub const SMALL: usize = 64 << 20;
+pub const SMALL: usize = 128 << 20;
 /// With less the young generation is larger than it need be.
 const LITTLE: usize = 5;
 
 /// Decides.
 pub fn next_sizes(found: &Measurements) -> Decision {
-    let (wanted, reason) = if found.scavenge_share > GOAL {
-        (
-            found.young.saturating_mul(2),
-            "scavenges take more than a tenth of the time",
-        )
-    } else if !found.scavenging {
-        let grows = found.full_share > GOAL;
+    let (wanted, reason) = if !found.scavenging {
+        let grows = found.scavenge_share.max(found.full_share) > GOAL;
         (
             found.young.saturating_mul(1 + usize::from(grows)),
             "the young generation is not collected by itself",
@@ -92,18 +93,13 @@ pub fn next_sizes(found: &Measurements) -> Decision {
             "scavenges take next to no time",
         )
     } else {
-        (found.young, "the sizes do")
+        found.wanted
     };
-    let filled = found.old_used - found.old_holes;
-    let reserve = (2 * found.promoted_lately).max(filled / 4);
-    let left = found
-        .limit
-        .saturating_sub((found.old_used + found.needed).max(filled + reserve));
+    let left = left(found);
     let (young, reason) = if found.was_full && left < found.young {
         (left, "the old generation needs the room")
     } else {
-        let most = left.min(found.limit / 2).max(found.young);
-        (wanted.min(most), reason)
+        (wanted.min(most_young(found)), reason)
     };
     let young = young.max(found.least_young);
     let wanted = (found.survived_lately + found.survived_lately / 2).clamp(young / 16, young / 4);
@@ -112,7 +108,7 @@ pub fn next_sizes(found: &Measurements) -> Decision {
     } else {
         wanted
     };
-    let old_target = old_target(found, filled, young);
+    let old_target = old_target(found, found.old_used - found.old_holes, young);
     if !found.scavenging && found.slides {
         return Decision {
             eden: all_that_is_free(found, young + old_target),
@@ -122,13 +118,34 @@ pub fn next_sizes(found: &Measurements) -> Decision {
             reason: "the young generation takes all that nothing lives in",
         };
     }
+    let fresh = young - 2 * survivor;
     Decision {
-        eden: young - 2 * survivor,
+        eden: fresh - share_of_large(found, fresh),
         survivor,
         young,
         old_target,
         reason,
     }
+}
+
+/// The largest young generation that there is room for now.
+pub fn most_young(found: &Measurements) -> usize {
+    left(found).min(found.limit / 2).max(found.young)
+}
+
+/// What the old generation leaves.
+fn left(found: &Measurements) -> usize {
+    let filled = found.old_used - found.old_holes;
+    let reserve = (2 * found.promoted_lately).max(filled / 4);
+    let old = (found.old_used + found.needed).max(filled + reserve);
+    found.limit.saturating_sub(old)
+}
+
+/// What is for large objects of the `fresh` bytes that are allocated between two scavenges; three quarters at most.
+fn share_of_large(found: &Measurements, fresh: usize) -> usize {
+    let (beside, all) = (found.beside_lately as u128, found.allocated_lately as u128);
+    let share = fresh as u128 * beside.min(all) / all.max(1);
+    (share as usize).min(fresh / 4 * 3)
 }
 
 /// Eden where everything is collected each time: nothing is promoted meanwhile, so the old generation needs little room
@@ -171,9 +188,11 @@ mod tests {
             scavenging: true,
             slides: true,
             nursery_used: 4 * MB,
+            allocated_lately: 0,
             beside_lately: 0,
             least_survivors: 0,
             young: 64 * MB,
+            wanted: (64 * MB, "as it is"),
             survivor: 4 * MB,
             least_young: 8 * MB,
             old_used: 60 * MB,
@@ -208,6 +227,7 @@ mod tests {
         found.scavenge_share = 200;
         let mut sizes = [0; 4];
         for size in &mut sizes {
+            found.wanted.0 = 2 * found.young;
             let decision = next_sizes(&found);
             found.young = young(&decision);
             *size = found.young / MB;
@@ -225,6 +245,7 @@ mod tests {
         assert!(decision.reason.contains("needs the room"));
         found.was_full = false;
         found.young = 16 * MB;
+        found.wanted.0 = 32 * MB;
         found.old_used = 360 * MB;
         assert_eq!(young(&next_sizes(&found)), 16 * MB, "no room to grow into");
     }
@@ -259,8 +280,8 @@ mod tests {
     fn the_old_generation_may_fill_to_twice_what_lives_or_more_if_that_costs_time() {
         let mut found = usual();
         found.was_full = true;
-        found.old_used = 50 * MB;
-        assert_eq!(next_sizes(&found).old_target, 100 * MB);
+        found.old_used = 70 * MB;
+        assert_eq!(next_sizes(&found).old_target, 140 * MB);
         found.full_share = 200;
         assert_eq!(next_sizes(&found).old_target, 240 * MB);
         found.old_target = 300 * MB;
@@ -273,13 +294,13 @@ mod tests {
     #[test]
     fn holes_are_room_for_the_old_generation_and_not_for_the_young_one() {
         let mut found = usual();
-        found.scavenge_share = 200;
+        found.wanted.0 = 200 * MB;
         found.young = 100 * MB;
         found.old_used = 260 * MB;
         found.old_holes = 200 * MB;
         assert_eq!(young(&next_sizes(&found)), 140 * MB);
         found.was_full = true;
-        assert_eq!(next_sizes(&found).old_target, 120 * MB);
+        assert_eq!(next_sizes(&found).old_target, SMALL);
     }
 
     #[test]
@@ -291,9 +312,22 @@ mod tests {
     }
 
     #[test]
+    fn eden_and_young_large_objects_share_what_is_not_for_survivors() {
+        let mut found = usual();
+        (found.allocated_lately, found.beside_lately) = (40 * MB, 10 * MB);
+        let decision = next_sizes(&found);
+        assert_eq!((decision.young, decision.survivor), (64 * MB, 4 * MB));
+        assert_eq!(decision.eden, 56 * MB / 4 * 3);
+        found.beside_lately = 50 * MB;
+        assert_eq!(next_sizes(&found).eden, 56 * MB / 4, "a quarter at least");
+    }
+
+    #[test]
     fn where_everything_is_collected_eden_takes_what_is_free_of_the_same_memory() {
         let mut found = usual();
         (found.scavenging, found.was_full) = (false, true);
+        assert_eq!(next_sizes(&found).old_target, SMALL);
+        found.was_full = false;
         let decision = next_sizes(&found);
         assert_eq!(decision.young + decision.old_target, (64 + 120) * MB);
         assert_eq!((decision.eden, decision.survivor), ((4 + 184 - 72) * MB, 0));

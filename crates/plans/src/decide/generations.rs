@@ -8,6 +8,11 @@
 //! takes is not known before the first; it is tried early if much of what is young survives. A program that has just
 //! built what it begins with has had costly scavenges, too; where the full collection found little of what is young alive,
 //! they are no sign of what comes.
+//!
+//! What collections of everything will cost is a guess as long as there were only scavenges: more may live at the next one,
+//! and objects that a scavenge would have copied once are marked and slid each time. So what scavenges cost is remembered
+//! when they are left out. If collections of everything turn out to cost as much, scavenges come back, and the guess is
+//! not believed again for some cycles, each time for more.
 
 /// What is known after a collection. Sizes are in bytes, times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,26 +54,101 @@ pub struct Decision {
     pub reason: &'static str,
 }
 
+/// What is remembered from one decision to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// What a cycle of scavenges cost when they were left out, in nanoseconds for each MB allocated.
+    scavenging_cost: u64,
+    /// What collections of everything came to since then: how many, nanoseconds, bytes that were allocated.
+    everything: (u64, u64, u64),
+    /// So many more full collections the guess is not believed.
+    wait: u64,
+    /// So many next time.
+    patience: u64,
+}
+
+impl Memory {
+    /// Nothing is remembered.
+    pub fn new() -> Memory {
+        Memory {
+            scavenging_cost: 0,
+            everything: (0, 0, 0),
+            wait: 0,
+            patience: FIRST_PATIENCE,
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::new()
+    }
+}
+
+/// So many collections of everything show what they cost.
+const SHOWN: u64 = 2;
+const FIRST_PATIENCE: u64 = 8;
+const LONGEST_PATIENCE: u64 = 1 << 20;
+
 /// Of the cost of scavenging, in tenths, so much must collecting everything save.
 const SAVED: u128 = 2;
 
 /// Decides.
-pub fn decide(found: &Measurements) -> Decision {
+pub fn decide(memory: &mut Memory, found: &Measurements) -> Decision {
     let (scavenging, reason) = match (found.scavenging, found.was_full) {
-        (true, true) if !scavenging_pays(found) && !most_died_young(found) => {
-            (false, "collections of everything cost less than scavenges")
-        }
-        (true, _) => (true, "scavenges pay"),
-        (false, true) if scavenges_would_pay(found) => {
-            (true, "a scavenge would take a third as long")
-        }
-        (false, _) => (false, "scavenges would copy too much"),
+        (true, true) => leave_out(memory, found),
+        (true, false) => (true, "scavenges pay"),
+        (false, true) => bring_back(memory, found),
+        (false, false) => (false, "scavenges would copy too much"),
     };
     Decision {
         scavenging,
-        try_everything: scavenging && much_survives(found),
+        try_everything: scavenging && memory.wait == 0 && much_survives(found),
         reason,
     }
+}
+
+/// Whether there are scavenges still, after a full collection that came when the old generation was full of what they
+/// had promoted.
+fn leave_out(memory: &mut Memory, found: &Measurements) -> (bool, &'static str) {
+    if memory.wait > 0 {
+        memory.wait -= 1;
+        return (true, "collections of everything cost no less before");
+    }
+    if scavenging_pays(found) || most_died_young(found) {
+        return (true, "scavenges pay");
+    }
+    memory.scavenging_cost = cost(found.cycle_ns, found.cycle_allocated as u64);
+    memory.everything = (0, 0, 0);
+    (false, "collections of everything cost less than scavenges")
+}
+
+/// Whether there are scavenges again, after one more collection of everything.
+fn bring_back(memory: &mut Memory, found: &Measurements) -> (bool, &'static str) {
+    if scavenges_would_pay(found) {
+        return (true, "a scavenge would take a third as long");
+    }
+    let (collections, ns, allocated) = &mut memory.everything;
+    // In a heap that is almost full nothing is cheap.
+    if found.fresh_allocated >= found.budget / 16 {
+        *collections += 1;
+        *ns += found.full_ns;
+        *allocated += found.fresh_allocated as u64;
+    }
+    if *collections >= SHOWN && cost(*ns, *allocated) > memory.scavenging_cost {
+        memory.wait = memory.patience;
+        memory.patience = (4 * memory.patience).min(LONGEST_PATIENCE);
+        return (
+            true,
+            "scavenges cost less than collections of everything did",
+        );
+    }
+    (false, "scavenges would copy too much")
+}
+
+/// Nanoseconds for each MB that was allocated.
+fn cost(ns: u64, allocated: u64) -> u64 {
+    ns / (allocated >> 20).max(1)
 }
 
 fn scavenging_pays(found: &Measurements) -> bool {
@@ -121,7 +201,7 @@ mod tests {
 
     #[test]
     fn where_much_lives_scavenges_do_not_pay() {
-        let decision = decide(&much_lives());
+        let decision = decide(&mut Memory::new(), &much_lives());
         assert!(!decision.scavenging && decision.reason.contains("everything cost less"));
     }
 
@@ -129,16 +209,19 @@ mod tests {
     fn where_little_room_is_left_they_do() {
         let mut found = much_lives();
         found.used = 85 * MB;
-        assert!(decide(&found).scavenging);
+        assert!(decide(&mut Memory::new(), &found).scavenging);
         found.used = 200 * MB;
-        assert!(decide(&found).scavenging, "more than there may be");
+        assert!(
+            decide(&mut Memory::new(), &found).scavenging,
+            "more than there may be"
+        );
     }
 
     #[test]
     fn where_little_lives_they_do() {
         let mut found = much_lives();
         found.cycle_ns = 40 * MS;
-        assert!(decide(&found).scavenging);
+        assert!(decide(&mut Memory::new(), &found).scavenging);
     }
 
     #[test]
@@ -147,17 +230,21 @@ mod tests {
         found.young_lived = 6 * MB;
         for (allocated, scavenging) in [(13 * MB, true), (12 * MB, false), (0, false)] {
             found.fresh_allocated = allocated;
-            assert_eq!(decide(&found).scavenging, scavenging, "{allocated}");
+            assert_eq!(
+                decide(&mut Memory::new(), &found).scavenging,
+                scavenging,
+                "{allocated}"
+            );
         }
         (found.young_lived, found.fresh_allocated) = (7 * MB, 30 * MB);
-        assert!(!decide(&found).scavenging);
+        assert!(!decide(&mut Memory::new(), &found).scavenging);
     }
 
     #[test]
     fn between_full_collections_nothing_is_decided() {
         let mut found = much_lives();
         found.was_full = false;
-        assert!(decide(&found).scavenging);
+        assert!(decide(&mut Memory::new(), &found).scavenging);
     }
 
     #[test]
@@ -167,21 +254,62 @@ mod tests {
         (found.fresh_allocated, found.fresh_survived) = (30 * MB, 11 * MB);
         let tries = [1, 2, 0].map(|first_scavenges| {
             found.first_scavenges = first_scavenges;
-            decide(&found).try_everything
+            decide(&mut Memory::new(), &found).try_everything
         });
         assert_eq!(tries, [false, true, false]);
         (found.first_scavenges, found.fresh_survived) = (2, 9 * MB);
-        assert!(!decide(&found).try_everything);
+        assert!(!decide(&mut Memory::new(), &found).try_everything);
     }
 
     #[test]
     fn they_come_back_when_most_dies_young_again() {
         let mut found = much_lives();
         found.scavenging = false;
-        let decision = decide(&found);
+        let decision = decide(&mut Memory::new(), &found);
         assert!(!decision.scavenging && decision.reason.contains("too much"));
         found.young_lived = 6 * MB;
-        let decision = decide(&found);
+        let decision = decide(&mut Memory::new(), &found);
         assert!(decision.scavenging && decision.reason.contains("third as long"));
+    }
+
+    /// Of a program whose scavenges and collections of everything cost so much for each MB, and which promises that the
+    /// latter cost half: how many of its full collections had no scavenges before them.
+    fn without_scavenges(scavenging_cost: u64, everything_cost: u64, cycles: usize) -> usize {
+        let mut memory = Memory::new();
+        let mut scavenging = true;
+        let mut without = 0;
+        for _ in 0..cycles {
+            without += usize::from(!scavenging);
+            let mut found = much_lives();
+            found.cycle_ns = scavenging_cost * (found.cycle_allocated / MB) as u64;
+            found.full_ns = found.cycle_ns / 2 * 70 / 90;
+            found.fresh_allocated = 70 * MB;
+            found.scavenging = scavenging;
+            if !scavenging {
+                found.full_ns = everything_cost * 70;
+                found.copy_ns_per_kb = 1 << 20;
+            }
+            scavenging = decide(&mut memory, &found).scavenging;
+        }
+        without
+    }
+
+    #[test]
+    fn a_promise_that_was_broken_is_not_believed_for_long() {
+        assert!(without_scavenges(1000 * 1000, 1_200_000, 1000) <= 10);
+        assert_eq!(without_scavenges(1000 * 1000, 700_000, 1000), 999);
+    }
+
+    #[test]
+    fn one_slow_collection_breaks_no_promise() {
+        let mut memory = Memory::new();
+        let mut found = much_lives();
+        assert!(!decide(&mut memory, &found).scavenging);
+        found.scavenging = false;
+        found.fresh_allocated = 70 * MB;
+        found.copy_ns_per_kb = 15_000;
+        found.full_ns = 300 * MS;
+        assert!(!decide(&mut memory, &found).scavenging, "the first");
+        assert!(decide(&mut memory, &found).scavenging, "and the second");
     }
 }

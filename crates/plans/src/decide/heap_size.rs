@@ -3,6 +3,9 @@
 //! The rule is the one that libgc documents for `GC_free_space_divisor`: at least `N / divisor` bytes are allocated
 //! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
 //! plus the roots. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
+//!
+//! On a stack that nobody told us of, growing comes first as long as it is possible: a collection there scans what can
+//! be found of the stacks, but coroutines that do not run and were not registered are not found.
 
 /// What is known when an allocation does not fit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +40,10 @@ pub struct Measurements {
     pub retries: usize,
     /// Whether finalizers registered since the last collection call for one.
     pub finalizers_due: bool,
+    /// Whether the allocating thread runs on a stack that is not known.
+    pub foreign_stack: bool,
+    /// How far the heap may grow, where there is no limit, before it collects on such a stack nevertheless.
+    pub foreign_most: usize,
 }
 
 /// What to do.
@@ -78,6 +85,15 @@ pub fn decide(m: &Measurements) -> Decision {
     } else {
         m.attempts < MOST_CONTENDED && allocated_enough
     };
+    let target = grown(m, must_have, ceiling);
+    let put_off = if m.limit == 0 {
+        m.foreign_most
+    } else {
+        m.limit
+    };
+    if m.foreign_stack && m.may_collect && m.may_grow && target <= put_off && m.attempts == 0 {
+        return Decision::Grow(target, "not collected on a stack that is not known");
+    }
     if m.may_collect && pays {
         return Decision::Collect(if m.finalizers_due {
             "many finalizers"
@@ -86,8 +102,6 @@ pub fn decide(m: &Measurements) -> Decision {
         });
     }
     if must_have <= ceiling && (m.may_grow || m.attempts > 0) {
-        let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, MOST_GROWTH);
-        let target = m.capacity.saturating_add(step).max(must_have).min(ceiling);
         return Decision::Grow(
             target,
             if paid {
@@ -109,6 +123,17 @@ pub fn decide(m: &Measurements) -> Decision {
     } else {
         "growth is forbidden"
     })
+}
+
+/// The capacity after one step of growth.
+fn grown(m: &Measurements, must_have: usize, ceiling: usize) -> usize {
+    let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, MOST_GROWTH);
+    let target = m.capacity.saturating_add(step).max(must_have);
+    if must_have <= ceiling {
+        target.min(ceiling)
+    } else {
+        target
+    }
 }
 
 /// The capacity after a collection: unchanged, unless so much was released that the heap should be smaller.
@@ -206,6 +231,40 @@ mod tests {
             ..limited
         };
         assert_eq!(decide(&last), Decision::GiveUp("the heap limit is reached"));
+    }
+
+    #[test]
+    fn on_a_foreign_stack_it_grows_as_long_as_it_can() {
+        let mut foreign = Measurements {
+            foreign_stack: true,
+            foreign_most: 64 << 20,
+            ..usual()
+        };
+        while let Decision::Grow(to, reason) = decide(&foreign) {
+            assert_eq!(reason, "not collected on a stack that is not known");
+            assert!(to > foreign.capacity && to <= 64 << 20);
+            (foreign.capacity, foreign.used) = (to, to);
+        }
+        assert_eq!(decide(&foreign), Decision::Collect("enough was allocated"));
+        assert!(foreign.capacity > 47 << 20, "{}", foreign.capacity);
+        let limited = Measurements {
+            limit: 11 << 20,
+            foreign_most: usize::MAX,
+            foreign_stack: true,
+            ..usual()
+        };
+        assert!(matches!(decide(&limited), Decision::Grow(to, _) if to == 11 << 20));
+        let full = Measurements {
+            capacity: 11 << 20,
+            used: 11 << 20,
+            ..limited
+        };
+        assert_eq!(decide(&full), Decision::Collect("enough was allocated"));
+        let rigid = Measurements {
+            may_grow: false,
+            ..limited
+        };
+        assert_eq!(decide(&rigid), Decision::Collect("enough was allocated"));
     }
 
     #[test]

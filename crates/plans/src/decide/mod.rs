@@ -7,4 +7,5 @@ pub mod generation_sizes;
 pub mod generations;
 pub mod heap_size;
 pub mod workers;
+pub mod young_size;
 pub mod zeroing;

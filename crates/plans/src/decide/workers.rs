@@ -6,25 +6,23 @@ const ALONE_BELOW: usize = 1 << 20;
 /// The most workers that are chosen by themselves; more gain little on one heap.
 const MOST: usize = 16;
 
-/// Workers to use: `wanted` (0: one per processor, at most 16), for a heap of `composite` live bytes with pointers at
+/// Workers to use: `wanted` (0: one for each of `processors`, which is asked where it matters; at most 16), for a heap of `composite` live bytes with pointers at
 /// the last collection, or `used` bytes if there was none yet.
 pub fn workers(
     wanted: usize,
-    processors: usize,
+    processors: impl FnOnce() -> usize,
     composite: usize,
     used: usize,
 ) -> (usize, &'static str) {
-    let most = if wanted == 0 {
-        processors.clamp(1, MOST)
-    } else {
-        wanted
-    };
     let expected = if composite == 0 { used } else { composite };
-    if most > 1 && expected < ALONE_BELOW {
-        (1, "a small heap")
-    } else {
-        (most, "as configured")
+    if wanted != 1 && expected < ALONE_BELOW {
+        return (1, "a small heap");
     }
+    let most = match wanted {
+        0 => processors().clamp(1, MOST),
+        wanted => wanted,
+    };
+    (most, "as configured")
 }
 
 #[cfg(test)]
@@ -33,10 +31,10 @@ mod tests {
 
     #[test]
     fn small_heaps_are_marked_alone_and_large_ones_by_all() {
-        assert_eq!(workers(0, 8, 100 << 10, 1 << 20).0, 1);
-        assert_eq!(workers(0, 8, 8 << 20, 16 << 20).0, 8);
-        assert_eq!(workers(0, 64, 8 << 20, 16 << 20).0, 16);
-        assert_eq!(workers(4, 2, 8 << 20, 16 << 20).0, 4);
-        assert_eq!(workers(1, 8, 8 << 20, 16 << 20).0, 1);
+        assert_eq!(workers(0, || unreachable!(), 100 << 10, 1 << 20).0, 1);
+        assert_eq!(workers(0, || 8, 8 << 20, 16 << 20).0, 8);
+        assert_eq!(workers(0, || 64, 8 << 20, 16 << 20).0, 16);
+        assert_eq!(workers(4, || 2, 8 << 20, 16 << 20).0, 4);
+        assert_eq!(workers(1, || 8, 8 << 20, 16 << 20).0, 1);
     }
 }

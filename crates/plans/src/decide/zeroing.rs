@@ -3,10 +3,17 @@
 //!
 //! What zeroing costs by itself picks wrongly: zeroing a block early is fast, and the program pays later for what it
 //! drove out of the caches. So `auto` compares the time of the mutators for each byte that they allocate: a nursery under
-//! another design with the nurseries before and after it. It begins with zeroing each object, which is hard to beat, and
-//! tries less and less often as long as nothing wins. What cannot win is not tried: zeroing threads where no processor is
-//! left for them, by this program's threads or by others; stores that pass the caches by where a nursery zeroed by
-//! blocks was zeroed faster than that, since it lay in them.
+//! another design with the nurseries before and after it. It begins with zeroing each object, which is hard to beat, tries
+//! each other design once at once, and repeats what won. Then a design is tried the more seldom the more often it lost.
+//! When the program changes, which the cost of the best design shows, all begins again.
+//!
+//! What cannot win is not tried: zeroing threads where no processor is left for them, by this program's threads or by
+//! others; stores that pass the caches by where a nursery zeroed by blocks was zeroed faster than that, since it lay in
+//! them. Nor does a nursery count of which much is fresh from the system: nobody zeroed that.
+//!
+//! # Invariants
+//! - The best design is one that won against the best one before it, in the mean of its trials, or the first one.
+//! - A trial whose neighbours differ by more than `CHANGES` is no evidence.
 
 use gleaner_mem::zero::Kernel;
 
@@ -36,6 +43,8 @@ pub struct Nursery {
     pub stalled_ns: u64,
     /// Bytes that they allocated.
     pub allocated: usize,
+    /// How many of them were fresh from the system.
+    pub fresh: usize,
     /// Mutators that allocated.
     pub active: usize,
     /// Processors that the process may use.
@@ -107,25 +116,96 @@ const DESIGNS: [Mode; 5] = [
     Mode::Concurrent,
     Mode::NonTemporal,
 ];
-/// So many nurseries pass before the first trial.
-const FIRST_INTERVAL: u32 = 10;
-/// And so many at most between two.
-const LONGEST_INTERVAL: u32 = 192;
-/// A design that wins so many trials in a row is the best one.
-const TRIALS: u32 = 3;
-/// It wins a trial if it takes less than so many thousandths of the time of its neighbours.
-const WINS: u128 = 970;
+/// So many nurseries are between two trials of a design at first; each lost trial doubles that.
+const FIRST_INTERVAL: u32 = 8;
+/// And at most so many while it lost by little, or never counted.
+const LONGEST_INTERVAL: u32 = 64;
+/// And so many when it lost by more than [`FAR`].
+const LONGEST_INTERVAL_FAR: u32 = 256;
+/// A new best design is compared with the one before it after so many nurseries.
+const SECOND_THOUGHT: u32 = 3;
+/// A design is better if it takes less than so many thousandths of the best one's time in the mean of some trials.
+const WINS: u64 = 970;
+/// Or in a single one.
+const WINS_AT_ONCE: u64 = 880;
+/// It has lost for long if it takes more than so many.
+const FAR: u64 = 1080;
+/// So many trials make the mean; older ones count less.
+const REMEMBERED: u64 = 4;
+/// The program has changed when the best design's cost did, by one part in so many.
+const CHANGES: u64 = 4;
+/// For so many nurseries in a row.
+const CHANGED: u32 = 2;
 /// A smaller nursery says nothing.
 const LEAST_ALLOCATED: usize = 256 << 10;
+
+/// What is known of a design beside the best one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Evidence {
+    /// Trials since the program changed, up to [`REMEMBERED`].
+    trials: u64,
+    /// What it takes of the best one's time, in thousandths: the mean of the trials.
+    ratio: u64,
+    /// Nurseries until the next trial.
+    wait: u32,
+    /// What that was when it began.
+    interval: u32,
+}
+
+impl Evidence {
+    const NONE: Evidence = Evidence {
+        trials: 0,
+        ratio: 1000,
+        wait: 0,
+        interval: FIRST_INTERVAL / 2,
+    };
+
+    /// Adds a trial.
+    fn add(&mut self, ratio: u64) {
+        let before = self.trials.min(REMEMBERED - 1);
+        self.ratio = (self.ratio * before + ratio) / (before + 1);
+        self.trials = before + 1;
+    }
+
+    fn has_won(&self) -> bool {
+        match self.trials {
+            0 => false,
+            1 => self.ratio < WINS_AT_ONCE,
+            _ => self.ratio < WINS,
+        }
+    }
+
+    /// Whether one more trial may make it the best.
+    fn is_promising(&self) -> bool {
+        self.trials > 0 && self.ratio < WINS
+    }
+
+    /// A trial was lost, or told nothing.
+    fn wait_longer(&mut self) {
+        let longest = if self.trials > 0 && self.ratio > FAR {
+            LONGEST_INTERVAL_FAR
+        } else {
+            LONGEST_INTERVAL
+        };
+        self.interval = (2 * self.interval).clamp(FIRST_INTERVAL, longest);
+        self.wait = self.interval;
+    }
+}
 
 /// Where `auto` is in its trials.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trials {
     best: Mode,
-    /// The place of the design that is tried next, or now.
-    candidate: usize,
-    interval: u32,
-    won: u32,
+    /// By the designs' places; that of the best one is not used.
+    evidence: [Evidence; DESIGNS.len()],
+    /// What a MB costs under the best design: a moving average, in nanoseconds; 0 when there was none yet.
+    usual: u64,
+    /// Nurseries in a row that cost something else.
+    unusual: u32,
+    /// Nurseries until a change of the program counts again, and how many those are: a program that changes all the time
+    /// is not one in which anything is learnt anew each time.
+    calm: u32,
+    calm_interval: u32,
     /// Whether eden was zeroed faster than past the caches when last it was zeroed by blocks.
     in_caches: bool,
     step: Step,
@@ -133,23 +213,29 @@ pub struct Trials {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// So many nurseries until the next trial.
-    Waits(u32),
-    /// The nursery that was just used up had the candidate; the one before took so many nanoseconds a MB.
-    Tries { before: u128 },
+    /// The nursery that was just used up had the best design.
+    Best,
+    /// It had the candidate; the one before cost so much.
+    Tries { candidate: usize, before: u64 },
     /// It had the best design again.
-    Compares { before: u128, tried: u128 },
+    Compares {
+        candidate: usize,
+        before: u64,
+        tried: u64,
+    },
 }
 
 impl Default for Trials {
     fn default() -> Trials {
         Trials {
             best: Mode::HotPath,
-            candidate: 1,
-            interval: FIRST_INTERVAL,
-            won: 0,
+            evidence: [Evidence::NONE; DESIGNS.len()],
+            usual: 0,
+            unusual: 0,
+            calm: 0,
+            calm_interval: FIRST_INTERVAL,
             in_caches: false,
-            step: Step::Waits(FIRST_INTERVAL),
+            step: Step::Best,
         }
     }
 }
@@ -161,34 +247,43 @@ pub fn next(trials: Trials, found: &Nursery) -> (Trials, Decision) {
         trials.in_caches = found.block_ns < found.past_ns;
     }
     if found.mode == Mode::Concurrent && !found.has_processor_left() {
-        let left = trials.leave_concurrent();
-        return (left, left.why_not_concurrent(found));
+        trials.leave_concurrent(None);
+        return (trials, trials.why_not_concurrent(found));
     }
     if found.mode == Mode::Concurrent && 20 * found.stalled_ns > found.mutator_ns {
-        let left = trials.leave_concurrent();
-        let decision = decision!(left.best, "mutators waited for the zeroing thread");
-        return (left, decision);
+        // What waiting costs beside the processor that it takes is not known: so much that it is not tried soon.
+        trials.leave_concurrent(Some(2 * FAR));
+        let decision = decision!(trials.best, "mutators waited for the zeroing thread");
+        return (trials, decision);
     }
-    if found.allocated < LEAST_ALLOCATED {
-        let decision = decision!(trials.best, "too little was allocated to compare");
+    if found.allocated < LEAST_ALLOCATED || 8 * found.fresh > found.allocated {
+        // A trial is made again.
+        trials.step = Step::Best;
+        let decision = if found.allocated < LEAST_ALLOCATED {
+            decision!(trials.best, "too little was allocated to compare")
+        } else {
+            decision!(trials.best, "memory was fresh from the system")
+        };
         return (trials, decision);
     }
     let cost = (u128::from(found.mutator_ns) << 20) / found.allocated as u128;
+    let cost = (cost as u64).max(1);
+    trials.count_down();
     match trials.step {
-        Step::Tries { before } if found.mode != DESIGNS[trials.candidate] => {
-            trials.try_candidate(before, found)
-        }
-        Step::Waits(0) => trials.try_candidate(cost, found),
-        Step::Waits(left) => {
-            trials.step = Step::Waits(left - 1);
-            (trials, decision!(trials.best, "the best design so far"))
-        }
-        Step::Tries { before } => {
-            let tried = cost;
-            trials.step = Step::Compares { before, tried };
+        Step::Tries { candidate, before } if found.mode == DESIGNS[candidate] => {
+            trials.step = Step::Compares {
+                candidate,
+                before,
+                tried: cost,
+            };
             (trials, decision!(trials.best, "to compare with a trial"))
         }
-        Step::Compares { before, tried } => trials.compare(before, tried, cost, found),
+        Step::Compares {
+            candidate,
+            before,
+            tried,
+        } => trials.compare(candidate, before, tried, cost, found),
+        _ => trials.go_on(cost, found, None),
     }
 }
 
@@ -199,21 +294,40 @@ impl Nursery {
     }
 }
 
+/// Whether two costs differ by more than [`CHANGES`] allows.
+fn differs(one: u64, other: u64) -> bool {
+    one.abs_diff(other) * CHANGES > one.max(other)
+}
+
+fn place(mode: Mode) -> usize {
+    DESIGNS.iter().position(|&one| one == mode).unwrap_or(0)
+}
+
 impl Trials {
-    fn wait(&mut self) {
-        self.won = 0;
-        self.step = Step::Waits(self.interval);
+    fn count_down(&mut self) {
+        self.calm = self.calm.saturating_sub(1);
+        for one in &mut self.evidence {
+            one.wait = one.wait.saturating_sub(1);
+        }
     }
 
-    /// Back to what needs no other thread.
-    fn leave_concurrent(mut self) -> Trials {
+    /// Back to what needs no other thread, and is the best of that as far as is known.
+    fn leave_concurrent(&mut self, ratio: Option<u64>) {
+        let concurrent = place(Mode::Concurrent);
         if self.best == Mode::Concurrent {
-            self.best = Mode::HotPath;
-            self.interval = FIRST_INTERVAL;
+            let known = (0..DESIGNS.len()).filter(|&one| one != concurrent);
+            let second = known.min_by_key(|&one| {
+                let evidence = &self.evidence[one];
+                (evidence.trials == 0, evidence.ratio)
+            });
+            self.become_best(second.unwrap_or(0));
         }
-        self.skip();
-        self.wait();
-        self
+        let evidence = &mut self.evidence[concurrent];
+        if let Some(ratio) = ratio {
+            evidence.add(ratio);
+        }
+        evidence.wait_longer();
+        self.step = Step::Best;
     }
 
     fn why_not_concurrent(&self, found: &Nursery) -> Decision {
@@ -227,14 +341,9 @@ impl Trials {
         }
     }
 
-    fn skip(&mut self) {
-        self.won = 0;
-        self.candidate = (self.candidate + 1) % DESIGNS.len();
-    }
-
-    /// Whether the candidate may win.
-    fn is_candidate_worth_it(&self, found: &Nursery) -> bool {
-        match DESIGNS[self.candidate] {
+    /// Whether a design may win.
+    fn is_worth_it(&self, candidate: usize, found: &Nursery) -> bool {
+        match DESIGNS[candidate] {
             mode if mode == self.best => false,
             Mode::Concurrent => found.has_processor_left(),
             Mode::NonTemporal => !self.in_caches,
@@ -242,198 +351,110 @@ impl Trials {
         }
     }
 
-    fn try_candidate(mut self, before: u128, found: &Nursery) -> (Trials, Decision) {
-        while !self.is_candidate_worth_it(found) {
-            self.skip();
+    /// What is tried next: what was never tried first, in the order of [`DESIGNS`], then what was the fastest.
+    fn candidate(&self, found: &Nursery) -> Option<usize> {
+        (0..DESIGNS.len())
+            .filter(|&one| self.evidence[one].wait == 0 && self.is_worth_it(one, found))
+            .min_by_key(|&one| {
+                let evidence = &self.evidence[one];
+                (evidence.trials > 0, evidence.ratio)
+            })
+    }
+
+    /// After a nursery under the best design, which is the neighbour of a trial, if one is due.
+    fn go_on(mut self, cost: u64, found: &Nursery, said: Option<Decision>) -> (Trials, Decision) {
+        self.step = Step::Best;
+        if self.has_changed(cost) {
+            let calm_interval = (2 * self.calm_interval).min(LONGEST_INTERVAL_FAR);
+            self = Trials {
+                best: self.best,
+                usual: cost,
+                calm: calm_interval,
+                calm_interval,
+                in_caches: false,
+                ..Trials::default()
+            };
+            return (self, decision!(self.best, "the program has changed"));
         }
-        self.step = Step::Tries { before };
-        (self, decision!(DESIGNS[self.candidate], "a trial"))
+        if let Some(decision) = said {
+            return (self, decision);
+        }
+        let Some(candidate) = self.candidate(found) else {
+            return (self, decision!(self.best, "the best design so far"));
+        };
+        let before = cost;
+        self.step = Step::Tries { candidate, before };
+        (self, decision!(DESIGNS[candidate], "a trial"))
+    }
+
+    /// Notes what the best design cost, and whether the program is another one by that.
+    fn has_changed(&mut self, cost: u64) -> bool {
+        if self.usual == 0 || !differs(self.usual, cost) {
+            self.unusual = 0;
+            self.usual = if self.usual == 0 {
+                cost
+            } else {
+                (3 * self.usual + cost) / 4
+            };
+            return false;
+        }
+        self.unusual += 1;
+        if self.unusual < CHANGED {
+            return false;
+        }
+        self.unusual = 0;
+        self.usual = cost;
+        self.calm == 0
     }
 
     fn compare(
         mut self,
-        before: u128,
-        tried: u128,
-        after: u128,
+        candidate: usize,
+        before: u64,
+        tried: u64,
+        after: u64,
         found: &Nursery,
     ) -> (Trials, Decision) {
-        // Against twice the mean of the neighbours.
-        if 2000 * tried >= WINS * (before + after) {
-            self.skip();
-            self.interval = (2 * self.interval).min(LONGEST_INTERVAL);
-            self.wait();
-            return (self, decision!(self.best, "the trial was no faster"));
+        let evidence = &mut self.evidence[candidate];
+        if differs(before, after) {
+            evidence.wait_longer();
+            let told = decision!(self.best, "the trial's neighbours differ");
+            return self.go_on(after, found, Some(told));
         }
-        self.won += 1;
-        if self.won < TRIALS {
-            return self.try_candidate(after, found);
+        evidence.add(2000 * tried / (before + after));
+        if evidence.has_won() {
+            self.become_best(candidate);
+            self.usual = tried;
+            self.step = Step::Best;
+            return (self, decision!(self.best, "won its trials"));
         }
-        self.best = DESIGNS[self.candidate];
-        self.interval = FIRST_INTERVAL;
-        self.wait();
-        (self, decision!(self.best, "won its trials"))
+        if !evidence.is_promising() {
+            evidence.wait_longer();
+        }
+        // This nursery is the neighbour of the next trial, too.
+        self.go_on(after, found, None)
+    }
+
+    /// What was known in parts of the best design's time is now in parts of this one's. The one before is looked at again
+    /// soon: what it took is compared with a few trials' mean.
+    fn become_best(&mut self, candidate: usize) {
+        let (before, ratio) = (place(self.best), self.evidence[candidate].ratio.max(1));
+        self.best = DESIGNS[candidate];
+        for one in &mut self.evidence {
+            one.ratio = 1000 * one.ratio / ratio;
+        }
+        self.evidence[before] = Evidence {
+            ratio: 1_000_000 / ratio,
+            wait: SECOND_THOUGHT,
+            ..Evidence::NONE
+        };
+        self.evidence[candidate] = Evidence::NONE;
+        self.calm_interval = FIRST_INTERVAL;
+        self.calm = 0;
+        self.unusual = 0;
+        self.step = Step::Best;
     }
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn nursery(mode: Mode, ns_per_mb: u64) -> Nursery {
-        Nursery {
-            mode,
-            mutator_ns: 32 * ns_per_mb,
-            stalled_ns: 0,
-            allocated: 32 << 20,
-            active: 1,
-            processors: 2,
-            contended: false,
-            block_ns: 0,
-            past_ns: 0,
-        }
-    }
-
-    /// Runs so many nurseries that cost what `cost` says. How many there were of each design, and the last decision.
-    fn run(
-        trials: &mut Trials,
-        nurseries: usize,
-        cost: impl Fn(usize, Mode) -> Nursery,
-    ) -> ([usize; 5], Decision) {
-        let mut used = [0; 5];
-        let mut decision = Decision {
-            mode: trials.best,
-            reason: "",
-        };
-        for number in 0..nurseries {
-            let mode = decision.mode;
-            used[DESIGNS.iter().position(|&one| one == mode).unwrap()] += 1;
-            (*trials, decision) = next(*trials, &cost(number, mode));
-        }
-        (used, decision)
-    }
-
-    #[test]
-    fn the_papers_rule_counts_mutators() {
-        assert_eq!(adaptive(1, 2).mode, Mode::Concurrent);
-        assert_eq!(adaptive(2, 2).mode, Mode::NonTemporal);
-        assert_eq!(adaptive(9, 2).mode, Mode::NonTemporal);
-    }
-
-    #[test]
-    fn what_is_best_already_is_left_ever_more_rarely() {
-        let mut trials = Trials::default();
-        let (used, _) = run(&mut trials, 1000, |_, mode| {
-            nursery(mode, if mode == Mode::HotPath { 100 } else { 120 })
-        });
-        assert!(
-            used[0] > 985 && used.iter().all(|&count| count > 0),
-            "{used:?}"
-        );
-    }
-
-    #[test]
-    fn a_faster_design_is_found_whichever_it_is() {
-        for best in DESIGNS {
-            let mut trials = Trials::default();
-            let (_, decision) = run(&mut trials, 2000, |_, mode| {
-                nursery(mode, if mode == best { 90 } else { 100 })
-            });
-            assert_eq!(trials.best, best, "{decision:?}");
-        }
-    }
-
-    #[test]
-    fn a_program_that_changes_its_pace_is_not_mistaken_for_a_faster_design() {
-        let mut trials = Trials::default();
-        run(&mut trials, 3000, |number, mode| {
-            let pace = if number / 40 % 2 == 0 { 100 } else { 60 };
-            nursery(mode, pace + u64::from(mode != Mode::HotPath))
-        });
-        assert_eq!(trials.best, Mode::HotPath);
-    }
-
-    #[test]
-    fn concurrent_zeroing_is_left_at_once_when_mutators_wait_or_need_the_processor() {
-        for (stalled_ns, active, contended, why) in [
-            (200, 1, false, "mutators waited"),
-            (0, 2, false, "as many"),
-            (0, 1, true, "others wait"),
-        ] {
-            let mut trials = Trials {
-                best: Mode::Concurrent,
-                ..Trials::default()
-            };
-            let mut found = nursery(Mode::Concurrent, 100);
-            (found.stalled_ns, found.active, found.contended) = (stalled_ns, active, contended);
-            let decision;
-            (trials, decision) = next(trials, &found);
-            assert_eq!(decision.mode, Mode::HotPath);
-            assert!(decision.reason.starts_with("hot-path: "));
-            assert!(decision.reason.contains(why), "{decision:?}");
-            found.mode = Mode::HotPath;
-            found.active = if contended { 1 } else { 2 };
-            let (used, _) = run(&mut trials, 500, |_, mode| Nursery { mode, ..found });
-            assert_eq!(used[3], 0, "none is left to zero: {used:?}");
-        }
-    }
-
-    #[test]
-    fn a_trial_on_a_nursery_that_was_hardly_used_is_made_again() {
-        let mut trials = Trials::default();
-        let (_, decision) = run(&mut trials, FIRST_INTERVAL as usize + 1, |_, mode| {
-            nursery(mode, 100)
-        });
-        assert_eq!(decision.mode, Mode::Window);
-        let short = Nursery {
-            allocated: 1000,
-            ..nursery(Mode::Window, 10)
-        };
-        let decision;
-        (trials, decision) = next(trials, &short);
-        assert_eq!(decision.mode, Mode::HotPath);
-        let (_, decision) = next(trials, &nursery(Mode::HotPath, 90));
-        assert_eq!(decision.mode, Mode::Window);
-    }
-
-    #[test]
-    fn stores_past_the_caches_are_not_tried_where_eden_lies_in_them() {
-        for (block_ns, tried) in [(20_000, false), (60_000, true), (0, true)] {
-            let mut trials = Trials::default();
-            let (used, _) = run(&mut trials, 1000, |_, mode| Nursery {
-                block_ns: if mode == Mode::Bulk { block_ns } else { 0 },
-                past_ns: 40_000,
-                ..nursery(mode, 100)
-            });
-            assert!(used[2] > 0, "blocks are tried: {used:?}");
-            assert_eq!(used[4] > 0, tried, "{block_ns}: {used:?}");
-        }
-    }
-
-    #[test]
-    fn a_kernel_must_be_clearly_faster_and_of_the_same_kind() {
-        let measured = |vector, movntdq| {
-            [
-                (Kernel::Memset, 1000),
-                (Kernel::Vector, vector),
-                (Kernel::Movnti, 500),
-                (Kernel::Movntdq, movntdq),
-            ]
-        };
-        assert_eq!(fastest(Kernel::Memset, &measured(900, 1)), Kernel::Memset);
-        assert_eq!(fastest(Kernel::Memset, &measured(800, 1)), Kernel::Vector);
-        assert_eq!(fastest(Kernel::Movntdq, &measured(1, 550)), Kernel::Movntdq);
-        assert_eq!(fastest(Kernel::Movntdq, &measured(1, 600)), Kernel::Movnti);
-        assert_eq!(fastest(Kernel::Memset, &[]), Kernel::Memset);
-    }
-
-    #[test]
-    fn little_allocation_decides_nothing() {
-        let mut trials = Trials::default();
-        let (used, _) = run(&mut trials, 100, |_, mode| Nursery {
-            allocated: 1000,
-            ..nursery(mode, 100)
-        });
-        assert_eq!(used[0], 100);
-        assert_eq!(trials, Trials::default());
-    }
-}
+mod tests;

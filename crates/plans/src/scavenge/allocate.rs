@@ -13,9 +13,8 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
-use gleaner_os::clock;
 use gleaner_spaces::large_objects::PAGE_BYTES;
-use gleaner_spaces::tenured::BLOCK_BYTES;
+use gleaner_spaces::tenured::{BLOCK_BYTES, Growth};
 
 use super::collect::Extent;
 use super::mutator::Mutator;
@@ -71,8 +70,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// pinned. `None` when memory is exhausted. May collect.
     ///
     /// # Safety
-    /// The record is the calling mutator's, attached to this heap and inside its gate; the caller holds no reference to
-    /// it, since a collection changes it.
+    /// The record is the calling mutator's, attached to this heap and inside its gate.
     #[cold]
     #[inline(never)]
     pub unsafe fn allocate_slowly(
@@ -83,12 +81,16 @@ impl<F: SlotFormat> Scavenge<F> {
         fresh: Fresh,
     ) -> Option<Address> {
         // The slow path is taken now and then by everybody who allocates: nobody waits long for this thread to stop.
-        // SAFETY: the caller's promise; the reference ends here.
-        if unsafe { record.as_ref() }.poll.load(Ordering::Relaxed) != 0 {
+        // SAFETY: the caller's promise: the record exists as long as its mutator. What the collector changes in it, it
+        // changes in cells, and only while this thread is in one of its calls.
+        let mutator = unsafe { record.as_ref() };
+        if mutator.poll.load(Ordering::Relaxed) != 0 {
             self.poll();
         }
-        // SAFETY: as above.
-        if let Some(extent) = self.stress(unsafe { &mut *record.as_ptr() }) {
+        if self.checks() {
+            self.check_last(mutator);
+        }
+        if let Some(extent) = self.stress(mutator) {
             self.collect(extent, "stress");
         }
         if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
@@ -96,14 +98,17 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let request = Request { bytes, place };
         if self.many_young_large(bytes) {
-            let reason = "as many young large objects as eden has bytes";
+            let reason = "young large objects take what scavenges leave them";
             self.collect_unless_past(Extent::Young, reason, self.epoch(), request);
+        }
+        if place == Place::Pinned && self.pinned_are_due() {
+            let reason = "as many pinned objects as the old space was to have";
+            self.collect_unless_past(Extent::Full, reason, self.epoch(), request);
         }
         let mut next = Some(Extent::Young);
         loop {
             let seen = self.epoch();
-            // SAFETY: the caller's promise; the reference ends before anybody collects.
-            if let Some(object) = self.take(unsafe { &mut *record.as_ptr() }, bytes, place, fresh) {
+            if let Some(object) = self.take(mutator, bytes, place, fresh) {
                 return Some(object);
             }
             let reason = "no room to allocate";
@@ -114,10 +119,32 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Large objects do not fill eden; so that the dead ones among them do not wait for it to be full.
+    /// Large objects do not fill eden; so that the dead ones among them neither wait for it to be full nor take the room
+    /// that the next scavenge promotes into.
     fn many_young_large(&self, bytes: usize) -> bool {
         let young = self.large.young_used();
-        bytes > LARGE_BYTES && young > 0 && young + bytes > self.nursery.eden.bytes()
+        let most = self.young_large_limit.load(Ordering::Relaxed);
+        bytes > LARGE_BYTES && young > 0 && young + bytes > most
+    }
+
+    /// Pinned objects that died are free after a collection of everything, not after a scavenge: whether one is due for
+    /// their sake. Not for a few, whatever the room.
+    fn pinned_are_due(&self) -> bool {
+        let pinned = self.pinned.load(Ordering::Relaxed);
+        let no_room = || self.old_left() < 2 * BLOCK_BYTES || self.immobile.region.free() == 0;
+        pinned >= self.pinned_due.load(Ordering::Relaxed)
+            || pinned >= self.least_pinned() && no_room()
+    }
+
+    fn least_pinned(&self) -> usize {
+        (self.config.limit / 16).max(2 * BLOCK_BYTES)
+    }
+
+    /// After a collection of everything, in a stopped world: how many bytes of pinned objects may come before the next.
+    pub(super) fn set_pinned_due(&self, room: usize) {
+        let due = room.max(self.least_pinned());
+        self.pinned_due.store(due, Ordering::Relaxed);
+        self.pinned.store(0, Ordering::Relaxed);
     }
 
     /// Whether there is room, in a stopped world. It never says so where [`Scavenge::take`] would find none.
@@ -128,19 +155,21 @@ impl<F: SlotFormat> Scavenge<F> {
             bytes.next_multiple_of(PAGE_BYTES) <= self.old_left()
                 && unsafe { self.large.has_room(bytes) }
         } else {
-            bytes <= self.nursery.eden.free()
+            bytes + self.guard_bytes() <= self.nursery.eden.free()
         }
     }
 
-    fn take(
-        &self,
-        mutator: &mut Mutator,
-        bytes: usize,
-        place: Place,
-        fresh: Fresh,
-    ) -> Option<Address> {
+    fn take(&self, mutator: &Mutator, bytes: usize, place: Place, fresh: Fresh) -> Option<Address> {
         if bytes > LARGE_BYTES || place == Place::Pinned {
-            return self.take_beside(mutator, bytes, fresh);
+            let object = self.take_beside(mutator, bytes, fresh)?;
+            if self.checks() {
+                // SAFETY: the memory is the calling mutator's alone.
+                unsafe { self.note_last(mutator, (object, bytes), fresh, false) };
+            }
+            return Some(object);
+        }
+        if self.checks() {
+            return self.take_guarded(mutator, bytes, fresh);
         }
         // Under stress each object has a buffer of its own, so that every allocation comes here.
         let wanted = if self.config.stress > 0 {
@@ -154,58 +183,81 @@ impl<F: SlotFormat> Scavenge<F> {
         let piece = self.nursery.eden.take(bytes, wanted)?;
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
-        mutator.allocated_bytes += piece.1 as u64;
+        mutator.note_allocated(piece.1);
         let unwritten = fresh == Fresh::Unwritten && piece.1 == bytes;
         self.refill(mutator, piece, unwritten);
         let object = match mutator.tlab.allocate(bytes) {
             Some(object) => object,
             None => self.next_window(mutator, bytes, fresh)?,
         };
-        if fresh == Fresh::Zeroed && mutator.zeroes != 0 {
+        if fresh == Fresh::Zeroed && mutator.zeroes.get() != 0 {
             // SAFETY: the piece is the calling mutator's alone.
             unsafe { zero::zero(object, bytes) };
         }
         Some(object)
     }
 
+    /// A buffer for one object, which has a guard behind it: so every allocation comes here.
+    fn take_guarded(&self, mutator: &Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
+        let whole = bytes + self.guard_bytes();
+        let (object, _) = self.nursery.eden.take(whole, whole)?;
+        // SAFETY: the buffer is the calling mutator's.
+        unsafe { mutator.retire_tlab() };
+        mutator
+            .allocated_bytes
+            .set(mutator.allocated_bytes.get() + bytes as u64);
+        // SAFETY: the piece is the calling mutator's alone.
+        unsafe {
+            zero::zero(object, bytes);
+            self.note_last(mutator, (object, bytes), fresh, true);
+        }
+        Some(object)
+    }
+
     /// An object that never moves.
-    fn take_beside(&self, mutator: &mut Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
+    fn take_beside(&self, mutator: &Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
         self.beside.lock();
         // SAFETY: the lock is held.
         let taken = unsafe {
             let small = (bytes <= LARGE_BYTES).then(|| self.take_immobile(bytes));
-            small.flatten().or_else(|| self.take_large(bytes))
+            small.flatten().or_else(|| {
+                let taken = self.take_large(bytes);
+                if taken.is_some() && bytes <= LARGE_BYTES {
+                    let pages = bytes.next_multiple_of(PAGE_BYTES);
+                    self.pinned.fetch_add(pages, Ordering::Relaxed);
+                }
+                taken
+            })
         };
         self.beside.unlock();
         let (object, is_zero) = taken?;
         if !is_zero && fresh == Fresh::Zeroed {
-            let began = clock::ticks();
             // SAFETY: the memory is the calling mutator's alone.
-            unsafe { self.zeroing.kernel().zero(object, bytes) };
-            mutator.zeroed.time += clock::ticks_since(began);
-            mutator.zeroed.bytes += bytes as u64;
+            let zero = || unsafe { self.zeroing.kernel().zero(object, bytes) };
+            self.zeroing.zero_as_mutator(mutator, bytes, zero);
         }
-        mutator.allocated_bytes += bytes as u64;
+        mutator.note_allocated(bytes);
         Some(object)
     }
 
     /// # Safety
     /// The caller holds `beside`.
     unsafe fn take_immobile(&self, bytes: usize) -> Option<(Address, bool)> {
-        let region = &self.immobile.region;
         // The space grows by the rest of a block and another one at most.
-        if self.old_left() < 2 * BLOCK_BYTES {
-            region.set_end(region.top());
+        let growth = if self.old_left() < 2 * BLOCK_BYTES {
+            Growth::Forbidden
         } else {
-            region.set_end(self.old.region.start());
             // SAFETY: the caller's promise.
             unsafe { self.make_resident_room(2 * BLOCK_BYTES) };
-        }
+            Growth::Allowed
+        };
         // SAFETY: the lock protects the buffer.
         let object = self.immobile_buffer.with_mut(|buffer| unsafe {
-            self.immobile.allocate(&self.bits, &mut *buffer, bytes)
+            self.immobile
+                .allocate(&self.bits, &mut *buffer, bytes, growth)
         })?;
         self.bits.add(object);
+        self.pinned.fetch_add(bytes, Ordering::Relaxed);
         Some((object, false))
     }
 
@@ -226,15 +278,16 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// What is to be collected because of `stress`: every kind in turn.
-    fn stress(&self, mutator: &mut Mutator) -> Option<Extent> {
+    fn stress(&self, mutator: &Mutator) -> Option<Extent> {
         if self.config.stress == 0 {
             return None;
         }
-        mutator.stress_left = mutator.stress_left.saturating_sub(1);
-        if mutator.stress_left > 0 {
+        let left = mutator.stress_left.get().saturating_sub(1);
+        mutator.stress_left.set(left);
+        if left > 0 {
             return None;
         }
-        mutator.stress_left = self.config.stress;
+        mutator.stress_left.set(self.config.stress);
         Some(match self.epoch() % 4 {
             0 | 2 => Extent::Young,
             1 => Extent::Full,

@@ -5,13 +5,15 @@
 //! `old=mark-sweep` that one marks, frees in place, and promotes all that is young into the holes; if they are too
 //! small, everything is slid together after all.
 
-use gleaner_base::events::{Event, LineBuffer, Phase};
+use alloc::boxed::Box;
+
+use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::{Generations, OldPolicy, Verify};
 use gleaner_base::sync::{AtomicU32, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
-use gleaner_os::{clock, threads};
+use gleaner_os::clock;
 use gleaner_spaces::large_objects::Generation;
 use gleaner_spaces::tenured::Tenured;
 
@@ -20,7 +22,7 @@ use super::resize::Collection;
 use super::walk::Edge;
 use super::{NEVER, Scavenge, State};
 use crate::decide::collection::{self, Measurements};
-use crate::record::Record;
+use crate::record::{Record, write_event};
 use crate::stop::collecting;
 use crate::stop::poll::PollGate;
 
@@ -83,7 +85,10 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<bool> {
         self.gate.leave();
         let _outside = Outside(&self.gate);
-        let done = self.collecting.with(|state| {
+        if let Some(prepare) = &self.before_collection {
+            prepare();
+        }
+        let done = self.collecting.with(&self.gate, |state| {
             let wanted = seen.is_none_or(|seen| seen == self.epoch());
             wanted.then(|| self.stop_and_collect(state, extent, reason, request))
         });
@@ -132,7 +137,7 @@ impl<F: SlotFormat> Scavenge<F> {
             now_ns: now,
         };
         self.resize(state, &mut record, &collection);
-        self.decide_next(state);
+        self.decide_next(state, was_full);
         self.decide_zeroing(state, &mut record, &collection);
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let room = self.has_room(request);
@@ -154,7 +159,9 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Whether everything was collected.
     fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
         self.retire_tlabs(state);
-        self.zeroing.note_top(self.nursery.eden.top());
+        self.check_before(state);
+        let were_used = self.nursery.regions().map(|region| region.used() > 0);
+        self.zeroing.note_taken_up_to(self.nursery.eden.top());
         self.verify(state, record, Edge::Before);
         let why = match (extent, state.wants_full) {
             (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
@@ -174,13 +181,17 @@ impl<F: SlotFormat> Scavenge<F> {
             state.totals.full_collections += 1;
             state.last_full.ns = clock::monotonic_ns() - started;
         }
+        if self.checks() {
+            self.leave_evacuated(were_used);
+        }
         self.poison_free_memory();
         self.verify(state, record, Edge::After);
+        self.check_after(state);
         why.is_some()
     }
 
     /// Whether the next collection is of everything.
-    fn decide_next(&self, state: &mut State) {
+    fn decide_next(&self, state: &mut State, was_full: bool) {
         if !state.scavenging && state.wants_full.is_none() {
             state.wants_full = Some(match self.config.generations {
                 Generations::Never => NEVER,
@@ -188,28 +199,58 @@ impl<F: SlotFormat> Scavenge<F> {
             });
         }
         self.set_old_end();
-        let filled = self.old_used() - self.old.holes();
+        let eden = self.nursery.eden.bytes();
+        let filled = self.old_used() - self.old_holes();
+        let room = state.lately.old_target.saturating_sub(filled);
+        if was_full {
+            self.set_pinned_due(room);
+        }
         let decision = collection::next_extent(&Measurements {
-            old_free: state.lately.old_target.saturating_sub(filled),
+            // Holes between pinned objects are no room for others.
+            old_free: room.min(self.old.free()),
             promoted_lately: state.lately.promoted,
+            survivors: self.nursery.from().used(),
+            left: self.old_left(),
+            holes: self.old.holes(),
+            eden,
         });
+        // Without scavenges nothing is promoted, and a full collection frees large objects that are dead.
+        let young_large = if state.scavenging {
+            decision.young_large
+        } else {
+            eden
+        };
+        self.young_large_limit.store(young_large, Ordering::Relaxed);
         if decision.full && state.wants_full.is_none() {
             state.wants_full = Some(decision.reason);
         }
     }
 
-    pub(super) fn retire_tlabs(&self, state: &mut State) {
-        for mutator in &mut state.mutators {
+    pub(super) fn retire_tlabs(&self, state: &State) {
+        for mutator in &state.mutators {
             // SAFETY: attached mutators exist, and they are stopped.
-            let mutator = unsafe { mutator.as_mut() };
-            // SAFETY: as above.
-            unsafe { mutator.retire_tlab() };
+            unsafe { mutator.as_ref().retire_tlab() };
         }
     }
 
     /// Waits until no mutator is inside the gate. The caller is outside, and holds `collecting`.
-    pub(super) fn stop(&self, state: &State) {
-        collecting::stop(&self.gate, poll_words(state));
+    pub(super) fn stop(&self, state: &mut State) {
+        collecting::announce(&self.gate, poll_words(state));
+        self.gate.drain_watching(|| self.bury(state));
+    }
+
+    /// Takes off the list the mutators whose threads ended inside the gate, and goes out in their place.
+    pub(super) fn bury(&self, state: &mut State) {
+        let ended = self.ended.as_ref().map(|ended| ended());
+        for record in ended.into_iter().flatten() {
+            state.mutators.retain(|&other| other != record);
+            // SAFETY: leaked by `attach`; its thread has ended, and nobody else uses it.
+            let mutator = unsafe { Box::from_raw(record.as_ptr()) };
+            // SAFETY: as above.
+            unsafe { mutator.retire_tlab() };
+            state.zeroed_by_others.add(mutator.zeroed.get());
+            self.gate.leave();
+        }
     }
 
     /// Ends what [`Scavenge::stop`] began.
@@ -302,8 +343,11 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     fn poison_free_memory(&self) {
-        for region in self.moving_regions() {
-            self.poison(region.top(), region.free());
+        for (index, region) in self.moving_regions().into_iter().enumerate() {
+            // Under quarantine an empty space of the nursery is where nothing was lately, and its pages are not resident.
+            if index == 0 || !self.checks() || region.used() > 0 {
+                self.poison(region.top(), region.free());
+            }
         }
     }
 
@@ -354,7 +398,7 @@ impl Drop for StopsTheProcess {
     }
 }
 
-fn poll_words(state: &State) -> impl Iterator<Item = &AtomicU32> {
+pub(super) fn poll_words(state: &State) -> impl Iterator<Item = &AtomicU32> {
     let mutators = state.mutators.iter();
     // SAFETY: attached mutators exist; the word is atomic.
     mutators.map(|mutator| unsafe { &(*mutator.as_ptr()).poll })
@@ -367,10 +411,7 @@ fn publish(state: &mut State, record: &Record) {
     }
 }
 
-fn publish_event(state: &mut State, event: &Event) {
+pub(super) fn publish_event(state: &mut State, event: &Event) {
     state.events.push(event);
-    if let Some(log) = state.log {
-        let mut line = LineBuffer::<512>::new();
-        log.write_all(event.write_line(threads::current_process() as u32, &mut line));
-    }
+    write_event(&mut state.log, event);
 }

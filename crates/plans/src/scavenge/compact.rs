@@ -144,7 +144,12 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn make_plan(&self) -> Planned {
         self.set_old_end();
         // SAFETY: the world is stopped, and the leader is alone.
-        unsafe { self.plan.make(&self.bits, self.moving_regions()) }
+        unsafe {
+            let planned = self.plan.make(&self.bits, self.moving_regions());
+            let (top, end) = (self.old.region.top(), planned.ends[0]);
+            self.make_resident_room(end.max(top).offset_from(top));
+            planned
+        }
     }
 
     /// Updates every root and every reference, and rebuilds the cards.

@@ -2,7 +2,8 @@
 //!
 //! A worker that reaches an object copies it speculatively, into its PLAB in the to-space or into its block of the old
 //! space, and publishes the copy by one compare-and-swap on the header (I4); the loser takes its copy back. If there is
-//! room nowhere, the object is forwarded to itself, stays where it is, and a full collection follows. Large objects are
+//! room nowhere, the object is forwarded to itself, stays where it is, and a full collection follows. Its slots may then
+//! be stored to while others still copy it: their copies will not count ([`gleaner_mem::speculative`]). Large objects are
 //! marked where they are; their generation is settled when all is traced.
 //!
 //! # Invariants
@@ -18,12 +19,15 @@ use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
+use gleaner_mem::speculative::copy_words;
 use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::{Fate, Generation};
+use gleaner_spaces::tenured::Growth;
 
 use super::edges::{slot_entry, slot_of};
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Share, Trace, scan_item};
+use super::waiting::{Keys, Nothing, Watch};
 use super::weak::Liveness;
 use super::{Scavenge, State};
 
@@ -31,7 +35,7 @@ use super::{Scavenge, State};
 const SURVIVOR_PLAB: usize = 8 << 10;
 
 /// One scavenge.
-pub struct Copying<'a, F: SlotFormat> {
+pub struct Copying<'a, F: SlotFormat, W = Nothing> {
     heap: &'a Scavenge<F>,
     tasks: Tasks<'a>,
     /// Where survivors go; nowhere when all are promoted.
@@ -45,6 +49,8 @@ pub struct Copying<'a, F: SlotFormat> {
     edges: bool,
     /// Whether some object found no room. Set by any worker, read by the leader after the phase.
     failed: AtomicBool,
+    /// What looks at each object that is reached.
+    watch: W,
 }
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -59,14 +65,12 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     fn copy(&self, state: &mut State, to: Option<&BumpRegion>, tenure: u32) -> bool {
-        self.set_old_end();
-        // Room for all that is young would be more than is used, as a rule: what is given back is soon asked for again.
         let promoted = match to {
             Some(_) => self.nursery.used().min(2 * state.lately.promoted),
             None => self.nursery.used(),
         };
         // SAFETY: the world is stopped.
-        unsafe { self.make_resident_room(promoted) };
+        unsafe { self.reserve_old(promoted) };
         let old = [&self.immobile.region, &self.old.region];
         let copying = Copying {
             heap: self,
@@ -77,14 +81,19 @@ impl<F: SlotFormat> Scavenge<F> {
             tenure,
             edges: self.config.prefetch == Prefetch::Edges,
             failed: AtomicBool::new(false),
+            watch: Nothing,
         };
         let tasks = copying.tasks.count();
         state
             .engine
             .run(self.crew, self.config.workers, tasks, &copying);
+        let waiting = state.waiting.table(self.weak.ephemerons.count());
+        let copying = copying.watched(Keys(waiting.as_ref()));
         let (engine, workers) = (&mut state.engine, self.config.workers);
-        self.weak.process(engine, self.crew, workers, &copying);
+        self.weak
+            .process(engine, self.crew, workers, &copying, waiting.as_ref());
         for share in state.engine.shares() {
+            state.totals.ephemeron_looks += core::mem::take(&mut share.looks);
             // SAFETY: the phase is over, so the buffer is the leader's.
             unsafe { share.survivor_plab.retire() };
         }
@@ -115,7 +124,24 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 }
 
-impl<F: SlotFormat> Copying<'_, F> {
+impl<'a, F: SlotFormat> Copying<'a, F> {
+    /// The same scavenge, and each object that is reached is looked at.
+    fn watched<W: Watch>(self, watch: W) -> Copying<'a, F, W> {
+        Copying {
+            heap: self.heap,
+            tasks: self.tasks,
+            to: self.to,
+            to_range: self.to_range,
+            nursery: self.nursery,
+            tenure: self.tenure,
+            edges: self.edges,
+            failed: self.failed,
+            watch,
+        }
+    }
+}
+
+impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     #[inline(always)]
     fn in_to_space(&self, object: Address) -> bool {
         object.offset_from(self.to_range.0) < self.to_range.1
@@ -146,6 +172,7 @@ impl<F: SlotFormat> Copying<'_, F> {
         if self.heap.large.is_young(object) && self.heap.bits.mark(object) {
             share.objects += 1;
             share.grey(Item::object(object, self.heap.model.base));
+            self.watch.won(share, object);
         }
     }
 
@@ -166,14 +193,16 @@ impl<F: SlotFormat> Copying<'_, F> {
         let Some((target, is_old)) = self.room(share, header, bytes) else {
             return self.stay(share, object, header);
         };
-        // SAFETY: the target is this worker's, of `bytes` bytes; the object's fields do not change in a stopped world.
+        // SAFETY: the target is this worker's, of `bytes` bytes. Of the object only slots change in a stopped world, and
+        // only once another worker forwarded it to itself: then the claim below fails.
         unsafe {
             copy_words(object.add(8), target.add(8), bytes - 8);
             header::store(target, header.older());
         }
         // SAFETY: the object's place stays mapped.
-        match unsafe { header::replace(object, header, Header::forwarded_to(target)) } {
-            Ok(()) => {
+        let word = unsafe { header::word_of(object) };
+        match header::publish(word, object, header, Some(target)) {
+            Ok(target) => {
                 if is_old {
                     self.heap.bits.add(target);
                     share.promoted += bytes;
@@ -182,15 +211,16 @@ impl<F: SlotFormat> Copying<'_, F> {
                 }
                 share.objects += 1;
                 share.grey(Item::object(target, self.heap.model.base));
+                self.watch.won(share, object);
                 target
             }
-            Err(now) => {
+            Err(place) => {
                 if is_old {
                     share.old_buffer.retract(target);
                 } else {
                     share.survivor_plab.retract(target);
                 }
-                now.forwardee(object).unwrap_or(object)
+                place
             }
         }
     }
@@ -229,20 +259,33 @@ impl<F: SlotFormat> Copying<'_, F> {
         if let Some(target) = share.old_buffer.allocate(bytes) {
             return Some(target);
         }
+        self.more_old_room(share, bytes)
+    }
+
+    fn more_old_room(&self, share: &mut Share, bytes: usize) -> Option<Address> {
         let heap = self.heap;
-        heap.old.allocate(&heap.bits, &mut share.old_buffer, bytes)
+        loop {
+            let buffer = &mut share.old_buffer;
+            let target = heap
+                .old
+                .allocate(&heap.bits, buffer, bytes, Growth::Allowed);
+            if target.is_some() || !heap.reserve_more() {
+                return target;
+            }
+        }
     }
 
     #[cold]
     fn stay(&self, share: &mut Share, object: Address, header: Header) -> Address {
         self.failed.store(true, Ordering::Relaxed);
         // SAFETY: the object's place stays mapped.
-        match unsafe { header::replace(object, header, header.self_forwarded()) } {
-            Ok(()) => {
-                share.grey(Item::object(object, self.heap.model.base));
-                object
+        match header::publish(unsafe { header::word_of(object) }, object, header, None) {
+            Ok(stays) => {
+                share.grey(Item::object(stays, self.heap.model.base));
+                self.watch.won(share, object);
+                stays
             }
-            Err(now) => now.forwardee(object).unwrap_or(object),
+            Err(place) => place,
         }
     }
 
@@ -330,36 +373,7 @@ impl<F: SlotFormat> Copying<'_, F> {
     }
 }
 
-/// Copies `bytes` bytes, a multiple of 8 and at least 8: most objects are small, and a call would take longer than that.
-///
-/// # Safety
-/// Both ranges are memory of the heap, the one that is written is the caller's, and they do not overlap.
-#[inline(always)]
-unsafe fn copy_words(from: Address, to: Address, bytes: usize) {
-    /// Copies the first and the last `N` words; they may overlap.
-    #[inline(always)]
-    unsafe fn ends<const N: usize>(from: Address, to: Address, bytes: usize) {
-        let last = bytes - N * 8;
-        // SAFETY: both pieces lie inside the ranges that the caller vouches for.
-        unsafe {
-            let words = from.ptr::<[u64; N]>().read();
-            let more = from.add(last).ptr::<[u64; N]>().read();
-            to.ptr::<[u64; N]>().write(words);
-            to.add(last).ptr::<[u64; N]>().write(more);
-        }
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        match bytes {
-            0..=16 => ends::<1>(from, to, bytes),
-            17..=32 => ends::<2>(from, to, bytes),
-            33..=64 => ends::<4>(from, to, bytes),
-            _ => core::ptr::copy_nonoverlapping(from.ptr::<u8>(), to.ptr::<u8>(), bytes),
-        }
-    }
-}
-
-impl<F: SlotFormat> Trace for Copying<'_, F> {
+impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
     fn task(&self, share: &mut Share, task: usize) {
         let heap = self.heap;
         match self.tasks.get(task) {
@@ -407,14 +421,22 @@ impl<F: SlotFormat> Trace for Copying<'_, F> {
     }
 
     fn settle(&self, share: &mut Share) {
-        while let Some(entry) = share.edges.take() {
-            let (slot, holder_is_old) = slot_of(entry);
-            self.waited(share, slot, holder_is_old);
+        loop {
+            while let Some(entry) = share.edges.take() {
+                let (slot, holder_is_old) = slot_of(entry);
+                self.waited(share, slot, holder_is_old);
+            }
+            let keep = |share: &mut Share, value| {
+                self.reach(share, value);
+            };
+            if !self.watch.found(share, keep) {
+                return;
+            }
         }
     }
 }
 
-impl<F: SlotFormat> Liveness for Copying<'_, F> {
+impl<F: SlotFormat, W: Watch> Liveness for Copying<'_, F, W> {
     fn place(&self, object: Address) -> Option<Address> {
         if !self.in_nursery(object) {
             let unreached = object > self.nursery.0

@@ -1,9 +1,10 @@
 //! Handles: slots that live until they are dropped, by any thread. What the collector makes of them is its business:
 //! global handles are roots, weak references, ephemerons and finalizers are not ([`weak`](super::weak)).
 //!
-//! A table with one slot or two for each handle, mapped for the most there can be. Free slots form a list through their
-//! values, which are immediates and so no roots. A handle may be dropped at any time, also while the world is stopped:
-//! its number then goes to a list of its own, and the slot is freed when no other is free, or when the collector comes.
+//! A table with one slot or two for each handle, reserved for the most there can be. Free slots form a list through
+//! their values, which are immediates and so no roots. A handle may be dropped at any time, also while the world is
+//! stopped: its number then goes to a list of its own, and the slot is freed when no other is free, or when the
+//! collector comes.
 //!
 //! # Invariants
 //! - A slot is on the free list, on the list of dropped ones, or in use. Only the collector changes a slot in use.
@@ -11,31 +12,53 @@
 
 use core::ptr::NonNull;
 
-use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
+use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering, RawLock, UnsafeCell, model_size};
 use gleaner_mem::Address;
+use gleaner_mem::growing::Growing;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
-use gleaner_os::memory;
 
-/// How many handles a table can have.
-pub const MOST_HANDLES: usize = 1 << 22;
+/// How many handles a table can have in a large heap.
+pub const MOST_HANDLES: usize = model_size(1 << 22, 3);
 /// Handles of one task, of roots or of ephemerons.
 pub const TASK_HANDLES: usize = 4096;
 
 const NONE: u32 = u32::MAX;
-const NEXT_BYTES: usize = MOST_HANDLES * size_of::<AtomicU32>();
+/// Bytes of a slot: 8, but in a model, where the atomic that a slot is read as is larger.
+const SLOT_BYTES: usize = size_of::<AtomicU64>();
+
+/// How many handles a table can have in a heap with this limit: several for each of the smallest objects.
+pub fn most_handles(limit: usize) -> usize {
+    (limit / 4).clamp(TASK_HANDLES, MOST_HANDLES)
+}
 
 struct Lists {
     /// The first free slot.
     free: u32,
     /// Slots from here on were never used.
     fresh: u32,
+    /// Where `slots` are, and `next`.
+    memory: [Growing; 2],
+}
+
+impl Lists {
+    /// A handle that was never used, of `width` slots; `None` when the table is full, or the system gives no memory.
+    fn take_fresh(&mut self, width: usize) -> Option<u32> {
+        let wanted = self.fresh as usize + 1;
+        let [slots, next] = &mut self.memory;
+        let fits = slots.grow_to(wanted * width * SLOT_BYTES)
+            && next.grow_to(wanted * size_of::<AtomicU32>());
+        self.fresh += u32::from(fits);
+        fits.then_some(self.fresh - 1)
+    }
 }
 
 /// The table.
 pub struct Handles {
-    slots: NonNull<u64>,
+    slots: NonNull<AtomicU64>,
     /// Slots of each handle.
     width: usize,
+    /// How many handles there can be.
+    most: usize,
     /// `[i]`: the next number in the list of dropped ones after i, written by whoever drops i; before that, in a list of
     /// the table's user.
     next: NonNull<AtomicU32>,
@@ -52,36 +75,49 @@ unsafe impl Sync for Handles {}
 unsafe impl Send for Handles {}
 
 impl Handles {
-    /// No handles, of `width` slots each; `None` when the system gives no memory.
-    pub fn new(width: usize) -> Option<Handles> {
-        let slot_bytes = MOST_HANDLES * 8 * width;
-        let both = memory::map(slot_bytes + NEXT_BYTES)?;
+    /// No handles, and `most` at most, of `width` slots each; `None` when the system gives no memory.
+    pub fn new(width: usize, most: usize) -> Option<Handles> {
+        let mut memory = [
+            Growing::new(most * width * SLOT_BYTES)?,
+            Growing::new(most * size_of::<AtomicU32>())?,
+        ];
+        let slots = memory[0].start().cast::<AtomicU64>();
+        let next = memory[1].start().cast::<AtomicU32>();
+        if model_size(0, 1) == 1 {
+            assert!(memory.iter_mut().all(|memory| memory.grow_to(1)));
+            // SAFETY: inside the mapping. Outside of models zeroed memory is what is written here.
+            (0..most * width)
+                .for_each(|index| unsafe { slots.add(index).write(AtomicU64::new(0)) });
+            // SAFETY: as above.
+            (0..most).for_each(|index| unsafe { next.add(index).write(AtomicU32::new(0)) });
+        }
         Some(Handles {
-            slots: both.cast(),
+            slots,
             width,
-            // SAFETY: inside the mapping.
-            next: unsafe { both.add(slot_bytes) }.cast(),
+            most,
+            next,
             dropped: AtomicU32::new(NONE),
             lock: RawLock::new(),
             lists: UnsafeCell::new(Lists {
                 free: NONE,
                 fresh: 0,
+                memory,
             }),
         })
     }
 
     /// The first slot of a handle, wide in every heap. It holds an immediate exactly while the handle is free.
     pub fn slot(&self, number: u32) -> Address {
-        Address::of(self.slots.as_ptr()).add(number as usize * 8 * self.width)
+        Address::of(self.slots.as_ptr()).add(number as usize * SLOT_BYTES * self.width)
     }
 
     /// The second slot of a handle of two.
     pub fn second(&self, number: u32) -> Address {
         debug_assert_eq!(self.width, 2);
-        self.slot(number).add(8)
+        self.slot(number).add(SLOT_BYTES)
     }
 
-    /// A mutator inside the gate: a new handle to these values; `None` when there are [`MOST_HANDLES`].
+    /// A mutator inside the gate: a new handle to these values; `None` when there are as many as there can be.
     pub fn create(&self, values: &[Value]) -> Option<u32> {
         debug_assert_eq!(values.len(), self.width);
         self.lock.lock();
@@ -96,9 +132,8 @@ impl Handles {
                     .as_immediate()
                     .map_or(NONE, |next| next as u32);
                 Some(number)
-            } else if (lists.fresh as usize) < MOST_HANDLES {
-                lists.fresh += 1;
-                Some(lists.fresh - 1)
+            } else if (lists.fresh as usize) < self.most {
+                lists.take_fresh(self.width)
             } else {
                 None
             }
@@ -106,7 +141,13 @@ impl Handles {
         if let Some(number) = number {
             for (index, &value) in values.iter().enumerate() {
                 // SAFETY: the slots of this handle.
-                unsafe { Wide::store(self.slot(number).add(index * 8), Address::NULL, value) };
+                unsafe {
+                    Wide::store(
+                        self.slot(number).add(index * SLOT_BYTES),
+                        Address::NULL,
+                        value,
+                    )
+                };
             }
         }
         self.lock.unlock();
@@ -115,7 +156,7 @@ impl Handles {
 
     /// Anyone, at any time: the handle is not used again.
     pub fn discard(&self, number: u32) {
-        // SAFETY: below MOST_HANDLES; zeroed memory is an atomic.
+        // SAFETY: below `most`; zeroed memory is an atomic.
         let next = unsafe { self.next.add(number as usize).as_ref() };
         let mut first = self.dropped.load(Ordering::Relaxed);
         loop {
@@ -134,7 +175,7 @@ impl Handles {
 
     /// The handle after this one, in a list of the table's user. A handle in such a list is not dropped.
     pub fn next(&self, number: u32) -> u32 {
-        // SAFETY: below MOST_HANDLES; zeroed memory is an atomic.
+        // SAFETY: below `most`; zeroed memory is an atomic.
         unsafe { self.next.add(number as usize).as_ref() }.load(Ordering::Relaxed)
     }
 
@@ -182,14 +223,6 @@ impl Handles {
     }
 }
 
-impl Drop for Handles {
-    fn drop(&mut self) {
-        let bytes = MOST_HANDLES * 8 * self.width + NEXT_BYTES;
-        // SAFETY: `new` mapped so much, in one piece.
-        unsafe { memory::unmap(self.slots.cast(), bytes) };
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -197,7 +230,7 @@ mod tests {
 
     #[test]
     fn dropped_handles_are_used_again_and_are_no_roots() {
-        let handles = Handles::new(1).unwrap();
+        let handles = Handles::new(1, 1 << 16).unwrap();
         let object = Value::reference(Address::new(0x100));
         let numbers: Vec<u32> = (0..10)
             .map(|_| handles.create(&[object]).unwrap())
@@ -219,7 +252,7 @@ mod tests {
 
     #[test]
     fn threads_may_drop_at_the_same_time() {
-        let handles = Handles::new(1).unwrap();
+        let handles = Handles::new(1, 1 << 16).unwrap();
         let numbers: Vec<u32> = (0..4000)
             .map(|_| handles.create(&[Value::NULL]).unwrap())
             .collect();
@@ -232,5 +265,79 @@ mod tests {
             assert!(handles.create(&[Value::NULL]).unwrap() < 4000);
         }
         assert_eq!(handles.create(&[Value::NULL]), Some(4000));
+    }
+}
+
+/// The shipped code under loom.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+    use std::vec::Vec;
+
+    struct Shared {
+        handles: Handles,
+        /// `[i]`: whether handle i is in use; touched by whoever has it, before it is discarded.
+        in_use: [UnsafeCell<bool>; MOST_HANDLES],
+    }
+
+    // SAFETY: a handle belongs to one thread until that discards it; loom checks that.
+    unsafe impl Sync for Shared {}
+    // SAFETY: nothing in it belongs to a thread.
+    unsafe impl Send for Shared {}
+
+    impl Shared {
+        fn create(&self) -> Option<u32> {
+            let number = self.handles.create(&[object()])?;
+            // SAFETY: the handle is the caller's.
+            let before = self.in_use[number as usize]
+                .with_mut(|in_use| core::mem::replace(unsafe { &mut *in_use }, true));
+            assert!(!before, "handle {number} is given out twice");
+            assert_eq!(self.handles.load(number), object());
+            Some(number)
+        }
+
+        fn discard(&self, number: u32) {
+            // SAFETY: the handle is still the caller's.
+            self.in_use[number as usize].with_mut(|in_use| unsafe { *in_use = false });
+            self.handles.discard(number);
+        }
+    }
+
+    fn object() -> Value {
+        Value::reference(Address::new(0x100))
+    }
+
+    /// Threads discard handles while another creates some. No handle has two users, each is used again, and what is free
+    /// is no root.
+    #[test]
+    fn discarded_handles_are_used_again_one_at_a_time() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = Arc::new(Shared {
+                handles: Handles::new(1, MOST_HANDLES).unwrap(),
+                in_use: core::array::from_fn(|_| UnsafeCell::new(false)),
+            });
+            let all: Vec<u32> = (0..3).map(|_| shared.create().unwrap()).collect();
+            assert_eq!(shared.create(), None);
+            let others = [0, 1].map(|index| {
+                let (shared, number) = (shared.clone(), all[index]);
+                thread::spawn(move || shared.discard(number))
+            });
+            let again = shared.create();
+            if let Some(number) = again {
+                shared.discard(number);
+            }
+            others.map(|other| other.join().unwrap());
+            // The world is stopped: a collector looks for roots.
+            assert_eq!(shared.handles.prepare(), 3);
+            let free = |number: &&u32| shared.handles.load(**number).as_object().is_none();
+            assert_eq!(all.iter().filter(free).count(), 2);
+            assert_eq!(shared.handles.load(all[2]), object());
+            assert!(shared.create().is_some() && shared.create().is_some());
+            assert_eq!(shared.create(), None);
+        });
     }
 }

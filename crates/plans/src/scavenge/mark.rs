@@ -15,18 +15,21 @@ use gleaner_spaces::tenured::BlockBuffer;
 use super::resize::release;
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Share, Trace, scan_item};
+use super::waiting::{Keys, Nothing, Watch};
 use super::weak::Liveness;
 use super::{Scavenge, State};
 
 /// Marks all that can be reached.
-struct Marking<'a, F: SlotFormat> {
+struct Marking<'a, F: SlotFormat, W> {
     heap: &'a Scavenge<F>,
     roots: Tasks<'a>,
     /// Whether objects wait until the cache has them.
     edges: bool,
+    /// What looks at each object that is marked.
+    watch: W,
 }
 
-impl<F: SlotFormat> Marking<'_, F> {
+impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
     #[inline(always)]
     fn edge(&self, share: &mut Share, object: Address) {
         if !self.edges || !share.is_busy() {
@@ -59,6 +62,7 @@ impl<F: SlotFormat> Marking<'_, F> {
         }
         share.objects += 1;
         share.grey(Item::object(object, heap.model.base));
+        self.watch.won(share, object);
     }
 
     fn root(&self, share: &mut Share, slot: Address) {
@@ -69,7 +73,7 @@ impl<F: SlotFormat> Marking<'_, F> {
     }
 }
 
-impl<F: SlotFormat> Liveness for Marking<'_, F> {
+impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
     fn place(&self, object: Address) -> Option<Address> {
         self.heap.bits.is_marked(object).then_some(object)
     }
@@ -80,7 +84,7 @@ impl<F: SlotFormat> Liveness for Marking<'_, F> {
     }
 }
 
-impl<F: SlotFormat> Trace for Marking<'_, F> {
+impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
     fn task(&self, share: &mut Share, task: usize) {
         let visit = |slot| self.root(share, slot);
         match self.roots.get(task) {
@@ -113,8 +117,14 @@ impl<F: SlotFormat> Trace for Marking<'_, F> {
     }
 
     fn settle(&self, share: &mut Share) {
-        while let Some(object) = share.edges.take() {
-            self.object(share, Address::new(object));
+        loop {
+            while let Some(object) = share.edges.take() {
+                self.object(share, Address::new(object));
+            }
+            let keep = |share: &mut Share, value| self.object(share, value);
+            if !self.watch.found(share, keep) {
+                return;
+            }
         }
     }
 }
@@ -137,22 +147,33 @@ impl<F: SlotFormat> Scavenge<F> {
             heap: self,
             roots: Tasks::of_roots(self, &state.mutators),
             edges: self.config.prefetch == Prefetch::Edges,
+            watch: Nothing,
         };
         let tasks = marking.roots.count();
         state
             .engine
             .run(self.crew, self.config.workers, tasks, &marking);
+        let waiting = state.waiting.table(self.weak.ephemerons.count());
+        let marking = Marking {
+            heap: self,
+            roots: marking.roots,
+            edges: marking.edges,
+            watch: Keys(waiting.as_ref()),
+        };
         let (engine, workers) = (&mut state.engine, self.config.workers);
-        self.weak.process(engine, self.crew, workers, &marking);
+        self.weak
+            .process(engine, self.crew, workers, &marking, waiting.as_ref());
         self.poison_holes(&self.immobile);
         let top = self.immobile.region.top();
         // SAFETY: all that lives is marked.
         unsafe { self.immobile.finish_marking(&self.bits) };
         release(self.immobile.region.top(), top);
-        let shares = state.engine.shares();
-        shares
-            .map(|share| core::mem::take(&mut share.objects))
-            .sum()
+        let mut objects = 0;
+        for share in state.engine.shares() {
+            state.totals.ephemeron_looks += core::mem::take(&mut share.looks);
+            objects += core::mem::take(&mut share.objects);
+        }
+        objects
     }
 
     /// Frees the large objects of a generation that were not marked; the others are old from now on.

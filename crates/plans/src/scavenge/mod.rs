@@ -8,10 +8,12 @@
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
 //! - [`collect`]: a collection, step by step
 //! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
-//!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, finalizers; `ephemerons`
-//! - [`zeroing`]: what zeroes eden, and when; `calibration`: which kernel is fastest
+//!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, finalizers; `ephemerons`;
+//!   [`waiting`]: those whose keys were not reached yet
+//! - [`zeroing`]: what zeroes eden, and when; [`ahead`]: by threads of their own; `calibration`: which kernel is fastest
+//! - `quarantine`, `checks`: for embedders who look for mistakes of theirs
 //! - `sizes`: the ranges of the spaces; [`resize`]: the sizes of the generations after a collection
-//! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders
+//! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders; [`fork`]: before and after a fork
 //!
 //! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
 //!
@@ -20,24 +22,30 @@
 //! - The state is touched by the holder of `collecting` alone; all else is shared as its type says.
 //! - The old, the immobile and the large space together use no more than `old_limit` bytes (I7).
 
+pub mod ahead;
 pub mod allocate;
 mod calibration;
+mod checks;
 pub mod collect;
 pub mod compact;
 pub mod copy;
 pub mod edges;
 mod ephemerons;
+pub mod fork;
 pub mod handles;
 pub mod mark;
 pub mod mutator;
+mod quarantine;
 pub mod resize;
 pub mod roots;
 mod sizes;
 pub mod trace;
 pub mod verify;
+pub mod waiting;
 pub mod walk;
 pub mod weak;
 pub mod zeroing;
+mod zeroing_time;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -55,8 +63,8 @@ use gleaner_mem::cards::CardTable;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
-use gleaner_mem::slot::SlotFormat;
-use gleaner_os::{clock, hugepages, memory, output::Fd};
+use gleaner_mem::slot::{SlotFormat, Wide};
+use gleaner_os::{clock, hugepages, memory, output::Fd, refusal::Limit};
 use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::LargeObjects;
 use gleaner_spaces::mark_compact::Plan;
@@ -64,11 +72,14 @@ use gleaner_spaces::nursery::Nursery;
 use gleaner_spaces::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
+use crate::decide::generations;
+use crate::decide::young_size::YoungSize;
 use crate::decide::zeroing::Trials;
 use crate::stop::collecting::Collecting;
 use crate::stop::poll::PollGate;
 use handles::Handles;
 use mutator::{Mutator, RootVisitor, RootVisitorPlace};
+use quarantine::Quarantine;
 use sizes::Sizes;
 use trace::Engine;
 use weak::WeakTables;
@@ -128,6 +139,9 @@ pub struct Config {
     pub stress: u32,
     /// Overwrites what is freed.
     pub poison: bool,
+    /// How many collections pass before evacuated addresses of the nursery are used again; 0 for none, and no checks of
+    /// allocations.
+    pub quarantine: u32,
 }
 
 /// Why a heap cannot be made.
@@ -149,8 +163,8 @@ pub enum CreateError {
         /// Bytes of the heap.
         limit: usize,
     },
-    /// The system gives no memory for this.
-    Memory(&'static str),
+    /// The system gives no memory for this, for that reason.
+    Memory(&'static str, Limit),
 }
 
 impl fmt::Display for CreateError {
@@ -162,19 +176,22 @@ impl fmt::Display for CreateError {
             ),
             CreateError::Span { asked, reach } => write!(
                 out,
-                "the heap needs {asked} bytes of addresses, and its references reach {reach}: \
-                 choose a smaller limit, or wide references"
+                "the heap needs {asked} bytes of addresses, and its references reach {reach}: choose a smaller limit{}",
+                if *reach < Wide::SPAN {
+                    ", or wide references"
+                } else {
+                    ""
+                }
             ),
             CreateError::Young { young, limit } => write!(
                 out,
                 "a young generation of {young} bytes in a heap of {limit}: it takes at most nine tenths"
             ),
-            CreateError::Memory(what) => {
-                write!(
-                    out,
-                    "the system gives no memory for {what}: choose a smaller limit"
-                )
-            }
+            CreateError::Memory(what, limit) => write!(
+                out,
+                "the system gives no memory for {what}: {}; or choose a smaller heap",
+                limit.text()
+            ),
         }
     }
 }
@@ -196,6 +213,8 @@ pub struct Totals {
     pub survived_bytes: u64,
     /// Bytes copied to the old space by scavenges.
     pub promoted_bytes: u64,
+    /// How often collections looked at the key of an ephemeron.
+    pub ephemeron_looks: u64,
     /// What zeroing came to until the last collection, in nanoseconds.
     pub zeroed: Zeroed,
 }
@@ -205,6 +224,8 @@ pub struct Totals {
 struct Lately {
     /// What scavenges promoted.
     promoted: usize,
+    /// What the last one promoted.
+    last_promoted: usize,
     /// What survived in the young generation.
     survived: usize,
     /// What survived the last scavenge of what had been allocated just before.
@@ -221,7 +242,9 @@ struct Lately {
     used: usize,
     /// Of that, what large and immobile objects took.
     beside_used: usize,
-    /// What such objects took between collections.
+    /// What was allocated between collections.
+    allocated: usize,
+    /// Of that, what large and immobile objects took.
     beside: usize,
     /// What the young generation is to have while it is collected by itself.
     young: usize,
@@ -240,6 +263,8 @@ struct LastFull {
     ns: u64,
     /// Bytes in the young generation that lived.
     young_lived: usize,
+    /// Bytes that the old generation held afterwards, holes left out.
+    filled: usize,
 }
 
 /// What only the holder of `collecting` touches.
@@ -248,6 +273,10 @@ pub struct State {
     mutators: Vec<NonNull<Mutator>>,
     next_number: u32,
     engine: Engine,
+    /// Where ephemerons wait for their keys during a trace.
+    waiting: waiting::Memory,
+    /// Under `quarantine`, where the guards of eden begin.
+    guarded_from: Address,
     /// Why the next collection has to be of everything, if it has.
     wants_full: Option<&'static str>,
     /// Whether the young generation is collected by itself.
@@ -255,6 +284,10 @@ pub struct State {
     /// What is known of the last collections.
     lately: Lately,
     last_full: LastFull,
+    /// What is known of sizes of the young generation.
+    young_size: YoungSize,
+    /// And of collecting it by itself.
+    generations: generations::Memory,
     /// What zeroing came to until the last collection, in ticks.
     zeroed: Zeroed,
     /// What mutators zeroed since then that are gone.
@@ -283,6 +316,8 @@ pub struct Scavenge<F> {
     pub model: ObjectModel<F>,
     /// The young generation.
     pub nursery: Nursery,
+    /// Where it was.
+    quarantine: Quarantine,
     /// How eden is zeroed.
     pub zeroing: Zeroing,
     /// The old space.
@@ -303,6 +338,12 @@ pub struct Scavenge<F> {
     pub gate: PollGate,
     /// Set before the heap is shared.
     pub listener: Option<Box<Listener>>,
+    /// What the thread that is to lead a collection does first, outside of the gate and without a lock: it makes the
+    /// threads that the heap is to have and has not. Set before the heap is shared.
+    pub before_collection: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Asked when a stop takes long: which mutators inside the gate are of threads that have ended. Nobody else speaks for
+    /// them from then on. Set before the heap is shared.
+    pub ended: Option<Box<dyn Fn() -> Vec<NonNull<Mutator>> + Send + Sync>>,
     root_visitor: RootVisitorPlace,
     /// See the invariants.
     collecting: Collecting<State>,
@@ -311,10 +352,18 @@ pub struct Scavenge<F> {
     least_young: usize,
     /// Bytes that the old, the immobile and the large space may use together. Written in a stopped world.
     old_limit: AtomicUsize,
+    /// Young large objects take at most so many bytes before a scavenge. Written in a stopped world; relaxed, since it is
+    /// no more than a number to compare with.
+    young_large_limit: AtomicUsize,
     /// The highest top of the old space since memory above its top was released. Written as `beside` says.
     old_high: AtomicUsize,
     /// Held by a mutator inside the gate that allocates in the immobile or the large space: a stopped world is as good.
     beside: RawLock,
+    /// Bytes of pinned objects since everything was collected, each as small ones or with pages of its own. Written as
+    /// `beside` says.
+    pinned: AtomicUsize,
+    /// With so many everything is collected. Written in a stopped world.
+    pinned_due: AtomicUsize,
     /// Where the immobile space is filled. As `beside` says.
     immobile_buffer: UnsafeCell<BlockBuffer>,
     crew: &'static Crew,
@@ -331,7 +380,7 @@ unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
     pub fn new(config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
-        let mut refused = CreateError::Memory("its spaces");
+        let mut refused = CreateError::Memory("its spaces", Limit::Other);
         for sizes in Sizes::candidates(&config, F::SPAN)?.into_iter().flatten() {
             match Scavenge::with_sizes(config, sizes, crew) {
                 Ok(heap) => return Ok(heap),
@@ -349,46 +398,56 @@ impl<F: SlotFormat> Scavenge<F> {
         config.limit = sizes.limit;
         config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
         let span = sizes.span();
-        let need = CreateError::Memory;
-        let start = memory::reserve(span, REGION_GRANULE).ok_or(need("its addresses"))?;
+        let need = |what| move || CreateError::Memory(what, memory::refusal());
+        let start = memory::reserve(span, REGION_GRANULE).ok_or_else(need("its addresses"))?;
         let base = Address::of(start.as_ptr());
         let reserved = Reserved(start, span);
         // SAFETY: the reservation is ours; the first pages stay without access.
         if !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) } {
-            return Err(need("its spaces"));
+            return Err(need("its spaces")());
         }
         let immobile = base.add(REGION_GRANULE);
         let old = immobile.add(sizes.immobile);
         let eden = old.add(sizes.old);
-        let large = eden.add(sizes.eden + 2 * sizes.survivor);
+        let large = eden.add(sizes.young());
         // SAFETY: the old space and the nursery are committed memory of ours.
         unsafe { ask_for_huge_pages(&config, old, large.offset_from(old)) };
-        let types = TypeTable::new().ok_or(need("its types"))?;
+        let types = TypeTable::new().ok_or_else(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
-        let engine =
-            Engine::new(config.workers, items, config.trace_order).ok_or(need("its workers"))?;
-        let heap = Box::new(Scavenge {
+        let engine = Engine::new(config.workers, items, config.trace_order)
+            .ok_or_else(need("its workers"))?;
+        let mut heap = Box::new(Scavenge {
             model: ObjectModel::new(types, base),
             nursery: sizes.nursery(eden),
-            zeroing: Zeroing::new(&config, eden, sizes.eden).ok_or(need("its blocks"))?,
-            old: Tenured::new(BumpRegion::new(old, sizes.old)),
-            immobile: Tenured::new(BumpRegion::new(immobile, sizes.immobile)),
-            large: LargeObjects::new(large, sizes.large).ok_or(need("its large objects"))?,
-            cards: CardTable::new(base, span).ok_or(need("its cards"))?,
-            bits: ObjectBits::new(base, span).ok_or(need("its object bits"))?,
-            handles: Handles::new(1).ok_or(need("its handles"))?,
-            weak: WeakTables::new().ok_or(need("its weak references"))?,
+            quarantine: Quarantine::new(),
+            zeroing: Zeroing::new(&config, eden, sizes.edens()).ok_or_else(need("its blocks"))?,
+            old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
+            immobile: Tenured::new(BumpRegion::new(immobile, sizes.immobile))
+                .ok_or_else(need("its blocks"))?,
+            large: LargeObjects::new(large, sizes.large).ok_or_else(need("its large objects"))?,
+            cards: CardTable::new(base, span).ok_or_else(need("its cards"))?,
+            bits: ObjectBits::new(base, span).ok_or_else(need("its object bits"))?,
+            handles: Handles::new(1, handles::most_handles(config.limit))
+                .ok_or_else(need("its handles"))?,
+            weak: WeakTables::new(handles::most_handles(config.limit))
+                .ok_or_else(need("its weak references"))?,
             gate: PollGate::new(),
             listener: None,
+            before_collection: None,
+            ended: None,
             root_visitor: RootVisitorPlace::default(),
             collecting: Collecting::new(State {
                 mutators: Vec::new(),
                 next_number: 1,
                 engine,
+                waiting: waiting::Memory::default(),
+                guarded_from: eden,
                 wants_full: (config.generations == Generations::Never).then_some(NEVER),
                 scavenging: config.generations != Generations::Never,
                 last_full: LastFull::default(),
+                young_size: YoungSize::new(),
+                generations: generations::Memory::new(),
                 zeroed: Zeroed::default(),
                 zeroed_by_others: Zeroed::default(),
                 zeroing_trials: Trials::default(),
@@ -403,11 +462,14 @@ impl<F: SlotFormat> Scavenge<F> {
                 events: Ring::new(),
                 log: None,
             }),
-            plan: Plan::new(base, span).ok_or(need("its compactor"))?,
+            plan: Plan::new(base, span).ok_or_else(need("its compactor"))?,
             old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),
             least_young: sizes.least_young(),
+            young_large_limit: AtomicUsize::new(sizes.first_eden()),
             old_high: AtomicUsize::new(old.word()),
             beside: RawLock::new(),
+            pinned: AtomicUsize::new(0),
+            pinned_due: AtomicUsize::new(sizes.first_old_target()),
             immobile_buffer: UnsafeCell::new(BlockBuffer::default()),
             crew,
             epoch: AtomicU64::new(0),
@@ -415,6 +477,7 @@ impl<F: SlotFormat> Scavenge<F> {
             config,
         });
         core::mem::forget(reserved);
+        heap.begin_quarantine();
         Ok(heap)
     }
 
@@ -446,8 +509,8 @@ impl<F: SlotFormat> Scavenge<F> {
     /// # Safety
     /// `attach` of this heap gave the record. [`Scavenge::detach`] is all that follows.
     pub unsafe fn leave_for_good(&self, record: NonNull<Mutator>) {
-        // SAFETY: inside the gate the record is the caller's; the reference ends here.
-        unsafe { (*record.as_ptr()).forget_roots() };
+        // SAFETY: the record exists until it is detached; inside the gate its cells are the caller's.
+        unsafe { record.as_ref().forget_roots() };
         self.gate.leave();
     }
 
@@ -457,11 +520,11 @@ impl<F: SlotFormat> Scavenge<F> {
     /// `attach` of this heap gave the record, which is not used again.
     pub unsafe fn detach(&self, record: NonNull<Mutator>) {
         // SAFETY: leaked by `attach`; without a collection only its owner, the caller, looks at it, and at its buffer.
-        let mutator = self.collecting.detach(|state| unsafe {
+        let mutator = self.collecting.detach(&self.gate, |state| unsafe {
             state.mutators.retain(|&other| other != record);
-            let mut mutator = Box::from_raw(record.as_ptr());
+            let mutator = Box::from_raw(record.as_ptr());
             mutator.retire_tlab();
-            state.zeroed_by_others.add(mutator.zeroed);
+            state.zeroed_by_others.add(mutator.zeroed.get());
             mutator
         });
         drop(mutator);
@@ -469,7 +532,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Sums so far. The caller is no mutator inside the gate.
     pub fn totals(&self) -> Totals {
-        self.collecting.with(|state| Totals {
+        self.collecting.with(&self.gate, |state| Totals {
             zeroed: self.zeroing.in_nanoseconds(state.zeroed),
             ..state.totals
         })
@@ -477,7 +540,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Where events are written from now on. The caller is no mutator inside the gate.
     pub fn set_log(&self, log: Option<Fd>) {
-        self.collecting.with(|state| state.log = log);
+        self.collecting.with(&self.gate, |state| state.log = log);
     }
 
     /// Who visits the roots in compiled frames from now on. The caller is no mutator inside the gate.
@@ -487,7 +550,7 @@ impl<F: SlotFormat> Scavenge<F> {
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
         // SAFETY: the lock is held.
         self.collecting
-            .with(|_| unsafe { self.root_visitor.set(visitor) });
+            .with(&self.gate, |_| unsafe { self.root_visitor.set(visitor) });
     }
 
     /// Bytes of all spaces in use: objects, dead or alive, and buffers.
@@ -498,6 +561,11 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Bytes in use of the old, the immobile and the large space: what `old_limit` limits.
     fn old_used(&self) -> usize {
         self.old.region.used() + self.immobile.region.used() + self.large.used()
+    }
+
+    /// Of those, bytes that are free: in holes.
+    fn old_holes(&self) -> usize {
+        self.old.holes() + self.immobile.holes()
     }
 
     /// Bytes in use of the immobile and the large space.
@@ -576,6 +644,7 @@ impl Drop for Reserved {
 
 impl<F> Drop for Scavenge<F> {
     fn drop(&mut self) {
+        self.quarantine.end();
         let (start, bytes) = self.reservation;
         // SAFETY: nobody has the heap any more.
         unsafe { memory::unmap(start, bytes) };

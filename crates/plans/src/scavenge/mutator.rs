@@ -5,11 +5,12 @@
 //!
 //! # Invariants
 //! - The owner touches the record while it is inside the gate; the collector while the world is stopped. The poll word
-//!   is written by the stopper at any time.
+//!   is written by the stopper at any time. So nobody has an exclusive reference to a record that is attached: what
+//!   changes is in cells and atomics.
 //! - Slots of frames and locals, and those that the embedder's [`RootVisitor`] finds, hold wide values that are valid at
 //!   every poll and allocation.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 
 use gleaner_base::sync::{AtomicU32, model_size};
@@ -19,6 +20,7 @@ use gleaner_mem::traced::Visitor;
 use gleaner_os::memory;
 use gleaner_spaces::bump::LocalBuffer;
 
+use super::checks::Last;
 use super::zeroing::Zeroed;
 
 /// How many locals a mutator can have at a time.
@@ -36,6 +38,9 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// What `count` is once the frame was left.
+    pub const LEFT: usize = usize::MAX;
+
     /// The first value.
     pub fn values(frame: *mut Frame) -> Address {
         Address::of(frame).add(size_of::<Frame>())
@@ -84,7 +89,7 @@ impl RootVisitorPlace {
     }
 }
 
-/// The record of one mutator.
+/// The record of one mutator. Cells are the owner's and the collector's in turn (see the invariants).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Mutator {
@@ -99,36 +104,36 @@ pub struct Mutator {
     /// The card of address a is at this plus a / 512.
     pub cards: usize,
     /// The frame of the function that runs, or null.
-    pub frames: *mut Frame,
+    pub frames: Cell<*mut Frame>,
     /// Where compiled code was left.
-    pub anchor: Anchor,
+    pub anchor: Cell<Anchor>,
     /// For the embedder's own use.
-    pub embedder: *mut (),
+    pub embedder: Cell<*mut ()>,
     /// Not 0 when whoever allocates in the buffer zeroes each object.
-    pub zeroes: u32,
+    pub zeroes: Cell<u32>,
     /// The number of this mutator, which no other of the heap has or had.
     pub number: u32,
     /// Where the buffer ends; its limit may be less.
-    pub(super) tlab_end: Address,
-    /// Windows of zeroed memory that were begun.
-    pub(super) windows: u64,
+    pub(super) tlab_end: Cell<Address>,
     /// What this mutator zeroed since the last collection.
-    pub(super) zeroed: Zeroed,
+    pub(super) zeroed: Cell<Zeroed>,
     /// What `allocated_bytes` was at the last collection.
-    pub(super) allocated_before: u64,
+    pub(super) allocated_before: Cell<u64>,
     /// Who knows what lies behind the anchor; nobody once the roots are forgotten. It is the heap's, and outlives the
     /// record.
-    root_visitor: Option<NonNull<RootVisitorPlace>>,
+    root_visitor: Cell<Option<NonNull<RootVisitorPlace>>>,
     /// Values of the safe interface, from the first; the collector reads `local_count` of them.
     locals: NonNull<Value>,
     /// How many locals are in use.
-    pub local_count: usize,
+    pub local_count: Cell<usize>,
     /// For the door's own use.
-    pub door: *mut (),
+    pub door: Cell<*mut ()>,
     /// Allocations until the next collection under `stress`.
-    pub stress_left: u32,
+    pub stress_left: Cell<u32>,
     /// Bytes of the buffers that were taken, without what was given back.
-    pub allocated_bytes: u64,
+    pub allocated_bytes: Cell<u64>,
+    /// Under `quarantine`, what it allocated last.
+    pub(super) last: Cell<Last>,
 }
 
 /// Offsets of the fields that compiled code uses, from the start of the record. They change only with
@@ -182,40 +187,54 @@ impl Mutator {
             slot_bytes,
             base,
             cards,
-            frames: ptr::null_mut(),
-            anchor: Anchor::default(),
-            embedder: ptr::null_mut(),
-            root_visitor: Some(root_visitor),
+            frames: Cell::new(ptr::null_mut()),
+            anchor: Cell::new(Anchor::default()),
+            embedder: Cell::new(ptr::null_mut()),
+            root_visitor: Cell::new(Some(root_visitor)),
             locals: memory::map(LOCALS_BYTES)?.cast(),
-            local_count: 0,
-            door: ptr::null_mut(),
-            zeroes: 1,
+            local_count: Cell::new(0),
+            door: Cell::new(ptr::null_mut()),
+            zeroes: Cell::new(1),
             number,
-            tlab_end: Address::NULL,
-            windows: 0,
-            zeroed: Zeroed::default(),
-            allocated_before: 0,
-            stress_left: stress,
-            allocated_bytes: 0,
+            tlab_end: Cell::new(Address::NULL),
+            zeroed: Cell::new(Zeroed::default()),
+            allocated_before: Cell::new(0),
+            stress_left: Cell::new(stress),
+            allocated_bytes: Cell::new(0),
+            last: Cell::new(Last::default()),
         })
     }
 
     /// Bytes that are left of the buffer.
     #[inline(always)]
     pub fn tlab_left(&self) -> usize {
-        self.tlab_end.offset_from(self.tlab.cursor)
+        self.tlab_end.get().offset_from(self.tlab.cursor.get())
     }
 
     /// Fills what is left of the buffer and gives it up.
     ///
     /// # Safety
     /// The buffer is the calling thread's, or its owner is stopped.
-    pub(super) unsafe fn retire_tlab(&mut self) {
-        self.allocated_bytes -= self.tlab_left() as u64;
-        self.tlab.limit = self.tlab_end;
+    pub(super) unsafe fn retire_tlab(&self) {
+        let used = self.allocated_bytes.get() - self.tlab_left() as u64;
+        self.allocated_bytes.set(used);
+        self.tlab.limit.set(self.tlab_end.get());
         // SAFETY: the caller's promise.
         unsafe { self.tlab.retire() };
-        self.tlab_end = Address::NULL;
+        self.tlab_end.set(Address::NULL);
+    }
+
+    /// Notes that bytes of a buffer were taken, or of an object that has none.
+    pub(super) fn note_allocated(&self, bytes: usize) {
+        self.allocated_bytes
+            .set(self.allocated_bytes.get() + bytes as u64);
+    }
+
+    /// Counts what this mutator did about zeroing. `note` does not come here again.
+    #[inline(always)]
+    pub(super) fn note_zeroed(&self, note: impl FnOnce(&mut Zeroed)) {
+        // SAFETY: the calling thread alone touches the cell now (see the invariants), and `note` has the only reference.
+        note(unsafe { &mut *self.zeroed.as_ptr() });
     }
 
     /// The slot of a local below [`MOST_LOCALS`].
@@ -226,11 +245,11 @@ impl Mutator {
     }
 
     /// The mutator has no roots from now on: its stack may be gone, and so may the frames on it.
-    pub(super) fn forget_roots(&mut self) {
-        self.frames = ptr::null_mut();
-        self.anchor = Anchor::default();
-        self.root_visitor = None;
-        self.local_count = 0;
+    pub(super) fn forget_roots(&self) {
+        self.frames.set(ptr::null_mut());
+        self.anchor.set(Anchor::default());
+        self.root_visitor.set(None);
+        self.local_count.set(0);
     }
 
     /// Visits each root slot, all of them wide.
@@ -238,19 +257,24 @@ impl Mutator {
     /// # Safety
     /// The mutator is stopped, or it is the caller.
     pub unsafe fn visit_roots(&self, mut visit: impl FnMut(Address)) {
-        for index in 0..self.local_count {
+        for index in 0..self.local_count.get() {
             visit(self.local(index));
         }
-        let mut frame = self.frames;
+        let mut frame = self.frames.get();
         while !frame.is_null() {
             // SAFETY: the embedder's frames are linked while their functions run (contract of `frames`).
             let (count, previous) = unsafe { ((*frame).count, (*frame).previous) };
+            assert!(
+                count != Frame::LEFT,
+                "the shadow stack has a frame that was left, at {frame:?}: frames were not left in the reverse order in \
+                 which they were entered"
+            );
             for index in 0..count {
                 visit(Frame::values(frame).add(index * size_of::<Value>()));
             }
             frame = previous;
         }
-        let Some(place) = self.root_visitor else {
+        let Some(place) = self.root_visitor.get() else {
             return;
         };
         // SAFETY: the heap outlives its mutators; nobody sets the visitor in a stopped world.

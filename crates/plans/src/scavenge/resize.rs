@@ -18,6 +18,7 @@ use super::{Lately, Scavenge, State};
 use crate::decide::collection::{self, moving_average};
 use crate::decide::generation_sizes::{self, Decision, Measurements};
 use crate::decide::generations;
+use crate::decide::young_size;
 use crate::record::Record;
 
 /// A collection that is over.
@@ -46,12 +47,16 @@ impl<F: SlotFormat> Scavenge<F> {
         state.lately.note_pause(collection);
         state.lately.used = self.used();
         state.lately.beside_used = self.beside_used();
+        if collection.was_full {
+            state.last_full.filled = self.old_used() - self.old_holes();
+        }
         if !self.config.resize {
             state.lately.old_target = self.old_limit.load(Ordering::Relaxed);
         } else {
             record.step(Phase::Resize, |event| {
                 let changed = self.decide_generations(state, collection);
-                let found = self.measure(state, collection);
+                let mut found = self.measure(state, collection);
+                found.wanted = self.decide_young(state, collection, &found);
                 let decision = generation_sizes::next_sizes(&found);
                 self.apply(&mut state.lately, &decision, event);
                 event.reason = changed.unwrap_or(event.reason);
@@ -76,7 +81,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let lately = &state.lately;
         // Where ranges are small, the young generation cannot take all that the old one does not need.
         let budget = (lately.young + lately.old_target).min(config.limit);
-        let decision = generations::decide(&generations::Measurements {
+        let found = generations::Measurements {
             scavenging: state.scavenging,
             was_full: collection.was_full,
             first_scavenges: match state.totals.full_collections {
@@ -90,15 +95,49 @@ impl<F: SlotFormat> Scavenge<F> {
             cycle_allocated: lately.cycle_allocated,
             copy_ns_per_kb: lately.copy_ns_per_kb,
             used: lately.used,
-            budget: budget.min(lately.used + self.nursery.bytes()),
+            budget: budget.min(lately.used + self.nursery.most()),
             young_lived: state.last_full.young_lived,
-        });
+        };
+        let decision = generations::decide(&mut state.generations, &found);
         let changed = decision.scavenging != state.scavenging;
         state.scavenging = decision.scavenging;
         if decision.try_everything {
             state.wants_full = Some("much of what is young survives");
         }
         changed.then_some(decision.reason)
+    }
+
+    /// The young generation that is wanted, and why.
+    fn decide_young(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        found: &Measurements,
+    ) -> (usize, &'static str) {
+        if collection.was_full || !state.scavenging {
+            return found.wanted;
+        }
+        let lately = &state.lately;
+        let filled = found.old_used - found.old_holes;
+        let guess = (lately.copy_ns_per_kb * (filled / 1024)) as u64;
+        let known = state.totals.full_collections > 0;
+        let paused = collection.now_ns - collection.stopped_ns;
+        let size = &mut state.young_size;
+        size.note_scavenge(paused, collection.allocated, lately.last_promoted);
+        size.decide(&young_size::Measurements {
+            young: found.young,
+            most: generation_sizes::most_young(found),
+            least: found.least_young,
+            limit: found.limit,
+            filled: if known {
+                state.last_full.filled.min(filled)
+            } else {
+                filled
+            },
+            full_ns: if known { state.last_full.ns } else { guess },
+            busy: found.scavenge_share > generation_sizes::GOAL,
+            full_collections: state.totals.full_collections,
+        })
     }
 
     fn measure(&self, state: &State, collection: &Collection) -> Measurements {
@@ -108,13 +147,15 @@ impl<F: SlotFormat> Scavenge<F> {
             scavenging: state.scavenging,
             slides: self.config.old == OldPolicy::MarkCompact,
             nursery_used: self.nursery.used(),
+            allocated_lately: lately.allocated,
             beside_lately: lately.beside,
             least_survivors: 2 * BLOCK_BYTES,
             young: lately.young,
+            wanted: (lately.young, "the sizes do"),
             survivor: self.nursery.to().bytes(),
             least_young: self.least_young,
             old_used: self.old_used(),
-            old_holes: self.old.holes(),
+            old_holes: self.old_holes(),
             old_target: lately.old_target,
             promoted_lately: lately.promoted,
             survived_lately: lately.survived,
@@ -130,20 +171,23 @@ impl<F: SlotFormat> Scavenge<F> {
         let nursery = &self.nursery;
         let ends = nursery.regions().map(|region| region.end());
         let whole = |bytes: usize| bytes / BLOCK_BYTES * BLOCK_BYTES;
-        nursery.resize(
+        nursery.resize_within(
             whole(decision.eden).max(BLOCK_BYTES),
             whole(decision.survivor).max(BLOCK_BYTES),
+            self.config.limit.saturating_sub(self.old_used()),
         );
         for (region, end) in nursery.regions().into_iter().zip(ends) {
             let zero = release(region.end(), end);
-            if zero && region.start() == nursery.start() {
+            if zero && core::ptr::eq(region, &nursery.eden) {
                 self.zeroing.note_released(region.end());
             }
         }
         let old_limit = self.config.limit.saturating_sub(nursery.capacity());
-        // What is in use stays so: the next sizes are smaller.
-        self.old_limit
-            .store(old_limit.max(self.old_used()), Ordering::Relaxed);
+        debug_assert!(
+            old_limit >= self.old_used(),
+            "more than the limit is in use"
+        );
+        self.old_limit.store(old_limit, Ordering::Relaxed);
         // SAFETY: the world is stopped.
         unsafe { self.make_resident_room(0) };
         lately.young = decision.young;
@@ -155,13 +199,54 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// The old space may grow as far as the limit allows.
     pub(super) fn set_old_end(&self) {
+        self.old.region.set_end(self.farthest_old_end());
+    }
+
+    fn farthest_old_end(&self) -> Address {
         let region = &self.old.region;
         let others = self.immobile.region.used() + self.large.used();
         let limit = self.old_limit.load(Ordering::Relaxed);
         let bytes = limit.saturating_sub(others) / BLOCK_BYTES * BLOCK_BYTES;
         // Sizes are rounded: the limit may be a little more than the range.
         let range = self.nursery.start().offset_from(region.start());
-        region.set_end(region.start().add(bytes.min(range)));
+        region.start().add(bytes.min(range))
+    }
+
+    /// Reserves `bytes` for promotions, before anybody uses them: the old space may grow so far, and no more is resident
+    /// then than the limit allows. All that may be promoted would be more than is used, as a rule, and what is given
+    /// back is soon asked for again: [`Scavenge::reserve_more`] does the rest.
+    ///
+    /// # Safety
+    /// The world is stopped, and no phase runs.
+    pub(super) unsafe fn reserve_old(&self, bytes: usize) {
+        let region = &self.old.region;
+        let used = region.used().saturating_add(bytes);
+        let end = region.start().add(used.next_multiple_of(BLOCK_BYTES));
+        region.set_end(end.min(self.farthest_old_end()));
+        // SAFETY: the caller's promise.
+        unsafe { self.make_resident_room(region.free()) };
+    }
+
+    /// A worker of a scavenge found no room in the old space: whether there is more now, reserved by it or by another.
+    pub(super) fn reserve_more(&self) -> bool {
+        let region = &self.old.region;
+        let seen = region.end();
+        // No mutator holds the lock in a stopped world.
+        self.beside.lock();
+        if seen == region.end() {
+            let end = seen.add(RESERVED_AT_ONCE).min(self.farthest_old_end());
+            let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
+            let old = high.offset_from(region.start());
+            let resident = old + self.immobile.region.used() + self.large.resident();
+            let limit = self.old_limit.load(Ordering::Relaxed);
+            // Memory above the top is about to be used by other workers: only that of large objects is given back.
+            // SAFETY: the lock is held, and in a scavenge nobody else is about large objects until it is traced.
+            unsafe { self.large.release_free(resident.saturating_sub(limit)) };
+            region.set_end(end.max(seen));
+        }
+        let more = seen < region.end();
+        self.beside.unlock();
+        more
     }
 
     /// Remembers how high the old space has been: memory above its top may be resident.
@@ -204,6 +289,8 @@ pub(super) fn release(low: Address, high: Address) -> bool {
     false
 }
 
+/// What workers reserve when more is promoted than was expected.
+const RESERVED_AT_ONCE: usize = 1 << 20;
 /// A scavenge that copies fewer KB says nothing about what a KB costs.
 const LEAST_COPIED: usize = 256;
 
@@ -214,6 +301,7 @@ impl Lately {
         let share = collection::share(paused, over.now_ns - self.resumed_ns);
         self.resumed_ns = over.now_ns;
         self.cycle_allocated += over.allocated;
+        self.allocated = moving_average(self.allocated, over.allocated);
         self.beside = moving_average(self.beside, over.beside);
         if over.for_room {
             self.cycle_ns += paused;
@@ -247,6 +335,7 @@ impl Lately {
             let each = took_ns as usize / kilobytes;
             self.copy_ns_per_kb = moving_average(self.copy_ns_per_kb, each);
         }
+        self.last_promoted = promoted;
         self.survived = moving_average(self.survived, survived);
         self.promoted = moving_average(self.promoted, promoted);
     }

@@ -21,6 +21,8 @@ pub(super) struct Sizes {
     pub eden: usize,
     pub survivor: usize,
     pub large: usize,
+    /// How many places each space of the nursery has: one more than collections that pass before one is used again.
+    turns: usize,
 }
 
 /// The largest young generation that a heap with changing sizes begins with.
@@ -32,17 +34,44 @@ fn round(bytes: usize) -> usize {
 
 impl Sizes {
     /// The sizes to try for a heap whose references reach `reach` bytes, the best first. Where they reach less, or the
-    /// system gives less, sizes change less, and large objects have a smaller range.
-    pub fn candidates(config: &Config, reach: usize) -> Result<[Option<Sizes>; 3], CreateError> {
+    /// system gives less, sizes change less, and large and pinned objects have smaller ranges.
+    pub fn candidates(config: &Config, reach: usize) -> Result<[Option<Sizes>; 5], CreateError> {
+        let limit = config.limit;
+        if limit > reach {
+            return Err(CreateError::Span {
+                asked: limit,
+                reach,
+            });
+        }
         let fixed = Sizes::fixed(config)?;
-        let least = fixed.with_large(0, reach)?;
-        let range = 2 * config.limit;
-        let changing = config.resize.then(|| fixed.changing());
+        let range = 2 * limit;
+        let least = fixed.with_large(0, fixed.old / 2, reach);
+        let dense = fixed.dense().with_large(range, fixed.old / 8, reach)?;
+        let changing = config.resize.then(|| fixed.changing().all_pinned());
+        let with_large = |sizes: Sizes| sizes.with_large(range, sizes.old / 2, reach).ok();
         Ok([
-            changing.and_then(|sizes| sizes.with_large(range, reach).ok()),
-            fixed.with_large(range, reach).ok(),
-            Some(least),
+            changing.and_then(with_large),
+            with_large(fixed.all_pinned()),
+            with_large(fixed),
+            least.ok(),
+            Some(dense),
         ])
+    }
+
+    /// Nearly all is for objects that may move and are not large.
+    fn dense(self) -> Sizes {
+        Sizes {
+            immobile: round(self.old / 32),
+            ..self
+        }
+    }
+
+    /// All that is not young may be pinned.
+    fn all_pinned(self) -> Sizes {
+        Sizes {
+            immobile: self.old,
+            ..self
+        }
     }
 
     /// A survivor space is an eighth of the young generation, as in Parallel Scavenge.
@@ -70,6 +99,7 @@ impl Sizes {
             eden,
             survivor,
             large: 0,
+            turns: 1 + config.quarantine as usize,
         })
     }
 
@@ -83,11 +113,10 @@ impl Sizes {
         }
     }
 
-    /// Large objects have `wanted` bytes of addresses or what is left of the reach, and at least half of the old
-    /// generation's.
-    fn with_large(self, wanted: usize, reach: usize) -> Result<Sizes, CreateError> {
+    /// Large objects have `wanted` bytes of addresses or what is left of the reach, and at least `least`.
+    fn with_large(self, wanted: usize, least: usize, reach: usize) -> Result<Sizes, CreateError> {
         let others = self.span();
-        let least = round(self.old / 2);
+        let least = round(least);
         let asked = others + least;
         if asked > reach {
             return Err(CreateError::Span { asked, reach });
@@ -98,12 +127,22 @@ impl Sizes {
 
     /// Bytes of addresses. The first granule is never allocated: no object is at offset 0.
     pub fn span(&self) -> usize {
-        REGION_GRANULE + self.immobile + self.old + self.eden + 2 * self.survivor + self.large
+        REGION_GRANULE + self.immobile + self.old + self.young() + self.large
+    }
+
+    /// Bytes of addresses of the nursery.
+    pub fn young(&self) -> usize {
+        self.turns * (self.eden + 2 * self.survivor)
+    }
+
+    /// Bytes of addresses of eden.
+    pub fn edens(&self) -> usize {
+        self.turns * self.eden
     }
 
     /// The nursery from `start` on.
     pub fn nursery(&self, start: Address) -> Nursery {
-        let nursery = Nursery::new(start, self.eden, self.survivor);
+        let nursery = Nursery::new(start, self.eden, self.survivor, self.turns);
         nursery.resize(self.first.0, self.first.1);
         nursery
     }
@@ -111,6 +150,11 @@ impl Sizes {
     /// Bytes of the young generation at first.
     pub fn first_young(&self) -> usize {
         self.first.0 + 2 * self.first.1
+    }
+
+    /// Bytes of eden at first.
+    pub fn first_eden(&self) -> usize {
+        self.first.0
     }
 
     /// The least young generation that makes sense.
@@ -163,6 +207,7 @@ mod tests {
             verify: Verify::Off,
             stress: 0,
             poison: false,
+            quarantine: 0,
         }
     }
 
@@ -182,6 +227,10 @@ mod tests {
                 assert!(sizes.least_young() <= sizes.first_young());
                 assert!(sizes.old >= sizes.limit - sizes.first_young());
                 assert_eq!(sizes.large, 2 * limit);
+                assert_eq!(
+                    sizes.immobile, sizes.old,
+                    "all that is not young may be pinned"
+                );
             }
         }
     }
@@ -193,8 +242,19 @@ mod tests {
         let middle = sizes(7 << 30, 0, true, Compressed::SPAN).unwrap();
         assert_eq!((middle.eden, middle.survivor), middle.first);
         assert!(middle.span() <= Compressed::SPAN && middle.large >= middle.old / 2);
-        let refused = sizes(12 << 30, 0, true, Compressed::SPAN).unwrap_err();
+        for limit in [9, 12, 13] {
+            let dense = sizes(limit << 30, 0, true, Compressed::SPAN).unwrap();
+            assert!(dense.span() <= Compressed::SPAN && dense.limit > (limit << 30) - MB);
+            assert!(dense.large >= dense.limit / 9 && dense.immobile >= dense.limit / 34);
+        }
+        for limit in [15 << 30, 17 << 30, usize::MAX] {
+            let refused = sizes(limit, 0, true, Compressed::SPAN).unwrap_err();
+            assert!(matches!(refused, CreateError::Span { .. }));
+            assert!(std::format!("{refused}").ends_with("limit, or wide references"));
+        }
+        let refused = sizes(usize::MAX, 0, true, Wide::SPAN).unwrap_err();
         assert!(matches!(refused, CreateError::Span { .. }));
+        assert!(std::format!("{refused}").ends_with("choose a smaller limit"));
     }
 
     #[test]

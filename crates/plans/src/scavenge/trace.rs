@@ -177,6 +177,10 @@ pub struct Share {
     pub promoted: usize,
     /// Objects that it made grey.
     pub objects: usize,
+    /// How often it looked at the key of an ephemeron.
+    pub looks: u64,
+    /// The ephemerons whose keys it won and whose values it has not traced yet: the first of a list (`waiting`).
+    pub found: u32,
     /// What waits for the cache.
     pub edges: Edges,
 }
@@ -185,7 +189,13 @@ impl Share {
     /// Whether there is anything to do while the cache fetches something.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
-        self.stack.top != self.stack.bottom || !self.edges.is_empty()
+        self.has_items() || !self.edges.is_empty()
+    }
+
+    /// Whether something grey is on its stack.
+    #[inline(always)]
+    pub fn has_items(&self) -> bool {
+        self.stack.top != self.stack.bottom
     }
 
     /// Makes an object grey; the caller has won it.
@@ -201,7 +211,8 @@ pub trait Trace: Sync {
     fn task(&self, share: &mut Share, task: usize);
     /// Scans a grey object.
     fn item(&self, share: &mut Share, item: Item);
-    /// Does what waits in the share's queue of edges.
+    /// Does what waits in the share's queue of edges, and makes the values of ephemerons grey whose keys it won. When
+    /// the stack is empty afterwards, nothing waits in either.
     fn settle(&self, _: &mut Share) {}
 }
 
@@ -278,6 +289,8 @@ impl Engine {
                 survived: 0,
                 promoted: 0,
                 objects: 0,
+                looks: 0,
+                found: 0,
                 edges: Edges::default(),
             }));
         }

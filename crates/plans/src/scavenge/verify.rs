@@ -1,7 +1,7 @@
 //! The invariants of the precise heap, checked in a stopped world at the edges of phases (`verify=edges`).
 //!
 //! Every space is walked: each header is normal and names a type, each object ends before the next begins and inside
-//! its space, and no space reaches into the next. Every slot and root then holds null, an immediate, or the address of an
+//! its space, and no space reaches into the next. All together use no more than the limit (I7). Every slot and root then holds null, an immediate, or the address of an
 //! object that was walked over. A slot of an old object that refers to a young one lies on a dirty card (I5). The start
 //! bits of the nursery, which are clear outside of a full collection, serve as its set of objects.
 //!
@@ -80,6 +80,14 @@ impl<F: SlotFormat> Verifier<'_, F> {
 
     fn verify_ends(&self) {
         let regions = self.regions();
+        let heap = self.heap;
+        self.require(
+            heap.used() <= heap.config.limit,
+            "the spaces together use no more than the limit (I7)",
+            "all",
+            Address::new(heap.used()),
+            Header::forwarded_to(Address::NULL),
+        );
         let next = regions.iter().skip(1).map(|region| region.start());
         let names = ["immobile", "old", "eden", "survivor 0", "survivor 1"];
         let ends = next.chain([self.heap.large.start()]);
@@ -134,13 +142,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
                 let Some(referent) = F::load(slot, base).as_object() else {
                     return;
                 };
-                self.require(
-                    self.is_object(referent),
-                    self.referent(),
-                    space,
-                    slot,
-                    header,
-                );
+                self.require_object(referent, space, slot, header);
                 if is_old && heap.is_young(referent) {
                     let dirty = heap.cards.is_dirty(slot);
                     self.require(
@@ -160,13 +162,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
             // SAFETY: root slots are wide, and their owner is stopped.
             if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
                 let header = Header::forwarded_to(Address::NULL);
-                self.require(
-                    self.is_object(object),
-                    self.referent(),
-                    "roots",
-                    slot,
-                    header,
-                );
+                self.require_object(object, "roots", slot, header);
             }
         };
         for mutator in &self.state.mutators {
@@ -176,6 +172,20 @@ impl<F: SlotFormat> Verifier<'_, F> {
         let heap = self.heap;
         heap.weak.visit_all(check);
         (0..heap.handles.prepare()).for_each(|number| check(heap.handles.slot(number as u32)));
+    }
+
+    /// The slot at `slot` refers to `referent`.
+    fn require_object(&self, referent: Address, space: &str, slot: Address, header: Header) {
+        let is_object = self.is_object(referent);
+        if !is_object && let Some(place) = self.heap.evacuated(referent) {
+            panic!(
+                "verify {}: a stale reference: the slot at {slot:?}, space {space}, header {:#018x}, holds {referent:?}: \
+                 {place}",
+                self.edge.when(),
+                header.word()
+            );
+        }
+        self.require(is_object, self.referent(), space, slot, header);
     }
 
     fn is_object(&self, at: Address) -> bool {

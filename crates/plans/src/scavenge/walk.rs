@@ -99,7 +99,13 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn found(&self, edge: Edge, space: &'static str, object: Address, end: Address) -> Found {
+    pub(super) fn found(
+        &self,
+        edge: Edge,
+        space: &'static str,
+        object: Address,
+        end: Address,
+    ) -> Found {
         // SAFETY: the callers know that something begins there.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
         let known = header.is_normal() && header.type_id().get() < self.model.types.count();
@@ -155,7 +161,7 @@ impl<F: SlotFormat> Scavenge<F> {
     fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
         self.gate.leave();
         let _outside = Outside(&self.gate);
-        self.collecting.with(|state| {
+        self.collecting.with(&self.gate, |state| {
             self.stop(state);
             let resume = Resume { heap: self, state };
             body(&mut *resume.state)

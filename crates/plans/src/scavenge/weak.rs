@@ -4,8 +4,8 @@
 //!
 //! 1. ephemerons whose key lives make their value live, until no more do;
 //! 2. weak references to what does not live are cleared;
-//! 3. objects with a finalizer that do not live are kept, with all they reach, and become ready to be finalized; then
-//!    ephemerons once more;
+//! 3. objects with a finalizer that do not live are kept, with all they reach, also through ephemerons, and become ready
+//!    to be finalized;
 //! 4. ephemerons whose key does not live are cleared.
 //!
 //! So a weak reference to an object that is about to be finalized is null already, and a finalizer sees whole objects.
@@ -23,6 +23,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use super::ephemerons::Ephemerons;
 use super::handles::Handles;
 use super::trace::{Engine, Item, Share, Trace};
+use super::waiting::Waiting;
 use gleaner_work::Crew;
 
 const WAITING: Value = Value::immediate(0);
@@ -61,12 +62,12 @@ fn store(slot: Address, value: Value) {
 }
 
 impl WeakTables {
-    /// Empty tables; `None` when the system gives no memory.
-    pub fn new() -> Option<WeakTables> {
+    /// Empty tables, of `most` entries each at most; `None` when the system gives no memory.
+    pub fn new(most: usize) -> Option<WeakTables> {
         Some(WeakTables {
-            references: Handles::new(1)?,
-            ephemerons: Ephemerons::new()?,
-            finalizers: Handles::new(2)?,
+            references: Handles::new(1, most)?,
+            ephemerons: Ephemerons::new(most)?,
+            finalizers: Handles::new(2, most)?,
             ready: [AtomicU32::new(NONE), AtomicU32::new(NONE)],
             taking: RawLock::new(),
         })
@@ -134,21 +135,24 @@ impl WeakTables {
         }
     }
 
-    /// Leader, after all roots were traced: goes through the tables. How many objects became ready to be finalized.
+    /// Leader, after all roots were traced: goes through the tables. How many objects became ready to be finalized. The
+    /// trace looks up what waits for an object ([`Keys`](super::waiting::Keys)) in the same table, if there is one.
     pub fn process(
         &self,
         engine: &mut Engine,
         crew: &Crew,
         workers: usize,
         trace: &dyn Liveness,
+        waiting: Option<&Waiting<'_>>,
     ) -> usize {
-        self.ephemerons.trace(engine, crew, workers, trace, false);
+        let ephemerons = &self.ephemerons;
+        ephemerons.trace(engine, crew, workers, trace, waiting);
         clear(&self.references, trace);
         let ready = self.resurrect(engine, crew, workers, trace);
-        if ready > 0 {
-            self.ephemerons.trace(engine, crew, workers, trace, true);
+        if ready > 0 && waiting.is_none() {
+            ephemerons.trace_by_passes(engine, crew, workers, trace);
         }
-        self.ephemerons.settle(engine, crew, workers, trace);
+        ephemerons.settle(engine, crew, workers, trace);
         ready
     }
 

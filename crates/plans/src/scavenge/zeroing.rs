@@ -8,9 +8,7 @@
 //! - What is handed out reads as zero, or the mutator's `zeroes` is not 0 (I2). Under [`Mode::Window`] that holds up to
 //!   the limit of its buffer.
 //! - Eden at and above `virgin` was never written to since the system gave it: it reads as zero.
-//! - A zeroing thread is inside the gate while it zeroes a block, as a mutator is; so a stopped world has none, and
-//!   nobody zeroes after a collection what was begun before it. It holds no lock.
-//! - A block is zeroed by whoever has claimed it, before anything in it is used (`gleaner_work::claims`).
+//! - Who zeroes a block ahead, and who waits for that, [`super::ahead`] says.
 
 use core::ptr::NonNull;
 
@@ -25,23 +23,23 @@ use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::{clock, contention, memory, threads, topology};
-use gleaner_work::{Claims, Cursor, Done, Drowsy, Lead, Rounds, Turn};
+use gleaner_work::{Claims, Done};
 
+use super::ahead::{Ahead, Blocks, Design, Rests};
 use super::allocate::Fresh;
 use super::calibration::calibration;
 use super::mutator::Mutator;
 use super::resize::Collection;
+use super::zeroing_time::{Whose, zero_timed};
 use super::{Config, Scavenge, State};
 use crate::decide::zeroing::{self as decide, Mode, Nursery};
 use crate::record::Record;
-use crate::stop::poll::PollGate;
 
 /// Bytes of a block that is zeroed at once: as many as a TLAB has, unless told otherwise.
 pub const BLOCK: usize = 32 << 10;
-/// Rounds of spinning, some microseconds, that a zeroing thread is given to come to a block.
-const PATIENCE: u32 = 60;
-/// One of so many windows is timed.
-const TIMED_WINDOWS: u64 = 64;
+/// Rounds of spinning, 10 to 50 microseconds, in which mutators take another buffer or will not soon: a sleep, with the
+/// call that ends it, costs as much.
+const SPINS: u32 = 500;
 /// How often at most the system is asked who waits for processors, in nanoseconds.
 const CONTENTION_INTERVAL: u64 = 100_000_000;
 
@@ -52,26 +50,52 @@ pub struct Zeroed {
     pub bytes: u64,
     /// Bytes that zeroing threads zeroed.
     pub ahead_bytes: u64,
-    /// The time of mutators for that; its share of the processor time is DirectZeroingCost (OOPSLA 2011, section 4.3). In
-    /// ticks of the time-stamp counter, or in nanoseconds where totals are given out; a window in 64 is timed.
+    /// Processor time of mutators for that, in nanoseconds, sampled (`zeroing_time`); its share of all processor time is
+    /// DirectZeroingCost (OOPSLA 2011, section 4.3).
     pub time: u64,
-    /// The time of zeroing threads.
+    /// Processor time of zeroing threads.
     pub ahead_time: u64,
-    /// How long mutators waited for zeroing threads.
+    /// Bytes that `time` is of; the last of `bytes` may wait for the next sample.
+    pub timed: u64,
+    /// Bytes that `ahead_time` is of.
+    pub ahead_timed: u64,
+    /// How long mutators waited for zeroing threads, by the clock: in ticks of the time-stamp counter, or in nanoseconds
+    /// where totals are given out.
     pub stalled_time: u64,
     /// How often they did.
     pub stalls: u64,
+    /// How often zeroing threads that keep a bounded lead slept.
+    pub sleeps: u64,
+    /// How often a buffer was taken while they spun, so that they need not.
+    pub spared_sleeps: u64,
 }
 
 impl Zeroed {
-    /// With times as `convert` says.
-    fn with_times(self, convert: impl Fn(u64) -> u64) -> Zeroed {
-        Zeroed {
-            time: convert(self.time),
-            ahead_time: convert(self.ahead_time),
-            stalled_time: convert(self.stalled_time),
-            ..self
-        }
+    /// What zeroing threads did.
+    fn ahead(&self) -> [u64; 5] {
+        [
+            self.ahead_bytes,
+            self.ahead_time,
+            self.ahead_timed,
+            self.sleeps,
+            self.spared_sleeps,
+        ]
+    }
+
+    /// The last pieces of a nursery were not timed: they took what the timed ones took.
+    fn extend_to_all(&mut self) {
+        let extend = |time: &mut u64, timed: &mut u64, bytes: u64| {
+            if *timed > 0 {
+                *time = (u128::from(*time) * u128::from(bytes) / u128::from(*timed)) as u64;
+                *timed = bytes;
+            }
+        };
+        extend(&mut self.time, &mut self.timed, self.bytes);
+        extend(
+            &mut self.ahead_time,
+            &mut self.ahead_timed,
+            self.ahead_bytes,
+        );
     }
 
     /// Adds what came since.
@@ -80,8 +104,12 @@ impl Zeroed {
         self.ahead_bytes += more.ahead_bytes;
         self.time += more.time;
         self.ahead_time += more.ahead_time;
+        self.timed += more.timed;
+        self.ahead_timed += more.ahead_timed;
         self.stalled_time += more.stalled_time;
         self.stalls += more.stalls;
+        self.sleeps += more.sleeps;
+        self.spared_sleeps += more.spared_sleeps;
     }
 }
 
@@ -122,22 +150,19 @@ pub struct Zeroing {
     past_ns: u64,
     window: usize,
     lead: usize,
-    threads: usize,
     processors: usize,
     /// A [`Mode`], by its place in [`MODES`]. Written in stopped worlds, read by mutators and zeroing threads.
     mode: AtomicU8,
     /// An address. Written in stopped worlds.
     virgin: AtomicUsize,
+    /// Bytes above it that mutators took in the last nursery. Written and read in stopped worlds.
+    fresh: AtomicUsize,
     /// The first address of eden that is zeroed ahead in this round, and where that ends. Written in stopped worlds.
     range: [AtomicUsize; 2],
-    /// What zeroing threads sleep on from one collection to the next. Rounds begin in stopped worlds.
-    rounds: Rounds,
-    /// Where the threads are. Rounds begin in stopped worlds.
-    cursor: Cursor,
-    /// Where threads that keep a bounded lead sleep until buffers are taken.
-    taken: Lead,
-    /// What zeroing threads did; each adds its own.
-    did_ahead: (AtomicU64, AtomicU64),
+    /// What is zeroed ahead, round by round.
+    rounds: Ahead,
+    /// What zeroing threads did, as [`Zeroed::ahead`]; each adds its own.
+    did_ahead: [AtomicU64; 5],
     /// The time-stamp counter and the clock when the heap was made.
     began: (u64, u64),
     /// A state for each block of eden's range; none where no thread zeroes.
@@ -182,6 +207,12 @@ impl Zeroing {
         // What is zeroed a little ahead is used soon.
         let ahead = if config.zeroing_lead > 0 { soon } else { past };
         let threads = wanted_threads(config);
+        // Nobody asks where the number of mutators decides nothing.
+        let processors = if threads > 0 {
+            topology::processors()
+        } else {
+            1
+        };
         let states = if threads > 0 {
             let count = bytes.div_ceil(BLOCK);
             Some((memory::map(count)?.cast(), count))
@@ -206,24 +237,23 @@ impl Zeroing {
                 0 => usize::MAX >> 1,
                 lead => lead,
             },
-            threads,
-            // Nobody asks where the number of mutators decides nothing.
-            processors: if threads > 0 {
-                topology::processors()
-            } else {
-                1
-            },
+            processors,
             mode: AtomicU8::new(place(first)),
             virgin: AtomicUsize::new(if config.poison {
                 usize::MAX
             } else {
                 eden.word()
             }),
+            fresh: AtomicUsize::new(0),
             range: [eden, eden.add(bytes)].map(|at| AtomicUsize::new(at.word())),
-            rounds: Rounds::new(),
-            cursor: Cursor::new(),
-            taken: Lead::new(),
-            did_ahead: (AtomicU64::new(0), AtomicU64::new(0)),
+            rounds: Ahead::new(Design {
+                threads,
+                is_static: config.zeroing == Policy::ConcurrentStatic,
+                has_lead: config.zeroing_lead > 0,
+                // A single processor is what the others need.
+                spins: if processors > 1 { SPINS } else { 0 },
+            }),
+            did_ahead: core::array::from_fn(|_| AtomicU64::new(0)),
             began: (clock::ticks(), clock::monotonic_ns()),
             states,
             eden,
@@ -248,25 +278,35 @@ impl Zeroing {
         }
     }
 
-    /// With times in nanoseconds.
+    /// With all times in nanoseconds.
     pub(super) fn in_nanoseconds(&self, zeroed: Zeroed) -> Zeroed {
-        zeroed.with_times(|ticks| self.nanoseconds(ticks))
+        Zeroed {
+            stalled_time: self.nanoseconds(zeroed.stalled_time),
+            ..zeroed
+        }
+    }
+
+    /// A mutator zeroes `bytes` bytes by `work`, which are counted and timed.
+    pub(super) fn zero_as_mutator(&self, mutator: &Mutator, bytes: usize, work: impl FnOnce()) {
+        let nanoseconds = |ticks| self.nanoseconds(ticks);
+        mutator.note_zeroed(|zeroed| {
+            zero_timed(zeroed, Whose::Mutators, bytes, nanoseconds, work);
+        });
     }
 
     /// Nanoseconds of so many ticks.
-    fn nanoseconds(&self, ticks: u64) -> u64 {
+    pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
         let passed = clock::ticks_since(self.began.0).max(1);
         let ns = clock::monotonic_ns() - self.began.1;
         (u128::from(ticks) * u128::from(ns) / u128::from(passed)) as u64
     }
 
-    fn claims(&self) -> Claims<'_> {
-        let states: &[AtomicU8] = match self.states {
+    fn states(&self) -> &[AtomicU8] {
+        match self.states {
             // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
             Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
             None => &[],
-        };
-        Claims::new(states)
+        }
     }
 
     fn block_of(&self, at: Address) -> usize {
@@ -285,8 +325,15 @@ impl Zeroing {
         Address::new(self.virgin.load(Ordering::Relaxed))
     }
 
+    /// Mutators have taken eden up to there. In a stopped world.
+    pub(super) fn note_taken_up_to(&self, top: Address) {
+        let fresh = top.word().saturating_sub(self.virgin().word());
+        self.fresh.store(fresh, Ordering::Relaxed);
+        self.note_top(top);
+    }
+
     /// Memory of eden below was written to. In a stopped world.
-    pub(super) fn note_top(&self, top: Address) {
+    fn note_top(&self, top: Address) {
         self.virgin.fetch_max(top.word(), Ordering::Relaxed);
     }
 
@@ -300,36 +347,35 @@ impl Zeroing {
     /// What the mode is from now on, and what lies free in eden. In a stopped world.
     pub(super) fn begin_round(&self, mode: Mode, top: Address, end: Address) {
         self.mode.store(place(mode), Ordering::Relaxed);
-        let ahead = mode == Mode::Concurrent;
-        if ahead {
+        let ahead = (mode == Mode::Concurrent).then(|| {
             let end = end.min(self.virgin()).max(top);
             self.range[0].store(top.word(), Ordering::Relaxed);
             self.range[1].store(end.word(), Ordering::Relaxed);
-            self.claims().open();
-            self.cursor.begin(self.block_of(top));
-        }
-        self.rounds.begin(ahead);
+            let blocks = end.offset_from(self.eden).div_ceil(BLOCK);
+            (self.block_of(top), blocks)
+        });
+        self.rounds.begin(self.states(), ahead);
     }
 
     /// Wakes the zeroing threads for the round; the world runs again.
     pub(super) fn wake(&self) {
-        if self.threads > 0 && self.mode() == Mode::Concurrent {
-            self.rounds.announce();
-            self.note_taken();
+        if self.threads() > 0 && self.mode() == Mode::Concurrent {
+            self.rounds.wake();
         }
     }
 
-    /// Zeroing threads end. Whoever calls this joins them.
+    fn threads(&self) -> usize {
+        self.rounds.design().threads
+    }
+
+    /// Zeroing threads end. The caller joins them.
     pub fn dismiss(&self) {
         self.rounds.dismiss();
-        self.taken.dismiss();
     }
 
-    /// A mutator has taken a buffer: threads that keep a lead may go on.
-    fn note_taken(&self) {
-        if self.lead < usize::MAX >> 1 {
-            self.taken.step();
-        }
+    /// In a forked child.
+    pub(super) fn forget_threads_after_fork(&self) {
+        self.rounds.forget_threads_after_fork();
     }
 
     /// What happened since the last collection, and what was decided. Without a choice and with nothing to count there is
@@ -338,7 +384,7 @@ impl Zeroing {
         let mut say = |phase, bytes, objects, duration, reason| {
             record.step(phase, |event| {
                 (event.bytes, event.objects, event.reason) = (bytes, objects, reason);
-                event.workers = self.threads as u32;
+                event.workers = self.threads() as u32;
             });
             record.set_last_duration(duration);
         };
@@ -349,13 +395,13 @@ impl Zeroing {
         }
         if uses(&[Policy::NonTemporal, Policy::Adaptive, Policy::Auto]) {
             say(Phase::ZeroingKernel, 0, 0, 0, self.past.reason);
-        } else if is_first && self.threads > 0 && self.ahead != self.soon {
+        } else if is_first && self.threads() > 0 && self.ahead != self.soon {
             say(Phase::ZeroingKernel, 0, 0, 0, self.ahead.reason);
         }
         if self.policy != Policy::HotPath || zeroed.bytes > 0 {
             say(Phase::Zeroing, zeroed.bytes, 0, zeroed.time, reason);
         }
-        if self.threads > 0 {
+        if self.threads() > 0 {
             let (bytes, time) = (zeroed.ahead_bytes, zeroed.ahead_time);
             say(Phase::ZeroingAhead, bytes, 0, time, "");
             say(
@@ -368,12 +414,24 @@ impl Zeroing {
         }
     }
 
-    fn take_ahead(&self) -> (u64, u64) {
-        let (bytes, ticks) = &self.did_ahead;
-        (
-            bytes.swap(0, Ordering::Relaxed),
-            ticks.swap(0, Ordering::Relaxed),
-        )
+    fn take_ahead(&self, into: &mut Zeroed) {
+        let [bytes, time, timed, sleeps, spared] = &self.did_ahead;
+        into.ahead_bytes += bytes.swap(0, Ordering::Relaxed);
+        into.ahead_time += time.swap(0, Ordering::Relaxed);
+        into.ahead_timed += timed.swap(0, Ordering::Relaxed);
+        into.sleeps += sleeps.swap(0, Ordering::Relaxed);
+        into.spared_sleeps += spared.swap(0, Ordering::Relaxed);
+    }
+
+    /// Adds what a zeroing thread did since it last did so.
+    fn note_ahead(&self, own: &Zeroed, noted: &mut Zeroed) {
+        let counts = own.ahead().into_iter().zip(noted.ahead());
+        for (all, (now, before)) in self.did_ahead.iter().zip(counts) {
+            if now != before {
+                all.fetch_add(now - before, Ordering::Relaxed);
+            }
+        }
+        *noted = *own;
     }
 }
 
@@ -390,85 +448,94 @@ impl Drop for Zeroing {
     }
 }
 
-/// What a zeroing thread does next.
-enum Next<'a> {
-    Block,
-    /// It is far enough ahead.
-    Sleep(Drowsy<'a>),
-    Nothing,
+/// The blocks of eden, for a zeroing thread: what it did, and how much of that it has added to the heap's counts.
+struct Eden<'a, F: SlotFormat> {
+    scavenge: &'a Scavenge<F>,
+    did: Zeroed,
+    noted: Zeroed,
 }
 
-/// A zeroing thread is inside the gate; it waited while the world was stopped.
-struct Inside<'a>(&'a PollGate);
-
-impl Inside<'_> {
-    fn new(gate: &PollGate) -> Inside<'_> {
-        gate.enter();
-        Inside(gate)
+impl<F: SlotFormat> Blocks for Eden<'_, F> {
+    fn is_far(&self, block: usize) -> bool {
+        let taken = self.scavenge.nursery.eden.top();
+        let zeroing = &self.scavenge.zeroing;
+        block * BLOCK > taken.offset_from(zeroing.eden) + zeroing.lead
     }
-}
 
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.leave();
+    fn zero(&mut self, block: usize, rests: Rests) -> bool {
+        if faults::armed(FaultPoint::ZeroingLate) {
+            threads::sleep_ns(20_000_000);
+            return false;
+        }
+        let zeroing = &self.scavenge.zeroing;
+        let (from, bytes) = zeroing.part(block);
+        // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
+        let zero = || unsafe { zeroing.ahead.kernel.zero(from, bytes) };
+        let nanoseconds = |ticks| zeroing.nanoseconds(ticks);
+        zero_timed(&mut self.did, Whose::Ahead, bytes, nanoseconds, zero);
+        (self.did.sleeps, self.did.spared_sleeps) = (rests.sleeps, rests.spared);
+        zeroing.note_ahead(&self.did, &mut self.noted);
+        true
+    }
+
+    fn ends(&self) -> bool {
+        faults::armed(FaultPoint::ZeroingThread)
     }
 }
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Gives a mutator a piece of eden to allocate in, and sees to it that it is zero, unless `unwritten`: an object that
     /// the caller writes takes all of it.
-    pub(super) fn refill(&self, mutator: &mut Mutator, piece: (Address, usize), unwritten: bool) {
+    pub(super) fn refill(&self, mutator: &Mutator, piece: (Address, usize), unwritten: bool) {
         let zeroing = &self.zeroing;
         let (start, bytes) = piece;
         let end = start.add(bytes);
         mutator.tlab.refill(piece);
-        mutator.tlab_end = end;
-        mutator.zeroes = 0;
+        mutator.tlab_end.set(end);
+        mutator.zeroes.set(0);
         let stale = end.min(zeroing.virgin()).max(start).offset_from(start);
         if stale == 0 {
             return;
         }
         match zeroing.mode() {
-            Mode::HotPath => mutator.zeroes = 1,
-            Mode::Window => mutator.tlab.limit = start,
+            Mode::HotPath => mutator.zeroes.set(1),
+            Mode::Window => mutator.tlab.limit.set(start),
             Mode::Concurrent => self.ensure(mutator, start, stale),
             Mode::Bulk | Mode::NonTemporal if unwritten => {}
             Mode::Bulk | Mode::NonTemporal => {
-                let ticks = clock::ticks();
                 // SAFETY: the piece is this mutator's alone.
-                unsafe { zeroing.kernel().zero(start, stale) };
-                mutator.zeroed.time += clock::ticks_since(ticks);
-                mutator.zeroed.bytes += stale as u64;
+                let zero = || unsafe { zeroing.kernel().zero(start, stale) };
+                zeroing.zero_as_mutator(mutator, stale, zero);
             }
         }
     }
 
     /// The blocks of a piece are zeroed when this returns.
-    fn ensure(&self, mutator: &mut Mutator, start: Address, bytes: usize) {
+    fn ensure(&self, mutator: &Mutator, start: Address, bytes: usize) {
         let zeroing = &self.zeroing;
-        let (claims, kernel) = (zeroing.claims(), zeroing.soon.kernel);
+        let (states, kernel) = (zeroing.states(), zeroing.soon.kernel);
         let last = zeroing.block_of(start.add(bytes - 1));
         for block in zeroing.block_of(start)..=last {
-            if claims.is_done(block) {
+            if Claims::new(states).is_done(block) {
                 continue;
             }
             let began = clock::ticks();
             let mut own = 0;
-            let how = claims.ensure(block, PATIENCE, || {
+            let how = zeroing.rounds.ensure(states, block, || {
                 let ticks = clock::ticks();
                 let (from, bytes) = zeroing.part(block);
                 // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
-                unsafe { kernel.zero(from, bytes) };
+                zeroing.zero_as_mutator(mutator, bytes, || unsafe { kernel.zero(from, bytes) });
                 own = clock::ticks_since(ticks);
-                mutator.zeroed.bytes += bytes as u64;
             });
-            mutator.zeroed.time += own;
             if how != Done::Before {
-                mutator.zeroed.stalled_time += clock::ticks_since(began + own);
-                mutator.zeroed.stalls += 1;
+                mutator.note_zeroed(|zeroed| {
+                    zeroed.stalled_time += clock::ticks_since(began + own);
+                    zeroed.stalls += 1;
+                });
             }
         }
-        zeroing.note_taken();
+        zeroing.rounds.note_taken();
     }
 
     /// Room in the mutator's buffer beyond the window that is zero, under [`Mode::Window`]. An object that its caller
@@ -476,102 +543,37 @@ impl<F: SlotFormat> Scavenge<F> {
     #[inline]
     pub(super) fn next_window(
         &self,
-        mutator: &mut Mutator,
+        mutator: &Mutator,
         bytes: usize,
         fresh: Fresh,
     ) -> Option<Address> {
-        let (limit, end) = (mutator.tlab.limit, mutator.tlab_end);
+        let (limit, end) = (mutator.tlab.limit.get(), mutator.tlab_end.get());
         if limit == end || bytes > mutator.tlab_left() {
             return None;
         }
-        let object_end = mutator.tlab.cursor.add(bytes);
+        let object_end = mutator.tlab.cursor.get().add(bytes);
         let next = object_end.max(limit.add(self.zeroing.window)).min(end);
         let from = match fresh {
             Fresh::Zeroed => limit,
             Fresh::Unwritten => limit.max(object_end),
         };
         let stale = next.offset_from(from);
-        mutator.windows += 1;
-        let timed = mutator.windows.is_multiple_of(TIMED_WINDOWS);
-        let began = if timed { clock::ticks() } else { 0 };
         // SAFETY: the buffer is this mutator's, and nothing was allocated above its limit.
-        unsafe { self.zeroing.soon.kernel.zero(from, stale) };
-        if timed {
-            mutator.zeroed.time += clock::ticks_since(began) * TIMED_WINDOWS;
-        }
-        mutator.zeroed.bytes += stale as u64;
-        mutator.tlab.limit = next;
+        let zero = || unsafe { self.zeroing.soon.kernel.zero(from, stale) };
+        self.zeroing.zero_as_mutator(mutator, stale, zero);
+        mutator.tlab.limit.set(next);
         mutator.tlab.allocate(bytes)
     }
 
     /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0. Returns when they are dismissed.
     pub fn zeroing_thread(&self, index: usize) {
-        let zeroing = &self.zeroing;
-        let mut seen = None;
-        while let Some(round) = zeroing.rounds.next(seen) {
-            seen = Some(round);
-            let inside = Inside::new(&self.gate);
-            let mut turn = match zeroing.policy {
-                Policy::ConcurrentStatic => zeroing.cursor.part(index, zeroing.threads),
-                _ => Turn::Racing,
-            };
-            drop(inside);
-            loop {
-                let inside = Inside::new(&self.gate);
-                let same = zeroing.rounds.is(round);
-                let next = if same {
-                    self.zero_next(&mut turn)
-                } else {
-                    Next::Nothing
-                };
-                drop(inside);
-                match next {
-                    Next::Block => {}
-                    Next::Nothing => break,
-                    Next::Sleep(drowsy) => drowsy.sleep(),
-                }
-            }
-            if faults::armed(FaultPoint::ZeroingThread) {
-                return;
-            }
-        }
-    }
-
-    /// Zeroes a block of the round, inside the gate.
-    fn zero_next(&self, turn: &mut Turn) -> Next<'_> {
-        let zeroing = &self.zeroing;
-        let end = Address::new(zeroing.range[1].load(Ordering::Relaxed));
-        let start = zeroing.eden.add(turn.peek(&zeroing.cursor) * BLOCK);
-        if start >= end {
-            return Next::Nothing;
-        }
-        let far = || start.offset_from(zeroing.eden) > self.nursery.eden.used() + zeroing.lead;
-        if far() {
-            let drowsy = zeroing.taken.drowse();
-            if far() {
-                return Next::Sleep(drowsy);
-            }
-        }
-        let block = turn.take(&zeroing.cursor);
-        if zeroing.eden.add(block * BLOCK) >= end {
-            return Next::Nothing;
-        }
-        let Some(claim) = zeroing.claims().claim(block) else {
-            return Next::Block;
+        let mut eden = Eden {
+            scavenge: self,
+            did: Zeroed::default(),
+            noted: Zeroed::default(),
         };
-        if faults::armed(FaultPoint::ZeroingLate) {
-            threads::sleep_ns(20_000_000);
-            return Next::Block;
-        }
-        let (from, bytes) = zeroing.part(block);
-        let ticks = clock::ticks();
-        // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
-        unsafe { zeroing.ahead.kernel.zero(from, bytes) };
-        claim.finish();
-        let (all, took) = &zeroing.did_ahead;
-        all.fetch_add(bytes as u64, Ordering::Relaxed);
-        took.fetch_add(clock::ticks_since(ticks), Ordering::Relaxed);
-        Next::Block
+        let (ahead, states) = (&self.zeroing.rounds, self.zeroing.states());
+        ahead.run(&self.gate, states, index, &mut eden);
     }
 
     /// After a collection: how eden is zeroed until the next one.
@@ -592,10 +594,11 @@ impl<F: SlotFormat> Scavenge<F> {
                     mutator_ns: collection.mutator_ns,
                     stalled_ns: zeroed.stalled_time,
                     allocated: collection.allocated,
+                    fresh: zeroing.fresh.load(Ordering::Relaxed),
                     active,
                     processors,
                     contended: state.contention.is_high(collection.now_ns),
-                    block_ns: (zeroed.time << 20).checked_div(zeroed.bytes).unwrap_or(0),
+                    block_ns: (zeroed.time << 20).checked_div(zeroed.timed).unwrap_or(0),
                     past_ns: zeroing.past_ns,
                 };
                 let decision;
@@ -615,16 +618,17 @@ impl<F: SlotFormat> Scavenge<F> {
     fn collect_zeroed(&self, state: &mut State) -> (Zeroed, usize) {
         let mut zeroed = core::mem::take(&mut state.zeroed_by_others);
         let mut active = 0;
-        for mutator in &mut state.mutators {
+        for mutator in &state.mutators {
             // SAFETY: attached mutators exist, and they are stopped.
-            let mutator = unsafe { mutator.as_mut() };
-            zeroed.add(core::mem::take(&mut mutator.zeroed));
-            if mutator.allocated_bytes != mutator.allocated_before {
-                mutator.allocated_before = mutator.allocated_bytes;
+            let mutator = unsafe { mutator.as_ref() };
+            zeroed.add(mutator.zeroed.take());
+            let allocated = mutator.allocated_bytes.get();
+            if mutator.allocated_before.replace(allocated) != allocated {
                 active += 1;
             }
         }
-        (zeroed.ahead_bytes, zeroed.ahead_time) = self.zeroing.take_ahead();
+        self.zeroing.take_ahead(&mut zeroed);
+        zeroed.extend_to_all();
         state.zeroed.add(zeroed);
         (self.zeroing.in_nanoseconds(zeroed), active)
     }

@@ -19,9 +19,11 @@ use super::poll::PollGate;
 /// A state behind the lock.
 #[derive(Debug)]
 pub struct Collecting<S> {
-    lock: RawLock,
+    pub(super) lock: RawLock,
+    /// What a fork has done to this heap: see [`fork`](super::fork). Written by the thread that forks.
+    pub(super) forking: AtomicU32,
     /// Protected by `lock`.
-    state: UnsafeCell<S>,
+    pub(super) state: UnsafeCell<S>,
 }
 
 // SAFETY: the state is lent to the holder of the lock alone.
@@ -43,13 +45,31 @@ impl<S> Collecting<S> {
     pub fn new(state: S) -> Collecting<S> {
         Collecting {
             lock: RawLock::new(),
+            forking: AtomicU32::new(0),
             state: UnsafeCell::new(state),
         }
     }
 
+    /// Takes the lock. Nobody sleeps on it while a thread forks, which would hold up the fork: that may wait for the same
+    /// thread in another heap, and the holder of the lock for the thread that forks.
+    fn lock(&self, gate: &PollGate) {
+        // Relaxed: it is raised before the thread that forks has held the lock, or while it waits for its holder; and
+        // that thread wakes those who sleep until they have seen it.
+        let forks = || self.forking.load(Ordering::Relaxed) != 0;
+        loop {
+            if self.lock.lock_unless(forks) {
+                if !forks() {
+                    return;
+                }
+                self.lock.unlock();
+            }
+            gate.stand_aside();
+        }
+    }
+
     /// Lends the state. The caller is outside of the gate.
-    pub fn with<R>(&self, body: impl FnOnce(&mut S) -> R) -> R {
-        self.lock.lock();
+    pub fn with<R>(&self, gate: &PollGate, body: impl FnOnce(&mut S) -> R) -> R {
+        self.lock(gate);
         let _held = Held(&self.lock);
         // SAFETY: the lock is held.
         self.state.with_mut(|state| body(unsafe { &mut *state }))
@@ -57,23 +77,28 @@ impl<S> Collecting<S> {
 
     /// A thread becomes a mutator: `add` puts it into the list, and then it enters the gate; or neither, and `None`.
     pub fn attach<R>(&self, gate: &PollGate, add: impl FnOnce(&mut S) -> Option<R>) -> Option<R> {
-        let added = self.with(add)?;
+        let added = self.with(gate, add)?;
         gate.enter();
         Some(added)
     }
 
     /// A mutator that has left the gate for good stops being one: `remove` takes it off the list. Its record may be
     /// freed afterwards.
-    pub fn detach<R>(&self, remove: impl FnOnce(&mut S) -> R) -> R {
-        self.with(remove)
+    pub fn detach<R>(&self, gate: &PollGate, remove: impl FnOnce(&mut S) -> R) -> R {
+        self.with(gate, remove)
     }
 }
 
 /// Waits until no mutator is inside the gate; `polls` are the poll words of all. The caller holds the lock.
 pub fn stop<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
+    announce(gate, polls);
+    gate.drain();
+}
+
+/// The first half of [`stop`]: nobody comes in, and all are told. Then they are waited for.
+pub fn announce<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
     gate.close();
     set(polls, 1);
-    gate.drain();
 }
 
 /// Ends what [`stop`] began, with the same mutators.

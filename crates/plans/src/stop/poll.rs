@@ -9,19 +9,37 @@
 //! - Nobody enters while the flag is up. The stopper is outside, and is the only one (the caller holds a lock).
 //! - Whoever takes the count to 0 under the flag wakes the stopper; whoever lowers the flag wakes all who wait.
 //!
+//! - A thread that stands is inside, and stays there: it touches the heap again when it no longer stands. So once the gate
+//!   is closed and as many stand as are inside, nobody touches the heap, and no stopper gets to. Forks wait for that
+//!   ([`fork`](super::fork)).
+//!
 //! The poll words are hints: a mutator that misses one stops at its next poll.
 
-use gleaner_base::sync::{AtomicU32, Ordering, futex_wait, futex_wake, spin_hint, spin_rounds};
+use gleaner_base::sync::{
+    AtomicU32, Ordering, futex_wait, futex_wait_timeout, futex_wake, spin_hint, spin_rounds,
+    yield_now,
+};
 
 const STOP: u32 = 1 << 31;
-const COUNT: u32 = STOP - 1;
+/// Beside the first flag: a thread forks.
+const FORK: u32 = 1 << 30;
+const COUNT: u32 = FORK - 1;
+/// How long a stopper waits before it looks after those inside, in nanoseconds.
+const OVERDUE_NS: u64 = 100_000_000;
+
+/// What a thread does that finds another one about to fork: it returns when that may be over. It is given the number of
+/// the heap, outside of whose gate it is.
+pub type StandAside = fn(heap: u32);
 
 /// The word.
 #[derive(Debug)]
 pub struct PollGate {
-    /// The flag and the count. Changed by read-modify-writes: a mutator's Release on leaving partners the stopper's
+    /// The flags and the count. Changed by read-modify-writes: a mutator's Release on leaving partners the stopper's
     /// Acquire, the stopper's Release on opening partners the Acquire of whoever enters.
     word: AtomicU32,
+    /// How many of those inside stand. Release in `stand` partners Acquire in `is_still`.
+    standing: AtomicU32,
+    stand_aside: (StandAside, u32),
 }
 
 impl Default for PollGate {
@@ -34,16 +52,35 @@ impl PollGate {
     gleaner_base::sync_const_fn! {
         /// Nobody is inside, and all may enter.
         pub fn new() -> Self {
-            Self { word: AtomicU32::new(0) }
+            Self {
+                word: AtomicU32::new(0),
+                standing: AtomicU32::new(0),
+                stand_aside: (|_| yield_now(), 0),
+            }
         }
+    }
+
+    /// Says what threads do that want to come in while another one forks, and the number by which they know this heap.
+    pub fn set_stand_aside(&mut self, stand_aside: StandAside, heap: u32) {
+        self.stand_aside = (stand_aside, heap);
+    }
+
+    /// Returns when a fork may be over that the calling thread, outside of the gate, has found under way.
+    pub(super) fn stand_aside(&self) {
+        let (stand_aside, heap) = self.stand_aside;
+        stand_aside(heap);
     }
 
     /// A mutator comes in; waits while the world is stopped.
     pub fn enter(&self) {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            if word & STOP != 0 {
-                futex_wait(&self.word, word);
+            if word & (STOP | FORK) != 0 {
+                if word & FORK != 0 {
+                    self.stand_aside();
+                } else {
+                    futex_wait(&self.word, word);
+                }
                 word = self.word.load(Ordering::Relaxed);
                 continue;
             }
@@ -65,7 +102,7 @@ impl PollGate {
         // Release partners the Acquire in `close`.
         let before = self.word.fetch_sub(1, Ordering::Release);
         debug_assert_ne!(before & COUNT, 0, "a mutator leaves that was not inside");
-        if before == STOP | 1 {
+        if before & STOP != 0 && before & COUNT == 1 {
             // The stopper sleeps on the same word as those who want to enter, so all are woken.
             futex_wake(&self.word, u32::MAX >> 1);
         }
@@ -73,12 +110,27 @@ impl PollGate {
 
     /// Stopper, outside: nobody may enter from now on. Then it tells the mutators, and waits with [`PollGate::drain`].
     pub fn close(&self) {
-        let before = self.word.fetch_or(STOP, Ordering::Acquire);
+        // Release partners the Acquire in `is_still`: what was done under the lock is seen by a thread that forks.
+        let before = self.word.fetch_or(STOP, Ordering::AcqRel);
         debug_assert_eq!(before & STOP, 0, "two threads stop the world");
     }
 
     /// Stopper: waits until nobody is inside. Who zeroes a block is out again in a microsecond or two, so it spins first.
     pub fn drain(&self) {
+        self.drain_with(|word| futex_wait(&self.word, word));
+    }
+
+    /// As [`PollGate::drain`], and now and then while nobody comes out `overdue` looks after those inside.
+    pub fn drain_watching(&self, mut overdue: impl FnMut()) {
+        self.drain_with(|word| {
+            futex_wait_timeout(&self.word, word, OVERDUE_NS);
+            if self.word.load(Ordering::Relaxed) & COUNT != 0 {
+                overdue();
+            }
+        });
+    }
+
+    fn drain_with(&self, mut wait: impl FnMut(u32)) {
         let mut rounds = spin_rounds(100);
         loop {
             // Acquire partners the Release in `leave`.
@@ -90,7 +142,7 @@ impl PollGate {
                 rounds -= 1;
                 spin_hint();
             } else {
-                futex_wait(&self.word, word);
+                wait(word);
             }
         }
     }
@@ -99,6 +151,46 @@ impl PollGate {
     pub fn open(&self) {
         self.word.fetch_and(!STOP, Ordering::Release);
         futex_wake(&self.word, u32::MAX >> 1);
+    }
+
+    /// A thread forks: whoever wants to come in stands aside, also if a stopper has closed the gate and they wait for that.
+    pub fn begin_fork(&self) {
+        self.word.fetch_or(FORK, Ordering::Relaxed);
+        futex_wake(&self.word, u32::MAX >> 1);
+    }
+
+    /// In the parent: the fork is over. The gate stays closed if a stopper has closed it.
+    pub fn end_fork(&self) {
+        self.word.fetch_and(!FORK, Ordering::Relaxed);
+    }
+
+    /// The calling thread, which is inside, stands until [`PollGate::go_on`].
+    pub fn stand(&self) {
+        self.standing.fetch_add(1, Ordering::Release);
+    }
+
+    /// The calling thread stands no more. It holds the lock under which processes fork, so no fork counts on it.
+    pub fn go_on(&self) {
+        self.standing.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether some stand.
+    pub fn has_standing(&self) -> bool {
+        self.standing.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the gate is closed and all who are inside stand. The caller holds the lock under which processes fork.
+    pub fn is_still(&self) -> bool {
+        // Those who stand stay inside, so counting them first is what makes the two numbers comparable: if as many are
+        // inside afterwards, they are the same threads. Acquire partners the Release in `stand`, and that in `leave`.
+        let standing = self.standing.load(Ordering::Acquire);
+        self.word.load(Ordering::Acquire) & (STOP | COUNT) == STOP | standing
+    }
+
+    /// In a forked child, which has one thread: the gate is open, with so many inside.
+    pub fn reset_after_fork(&self, inside: u32) {
+        self.word.store(inside, Ordering::Relaxed);
+        self.standing.store(0, Ordering::Relaxed);
     }
 
     /// How many are inside.

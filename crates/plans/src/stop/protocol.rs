@@ -75,7 +75,8 @@ impl Station {
 
     /// True if the thread is to be held.
     pub fn is_on_hold(&self) -> bool {
-        self.hold.load(Ordering::Relaxed) == 1
+        // Acquire: partner of the Release in `release`; a thread that need not stay sees what was done while it had to.
+        self.hold.load(Ordering::Acquire) == 1
     }
 }
 

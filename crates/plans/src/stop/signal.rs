@@ -4,19 +4,41 @@
 //! stopper holds the allocator lock, so no thread stops inside it. A thread that has ended without a word (the kernel
 //! does not know it any more) is reported, so that the caller forgets it. Signals that seem lost are sent again.
 //!
+//! The kernel may give the number of such a thread to a new one. If that one registers, its record takes the number
+//! from the old record (`Mutators::occupy`). If it does not, its handler finds no record, and says so in `STRAY`: a
+//! thread that the stopper waits for has a record as long as the stopper holds the lock.
+//!
 //! The handler uses the thread word and raw futexes only.
 
 use core::ffi::{c_int, c_void};
 
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_os::signals::{self, Delivery, Information};
-use gleaner_os::threads;
+use gleaner_os::threads::{self, ThreadId};
 
 use super::protocol::World;
 use crate::mutator::{Mutator, Mutators};
 
 const RESEND_AFTER_NS: u64 = 100_000_000;
+
+/// The last thread that got the signal without having a record; 0 if none did since the stop began. Stored by handlers.
+/// Relaxed: a number that the stopper misses is stored again after the next signal. No model has signals, so it is no part
+/// of any.
+static STRAY: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// The system refused to send the suspend signal, and will refuse again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The thread that cannot be stopped.
+    pub thread: ThreadId,
+    /// The system's error number.
+    pub error: c_int,
+}
+
+/// What became of the signals to all threads that are waited for.
+type Sent = Result<(), Refused>;
 
 /// The handler of the suspend signal.
 pub extern "C" fn on_suspend(
@@ -26,7 +48,9 @@ pub extern "C" fn on_suspend(
 ) {
     let record = Mutator::current();
     if record.is_null() {
-        return; // Not registered, or no longer: nobody waits for this thread.
+        // Not registered, or no longer: nobody waits for this thread, at most for one that had its number.
+        STRAY.store(threads::current_tid().0 as u32, Ordering::Relaxed);
+        return;
     }
     if faults::armed(FaultPoint::SuspendAckLate) {
         threads::sleep_ns(2 * RESEND_AFTER_NS); // The stopper sends again meanwhile.
@@ -41,22 +65,33 @@ pub extern "C" fn on_suspend(
     }
 }
 
-/// Stops every registered thread but the calling one. Returns the epoch.
+/// Stops every registered thread but the calling one. Returns the epoch, or the thread that cannot be stopped; then
+/// the stop has begun and does not end.
 ///
 /// Records whose thread no longer exists are flagged as gone.
-pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> u32 {
+pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u32, Refused> {
+    STRAY.store(0, Ordering::Relaxed);
     let epoch = world.begin();
-    send_all(world, mutators, signal, epoch);
+    send_all(world, mutators, signal, epoch)?;
     loop {
         let ticket = world.ticket();
         if !any_running(world, mutators, epoch) {
-            return epoch;
+            return Ok(epoch);
         }
         world.sleep(ticket, RESEND_AFTER_NS);
         if world.ticket() == ticket {
-            send_all(world, mutators, signal, epoch);
+            flag_stray(world, mutators, epoch);
+            send_all(world, mutators, signal, epoch)?;
         }
     }
+}
+
+/// The thread that got a signal without having a record is not the one whose record has its number.
+fn flag_stray(world: &World, mutators: &Mutators, epoch: u32) {
+    let stray = STRAY.load(Ordering::Relaxed);
+    for_each_running(world, mutators, epoch, |thread| {
+        thread.gone |= thread.tid.0 as u32 == stray;
+    });
 }
 
 /// Calls `visit` with each thread that the stop in `epoch` still waits for.
@@ -86,24 +121,42 @@ fn any_running(world: &World, mutators: &Mutators, epoch: u32) -> bool {
     any
 }
 
-fn send_all(world: &World, mutators: &Mutators, signal: c_int, epoch: u32) {
+fn send_all(world: &World, mutators: &Mutators, signal: c_int, epoch: u32) -> Sent {
+    let mut sent = Ok(());
     for_each_running(world, mutators, epoch, |thread| {
-        thread.gone = matches!(signals::send(thread.tid, signal), Delivery::Gone);
+        match send(thread.tid, signal) {
+            Ok(gone) => thread.gone = gone,
+            Err(refused) => sent = Err(refused),
+        };
     });
+    sent
+}
+
+/// Sends the signal; whether the thread is gone. A full queue of signals passes, so that is no refusal.
+fn send(thread: ThreadId, signal: c_int) -> Result<bool, Refused> {
+    const EAGAIN: c_int = 11;
+    match signals::send(thread, signal) {
+        Delivery::Sent | Delivery::Failed(EAGAIN) => Ok(false),
+        Delivery::Gone => Ok(true),
+        Delivery::Failed(error) => Err(Refused { thread, error }),
+    }
 }
 
 /// Sends one thread to its station and waits until it is held (`GC_suspend_thread`).
-pub fn hold_thread(world: &World, thread: &Mutator, signal: c_int) {
+pub fn hold_thread(world: &World, thread: &Mutator, signal: c_int) -> Sent {
     thread.station.hold();
+    STRAY.store(0, Ordering::Relaxed);
     while !thread.station.is_held() && !thread.is_blocked() {
         let ticket = world.ticket();
-        if matches!(signals::send(thread.tid, signal), Delivery::Gone) {
-            return;
+        let stray = STRAY.load(Ordering::Relaxed) == thread.tid.0 as u32;
+        if stray || send(thread.tid, signal)? {
+            break;
         }
         if !thread.station.is_held() {
             world.sleep(ticket, RESEND_AFTER_NS);
         }
     }
+    Ok(())
 }
 
 /// The address of the caller's frame, roughly: everything older lies above.

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use gleaner_mem::Address;
 use gleaner_plans::collect::Outcome;
 
-use crate::model::{Id, Word};
-use crate::program::{Program, load, store};
+use super::model::{Id, Word};
+use super::program::{Program, load, store};
 
 impl Program {
     /// A collection that the client gives up, before or after marking: nothing dies of it.
@@ -122,10 +122,11 @@ impl Program {
     fn check_contents(&self) {
         for object in self.model.objects.values() {
             let at = object.address();
+            let mut written = object.words.iter().peekable();
             for word in 0..object.bytes / 8 {
-                let expected = match object.words.get(&word) {
-                    Some(Word::Data(value)) => *value,
-                    Some(Word::Ref(reference)) => self.word_of(*reference),
+                let expected = match written.next_if(|(at, _)| **at == word) {
+                    Some((_, Word::Data(value))) => *value,
+                    Some((_, Word::Ref(reference))) => self.word_of(*reference),
                     None => 0,
                 };
                 assert_eq!(

@@ -10,9 +10,9 @@ use gleaner_spaces::kinds::{
 };
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkContext};
 
-use crate::harness::rng::Rng;
-use crate::harness::{Bench, ROOTS};
-use crate::model::{Id, Link, Model, Object, Reading, Reference, Registered, Word};
+use super::harness::rng::Rng;
+use super::harness::{Bench, ROOTS};
+use super::model::{Id, Link, Model, Object, Reading, Reference, Registered, Word};
 
 thread_local! {
     /// The context of this thread's heap, for the mark procedure, which runs on the collecting thread only.
@@ -176,10 +176,11 @@ impl Program {
         known.off_page = off_page;
         if kind == PTRFREE || kind == ATOMIC_UNCOLLECTABLE {
             let seed = self.rng.below(1 << 30);
-            for word in 0..usable / 8 {
-                known.words.insert(word, Word::Data(seed ^ word));
-                store(object, word, seed ^ word);
-            }
+            let words = (0..usable / 8).map(|word| (word, seed ^ word));
+            words
+                .clone()
+                .for_each(|(word, data)| store(object, word, data));
+            known.words = words.map(|(word, data)| (word, Word::Data(data))).collect();
         } else {
             let dirty = (0..usable / 8).find(|word| load(object, *word) != 0);
             assert_eq!(

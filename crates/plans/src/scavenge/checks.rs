@@ -1,0 +1,259 @@
+//! Checks of what an embedder of the raw layer promises when it allocates, under `quarantine`: every allocation comes off
+//! the fast path then, and what is wrong ends the process by name.
+//!
+//! - The type was registered, and the size is what the type, and the length of an array, say.
+//! - An object that its caller was to write was written: it begins with a pattern, and none of that is left.
+//! - Nothing was written past the end of an object of eden: a guard lies behind each.
+//!
+//! The object that a mutator allocated last is looked at when it allocates again, and when the world is stopped; the
+//! guards of all objects of eden when a collection begins. Words that are no slots and hold an address which was just
+//! evacuated are found when it is over: a type that forgets a slot, or a trace function that does.
+//!
+//! # Invariants
+//! - A guard is a filler of [`GUARD_BYTES`] with a word that fillers do not have. In eden above `guarded_from` each object
+//!   has one behind it.
+//! - The owner of a mutator and the leader of a stopped world look at what it allocated last.
+
+use gleaner_base::sync::Ordering;
+use gleaner_mem::Address;
+use gleaner_mem::header::{self, Header};
+use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes, tailed_bytes};
+use gleaner_mem::slot::SlotFormat;
+use gleaner_mem::traced::Size;
+use gleaner_mem::zero;
+
+use super::allocate::Fresh;
+use super::mutator::Mutator;
+use super::walk::Edge;
+use super::{Scavenge, State};
+
+/// Bytes behind each object of eden.
+pub(super) const GUARD_BYTES: usize = 16;
+/// The second word of a guard: a filler of length 0, and a pattern that no filler has.
+const GUARD: usize = 0x6a2d_6a2d << 32;
+/// Both halves of a word that was not written. The low bit makes an immediate of a slot.
+const UNWRITTEN: u32 = 0xd1d1_d1d1;
+
+/// What a mutator allocated last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Last {
+    /// Null for nothing that is left to look at.
+    object: Address,
+    bytes: usize,
+    /// Its caller is to write all of it.
+    unwritten: bool,
+    /// A guard lies behind it.
+    guarded: bool,
+}
+
+impl Default for Last {
+    fn default() -> Last {
+        Last {
+            object: Address::NULL,
+            bytes: 0,
+            unwritten: false,
+            guarded: false,
+        }
+    }
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Whether allocations are checked.
+    #[inline]
+    pub(super) fn checks(&self) -> bool {
+        self.config.quarantine > 0
+    }
+
+    /// Bytes behind each object of eden.
+    pub(super) fn guard_bytes(&self) -> usize {
+        if self.checks() { GUARD_BYTES } else { 0 }
+    }
+
+    /// A mutator asks for an object of `bytes` bytes, of an array type if it has a length: ends the process if the type
+    /// says something else.
+    pub fn check_request(&self, id: TypeId, length: Option<u32>, bytes: usize) {
+        if !self.checks() {
+            return;
+        }
+        let number = id.get();
+        let known = number < self.model.types.count() && !id.is_filler();
+        let Some(shape) = self.model.shape(id).filter(|_| known) else {
+            panic!("allocation: no type {number} was registered with this heap");
+        };
+        let wanted = match (shape, length) {
+            (Shape::Structure { bytes, .. }, None) => bytes,
+            (Shape::References, Some(length)) => array_bytes(length, F::BYTES.trailing_zeros()),
+            (Shape::Primitives { log2 }, Some(length)) => array_bytes(length, log2),
+            (Shape::Tailed { head, element, .. }, Some(length)) => {
+                tailed_bytes(head, length, element)
+            }
+            (Shape::Traced { size, .. }, _) => match (size, length) {
+                (Size::Fixed(bytes), None) => bytes,
+                (Size::Tailed { head, element }, Some(length)) => {
+                    tailed_bytes(head, length, element)
+                }
+                (Size::Function(_), _) => return,
+                _ => wrong_kind(number, length),
+            },
+            _ => wrong_kind(number, length),
+        };
+        let wanted = wanted.next_multiple_of(8);
+        assert!(
+            wanted == bytes,
+            "allocation: type {number} has {wanted} bytes{}, and {bytes} were asked for",
+            if length.is_some() {
+                " with this length"
+            } else {
+                ""
+            }
+        );
+    }
+
+    /// The mutator has allocated an object, whose header its caller writes.
+    ///
+    /// # Safety
+    /// The memory is the calling mutator's alone; if it is guarded, with the guard behind it.
+    pub(super) unsafe fn note_last(
+        &self,
+        mutator: &Mutator,
+        (object, bytes): (Address, usize),
+        fresh: Fresh,
+        guarded: bool,
+    ) {
+        let unwritten = fresh == Fresh::Unwritten;
+        let pattern = UNWRITTEN as usize;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if unwritten {
+                zero::fill(object.add(FIELDS), bytes - FIELDS, pattern << 32 | pattern);
+            }
+            if guarded {
+                let guard = object.add(bytes);
+                header::store(guard, Header::fresh(TypeId::FILLER));
+                guard.add(8).store(GUARD);
+            }
+        }
+        mutator.last.set(Last {
+            object,
+            bytes,
+            unwritten,
+            guarded,
+        });
+    }
+
+    /// Looks at what a mutator allocated last: its owner, or the leader of a stopped world.
+    pub(super) fn check_last(&self, mutator: &Mutator) {
+        let last = mutator.last.take();
+        if last.object == Address::NULL {
+            return;
+        }
+        if last.guarded {
+            self.check_guard(last.object, last.bytes);
+        }
+        if last.unwritten {
+            self.check_written(last.object, last.bytes);
+        }
+    }
+
+    fn check_guard(&self, object: Address, bytes: usize) {
+        let guard = object.add(bytes);
+        // SAFETY: the guard is memory of the heap; the object before it is complete.
+        let (first, second, number) = unsafe {
+            let number = header::load(object, Ordering::Relaxed).type_id().get();
+            (
+                header::load(guard, Ordering::Relaxed),
+                guard.add(8).load(),
+                number,
+            )
+        };
+        let whole = first == Header::fresh(TypeId::FILLER) && second == GUARD;
+        assert!(
+            whole,
+            "an object was written past its end: type {number}, {bytes} bytes at {object:?}; behind it lie {:#018x} and \
+             {second:#018x}",
+            first.word()
+        );
+    }
+
+    fn check_written(&self, object: Address, bytes: usize) {
+        // SAFETY: the object is complete, as far as its header goes.
+        let id = unsafe { header::load(object, Ordering::Relaxed) }.type_id();
+        // Between length and elements may be bytes that belong to nothing.
+        let first = match self.model.shape(id) {
+            Some(
+                Shape::Structure { .. }
+                | Shape::Traced {
+                    size: Size::Fixed(_),
+                    ..
+                },
+            ) => FIELDS,
+            _ => ELEMENTS,
+        };
+        for offset in (first..bytes).step_by(4) {
+            // SAFETY: inside the object.
+            let half = unsafe { object.add(offset).ptr::<u32>().read() };
+            assert!(
+                half != UNWRITTEN,
+                "an object whose fields were all to be written was not: type {}, {bytes} bytes at {object:?}, offset \
+                 {offset}",
+                id.get()
+            );
+        }
+    }
+
+    /// Leader, when a collection begins: what mutators allocated last, and the guards of eden.
+    pub(super) fn check_before(&self, state: &mut State) {
+        if !self.checks() {
+            return;
+        }
+        for mutator in &state.mutators {
+            // SAFETY: attached mutators exist, and they are stopped.
+            self.check_last(unsafe { mutator.as_ref() });
+        }
+        let (mut at, top) = (state.guarded_from, self.nursery.eden.top());
+        if !self.nursery.eden.contains(at) {
+            return;
+        }
+        while at < top {
+            let found = self.found(Edge::Before, "eden", at, top);
+            at = at.add(found.bytes);
+            if !found.header.type_id().is_filler() {
+                self.check_guard(found.object, found.bytes);
+                at = at.add(GUARD_BYTES);
+            }
+        }
+    }
+
+    /// Leader, when a collection is over, and the evacuated spaces were left.
+    pub(super) fn check_after(&self, state: &mut State) {
+        state.guarded_from = self.nursery.eden.top();
+        if !self.checks() || F::BYTES != 8 {
+            return;
+        }
+        self.for_each_object(Edge::After, &mut |found| {
+            let id = found.header.type_id();
+            if let Some(Shape::References | Shape::Primitives { .. }) | None = self.model.shape(id) {
+                return;
+            }
+            for offset in (FIELDS..found.bytes).step_by(8) {
+                // SAFETY: inside an object that was walked over.
+                let word = Address::new(unsafe { found.object.add(offset).load() });
+                assert!(
+                    !self.was_just_evacuated(word),
+                    "a word that is no slot holds a reference: type {}, offset {offset} of the object at {:?}, {word:?}, \
+                     where this collection evacuated the nursery; its type lacks the slot, or its trace function does not \
+                     visit it",
+                    id.get(),
+                    found.object
+                );
+            }
+        });
+    }
+}
+
+fn wrong_kind(number: u32, length: Option<u32>) -> ! {
+    match length {
+        Some(_) => panic!("allocation: type {number} is no array, and was allocated with a length"),
+        None => panic!("allocation: type {number} is an array, and was allocated without a length"),
+    }
+}

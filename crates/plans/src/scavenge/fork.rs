@@ -1,0 +1,85 @@
+//! Forking: what a heap does before, and after in the parent and in the child ([`crate::stop::fork`] has the protocol).
+//!
+//! In the child the mutators of all other threads are gone, with their roots; their buffers are filled, so that the
+//! heap can be walked. Helpers and zeroing threads are gone, too. Whoever has started them starts others when a collection
+//! needs them, and until then the leader works alone and mutators zero for themselves.
+//!
+//! Runs on the thread that forks. It may be a mutator inside the gate, which stands then; nothing that it holds moves.
+
+use alloc::boxed::Box;
+use core::ptr::NonNull;
+
+use gleaner_base::events::{Event, Phase};
+use gleaner_base::sync::Ordering;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_os::clock;
+
+use super::collect::{poll_words, publish_event};
+use super::mutator::Mutator;
+use super::{Scavenge, State};
+use crate::stop::poll::StandAside;
+
+/// Sets the poll words of all mutators: hints, so relaxed.
+fn set_polls(state: &State, value: u32) {
+    poll_words(state).for_each(|poll| poll.store(value, Ordering::Relaxed));
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Says what threads do that want to collect, to come in, to attach or to detach while another one forks, and the
+    /// number by which they know this heap. Before the heap is shared.
+    pub fn set_stand_aside(&mut self, stand_aside: StandAside, heap: u32) {
+        self.gate.set_stand_aside(stand_aside, heap);
+    }
+
+    /// Before the fork, in all heaps first: whoever would wait for this one stands aside.
+    pub fn begin_fork(&self) {
+        self.collecting.begin_fork(&self.gate);
+    }
+
+    /// Before the fork, until it is true of all heaps: whether nobody touches the heap but those who
+    /// [`stand`](crate::stop::poll::PollGate::stand). Threads that ended inside are looked for when one is `overdue`.
+    pub fn hold_still(&self, overdue: bool) -> bool {
+        let bury = |state: &mut State| self.bury(state);
+        self.collecting
+            .hold_still(&self.gate, set_polls, overdue, bury)
+    }
+
+    /// When all heaps hold still: the locks whose holders wait for nobody.
+    pub fn lock_for_fork(&self) {
+        self.model.types.lock_for_fork();
+    }
+
+    /// In the parent: everybody goes on.
+    pub fn after_fork_in_parent(&self) {
+        self.model.types.unlock_after_fork();
+        self.collecting.let_go(&self.gate, set_polls);
+    }
+
+    /// In the child: the mutators that `is_own` knows are this thread's, and `inside` of them are inside the gate. All
+    /// others are gone.
+    pub fn after_fork_in_child(&self, is_own: &dyn Fn(NonNull<Mutator>) -> bool, inside: u32) {
+        self.model.types.unlock_after_fork();
+        self.crew.forget_helpers_after_fork();
+        self.zeroing.forget_threads_after_fork();
+        self.collecting
+            .let_go_in_child(&self.gate, inside, |state| {
+                set_polls(state, 0);
+                let mutators = core::mem::take(&mut state.mutators);
+                for record in mutators {
+                    if is_own(record) {
+                        state.mutators.push(record);
+                        continue;
+                    }
+                    // SAFETY: leaked by `attach`; its thread does not exist in this process, and had left its buffer at a
+                    // poll.
+                    let gone = unsafe { Box::from_raw(record.as_ptr()) };
+                    // SAFETY: as above.
+                    unsafe { gone.retire_tlab() };
+                    state.zeroed_by_others.add(gone.zeroed.get());
+                }
+                let mut event = Event::new(Phase::Fork, self.epoch());
+                event.start_ns = clock::monotonic_ns();
+                publish_event(state, &event);
+            });
+    }
+}

@@ -1,0 +1,139 @@
+//! Quarantine (`quarantine=N`): where eden and the survivor spaces were is without access for N collections, so that a
+//! reference that was kept outside of a root slot faults at its first use, with a message that says which collection
+//! evacuated the place.
+//!
+//! Each of the three spaces has N + 1 places of its largest size. One that was in use and is empty after a collection
+//! goes to its next place. The place that it leaves gives its memory back and loses access, and gets it again when the
+//! space comes round. Without this a space is used again from its start, and a stale reference finds a valid object.
+//!
+//! # Invariants
+//! - A place without access was evacuated: no object, filler or buffer is there, and no reference but stale ones.
+//! - The leader moves spaces, in a stopped world. The handler of a fault reads atomics only, at any time.
+
+use core::fmt::{self, Write};
+use core::ptr::NonNull;
+
+use gleaner_base::sync::{AtomicU64, Ordering};
+use gleaner_base::sync_array;
+use gleaner_mem::Address;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_os::access::{self, Watch};
+use gleaner_os::memory;
+
+use super::Scavenge;
+
+/// The most places that a space can have: one more than the option allows.
+const MOST_TURNS: usize = 65;
+const SPACES: [&str; 3] = ["eden", "a survivor space", "a survivor space"];
+
+/// What is known of the places of one nursery.
+pub struct Quarantine {
+    /// The collection that evacuated a place last, `[space * MOST_TURNS + turn]`; 0 for none. Written in stopped worlds.
+    evacuated: [AtomicU64; 3 * MOST_TURNS],
+    /// The addresses are watched as long as this is here.
+    watch: Option<Watch>,
+}
+
+impl Quarantine {
+    /// Nothing was evacuated yet.
+    pub(super) fn new() -> Quarantine {
+        Quarantine {
+            evacuated: sync_array!(AtomicU64::new(0); 3 * MOST_TURNS),
+            watch: None,
+        }
+    }
+
+    /// Faults have no message from now on.
+    pub(super) fn end(&mut self) {
+        self.watch = None;
+    }
+}
+
+/// Where something was, for messages.
+pub(super) struct Evacuated {
+    space: usize,
+    /// By which collection, and how many there were.
+    collection: u64,
+    so_far: u64,
+}
+
+impl fmt::Display for Evacuated {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{} was evacuated from there by collection {} of {} so far; a reference was kept over an allocation or a poll \
+             outside of a root slot, or went around the write barrier",
+            SPACES[self.space], self.collection, self.so_far
+        )
+    }
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Faults in the nursery have a message from now on. The heap stays where it is until it is dropped.
+    pub(super) fn begin_quarantine(&mut self) {
+        if self.config.quarantine > 0 {
+            let owner = core::ptr::from_ref(self).cast();
+            let (start, bytes) = (self.nursery.start().word(), self.nursery.bytes());
+            // SAFETY: the watch ends before the heap does, and threads that use the heap have ended with it by then.
+            self.quarantine.watch = unsafe { access::watch(start, bytes, owner, describe::<F>) };
+        }
+    }
+
+    /// What lay at an address of the nursery where no space is at the moment.
+    pub(super) fn evacuated(&self, at: Address) -> Option<Evacuated> {
+        let (space, turn, is_there) = self.nursery.turn_of(at)?;
+        let collection =
+            self.quarantine.evacuated[space * MOST_TURNS + turn].load(Ordering::Relaxed);
+        (!is_there && collection > 0).then(|| Evacuated {
+            space,
+            collection,
+            so_far: self.epoch(),
+        })
+    }
+
+    /// Whether an address was evacuated by this collection.
+    pub(super) fn was_just_evacuated(&self, at: Address) -> bool {
+        self.evacuated(at)
+            .is_some_and(|place| place.collection == self.epoch() + 1)
+    }
+
+    /// Leader, at the end of a collection: the spaces that were in use when it began and are empty now leave where they
+    /// are. Where the system refuses, they stay.
+    pub(super) fn leave_evacuated(&self, were_used: [bool; 3]) {
+        for (space, was_used) in were_used.into_iter().enumerate() {
+            if !was_used || self.nursery.regions()[space].used() > 0 {
+                continue;
+            }
+            let ((here, bytes), (next, _)) = (self.nursery.here(space), self.nursery.next(space));
+            let [Some(old), Some(new)] = [here, next].map(|at| NonNull::new(at.ptr::<u8>())) else {
+                continue;
+            };
+            // SAFETY: both are whole granules of the heap's reservation, in which no object is.
+            let moved = unsafe { memory::commit(new, bytes) && memory::forbid(old, bytes) };
+            if moved {
+                let (_, turn, _) = self.nursery.turn_of(here).unwrap_or_default();
+                let place = &self.quarantine.evacuated[space * MOST_TURNS + turn];
+                place.store(self.epoch() + 1, Ordering::Relaxed);
+                self.nursery.move_on(space);
+            }
+        }
+    }
+}
+
+/// For the handler of a fault.
+///
+/// # Safety
+/// `owner` is a heap with such slots.
+unsafe fn describe<F: SlotFormat>(owner: *const (), address: usize, out: &mut dyn Write) -> bool {
+    // SAFETY: the caller's promise; only atomics and what never changes are read.
+    let heap = unsafe { &*owner.cast::<Scavenge<F>>() };
+    let Some(place) = heap.evacuated(Address::new(address)) else {
+        return false;
+    };
+    let base = heap.model.base.word();
+    writeln!(
+        out,
+        "gleaner: a stale reference was used: address {address:#x} of the heap at {base:#x}: {place}"
+    )
+    .is_ok()
+}

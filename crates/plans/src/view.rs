@@ -1,0 +1,138 @@
+//! A heap as it may be seen without the allocator lock.
+//!
+//! Clients ask for counters whenever they like, also in callbacks that run with the lock held, so those questions cannot
+//! take it. No reference to the heap is made either: the holder of the lock has one that excludes all others. Single
+//! words are read; each is right, or was right a moment ago.
+
+use gleaner_os::threads;
+use gleaner_spaces::mark_sweep::Census;
+use gleaner_spaces::mark_sweep::account::SpaceView;
+
+use crate::decide;
+use crate::heap::Heap;
+use crate::mutator::Mutators;
+use crate::record::Totals;
+
+/// The view of a heap. Any thread, any state of the world.
+#[derive(Clone, Copy)]
+pub struct HeapView(*const Heap);
+
+impl HeapView {
+    /// The view of a heap.
+    ///
+    /// # Safety
+    /// The heap must stay where it is as long as the view is used.
+    pub unsafe fn new(heap: *const Heap) -> HeapView {
+        HeapView(heap)
+    }
+
+    #[inline]
+    fn read<T: Copy>(self, place: impl FnOnce(*const Heap) -> *const T) -> T {
+        // SAFETY: `place` answers with a field of a heap that stays mapped; the holder of the lock may write it
+        // meanwhile, hence volatile.
+        unsafe { place(self.0).read_volatile() }
+    }
+
+    /// The view of the heap's space.
+    #[inline]
+    pub fn space(self) -> SpaceView {
+        // SAFETY: the space is a field of the heap, which stays where it is.
+        unsafe { SpaceView::new(&raw const (*self.0).space) }
+    }
+
+    /// Collections so far.
+    pub fn collections(self) -> u64 {
+        // SAFETY: `read` passes the heap.
+        self.read(|heap| unsafe { &raw const (*heap).collections })
+    }
+
+    /// The largest capacity so far.
+    pub fn peak_capacity(self) -> usize {
+        // SAFETY: as above.
+        self.read(|heap| unsafe { &raw const (*heap).totals.peak_capacity })
+    }
+
+    /// Sums over the life of the heap, each of them of its own moment.
+    pub fn totals(self) -> Totals {
+        // SAFETY: as above.
+        self.read(|heap| unsafe { &raw const (*heap).totals })
+    }
+
+    /// Nanoseconds spent in collections.
+    pub fn collecting_ns(self) -> u64 {
+        // SAFETY: as above.
+        self.read(|heap| unsafe { &raw const (*heap).totals.collecting_ns })
+    }
+
+    /// Bytes reclaimed by collections.
+    pub fn reclaimed_bytes(self) -> u64 {
+        // SAFETY: as above.
+        self.read(|heap| unsafe { &raw const (*heap).totals.reclaimed_bytes })
+    }
+
+    /// The signal that stops threads.
+    pub fn suspend_signal(self) -> core::ffi::c_int {
+        // SAFETY: as above.
+        self.read(|heap| unsafe { &raw const (*heap).settings.suspend_signal })
+    }
+
+    /// What the last collection found.
+    pub fn census(self) -> Census {
+        // SAFETY: as above.
+        self.read(|heap| unsafe { &raw const (*heap).space.census })
+    }
+
+    /// What had been allocated in sum at the last collection.
+    pub fn allocated_before(self) -> usize {
+        // SAFETY: as above.
+        self.read(|heap| unsafe { &raw const (*heap).allocated_before })
+    }
+
+    /// What had been freed explicitly in sum at the last collection.
+    pub fn freed_before(self) -> usize {
+        // SAFETY: as above.
+        self.read(|heap| unsafe { &raw const (*heap).freed_before })
+    }
+
+    /// Bytes that were allocated in sum: exact as far as other threads do not allocate meanwhile.
+    pub fn allocated_bytes(self) -> usize {
+        let space = self.space();
+        let mut bytes = space.allocated_bytes();
+        // SAFETY: the list of records is a field of the heap.
+        unsafe {
+            Mutators::for_each_without_lock(&raw const (*self.0).mutators, |thread| {
+                let cache = &raw const (*thread).cache;
+                bytes = bytes
+                    .wrapping_add((&raw const (*cache).freed_bytes).read_volatile())
+                    .wrapping_sub(space.listed_bytes(cache));
+            });
+        }
+        bytes
+    }
+
+    /// Bytes that were freed explicitly in sum.
+    pub fn freed_bytes(self) -> usize {
+        let mut bytes = self.space().freed_bytes();
+        // SAFETY: the list of records is a field of the heap.
+        unsafe {
+            Mutators::for_each_without_lock(&raw const (*self.0).mutators, |thread| {
+                let freed = (&raw const (*thread).cache.freed_bytes).read_volatile();
+                bytes = bytes.wrapping_add(freed);
+            });
+        }
+        bytes
+    }
+
+    /// Workers that the next collection would have.
+    pub fn workers(self) -> usize {
+        // SAFETY: `read` passes the heap.
+        let markers = self.read(|heap| unsafe { &raw const (*heap).settings.markers });
+        decide::workers::workers(
+            markers,
+            threads::processors,
+            self.census().composite_bytes,
+            self.space().used_bytes(),
+        )
+        .0
+    }
+}

@@ -1,0 +1,113 @@
+//! What was allocated and freed is known to the byte, and decides when to collect.
+
+#![cfg(not(loom))]
+
+mod harness;
+
+use gleaner_mem::Address;
+use gleaner_spaces::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::size_classes::{CELL_BYTES, CLASSES, class_of};
+use harness::Bench;
+use harness::rng::Rng;
+
+fn cell(bytes: usize) -> usize {
+    usize::from(CELL_BYTES[class_of(bytes)])
+}
+
+#[test]
+fn allocation_is_counted_to_the_byte() {
+    for options in ["sweep=lazy", "sweep=eager", "poison=on"] {
+        let mut bench = Bench::new(options);
+        let mut rng = Rng::new(7);
+        let (mut allocated, mut freed) = (0, 0);
+        let mut held: Vec<(Address, usize)> = Vec::new();
+        for step in 0..40_000 {
+            let kind = [NORMAL, PTRFREE, UNCOLLECTABLE][rng.below(3)];
+            let bytes = [16, 100, 600, 3000, 50_000][rng.below(5).min(rng.below(5))];
+            let object = bench.allocate(kind, bytes).unwrap();
+            let counted = if bytes == 50_000 { 50_000 } else { cell(bytes) };
+            allocated += counted;
+            bench.roots[held.len()] = object.word();
+            held.push((object, counted));
+            if held.len() == 200 {
+                for (object, counted) in held.drain(..) {
+                    bench.free(object);
+                    freed += counted;
+                }
+            }
+            if step % 5000 == 4999 {
+                held.clear();
+                bench.collect();
+                assert_eq!(bench.heap.allocated_before, allocated, "{options}");
+                assert_eq!(bench.heap.freed_before, freed, "{options}");
+            }
+            if step % 97 == 0 {
+                let view = bench.heap.view();
+                assert_eq!(view.allocated_bytes(), allocated, "{options}, {step}");
+                assert_eq!(view.freed_bytes(), freed, "{options}, {step}");
+            }
+        }
+    }
+}
+
+#[test]
+fn cells_that_are_freed_and_reused_cost_nothing() {
+    let collections_with = |pairs: usize| {
+        let mut bench = Bench::new("");
+        for _ in 0..20_000 {
+            for _ in 0..pairs {
+                let object = bench.allocate(NORMAL, 64).unwrap();
+                bench.free(object);
+            }
+            bench.allocate(NORMAL, 200).unwrap();
+        }
+        bench.heap.collections
+    };
+    let alone = collections_with(0);
+    assert!(alone >= 8, "{alone}");
+    for pairs in [1, 8, 50] {
+        let with = collections_with(pairs);
+        assert!(with.abs_diff(alone) <= alone / 4, "{with}, alone {alone}");
+    }
+}
+
+#[test]
+fn cells_on_the_shared_lists_cost_nothing() {
+    let mut bench = Bench::new("");
+    bench.thread_lists = false;
+    let class = class_of(64);
+    let objects: Vec<Address> = (0..3000)
+        .map(|_| bench.heap.space.allocate_small(NORMAL, class).unwrap())
+        .collect();
+    let handed = bench.heap.space.account.handed;
+    assert!(handed >= 3000 * 64);
+    for object in objects {
+        bench.free(object);
+    }
+    let account = &bench.heap.space.account;
+    assert_eq!(account.handed, handed);
+    assert_eq!(account.net_allocated(), 0, "all cells wait to be reused");
+    assert_eq!(account.shared_bytes, handed);
+}
+
+/// A thread takes what it needs soon, so that its list stays short enough to be walked in a pause.
+#[test]
+fn a_long_shared_list_is_taken_in_pieces() {
+    let mut bench = Bench::new("");
+    let class = class_of(16);
+    let objects: Vec<Address> = (0..10_000)
+        .map(|_| bench.heap.space.allocate_small(NORMAL, class).unwrap())
+        .collect();
+    for object in objects {
+        bench.heap.space.free(object).unwrap();
+    }
+    bench.allocate(NORMAL, 16).unwrap();
+    // SAFETY: the test's own record.
+    let listed = unsafe {
+        let cache = &raw const (*bench.record).cache;
+        bench.heap.view().space().listed_bytes(cache)
+    };
+    assert!((16..1024 * 16).contains(&listed), "{listed}");
+    assert!(class < CLASSES);
+    bench.verify();
+}
