@@ -255,6 +255,33 @@ static void pinned_objects_and_walks(bool compressed)
     tear_down(&s);
 }
 
+static void sizes_that_no_heap_has_are_refused(bool compressed)
+{
+    static const size_t sizes[] = { SIZE_MAX,          SIZE_MAX - 3,
+                                    SIZE_MAX - 7,      SIZE_MAX - 8,
+                                    SIZE_MAX - 4095,   SIZE_MAX / 2 + 1,
+                                    (size_t)1 << 32,   (size_t)1 << 60 };
+    struct stage s = set_up(compressed, 4 << 20);
+    size_t i;
+
+    for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CHECK(gleaner_allocate(s.m, s.node, sizes[i]) == NULL);
+        CHECK(gleaner_allocate_initialized(s.m, s.node, sizes[i]) == NULL);
+        CHECK(gleaner_allocate_pinned(s.m, s.node, sizes[i]) == NULL);
+        CHECK(gleaner_allocate_array(s.m, s.bytes, UINT32_MAX, sizes[i]) == NULL);
+        CHECK(gleaner_allocate_array_initialized(s.m, s.bytes, 3, sizes[i])
+              == NULL);
+        CHECK(gleaner_allocate_array_pinned(s.m, s.bytes, UINT32_MAX, sizes[i])
+              == NULL);
+        CHECK(gleaner_allocate_tailed(s.m, s.bytes, UINT32_MAX, 16, sizes[i])
+              == NULL);
+        CHECK(gleaner_allocate_tailed(s.m, s.bytes, 1, sizes[i], 1) == NULL);
+    }
+    CHECK(gleaner_allocate_array(s.m, s.bytes, UINT32_MAX, 1) == NULL);
+    CHECK(gleaner_allocate(s.m, s.node, s.node_bytes) != NULL);
+    tear_down(&s);
+}
+
 static void copies_and_initialized_objects(bool compressed)
 {
     struct stage s = set_up(compressed, 4 << 20);
@@ -563,6 +590,8 @@ int main(void)
         { "heaps in use are not freed", heaps_in_use_are_not_freed },
         { "bad input is named", bad_input_is_named },
         { "options by name", options_by_name },
+        { "sizes that no heap has are refused",
+          sizes_that_no_heap_has_are_refused },
         { "pinned objects and walks", pinned_objects_and_walks },
         { "copies and initialized objects", copies_and_initialized_objects },
         { "tails and trace functions", tails_and_trace_functions },

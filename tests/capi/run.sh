@@ -3,7 +3,7 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c and threads.c, as C with the shared library and as C++ with
+# The cases of embed.c, threads.c, fork.c, mistakes.c and quarantine.c, as C with the shared library and as C++ with
 # the static one; then examples/lisp.c under every setup, whose output must be the same;
 # then the same example from what `make install` leaves, as pkg-config says, and
 # that `make uninstall` leaves nothing. The last line is "N passed, N failed".
@@ -41,13 +41,49 @@ count() {
     fi
 }
 
-for name in embed threads; do
+for name in embed threads fork mistakes quarantine; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
     count $name env LD_LIBRARY_PATH="$out" "$out/$name"
     g++ -std=gnu++17 -x c++ "${flags[@]}" "$source" -x none -o "$out/$name-c++" "${static[@]}"
     count $name-c++ "$out/$name-c++"
 done
+
+# The environment of a program with more rights than its user. Static: the loader ignores LD_LIBRARY_PATH there.
+gcc -std=gnu11 "${flags[@]}" tests/capi/secure.c -o "$out/secure" "${static[@]}"
+environment() { # environment NAME EXPECTED COMMAND...
+    local name=$1 expected=$2 said
+    shift 2
+    said=$(GLEANER_OPTIONS=no-such-option=1 "$@" 2>&1 || true)
+    if [ "$said" = "$expected" ]; then
+        report ok "$name"
+    elif [[ $expected == distrusted:* && $said != distrusted:* ]]; then
+        echo "skipped: $name: the system started it as '$said'"
+    else
+        report FAILED "$name: '$said'"
+    fi
+}
+environment "a program's environment counts, unless it is ignored" "trusted: obeyed ignored" "$out/secure"
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+    raised=$(mktemp -d)
+    chmod 755 "$raised"
+    nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    install -m 4755 "$out/secure" "$raised/setuid"
+    environment "a setuid program ignores it" "distrusted: ignored ignored" "${nobody[@]}" "$raised/setuid"
+    if command -v setcap >/dev/null; then
+        install -m 755 "$out/secure" "$raised/capable"
+        setcap cap_net_raw+ep "$raised/capable"
+        environment "a program with capabilities ignores it" "distrusted: ignored ignored" \
+            "${nobody[@]}" "$raised/capable"
+    else
+        echo "skipped: a program with capabilities: there is no setcap"
+    fi
+    environment "the same by nobody, without more rights" "trusted: obeyed ignored" "${nobody[@]}" \
+        "$(install -m 755 "$out/secure" "$raised/plain" && echo "$raised/plain")"
+    rm -r "$raised"
+else
+    echo "skipped: a setuid program: it takes root, and setpriv, to make one and to run it as somebody else"
+fi
 
 gcc -std=gnu11 "${flags[@]}" examples/lisp.c -o "$out/lisp" "${static[@]}"
 for setup in "" "--compressed" "--stress" "--stress --compressed"; do

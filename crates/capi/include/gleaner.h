@@ -4,8 +4,8 @@
  *
  * A heap holds objects of registered types. A thread attaches to it as a
  * mutator. References are plain addresses; objects move at every allocation
- * and every poll (gleaner_collect, gleaner_get_totals and blocking regions are
- * polls, too), so whatever is needed afterwards is in a root: a frame of the
+ * and every poll (gleaner_collect, gleaner_get_totals, gleaner_walk and blocking
+ * regions are polls, too), so whatever is needed afterwards is in a root: a frame of the
  * shadow stack, a handle, or an object that is reached from one.
  *
  *     GLEANER_FRAME(m, frame, 1);              declares one root and links it
@@ -20,7 +20,9 @@
  * holds a value: null (0), a reference, or a small integer (low bit 1).
  *
  * All functions that take a mutator are called by its own thread. Functions
- * that can fail say how; a full heap is reported and never aborts.
+ * that can fail say how; a full heap is reported and never aborts. A mistake
+ * that is noticed ends the process with one line on the standard error stream,
+ * "gleaner: ..."; RUST_BACKTRACE=1 adds where it was.
  */
 #ifndef GLEANER_H
 #define GLEANER_H
@@ -35,7 +37,7 @@ extern "C" {
 
 /* The version of this interface, of the object header and of the published
    fields. gleaner_interface() is that of the library. */
-#define GLEANER_INTERFACE 4
+#define GLEANER_INTERFACE 5
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -49,16 +51,19 @@ struct gleaner_options {
     uint32_t workers; /* threads that collect; one a processor, at most 16 */
     uint32_t tlab;    /* bytes of a mutator's buffer; 32 KB */
     uint32_t stress;  /* testing: collects at every n-th allocation */
-    bool compressed;  /* slots of 4 bytes; the heap is at most 16 GB */
+    bool compressed;  /* slots of 4 bytes; the heap is at most 13 GB, and above
+                         9 GB large or pinned objects take a part of it only */
     bool verify;      /* testing: checks the heap at each collection */
     bool poison;      /* testing: overwrites what is freed */
+    bool ignore_environment; /* GLEANER_OPTIONS counts nothing */
     const char *list; /* options by name (docs/options.md), or NULL; they weigh
                          more than the fields: "heap-limit=1g,tenure=3" */
 };
 
 /* A heap, or NULL: then `message`, if not NULL, says why in at most
    `message_bytes` bytes. `options` may be NULL. What the environment variable
-   GLEANER_OPTIONS says weighs most. */
+   GLEANER_OPTIONS says weighs most, unless it is ignored: at your wish, and in
+   a program that runs with more rights than its user (setuid). */
 gleaner_heap *gleaner_heap_new(const struct gleaner_options *options,
                                char *message, size_t message_bytes);
 
@@ -174,7 +179,8 @@ typedef struct gleaner_mutator {
 
 /* The calling thread becomes a mutator; NULL when the system gives no memory or
    no key for thread-specific data, and in a thread that has ended (see below).
-   A thread that is one of this heap already detaches first. */
+   A thread that is one of this heap already detaches first, or is in a blocking
+   region of that mutator; else the process ends with a message. */
 gleaner_mutator *gleaner_attach(gleaner_heap *heap);
 /* The calling thread stops being a mutator, inside a blocking region or not.
    Nothing happens if the mutator is not one of this thread's any more.
@@ -186,16 +192,31 @@ gleaner_mutator *gleaner_attach(gleaner_heap *heap);
    its frames. No collection looks at frames of a thread that is detached; but
    a thread that ends inside a blocking region leaves its frames before, in a
    cleanup handler if it may be cancelled there, since others collect while its
-   stack goes. A thread that attaches first in such a destructor detaches there.
+   stack goes. A thread that attaches for the first time in such a
+   destructor detaches there: it is detached in the next round, if there is one;
+   if not, a collection finds that it is gone, a tenth of a second late.
    What the process's first thread has attached is not detached when it returns
    from main. */
 void gleaner_detach(gleaner_mutator *mutator);
 
 /* Between the two the thread may block and must not use the heap, while
-   others collect. A thread that is a mutator of two heaps uses the one inside
+   others collect. Regions nest: the outermost counts. A call that allocates,
+   polls, collects, walks, copies elements or makes a handle in a region ends the
+   process with a message, as does an end without a beginning. A thread that is a mutator of two heaps uses the one inside
    a blocking region of the other, or two threads may wait for each other. */
 void gleaner_blocking_begin(gleaner_mutator *mutator);
 void gleaner_blocking_end(gleaner_mutator *mutator);
+
+/* fork: the child has all heaps as they were, and the mutators of the thread
+   that forked; those of other threads are gone, with their roots. Nothing that
+   this thread holds moves in a fork, which waits until the other threads poll,
+   allocate slowly or block. In the child heaps are used, collected and freed as
+   anywhere: the first collection starts the collector's threads again. No fork
+   in `visit` of gleaner_walk, nor in a signal handler. Handlers of pthread_atfork
+   that were registered before the first heap was made use no heap: theirs run
+   while all heaps are held. Before glibc 2.36 a thread that forks holds a lock of
+   the C library while such handlers run, so two mutators that fork at once wait
+   for each other for ever there: fork in a blocking region, or one at a time. */
 
 #define GLEANER_FRAME(mutator, name, n)                                        \
     struct {                                                                   \
@@ -207,7 +228,11 @@ void gleaner_blocking_end(gleaner_mutator *mutator);
     for (size_t name##_index = 0; name##_index < (n); name##_index++)          \
         name.values[name##_index] = 0;                                         \
     (mutator)->frames = &name.frame
-#define GLEANER_LEAVE(mutator, name) ((mutator)->frames = name.frame.previous)
+/* Frames are left in the reverse order; a frame that was left and is found on
+   the stack again ends the process with a message. */
+#define GLEANER_LEAVE(mutator, name)                                           \
+    ((mutator)->frames = name.frame.previous,                                  \
+     (void)(*(volatile size_t *)&name.frame.count = (size_t)-1))
 
 /* ---- allocation ---------------------------------------------------------- */
 
@@ -259,22 +284,39 @@ static inline void *gleaner_begin_array(uintptr_t object, gleaner_type type,
     return gleaner_begin(object, type);
 }
 
+/* `bytes` rounded up to a multiple of 8. Sizes that do not fit into a word, here
+   and below, are as large as no heap is: allocation answers NULL. */
+static inline size_t gleaner_rounded(size_t bytes)
+{
+    return bytes > SIZE_MAX - 7 ? SIZE_MAX - 7 : (bytes + 7) & ~(size_t)7;
+}
+
 /* A fresh object of a structure of so many bytes; NULL when the heap is full
    even after collecting everything. */
 static inline void *gleaner_allocate(gleaner_mutator *mutator,
                                      gleaner_type type, size_t bytes)
 {
-    size_t rounded = (bytes + 7) & ~(size_t)7;
+    size_t rounded = gleaner_rounded(bytes);
     uintptr_t object = gleaner_zero_room(mutator, rounded);
 
     return object != 0 ? gleaner_begin(object, type)
                        : gleaner_allocate_slowly(mutator, type, rounded);
 }
 
-/* Bytes of an array. */
+/* Bytes of an object with elements behind a head, and of an array. */
+static inline size_t gleaner_tailed_bytes(uint32_t length, size_t head,
+                                          size_t element)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow((size_t)length, element, &bytes)
+        || __builtin_add_overflow(bytes, head, &bytes))
+        return gleaner_rounded(SIZE_MAX);
+    return gleaner_rounded(bytes);
+}
 static inline size_t gleaner_array_bytes(uint32_t length, size_t element_bytes)
 {
-    return (16 + (size_t)length * element_bytes + 7) & ~(size_t)7;
+    return gleaner_tailed_bytes(length, 16, element_bytes);
 }
 
 /* A fresh array; NULL when the heap is full. Slots have
@@ -296,7 +338,7 @@ static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
                                             gleaner_type type, uint32_t length,
                                             size_t head, size_t element)
 {
-    size_t bytes = (head + (size_t)length * element + 7) & ~(size_t)7;
+    size_t bytes = gleaner_tailed_bytes(length, head, element);
     uintptr_t object = gleaner_zero_room(mutator, bytes);
 
     return object != 0
@@ -311,7 +353,7 @@ static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
                                                  gleaner_type type,
                                                  size_t bytes)
 {
-    size_t rounded = (bytes + 7) & ~(size_t)7;
+    size_t rounded = gleaner_rounded(bytes);
     uintptr_t object = gleaner_room(mutator, rounded);
 
     return object != 0
@@ -393,7 +435,8 @@ static inline void gleaner_store(gleaner_mutator *mutator, void *object,
 
 /* Copies `count` elements between two arrays of slots, or two of primitives of
    the same size, or within one: the ranges may overlap. Through the write
-   barrier. This may poll; false when the heap is full. */
+   barrier. This may poll; false when the heap is full. Other objects, and ranges
+   beyond the end of an array, end the process with a message. */
 bool gleaner_array_copy(gleaner_mutator *mutator, const void *from,
                         uint32_t from_index, void *to, uint32_t to_index,
                         uint32_t count);
@@ -414,8 +457,10 @@ static inline void gleaner_poll(gleaner_mutator *mutator)
 void gleaner_collect(gleaner_mutator *mutator, bool everything);
 
 /* Stops all other mutators and visits every object once; nothing moves
-   meanwhile. Objects that died since the last collection may be among them.
-   `visit` uses no mutator, waits for no other thread and does not longjmp. */
+   meanwhile. It begins with a poll: another thread may collect first, so what the
+   caller needs afterwards, or looks for in `visit`, is in a root. Objects that died since the last collection may be among them.
+   `visit` uses no mutator, attaches to no heap, waits for no other thread and
+   does not longjmp. */
 void gleaner_walk(gleaner_mutator *mutator,
                   void (*visit)(void *data, void *object, size_t bytes),
                   void *data);
@@ -425,10 +470,13 @@ struct gleaner_totals {
     uint64_t stopped_ns, longest_stop_ns;
     uint64_t survived_bytes, promoted_bytes;
     /* Until the last collection, without what each allocation zeroes itself:
-       what mutators zeroed, what zeroing threads zeroed; what the ones and the
-       others took for it, and what mutators waited for zeroing threads. */
+       what mutators zeroed, what zeroing threads zeroed; the processor time of
+       the ones and of the others for it, sampled; and how long mutators waited
+       for zeroing threads. */
     uint64_t zeroed_bytes, zeroed_ahead_bytes;
     uint64_t zeroing_ns, zeroing_ahead_ns, stalled_ns;
+    /* How often collections looked at the key of an ephemeron. */
+    uint64_t ephemeron_looks;
 };
 void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
 /* Bytes in use, by objects dead or alive and by buffers. */
@@ -451,8 +499,9 @@ struct gleaner_collection {
 };
 /* Has each collection told to `listener` when it is over and the other threads
    run again; what it is given lasts as long as the call. It may be called by
-   several threads at once. It must not use a mutator of this heap, nor leave by
-   longjmp. It lasts as long as the heap. */
+   several threads at once. It must not use a mutator of this heap, but for its
+   totals, nor leave by longjmp. It may attach another. It lasts as long as the
+   heap. */
 void gleaner_add_listener(gleaner_heap *heap,
                           void (*listener)(void *data,
                                            const struct gleaner_collection *of),

@@ -9,6 +9,7 @@ use gleaner::raw::{
 };
 use gleaner::{BuildError, Builder, Heap, References};
 
+use crate::panics::install_hook;
 use crate::say;
 
 /// `struct gleaner_options`.
@@ -23,6 +24,7 @@ pub struct Options {
     compressed: bool,
     verify: bool,
     poison: bool,
+    ignore_environment: bool,
     list: *const c_char,
 }
 
@@ -71,6 +73,9 @@ unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
     if options.tlab > 0 {
         builder = builder.tlab(options.tlab as usize);
     }
+    if options.ignore_environment {
+        builder = builder.ignore_environment();
+    }
     if options.compressed {
         builder = builder.references(References::Compressed);
     }
@@ -91,6 +96,7 @@ pub unsafe extern "C" fn gleaner_heap_new(
     message: *mut c_char,
     message_bytes: usize,
 ) -> *mut Heap {
+    install_hook();
     // SAFETY: null, or the caller's options.
     let options = unsafe { options.as_ref() };
     // SAFETY: the list is the caller's, too.

@@ -2,7 +2,7 @@
 //!
 //! The header has the fast paths inline and says what each function does; here is what they call. A mutator is known
 //! in C by its record of published fields, whose `door` field leads back to the [`Mutator`]. No panic crosses the
-//! interface: one that would ends the process with its message.
+//! interface: each ends the process with its message.
 
 #![allow(
     clippy::missing_safety_doc,
@@ -14,6 +14,7 @@ mod events;
 mod handles;
 mod heaps;
 mod mutators;
+mod panics;
 mod threads;
 
 use std::ffi::c_char;
@@ -28,7 +29,7 @@ use threads::Attached;
 /// The record is that of an attached mutator of the calling thread, and no other reference to it is in use.
 unsafe fn mutator<'a>(record: *mut Record) -> &'a mut Mutator {
     // SAFETY: `gleaner_attach` put the pointer there.
-    unsafe { &mut (*(*record).door.cast::<Attached>()).mutator }
+    unsafe { &mut (*(*record).door.get().cast::<Attached>()).mutator }
 }
 
 /// Writes a message and its terminating 0 into a buffer, as much as fits.

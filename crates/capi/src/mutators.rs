@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use gleaner::raw::{Address, Record, TypeId, array_bytes, offsets};
+use gleaner::raw::{Address, ELEMENTS, Record, TypeId, offsets, tailed_bytes, whole_granules};
 use gleaner::{Heap, Totals};
 
 use crate::{mutator, pointer, threads};
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn gleaner_allocate_pinned(
     bytes: usize,
 ) -> *mut u8 {
     check_type(id);
-    let bytes = bytes.next_multiple_of(8);
+    let bytes = whole_granules(bytes);
     // SAFETY: as above.
     let object = unsafe { mutator(record).allocate_pinned_raw(TypeId::new(id), bytes) };
     pointer(object.ok())
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     element_bytes: usize,
 ) -> *mut u8 {
     check_type(id);
-    let bytes = array_bytes(length, element_bytes.trailing_zeros());
+    let bytes = tailed_bytes(ELEMENTS, length, element_bytes);
     // SAFETY: as above.
     let array =
         unsafe { mutator(record).allocate_array_pinned_raw(TypeId::new(id), length, bytes) };
@@ -186,6 +186,7 @@ pub struct CTotals {
     zeroing_ns: u64,
     zeroing_ahead_ns: u64,
     stalled_ns: u64,
+    ephemeron_looks: u64,
 }
 
 #[unsafe(no_mangle)]
@@ -204,6 +205,7 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
         zeroing_ns: totals.zeroed.time,
         zeroing_ahead_ns: totals.zeroed.ahead_time,
         stalled_ns: totals.zeroed.stalled_time,
+        ephemeron_looks: totals.ephemeron_looks,
     };
     // SAFETY: the caller's struct.
     unsafe { into.write(totals) };

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 use gleaner::Mutator;
 use gleaner::raw::Record;
-use gleaner_os::threads::{arm_thread_exit, set_thread_exit_key};
+use gleaner_os::threads::{arm_thread_exit, set_exact_thread_exit_key};
 
 /// A mutator in the list of its thread. The record's `door` leads to it.
 pub struct Attached {
@@ -52,7 +52,7 @@ thread_local! {
 }
 
 /// Whether the C library has a key for the hook.
-static HAS_KEY: LazyLock<bool> = LazyLock::new(|| set_thread_exit_key(thread_ends));
+static HAS_KEY: LazyLock<bool> = LazyLock::new(|| set_exact_thread_exit_key(thread_ends));
 
 /// Whether the end of the calling thread will be noticed.
 pub fn will_be_noticed() -> bool {
@@ -80,7 +80,7 @@ pub fn add(mutator: Mutator) -> *mut Record {
         let place = Box::into_raw(attached);
         thread.first.set(place);
         // SAFETY: the record stays in place until the mutator is dropped.
-        unsafe { (*record).door = place.cast() };
+        unsafe { (*record).door.set(place.cast()) };
         record
     })
 }

@@ -488,7 +488,12 @@ fn main() -> Done {
     let mut text = None;
     for argument in std::env::args().skip(1) {
         builder = match argument.as_str() {
-            "--stress" => builder.limit(2 << 20).stress(1).verify(true).poison(true),
+            "--stress" => builder
+                .limit(2 << 20)
+                .quarantine(8)
+                .stress(1)
+                .verify(true)
+                .poison(true),
             "--compressed" => builder.references(References::Compressed),
             file => {
                 text = Some(std::fs::read_to_string(file)?);

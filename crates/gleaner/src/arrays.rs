@@ -33,13 +33,23 @@ unsafe fn copy_each<A>(from: Address, to: Address, count: usize, copy: impl Fn(&
     }
 }
 
+/// Panics unless so many elements lie at `index` of an array of `length`.
+#[inline]
+fn check_range(length: u32, index: usize, count: usize) {
+    let length = length as usize;
+    assert!(
+        index <= length && count <= length - index,
+        "a copy of {count} elements at {index} of an array of {length}"
+    );
+}
+
 impl Mutator {
     /// Copies `count` elements from index `from_index` of one array to index `to_index` of another, or of the same one,
     /// through the barrier. The ranges may overlap. This may poll.
     ///
     /// # Safety
     /// Both are valid references to arrays of references, or to arrays without references whose elements have the same
-    /// size; the indexes are inside of them. No other thread uses the elements meanwhile, unless they are references.
+    /// size; what is no such array, or reaches beyond its end, is refused by a panic. No other thread uses the elements meanwhile, unless they are references.
     pub unsafe fn array_copy_raw(
         &mut self,
         from: Address,
@@ -48,12 +58,20 @@ impl Mutator {
         to_index: u32,
         count: u32,
     ) -> Result<(), OutOfMemory> {
+        self.assert_inside("a copy of elements");
         // SAFETY: the caller's promise.
-        let id = unsafe { self.type_raw(to) };
-        let shape = with_heap!(&self.shared.kind, heap => match heap.model.shape(id) {
-            Some(Shape::Primitives { log2 }) => Some(log2),
-            _ => None,
-        });
+        let [shape, other] = [to, from].map(|array| unsafe { self.element_raw(array) });
+        assert!(
+            shape == other,
+            "a copy of elements of {} bytes to elements of {} (0 stands for references)",
+            other.map_or(0, |log2| 1 << log2),
+            shape.map_or(0, |log2| 1 << log2)
+        );
+        for (array, index) in [(from, from_index), (to, to_index)] {
+            // SAFETY: an array.
+            let length = unsafe { self.length_raw(array) };
+            check_range(length, index as usize, count as usize);
+        }
         let (from_index, to_index, count) =
             (from_index as usize, to_index as usize, count as usize);
         match shape {
@@ -67,6 +85,20 @@ impl Mutator {
             None => unsafe { self.copy_slots(from, from_index, to, to_index, count) },
         }
         Ok(())
+    }
+
+    /// The logarithm of the element's size of an array without references; `None` for an array of references.
+    ///
+    /// # Safety
+    /// `array` is a valid reference.
+    unsafe fn element_raw(&self, array: Address) -> Option<u32> {
+        // SAFETY: the caller's promise.
+        let id = unsafe { self.type_raw(array) };
+        with_heap!(&self.shared.kind, heap => match heap.model.shape(id) {
+            Some(Shape::Primitives { log2 }) => Some(log2),
+            Some(Shape::References) => None,
+            _ => panic!("a copy of elements of an object of type {}, which is no array", id.get()),
+        })
     }
 
     /// # Safety
@@ -131,11 +163,7 @@ impl Scope<'_> {
             self.describe(self.object(to))
         );
         for (array, index) in [(from, from_index), (to, to_index)] {
-            let length = self.length(array) as usize;
-            assert!(
-                index <= length && count <= length - index,
-                "a copy of {count} elements at {index} of an array of {length}"
-            );
+            check_range(self.length(array), index, count);
         }
         let (from, to) = (self.object(from), self.object(to));
         let Some(log2) = log2 else {

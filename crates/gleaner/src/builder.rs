@@ -2,7 +2,8 @@
 //!
 //! In rising order of weight: defaults, what the embedder sets on the builder, `GLEANER_OPTIONS` of the environment. So
 //! whoever runs a program has the last word, as with the libgc heap. An option that serves the libgc heap alone is an
-//! error on the builder; in the environment it is left to that heap.
+//! error on the builder; in the environment it is left to that heap. A program that runs with more rights than its user
+//! has no environment, and an embedder may refuse it ([`Builder::ignore_environment`]).
 
 use std::env;
 use std::fmt;
@@ -15,7 +16,8 @@ use gleaner_base::options::{
     Verify, Zeroing,
 };
 use gleaner_mem::header::Header;
-use gleaner_os::{memory, threads};
+use gleaner_mem::object_model::whole_granules;
+use gleaner_os::{environment, memory, threads};
 use gleaner_plans::scavenge::{Config, CreateError};
 
 use crate::heap::Heap;
@@ -59,16 +61,18 @@ impl From<CreateError> for BuildError {
     }
 }
 
-/// The setup of a heap. Whatever is set here, `GLEANER_OPTIONS` of the environment weighs more.
+/// The setup of a heap. Whatever is set here, `GLEANER_OPTIONS` of the environment weighs more, unless it is ignored.
 #[derive(Clone, Debug)]
 pub struct Builder {
     options: Options,
+    ignores_environment: bool,
 }
 
 impl Builder {
     pub(crate) fn new() -> Builder {
         Builder {
             options: Options::DEFAULT,
+            ignores_environment: false,
         }
     }
 
@@ -216,6 +220,30 @@ impl Builder {
         self
     }
 
+    /// For testing: where eden and the survivor spaces were is without access for so many collections, so that a stale
+    /// reference faults, and allocations are checked; 0 for neither. Option `quarantine`.
+    pub fn quarantine(mut self, collections: u32) -> Self {
+        self.options.quarantine = collections;
+        self
+    }
+
+    /// What `GLEANER_OPTIONS` says counts nothing. So it is anyway in a program that runs with more rights than its user
+    /// (setuid, file capabilities), as the loader sees it.
+    ///
+    /// ```
+    /// # // SAFETY: this program has one thread.
+    /// # unsafe { std::env::set_var("GLEANER_OPTIONS", "heap-limit=8m") };
+    /// let heap = gleaner::Heap::builder().limit(16 << 20).build()?;
+    /// assert_eq!(heap.limit(), 8 << 20);
+    /// let heap = gleaner::Heap::builder().limit(16 << 20).ignore_environment().build()?;
+    /// assert_eq!(heap.limit(), 16 << 20);
+    /// # Ok::<(), gleaner::BuildError>(())
+    /// ```
+    pub fn ignore_environment(mut self) -> Self {
+        self.ignores_environment = true;
+        self
+    }
+
     /// Reads the environment and makes the heap. Option `fault` arms its points for the whole process.
     pub fn build(mut self) -> Result<Heap, BuildError> {
         self.read_environment().map_err(BuildError::Environment)?;
@@ -228,6 +256,9 @@ impl Builder {
     }
 
     fn read_environment(&mut self) -> Result<(), String> {
+        if self.ignores_environment || environment::is_distrusted() {
+            return Ok(());
+        }
         let Some(list) = env::var_os(VARIABLE) else {
             return Ok(());
         };
@@ -269,16 +300,20 @@ fn config(options: &Options) -> Config {
         workers,
         parking: options.parking,
         tenure: options.tenure,
-        tlab: options.tlab.next_multiple_of(8),
+        tlab: whole_granules(options.tlab.min(limit)),
         huge_pages: options.huge_pages,
         old: options.old,
         generations: options.generations,
         trace_order: options.trace_order,
-        zeroing: options.zeroing,
+        // Each allocation is looked at, and zeroes what it takes.
+        zeroing: match options.quarantine {
+            0 => options.zeroing,
+            _ => Zeroing::HotPath,
+        },
         zeroing_kernel: options.zeroing_kernel,
         zeroing_window: match options.zeroing_window {
             0 => 512,
-            bytes => bytes.next_multiple_of(8),
+            bytes => whole_granules(bytes),
         },
         zeroing_lead: options.zeroing_lead,
         zeroing_threads: options.zeroing_threads as usize,
@@ -286,5 +321,6 @@ fn config(options: &Options) -> Config {
         verify: options.verify,
         stress: options.stress,
         poison: options.poison,
+        quarantine: options.quarantine,
     }
 }

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use gleaner_mem::Address;
+use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::handles::Handles;
 
 use crate::heap::{Shared, with_heap};
@@ -15,12 +17,22 @@ macro_rules! handle {
         $(#[$doc])*
         pub struct $name {
             pub(crate) shared: Arc<Shared>,
-            pub(crate) number: u32,
+            number: u32,
+            /// Its slot, or the first of two; they stay where they are as long as the handle exists.
+            pub(crate) slot: Address,
         }
 
         impl $name {
-            pub(crate) fn table(shared: &Shared) -> &Handles {
+            fn table(shared: &Shared) -> &Handles {
                 with_heap!(&shared.kind, $heap => $table)
+            }
+
+            /// A mutator inside the gate: a new handle to these values; `None` when there are as many as there can be.
+            pub(crate) fn create(shared: Arc<Shared>, values: &[Value]) -> Option<$name> {
+                let table = $name::table(&shared);
+                let number = table.create(values)?;
+                let slot = table.slot(number);
+                Some($name { shared, number, slot })
             }
         }
 
@@ -53,4 +65,11 @@ handle! {
     /// A key with a value that lives as long as the key does, even if the value refers to the key. Both are null from
     /// the collection on that finds the key dead.
     Ephemeron, heap => &heap.weak.ephemerons.handles
+}
+
+impl Ephemeron {
+    /// The slot of the value.
+    pub(crate) fn second(&self) -> Address {
+        Ephemeron::table(&self.shared).second(self.number)
+    }
 }

@@ -2,26 +2,30 @@
 
 use std::fmt;
 use std::fs::File;
+use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use gleaner_base::options::References;
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::output::Fd;
+use gleaner_os::refusal::Limit;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
 
 use crate::builder::Builder;
 use crate::crew::Helpers;
 use crate::listeners::Listeners;
-use crate::mutator::Mutator;
+use crate::members::Callback;
+use crate::mutator::{Mutator, Runs};
 use crate::types::{
     Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Type, TypeError,
 };
 use crate::zeroers::Zeroers;
+use crate::{fork, members};
 
 /// The heap is full: collecting everything did not make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,20 +91,81 @@ pub(crate) use with_heap;
 /// How many heaps were made.
 static HEAPS: AtomicU32 = AtomicU32::new(0);
 
-/// What heaps, mutators and handles share.
-pub(crate) struct Shared {
+/// What heaps, mutators and handles share: a box, so that it can be taken out of a reference count and stays in place.
+pub(crate) struct Shared(Box<Body>);
+
+impl Deref for Shared {
+    type Target = Body;
+
+    #[inline(always)]
+    fn deref(&self) -> &Body {
+        &self.0
+    }
+}
+
+/// What is shared. It stays in place as long as it exists: its threads, and a thread that forks, know where it is.
+pub(crate) struct Body {
     /// No other heap of the process has it: types remember it.
     pub(crate) number: u32,
     /// How many mutators there are. Relaxed: it is a number for people.
     pub(crate) mutators: AtomicUsize,
     pub(crate) listeners: Listeners,
+    /// Whether this process was forked, and the heap has had no threads since. Relaxed: it is set while there is one
+    /// thread, and the exchange decides between those that see it.
+    lost_its_threads: AtomicBool,
     /// Before the heap: they are dropped in this order.
-    _zeroers: Zeroers,
+    pub(crate) zeroers: Zeroers,
     /// Before the helpers.
     pub(crate) kind: Kind,
-    _helpers: Helpers,
+    pub(crate) helpers: Helpers,
     /// Events are written to it; closed after the heap.
     _log: Option<File>,
+}
+
+/// The body of a heap, in one step, for a mutator: that has a reference to the heap.
+pub(crate) struct BodyOfMutator(NonNull<Body>);
+
+impl BodyOfMutator {
+    /// # Safety
+    /// The heap lasts longer than this value.
+    pub(crate) unsafe fn new(body: &Body) -> BodyOfMutator {
+        BodyOfMutator(NonNull::from(body))
+    }
+}
+
+impl Deref for BodyOfMutator {
+    type Target = Body;
+
+    #[inline(always)]
+    fn deref(&self) -> &Body {
+        // SAFETY: the promise of `new`'s caller; a body stays in place.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Body {
+    /// In a forked child, which has so many mutators: threads are started again when a collection needs them.
+    pub(crate) fn note_forked(&self, mutators: usize) {
+        self.mutators.store(mutators, Ordering::Relaxed);
+        self.lost_its_threads.store(true, Ordering::Relaxed);
+    }
+
+    /// Before a collection: starts the threads that a fork has left behind in the parent.
+    fn find_threads(&self) {
+        if self.lost_its_threads.load(Ordering::Relaxed)
+            && self.lost_its_threads.swap(false, Ordering::Relaxed)
+        {
+            self.helpers.start();
+            self.zeroers.start();
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        // Before any of it is gone.
+        fork::remove(self);
+    }
 }
 
 /// A heap of precise objects. A process may have any number; clones are the same heap.
@@ -108,6 +173,11 @@ pub(crate) struct Shared {
 /// It ends with the last of its clones, mutators, handles, weak references and ephemerons, on whatever thread that is
 /// dropped: then its threads end and its memory goes back to the system. So dropping a heap that is in use is safe, and
 /// frees nothing yet; whoever wants to know calls [`Heap::close`].
+///
+/// A forked child has the heap as it was, with the mutators of the thread that forked; nothing that this thread holds moves
+/// in the fork. Mutators of other threads are gone, with their roots. Clones and handles that such threads had stay, as all
+/// memory does that they had. The child's first collection starts the heap's threads again. The fork waits until the other
+/// mutators poll, allocate slowly or block.
 #[derive(Clone)]
 pub struct Heap {
     pub(crate) shared: Arc<Shared>,
@@ -142,21 +212,42 @@ impl Heap {
         if let Some(log) = &log {
             with_heap!(&kind, heap => heap.set_log(Some(Fd(log.as_raw_fd()))));
         }
-        let listeners = Listeners::default();
+        let number = HEAPS.fetch_add(1, Ordering::Relaxed);
+        let listeners = Listeners::new();
         let told = listeners.clone();
-        with_heap!(&mut kind, heap => heap.listener = Some(Box::new(move |events| told.tell(events))));
+        with_heap!(&mut kind, heap => {
+            heap.set_stand_aside(fork::stand_aside, number);
+            heap.ended = Some(Box::new(move || members::bury(number)));
+            heap.listener = Some(Box::new(move |events| {
+                // The thread that led is outside of the gate.
+                let member = members::inside(number);
+                let _runs = member.map(|member| Runs::new(member, Callback::Listener));
+                told.tell(events);
+            }));
+        });
         // SAFETY: the heap is in a box, and dropped after its threads.
-        let zeroers = with_heap!(&kind, heap => unsafe { Zeroers::start(&**heap) });
+        let zeroers = with_heap!(&kind, heap => unsafe { Zeroers::new(&**heap) });
+        let mut body = Box::new(Body {
+            listeners,
+            lost_its_threads: AtomicBool::new(false),
+            zeroers,
+            mutators: AtomicUsize::new(0),
+            number,
+            kind,
+            helpers,
+            _log: log,
+        });
+        let place = &raw const *body as usize;
+        with_heap!(&mut body.kind, heap => heap.before_collection = Some(Box::new(move || {
+            // SAFETY: the body is in a box, and who collects has a reference to it.
+            unsafe { &*(place as *const Body) }.find_threads();
+        })));
+        body.zeroers.start();
+        if !fork::add(&body) {
+            return Err(CreateError::Memory("its fork handlers", Limit::Other));
+        }
         Ok(Heap {
-            shared: Arc::new(Shared {
-                listeners,
-                _zeroers: zeroers,
-                mutators: AtomicUsize::new(0),
-                number: HEAPS.fetch_add(1, Ordering::Relaxed),
-                kind,
-                _helpers: helpers,
-                _log: log,
-            }),
+            shared: Arc::new(Shared(body)),
         })
     }
 
@@ -199,15 +290,21 @@ impl Heap {
         })
     }
 
-    /// The calling thread becomes a mutator. A thread that is one of this heap already waits for ever if another wants
-    /// to collect meanwhile: it attaches once, or attaches inside [`Mutator::blocking`].
+    /// The calling thread becomes a mutator. Panics if it is one of this heap already, outside of [`Mutator::blocking`]: the
+    /// second would wait for the first at each collection, for ever.
     /// A thread that is a mutator of two heaps uses the one inside `blocking` of the other, or two such threads may wait
     /// for each other. Fails when the system gives no memory for its roots.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
+        members::assert_no_walk(self.shared.number, "attaching");
+        assert!(
+            members::inside(self.shared.number).is_none(),
+            "this thread is a mutator of this heap already, so collections would wait for it for ever: use that mutator, \
+             drop it first, or attach inside its blocking region"
+        );
         let record: Option<NonNull<Record>> = with_heap!(&self.shared.kind, heap => heap.attach());
         let bytes = size_of::<Record>();
         let record = record.ok_or(OutOfMemory { bytes })?;
-        Ok(Mutator::new(self.shared.clone(), record))
+        Ok(Mutator::new(&self.shared, record))
     }
 
     /// Ends the heap: when this returns, its threads are gone and its memory is free. Fails while others keep it, which
@@ -252,6 +349,7 @@ impl Heap {
     /// What collections did so far. Not to be called by a mutator outside of [`Mutator::blocking`], or a collection
     /// that another thread wants would wait for this one for ever; a mutator asks [`Mutator::totals`].
     pub fn totals(&self) -> Totals {
+        members::assert_no_walk(self.shared.number, "totals are asked for");
         with_heap!(&self.shared.kind, heap => heap.totals())
     }
 

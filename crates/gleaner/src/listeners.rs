@@ -5,10 +5,11 @@
 //! use a mutator of this heap. Collections may follow each other while it runs, and then it runs on several threads at
 //! once, the later collection possibly first; each says its number.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 pub use gleaner_base::events::{Event, Phase};
 
+use crate::guarded::Guarded;
 use crate::heap::Heap;
 
 /// What one collection was.
@@ -54,19 +55,29 @@ impl<'a> Collection<'a> {
 type Listener = Arc<dyn Fn(&Collection<'_>) + Send + Sync>;
 
 /// The listeners of a heap.
-#[derive(Clone, Default)]
-pub(crate) struct Listeners(Arc<RwLock<Vec<Listener>>>);
+#[derive(Clone)]
+pub(crate) struct Listeners(Arc<Guarded<Vec<Listener>>>);
 
 impl Listeners {
+    pub(crate) fn new() -> Listeners {
+        Listeners(Arc::new(Guarded::new(Vec::new())))
+    }
+
     fn add(&self, listener: Listener) {
-        let list = self.0.write();
-        list.unwrap_or_else(PoisonError::into_inner).push(listener);
+        self.0.with(|list| list.push(listener));
+    }
+
+    pub(crate) fn lock_for_fork(&self) {
+        self.0.lock();
+    }
+
+    pub(crate) fn unlock_after_fork(&self) {
+        self.0.unlock();
     }
 
     /// Tells them. The lock is not held meanwhile.
     pub(crate) fn tell(&self, events: &[Event]) {
-        let list = self.0.read();
-        let list = list.unwrap_or_else(PoisonError::into_inner).clone();
+        let list = self.0.with(|list| list.clone());
         let Some(collection) = Collection::new(events) else {
             return;
         };

@@ -2,28 +2,53 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use gleaner_mem::Address;
 use gleaner_plans::scavenge::Totals;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
+use gleaner_plans::scavenge::walk::Found;
 
-use crate::heap::{Heap, Kind, Shared, with_heap};
+use crate::heap::{BodyOfMutator, Heap, Kind, Shared, with_heap};
+use crate::members::{self, Callback, Member};
 use crate::scope::Scope;
 
 /// A thread's use of a heap. It stays on the thread that attached it, and detaches when it is dropped.
 ///
 /// It keeps the heap: if all [`Heap`]s were dropped, it goes on, and the heap ends with it.
 pub struct Mutator {
-    pub(crate) shared: Arc<Shared>,
-    /// What the collector sees of it. No Rust reference to it is held over a call that may collect.
+    /// Counted with the member: [`members::remove`] takes both.
+    pub(crate) counted: ManuallyDrop<Arc<Shared>>,
+    /// What that leads to.
+    pub(crate) shared: BodyOfMutator,
+    /// What the collector sees of it. The stopper may write its poll word at any time: no exclusive reference to it.
     record: NonNull<Record>,
     pub(crate) compressed: bool,
     hash_state: u64,
-    /// Whether it is outside of the gate.
-    outside: bool,
+    /// What this thread knows of it: whether it is inside the gate.
+    member: NonNull<Member>,
     not_send: PhantomData<*mut ()>,
+}
+
+/// A member that was inside runs a callback of the embedder's: what uses the heap there is refused.
+pub(crate) struct Runs<'a>(&'a Member);
+
+impl Runs<'_> {
+    pub(crate) fn new(member: &Member, callback: Callback) -> Runs<'_> {
+        member.outside.set(member.outside.get() + 1);
+        member.callback.set(callback);
+        Runs(member)
+    }
+}
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.0.outside.set(self.0.outside.get() - 1);
+        self.0.callback.set(Callback::None);
+    }
 }
 
 impl fmt::Debug for Mutator {
@@ -35,31 +60,33 @@ impl fmt::Debug for Mutator {
 }
 
 impl Mutator {
-    pub(crate) fn new(shared: Arc<Shared>, record: NonNull<Record>) -> Mutator {
+    pub(crate) fn new(shared: &Arc<Shared>, record: NonNull<Record>) -> Mutator {
         shared.mutators.fetch_add(1, Ordering::Relaxed);
+        let (member, counted) = members::add(shared, record);
         Mutator {
             compressed: matches!(shared.kind, Kind::Compressed(_)),
+            // SAFETY: the mutator has a reference that is counted until it is dropped.
+            shared: unsafe { BodyOfMutator::new(&counted) },
+            counted,
             // SAFETY: just attached.
             hash_state: u64::from(unsafe { record.as_ref() }.number) << 32,
-            shared,
             record,
-            outside: false,
+            member,
             not_send: PhantomData,
         }
     }
 
-    /// The record, for a moment.
-    #[inline(always)]
-    pub(crate) fn record(&self) -> &Record {
-        // SAFETY: it exists as long as this; the collector changes it only while this thread is in one of its calls.
-        unsafe { self.record.as_ref() }
+    fn member(&self) -> &Member {
+        // SAFETY: it exists as long as this.
+        unsafe { self.member.as_ref() }
     }
 
-    /// The record, to be changed, for a moment.
+    /// The record.
     #[inline(always)]
-    pub(crate) fn record_mut(&mut self) -> &mut Record {
-        // SAFETY: as above.
-        unsafe { self.record.as_mut() }
+    pub(crate) fn record(&self) -> &Record {
+        // SAFETY: it exists as long as this. The collector changes its cells only while this thread is in one of its
+        // calls, and the poll word is an atomic.
+        unsafe { self.record.as_ref() }
     }
 
     /// Where the record lies.
@@ -71,7 +98,7 @@ impl Mutator {
     /// The heap.
     pub fn heap(&self) -> Heap {
         Heap {
-            shared: self.shared.clone(),
+            shared: Arc::clone(&self.counted),
         }
     }
 
@@ -80,41 +107,95 @@ impl Mutator {
         Scope::enter(self, body)
     }
 
-    /// It leaves the gate: a blocking region of the raw layer begins.
+    /// A blocking region begins. In one already, it only ends later.
     pub(crate) fn leave(&mut self) {
-        debug_assert!(!self.outside, "a blocking region inside a blocking region");
-        self.outside = true;
-        with_heap!(&self.shared.kind, heap => heap.gate.leave());
+        let regions = self.member().outside.get();
+        self.member().outside.set(regions + 1);
+        if regions == 0 {
+            self.hide_buffer();
+            with_heap!(&self.shared.kind, heap => heap.gate.leave());
+        }
     }
 
-    /// It goes into the gate again.
+    /// A blocking region ends; the outermost goes into the gate again.
     pub(crate) fn enter(&mut self) {
-        with_heap!(&self.shared.kind, heap => heap.gate.enter());
-        self.outside = false;
+        let regions = self.member().outside.get();
+        assert!(
+            regions > 0,
+            "the end of a blocking region that was not begun"
+        );
+        if regions == 1 {
+            let what = "the end of a blocking region";
+            self.member().callback.get().assert_none(what);
+            members::assert_no_walk(self.shared.number, what);
+            with_heap!(&self.shared.kind, heap => heap.gate.enter());
+            self.show_buffer();
+        }
+        self.member().outside.set(regions - 1);
+    }
+
+    /// Before the gate is left: nothing fits into the buffer, so that an allocation is refused.
+    fn hide_buffer(&mut self) {
+        let buffer = &self.record().tlab;
+        let limit = buffer.limit.replace(buffer.cursor.get());
+        self.member().limit.set(limit);
+    }
+
+    /// Inside the gate again: the buffer is what it was, unless a collection took it.
+    fn show_buffer(&mut self) {
+        let limit = self.member().limit.get();
+        let buffer = &self.record().tlab;
+        if buffer.cursor.get() != Address::NULL {
+            buffer.limit.set(limit);
+        }
+    }
+
+    /// Panics outside of the gate, where others may collect meanwhile: `what` is not done there.
+    #[inline(always)]
+    pub(crate) fn assert_inside(&self, what: &str) {
+        if !self.member().is_inside() {
+            self.refuse(what);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, what: &str) -> ! {
+        self.member().callback.get().assert_none(what);
+        panic!(
+            "{what} inside a blocking region: collections do not wait for this thread there; end the region first"
+        );
+    }
+
+    /// Visits every object; see [`Mutator::walk`].
+    pub(crate) fn walk_outside(&mut self, visit: &mut dyn FnMut(&Found)) {
+        let _runs = Runs::new(self.member(), Callback::Walk);
+        with_heap!(&self.shared.kind, heap => heap.walk(visit));
     }
 
     /// Nothing but its drop follows: it is outside of the gate then, without roots.
     pub(crate) fn leave_for_good(&mut self) {
-        if !self.outside {
-            self.outside = true;
+        if self.member().is_inside() {
+            self.member().outside.set(1);
             let record = self.record;
             // SAFETY: the heap gave the record, which is not used again but to detach it.
             with_heap!(&self.shared.kind, heap => unsafe { heap.leave_for_good(record) });
         }
     }
 
-    /// Runs `body`, which may block and must not use the heap, while collections go on without this thread.
+    /// Runs `body`, which may block and must not use the heap, while collections go on without this thread. In a scope
+    /// it is [`Scope::blocking`].
     pub fn blocking<R>(&mut self, body: impl FnOnce() -> R) -> R {
-        struct Outside<'a>(&'a Shared);
-        impl Drop for Outside<'_> {
+        struct Region<'a>(&'a mut Mutator);
+        impl Drop for Region<'_> {
             fn drop(&mut self) {
-                with_heap!(&self.0.kind, heap => heap.gate.enter());
+                self.0.enter();
             }
         }
-        with_heap!(&self.shared.kind, heap => heap.gate.leave());
-        let outside = Outside(&self.shared);
+        self.leave();
+        let region = Region(self);
         let result = body();
-        drop(outside);
+        drop(region);
         result
     }
 
@@ -126,7 +207,7 @@ impl Mutator {
 
     /// Bytes that this mutator has allocated.
     pub fn allocated_bytes(&self) -> u64 {
-        self.record().allocated_bytes - self.record().tlab_left() as u64
+        self.record().allocated_bytes.get() - self.record().tlab_left() as u64
     }
 
     /// The next number of a sequence that is this mutator's (splitmix64).
@@ -141,10 +222,17 @@ impl Mutator {
 
 impl Drop for Mutator {
     fn drop(&mut self) {
+        let what = "detaching";
+        self.member().callback.get().assert_none(what);
+        members::assert_no_walk(self.shared.number, what);
         self.leave_for_good();
         let record = self.record;
         // SAFETY: the heap gave the record, and nobody uses it after this.
         with_heap!(&self.shared.kind, heap => unsafe { heap.detach(record) });
         self.shared.mutators.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: taken once, here, and not used afterwards.
+        let counted = unsafe { ManuallyDrop::take(&mut self.counted) };
+        // A heap that ends here takes locks of its own: not under that of the members.
+        drop(members::remove(self.member, counted));
     }
 }

@@ -5,6 +5,7 @@
 //! from one. The fast paths are inlined here; what generated code needs to emit them is in [`FastPaths`].
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
@@ -17,7 +18,7 @@ pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
 pub use gleaner_mem::object_model::{
-    ELEMENTS, FIELDS, LENGTH, Shape, TypeId, array_bytes, tailed_bytes,
+    ELEMENTS, FIELDS, LENGTH, Shape, TypeId, array_bytes, tailed_bytes, whole_granules,
 };
 pub use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
@@ -30,7 +31,9 @@ use gleaner_plans::scavenge::walk::Found;
 
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
+use crate::members;
 use crate::mutator::Mutator;
+use crate::scope::{Local, Scope};
 use crate::types::TypeError;
 
 impl Heap {
@@ -49,6 +52,7 @@ impl Heap {
     /// The function keeps what [`RootVisitor`] asks, and the slots that it visits hold valid values at every allocation
     /// and poll.
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
+        members::assert_no_walk(self.shared.number, "a root visitor is set");
         // SAFETY: the caller's promise.
         with_heap!(&self.shared.kind, heap => unsafe { heap.set_root_visitor(visitor) });
     }
@@ -70,7 +74,7 @@ impl Mutator {
         id: TypeId,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(bytes, Fresh::Zeroed)?;
+        let object = self.room(id, None, bytes, Fresh::Zeroed)?;
         // SAFETY: fresh memory of this mutator.
         unsafe { header::store(object, Header::fresh(id)) };
         Ok(object)
@@ -87,7 +91,7 @@ impl Mutator {
         id: TypeId,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(bytes, Fresh::Unwritten)?;
+        let object = self.room(id, None, bytes, Fresh::Unwritten)?;
         // SAFETY: fresh memory of this mutator.
         unsafe { header::store(object, Header::fresh(id)) };
         Ok(object)
@@ -105,7 +109,7 @@ impl Mutator {
         length: u32,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(bytes, Fresh::Zeroed)?;
+        let object = self.room(id, Some(length), bytes, Fresh::Zeroed)?;
         // SAFETY: fresh memory of this mutator, with room for header and length.
         unsafe { begin_array(object, id, length) };
         Ok(object)
@@ -124,7 +128,7 @@ impl Mutator {
         length: u32,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(bytes, Fresh::Unwritten)?;
+        let object = self.room(id, Some(length), bytes, Fresh::Unwritten)?;
         // SAFETY: fresh memory of this mutator, with room for header and length.
         unsafe { begin_array(object, id, length) };
         Ok(object)
@@ -139,7 +143,7 @@ impl Mutator {
         id: TypeId,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room_slowly(bytes, Place::Pinned, Fresh::Zeroed)?;
+        let object = self.room_slowly(id, None, bytes, Place::Pinned, Fresh::Zeroed)?;
         // SAFETY: fresh memory of this mutator.
         unsafe { header::store(object, Header::fresh(id)) };
         Ok(object)
@@ -155,7 +159,7 @@ impl Mutator {
         length: u32,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room_slowly(bytes, Place::Pinned, Fresh::Zeroed)?;
+        let object = self.room_slowly(id, Some(length), bytes, Place::Pinned, Fresh::Zeroed)?;
         // SAFETY: fresh memory of this mutator, with room for header and length.
         unsafe { begin_array(object, id, length) };
         Ok(object)
@@ -169,37 +173,47 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.never_moves(object))
     }
 
-    /// Stops all other mutators and visits every object once; nothing moves or dies meanwhile. Objects that died since
+    /// Stops all other mutators and visits every object once; nothing moves or dies meanwhile. It begins with a poll: another
+    /// thread may collect first, and move what this one holds. Objects that died since
     /// the last collection may be among them: [`Mutator::collect`] first where that matters. `visit` must not wait for
     /// another thread.
     pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
-        with_heap!(&self.shared.kind, heap => heap.walk(visit));
+        self.assert_inside("a walk");
+        self.walk_outside(visit);
     }
 
     #[inline(always)]
-    fn room(&mut self, bytes: usize, fresh: Fresh) -> Result<Address, OutOfMemory> {
+    fn room(
+        &mut self,
+        id: TypeId,
+        length: Option<u32>,
+        bytes: usize,
+        fresh: Fresh,
+    ) -> Result<Address, OutOfMemory> {
         // The size of a structure is a constant to whoever compiled the call.
         if bytes <= LARGE_BYTES
-            && let Some(object) = self.record_mut().tlab.allocate(bytes)
+            && let Some(object) = self.record().tlab.allocate(bytes)
         {
             object.add(PREFETCHED_AHEAD).prefetch();
-            if fresh == Fresh::Zeroed && self.record().zeroes != 0 {
+            if fresh == Fresh::Zeroed && self.record().zeroes.get() != 0 {
                 // SAFETY: fresh memory of this mutator; the caller writes the header.
                 unsafe { zero::zero_fresh(object.add(FIELDS), bytes - FIELDS) };
             }
             return Ok(object);
         }
-        self.room_slowly(bytes, Place::Anywhere, fresh)
+        self.room_slowly(id, length, bytes, Place::Anywhere, fresh)
     }
 
     #[inline(always)]
     fn room_slowly(
         &mut self,
+        id: TypeId,
+        length: Option<u32>,
         bytes: usize,
         place: Place,
         fresh: Fresh,
     ) -> Result<Address, OutOfMemory> {
-        match self.room_or_null(bytes, place, fresh) {
+        match self.room_or_null(id, length, bytes, place, fresh) {
             Address::NULL => Err(OutOfMemory { bytes }),
             object => Ok(object),
         }
@@ -208,9 +222,18 @@ impl Mutator {
     /// Null and not an error where there is no room: the one is tested behind the call, the other by whoever allocates.
     #[cold]
     #[inline(never)]
-    fn room_or_null(&mut self, bytes: usize, place: Place, fresh: Fresh) -> Address {
+    fn room_or_null(
+        &mut self,
+        id: TypeId,
+        length: Option<u32>,
+        bytes: usize,
+        place: Place,
+        fresh: Fresh,
+    ) -> Address {
+        self.assert_inside("an allocation");
         let record = self.record_place();
         let kind = &self.shared.kind;
+        with_heap!(kind, heap => heap.check_request(id, length, bytes));
         // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
         with_heap!(kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
             .unwrap_or(Address::NULL)
@@ -363,6 +386,7 @@ impl Mutator {
     #[inline(always)]
     pub fn poll(&mut self) {
         if self.record().poll.load(Ordering::Relaxed) != 0 {
+            self.assert_inside("a poll");
             with_heap!(&self.shared.kind, heap => heap.poll());
         }
     }
@@ -374,6 +398,7 @@ impl Mutator {
         } else {
             Extent::Young
         };
+        self.assert_inside("a collection");
         with_heap!(&self.shared.kind, heap => heap.collect(extent, "asked for"));
     }
 
@@ -384,13 +409,13 @@ impl Mutator {
     /// another frame is set.
     #[inline(always)]
     pub unsafe fn set_frame(&mut self, frame: *mut Frame) {
-        self.record_mut().frames = frame;
+        self.record().frames.set(frame);
     }
 
     /// The newest frame of the shadow stack.
     #[inline(always)]
     pub fn frame(&self) -> *mut Frame {
-        self.record().frames
+        self.record().frames.get()
     }
 
     /// Runs `body` with a frame of its own that holds `values`: they stay valid there, and `body` finds them there.
@@ -409,22 +434,22 @@ impl Mutator {
             frame: Frame,
             values: [Cell<Value>; N],
         }
-        struct Unlink(*mut *mut Frame, *mut Frame);
+        struct Unlink(*const Cell<*mut Frame>, *mut Frame);
         impl Drop for Unlink {
             #[inline(always)]
             fn drop(&mut self) {
                 // SAFETY: the record outlives the borrow of the mutator.
-                unsafe { *self.0 = self.1 };
+                unsafe { (*self.0).set(self.1) };
             }
         }
-        let previous = self.record().frames;
+        let previous = self.record().frames.get();
         let mut rooted = Rooted {
             frame: Frame { previous, count: N },
             values: values.map(Cell::new),
         };
         let here = &raw mut rooted;
-        let _unlink = Unlink(&raw mut self.record_mut().frames, previous);
-        self.record_mut().frames = here.cast();
+        let _unlink = Unlink(&raw const self.record().frames, previous);
+        self.record().frames.set(here.cast());
         // SAFETY: the values are cells, which the collector may change while they are borrowed.
         body(self, unsafe { &(*here).values })
     }
@@ -434,18 +459,10 @@ impl Mutator {
     /// # Safety
     /// `object` is a valid reference.
     pub unsafe fn identity_hash_raw(&mut self, object: Address) -> u32 {
-        loop {
-            // SAFETY: the caller's promise.
-            let header = unsafe { header::load(object, Ordering::Relaxed) };
-            if header.hash() != 0 {
-                return header.hash();
-            }
-            let with_hash = header.with_hash(self.next_hash());
-            // SAFETY: the caller's promise.
-            if unsafe { header::replace(object, header, with_hash) }.is_ok() {
-                return with_hash.hash();
-            }
-        }
+        self.assert_inside("an identity hash is asked for");
+        // SAFETY: the caller's promise.
+        let word = unsafe { header::word_of(object) };
+        header::identity_hash(word, || self.next_hash())
     }
 
     /// Whether an immediate keeps its number in this heap's slots.
@@ -461,7 +478,8 @@ impl Mutator {
         self.record_place().as_ptr()
     }
 
-    /// The thread may block from now on. Prefer [`Mutator::blocking`].
+    /// The thread may block from now on. Prefer [`Mutator::blocking`]. Regions nest: the heap may be used again when the
+    /// outermost has ended. Functions that are used meanwhile panic, but for the few that only load or store.
     ///
     /// # Safety
     /// The mutator is not used until [`Mutator::blocking_end`], but it may be dropped. The slots of its frames stay where
@@ -470,10 +488,10 @@ impl Mutator {
         self.leave();
     }
 
-    /// Ends what [`Mutator::blocking_begin`] began.
+    /// Ends what [`Mutator::blocking_begin`] began; panics if that was not called.
     ///
     /// # Safety
-    /// It was begun, and not ended yet.
+    /// References from before the region that were not in root slots are not used again.
     pub unsafe fn blocking_end(&mut self) {
         self.enter();
     }
@@ -493,9 +511,9 @@ impl Mutator {
     /// # Safety
     /// The value is valid.
     pub unsafe fn handle_raw(&mut self, value: Value) -> Option<Handle> {
-        let shared = self.shared.clone();
-        let number = Handle::table(&shared).create(&[value])?;
-        Some(Handle { shared, number })
+        self.assert_inside("a handle is made");
+        let shared = Arc::clone(&self.counted);
+        Handle::create(shared, &[value])
     }
 
     /// A weak reference. `None` when the heap has as many as it can.
@@ -503,9 +521,9 @@ impl Mutator {
     /// # Safety
     /// `object` is a valid reference.
     pub unsafe fn weak_raw(&mut self, object: Address) -> Option<Weak> {
-        let shared = self.shared.clone();
-        let number = Weak::table(&shared).create(&[Value::reference(object)])?;
-        Some(Weak { shared, number })
+        self.assert_inside("a weak reference is made");
+        let shared = Arc::clone(&self.counted);
+        Weak::create(shared, &[Value::reference(object)])
     }
 
     /// An ephemeron. `None` when the heap has as many as it can.
@@ -513,9 +531,9 @@ impl Mutator {
     /// # Safety
     /// Both are valid references; only the value may be null.
     pub unsafe fn ephemeron_raw(&mut self, key: Address, value: Address) -> Option<Ephemeron> {
-        let shared = self.shared.clone();
-        let number = Ephemeron::table(&shared).create(&[key, value].map(Value::reference))?;
-        Some(Ephemeron { shared, number })
+        self.assert_inside("an ephemeron is made");
+        let shared = Arc::clone(&self.counted);
+        Ephemeron::create(shared, &[key, value].map(Value::reference))
     }
 
     /// See [`Scope::add_finalizer`](crate::Scope::add_finalizer).
@@ -523,11 +541,13 @@ impl Mutator {
     /// # Safety
     /// `object` is a valid reference.
     pub unsafe fn add_finalizer_raw(&mut self, object: Address) -> Option<()> {
+        self.assert_inside("a finalizer is added");
         with_heap!(&self.shared.kind, heap => heap.weak.add_finalizer(object))
     }
 
     /// See [`Scope::next_finalizable`](crate::Scope::next_finalizable).
     pub fn next_finalizable_raw(&mut self) -> Option<Address> {
+        self.assert_inside("a finalizable object is taken");
         with_heap!(&self.shared.kind, heap => heap.weak.take_ready())
     }
 }
@@ -551,28 +571,43 @@ fn held(slot: Address) -> Value {
     unsafe { Wide::load(slot, Address::NULL) }
 }
 
+impl<'s> Scope<'s> {
+    /// A new local that holds a value.
+    ///
+    /// # Safety
+    /// The value is valid.
+    pub unsafe fn local_raw(&mut self, value: Value) -> Local<'s> {
+        self.local(value)
+    }
+
+    /// What a local holds, valid until the next allocation or poll of this mutator.
+    pub fn get_raw(&self, local: Local<'_>) -> Value {
+        self.value(local)
+    }
+}
+
 impl Handle {
     /// What it refers to, valid until the next allocation or poll of the calling mutator, which is inside its heap.
     pub fn get_raw(&self) -> Value {
-        held(Handle::table(&self.shared).slot(self.number))
+        held(self.slot)
     }
 }
 
 impl Weak {
     /// As [`Handle::get_raw`]; null if the object is dead.
     pub fn get_raw(&self) -> Value {
-        held(Weak::table(&self.shared).slot(self.number))
+        held(self.slot)
     }
 }
 
 impl Ephemeron {
     /// As [`Handle::get_raw`]; null if the key is dead.
     pub fn key_raw(&self) -> Value {
-        held(Ephemeron::table(&self.shared).slot(self.number))
+        held(self.slot)
     }
 
     /// As [`Handle::get_raw`]; null if the key is dead.
     pub fn value_raw(&self) -> Value {
-        held(Ephemeron::table(&self.shared).second(self.number))
+        held(self.second())
     }
 }

@@ -64,7 +64,7 @@ pub struct Scope<'s> {
 impl Drop for Scope<'_> {
     fn drop(&mut self) {
         let before = self.before;
-        self.mutator().record_mut().local_count = before;
+        self.shared().record().local_count.set(before);
     }
 }
 
@@ -73,7 +73,7 @@ impl<'s> Scope<'s> {
         mutator: &mut Mutator,
         body: impl for<'t> FnOnce(&mut Scope<'t>) -> R,
     ) -> R {
-        let before = mutator.record().local_count;
+        let before = mutator.record().local_count.get();
         let mut scope = Scope {
             mutator,
             before,
@@ -98,15 +98,16 @@ impl<'s> Scope<'s> {
     }
 
     pub(crate) fn local(&mut self, value: Value) -> Local<'s> {
-        let record = self.mutator().record_mut();
+        let record = self.shared().record();
+        let count = record.local_count.get();
         assert!(
-            record.local_count < MOST_LOCALS,
+            count < MOST_LOCALS,
             "a mutator has at most {MOST_LOCALS} locals at a time: use nested scopes inside loops"
         );
-        let slot = record.local(record.local_count);
+        let slot = record.local(count);
         // SAFETY: a slot of the mutator's table.
         unsafe { Wide::store(slot, Address::NULL, value) };
-        record.local_count += 1;
+        record.local_count.set(count + 1);
         Local {
             slot,
             brand: PhantomData,
@@ -404,49 +405,46 @@ impl<'s> Scope<'s> {
 
     /// A handle to what a local is. `None` when the heap has as many handles as it can, some four million.
     pub fn handle(&mut self, local: Local<'_>) -> Option<Handle> {
-        let (value, shared) = (self.value(local), self.shared().shared.clone());
-        let number = Handle::table(&shared).create(&[value])?;
-        Some(Handle { shared, number })
+        let (value, shared) = (self.value(local), Arc::clone(&self.shared().counted));
+        Handle::create(shared, &[value])
     }
 
     /// What a handle of this heap refers to, as a new local.
     pub fn open(&mut self, handle: &Handle) -> Local<'s> {
-        let slot = Handle::table(self.own_handle(&handle.shared)).slot(handle.number);
-        self.local_of(slot)
+        self.own_handle(&handle.shared);
+        self.local_of(handle.slot)
     }
 
     /// A weak reference to an object. `None` when the heap has as many as it can, some four million.
     pub fn weak(&mut self, object: Local<'_>) -> Option<Weak> {
-        let (object, shared) = (self.object(object), self.shared().shared.clone());
-        let number = Weak::table(&shared).create(&[Value::reference(object)])?;
-        Some(Weak { shared, number })
+        let (object, shared) = (self.object(object), Arc::clone(&self.shared().counted));
+        Weak::create(shared, &[Value::reference(object)])
     }
 
     /// What a weak reference of this heap refers to, as a new local; null if the object is dead.
     pub fn upgrade(&mut self, weak: &Weak) -> Local<'s> {
-        let slot = Weak::table(self.own_handle(&weak.shared)).slot(weak.number);
-        self.local_of(slot)
+        self.own_handle(&weak.shared);
+        self.local_of(weak.slot)
     }
 
     /// An ephemeron of two objects. `None` when the heap has as many as it can, some four million.
     pub fn ephemeron(&mut self, key: Local<'_>, value: Local<'_>) -> Option<Ephemeron> {
         let (key, value) = (self.object(key), self.object(value));
         let pair = [key, value].map(Value::reference);
-        let shared = self.shared().shared.clone();
-        let number = Ephemeron::table(&shared).create(&pair)?;
-        Some(Ephemeron { shared, number })
+        let shared = Arc::clone(&self.shared().counted);
+        Ephemeron::create(shared, &pair)
     }
 
     /// The key of an ephemeron of this heap, as a new local; null if it is dead.
     pub fn key(&mut self, ephemeron: &Ephemeron) -> Local<'s> {
-        let slot = Ephemeron::table(self.own_handle(&ephemeron.shared)).slot(ephemeron.number);
-        self.local_of(slot)
+        self.own_handle(&ephemeron.shared);
+        self.local_of(ephemeron.slot)
     }
 
     /// The value of an ephemeron of this heap, as a new local; null if the key is dead.
     pub fn value_of(&mut self, ephemeron: &Ephemeron) -> Local<'s> {
-        let slot = Ephemeron::table(self.own_handle(&ephemeron.shared)).second(ephemeron.number);
-        self.local_of(slot)
+        self.own_handle(&ephemeron.shared);
+        self.local_of(ephemeron.second())
     }
 
     /// When nothing refers to the object any more, [`Scope::next_finalizable`] hands it out once. `None` when as many
@@ -466,19 +464,41 @@ impl<'s> Scope<'s> {
         Some(local)
     }
 
-    /// The shared part of a handle, which must be of this heap.
-    fn own_handle<'h>(&self, shared: &'h Arc<Shared>) -> &'h Shared {
+    /// A handle with this heap must be of this one.
+    fn own_handle(&self, shared: &Arc<Shared>) {
         assert!(
-            Arc::ptr_eq(&self.shared().shared, shared),
+            Arc::ptr_eq(&self.shared().counted, shared),
             "a handle of another heap"
         );
-        shared
     }
 
     fn local_of(&mut self, slot: Address) -> Local<'s> {
         // SAFETY: the slot of a handle that exists.
         let value = unsafe { Wide::load(slot, Address::NULL) };
         self.local(value)
+    }
+
+    /// Runs `body`, which may block and cannot use the heap, while collections go on without this thread. The locals of this
+    /// scope, and of those around it, stay what they are.
+    ///
+    /// ```
+    /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// # let shape = gleaner::Structure { references: 0, bytes: 8 };
+    /// # let number = heap.structure(shape).unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let seven = scope.allocate(number).unwrap();
+    ///     scope.write_u64(seven, 0, 7);
+    ///     // The other thread collects, and does not wait for this one, which waits for it.
+    ///     scope.blocking(|| {
+    ///         std::thread::scope(|threads| {
+    ///             threads.spawn(|| heap.attach().unwrap().collect(true));
+    ///         });
+    ///     });
+    ///     assert_eq!(scope.read_u64(seven, 0), 7);
+    /// });
+    /// ```
+    pub fn blocking<R>(&mut self, body: impl FnOnce() -> R) -> R {
+        self.mutator().blocking(body)
     }
 
     /// Stops here if another thread collects.

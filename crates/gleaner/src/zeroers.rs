@@ -1,49 +1,66 @@
-//! The zeroing threads of one heap (`zeroing=concurrent` and its like): started with it, gone before it.
+//! The zeroing threads of one heap (`zeroing=concurrent` and its like): started with it, and anew in a forked child; gone
+//! before it.
 
-use std::thread::JoinHandle;
-
-use gleaner_base::faults::{self, FaultPoint};
 use gleaner_mem::slot::SlotFormat;
 use gleaner_plans::scavenge::Scavenge;
 use gleaner_plans::scavenge::zeroing::wanted_threads;
 
+use crate::threads::{self, Threads};
+
 /// The threads, and how they are told to end.
 pub(crate) struct Zeroers {
-    threads: Vec<JoinHandle<()>>,
-    dismiss: Box<dyn Fn() + Send + Sync>,
+    pub(crate) threads: Threads,
+    /// What the thread of that index does.
+    work: fn(usize, usize),
+    dismiss: fn(usize),
+    /// The heap, and how many threads it is to have.
+    heap: usize,
+    wanted: usize,
 }
 
 impl Zeroers {
-    /// As many threads as the heap wants, or fewer if the system refuses: mutators then zero by themselves.
+    /// Of a heap that is not complete: they are yet to be started.
     ///
     /// # Safety
     /// The heap stays where it is, and is dropped after this value.
-    pub(crate) unsafe fn start<F: SlotFormat + 'static>(heap: &Scavenge<F>) -> Zeroers {
-        let place = heap as *const Scavenge<F> as usize;
-        // SAFETY: the caller's promise.
-        let heap_of = move || unsafe { &*(place as *const Scavenge<F>) };
-        let mut threads = Vec::new();
-        for index in 0..wanted_threads(&heap.config) {
-            if faults::armed(FaultPoint::StartWorker) {
-                break;
-            }
-            let started = std::thread::Builder::new()
-                .name(format!("gleaner-zero-{}", index + 1))
-                .spawn(move || heap_of().zeroing_thread(index));
-            let Ok(thread) = started else { break };
-            threads.push(thread);
+    pub(crate) unsafe fn new<F: SlotFormat + 'static>(heap: &Scavenge<F>) -> Zeroers {
+        /// # Safety
+        /// `place` is that of a heap that exists.
+        unsafe fn heap_at<'a, F>(place: usize) -> &'a Scavenge<F> {
+            // SAFETY: the caller's promise.
+            unsafe { &*(place as *const Scavenge<F>) }
         }
-        let dismiss = Box::new(move || heap_of().zeroing.dismiss());
-        Zeroers { threads, dismiss }
+        Zeroers {
+            threads: Threads::new(Vec::new()),
+            // SAFETY: the promise of `new`'s caller: this value ends the threads before the heap ends.
+            work: |place, index| unsafe { heap_at::<F>(place) }.zeroing_thread(index),
+            // SAFETY: as above.
+            dismiss: |place| unsafe { heap_at::<F>(place) }.zeroing.dismiss(),
+            heap: heap as *const Scavenge<F> as usize,
+            wanted: wanted_threads(&heap.config),
+        }
+    }
+
+    /// Starts those that there are to be and are not, or fewer if the system refuses: mutators then zero by themselves.
+    /// Nobody changes the heap itself from then on.
+    pub(crate) fn start(&self) {
+        let (work, heap) = (self.work, self.heap);
+        self.threads.with(|threads| {
+            while threads.len() < self.wanted {
+                let index = threads.len();
+                let name = format!("gleaner-zero-{}", index + 1);
+                match threads::start(name, move || work(heap, index)) {
+                    Some(thread) => threads.push(thread),
+                    None => break,
+                }
+            }
+        });
     }
 }
 
 impl Drop for Zeroers {
     fn drop(&mut self) {
-        (self.dismiss)();
-        for thread in self.threads.drain(..) {
-            // One that panicked has said so.
-            let _ = thread.join();
-        }
+        (self.dismiss)(self.heap);
+        threads::join(&self.threads);
     }
 }

@@ -339,3 +339,67 @@ fn initialized_allocation_leaves_the_buffer_zero() {
         }
     }
 }
+
+/// What a copy of elements in the raw layer says when it is refused.
+fn refused(from: (usize, u32), to: (usize, u32), count: u32) -> String {
+    let heap = Heap::builder().limit(1 << 20).build().unwrap();
+    let types = [
+        heap.reference_array().unwrap().id(),
+        heap.array(Elements::Bytes).unwrap().id(),
+        heap.array(Elements::Doubles).unwrap().id(),
+        heap.register_raw(Shape::Structure {
+            bytes: 32,
+            references: &[8],
+        })
+        .unwrap(),
+    ];
+    let mut mutator = heap.attach().unwrap();
+    // SAFETY: types of this heap with their sizes: ten elements, and a structure. Nothing is collected: there is room.
+    let objects = unsafe {
+        [
+            mutator.allocate_array_raw(types[0], 10, array_bytes(10, 3)),
+            mutator.allocate_array_raw(types[1], 10, array_bytes(10, 0)),
+            mutator.allocate_array_raw(types[2], 10, array_bytes(10, 3)),
+            mutator.allocate_raw(types[3], 32),
+        ]
+    }
+    .map(Result::unwrap);
+    let copy = std::panic::AssertUnwindSafe(|| {
+        // SAFETY: references to objects; what is wrong about them is refused.
+        unsafe { mutator.array_copy_raw(objects[from.0], from.1, objects[to.0], to.1, count) }
+    });
+    let panicked = std::panic::catch_unwind(copy).expect_err("not refused");
+    *panicked.downcast::<String>().unwrap()
+}
+
+#[test]
+fn a_raw_copy_beyond_the_end_or_of_other_objects_is_refused() {
+    assert_eq!(
+        refused((0, 0), (0, 5), 6),
+        "a copy of 6 elements at 5 of an array of 10"
+    );
+    assert_eq!(
+        refused((1, 11), (1, 0), 0),
+        "a copy of 0 elements at 11 of an array of 10"
+    );
+    assert_eq!(
+        refused((2, u32::MAX), (2, 0), 2),
+        "a copy of 2 elements at 4294967295 of an array of 10"
+    );
+    assert_eq!(
+        refused((2, 0), (2, 1), u32::MAX),
+        "a copy of 4294967295 elements at 0 of an array of 10"
+    );
+    assert_eq!(
+        refused((1, 0), (2, 0), 1),
+        "a copy of elements of 1 bytes to elements of 8 (0 stands for references)"
+    );
+    assert_eq!(
+        refused((2, 0), (0, 0), 1),
+        "a copy of elements of 8 bytes to elements of 0 (0 stands for references)"
+    );
+    for (from, to) in [(3, 0), (0, 3)] {
+        let said = refused((from, 0), (to, 0), 1);
+        assert!(said.ends_with("which is no array"), "{said}");
+    }
+}

@@ -224,7 +224,7 @@ unsafe extern "C" fn visit_frames(maps: *mut (), mutator: *const Record, visitor
     // SAFETY: the record is that of a stopped mutator, and the frames are those of emitted code; the maps live on.
     unsafe {
         let maps = &*maps.cast::<HashMap<usize, Vec<usize>>>();
-        let anchor = (*mutator).anchor;
+        let anchor = (*mutator).anchor.get();
         let mut frame = anchor.frame_pointer as *mut CompiledFrame;
         let mut here = anchor.program_counter;
         while !frame.is_null() {
@@ -322,7 +322,7 @@ fn a_stack_map_finds_the_roots_of_compiled_frames() {
                         recurse(&code, &mut mutator, boxed, &raw mut root, 20 + thread);
                         code.field::<[usize; 3]>(code.fast.anchor_offset)
                             .write([0; 3]);
-                        assert_eq!((*mutator.published()).embedder as u64, thread);
+                        assert_eq!((*mutator.published()).embedder.get() as u64, thread);
                         // The recursion's objects are unreachable now.
                         mutator.collect(true);
                     }

@@ -9,7 +9,7 @@ mod random;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use gleaner::{Builder, Heap, OldPolicy, Phase, References};
+use gleaner::{Builder, Heap, OldPolicy, Phase, References, Structure};
 use gleaner_base::faults::{self, FaultPoint};
 use programs::{Program, Types};
 
@@ -123,6 +123,95 @@ fn memory_that_the_system_refuses_once_is_asked_for_again_with_smaller_ranges() 
             let mut mutator = heap.attach().unwrap();
             let outcome = Program::new(504, 24).run(&mut mutator, types, 200);
             assert_eq!(outcome.failed, 0);
+        }
+    }
+}
+
+#[test]
+fn keys_whose_promotion_fails_are_found_by_what_waits_for_them() {
+    let _turn = turn();
+    for setup in SETUPS {
+        for visit in [1, 2, 30, 99] {
+            let heap = builder(setup).workers(1).tenure(0).build().unwrap();
+            let of = heap.structure(Structure {
+                references: 1,
+                bytes: 8,
+            });
+            let of = of.unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let first = scope.null();
+                let mut links = Vec::new();
+                for number in (0..100).rev() {
+                    scope.nested(|scope| {
+                        let key = scope.allocate(of).unwrap();
+                        scope.write_u64(key, 0, number);
+                        if number < 99 {
+                            links.push(scope.ephemeron(key, first).unwrap());
+                        }
+                        scope.assign(first, key);
+                    });
+                }
+                faults::arm(FaultPoint::Promotion, visit);
+                scope.collect(false);
+                assert_eq!(faults::left(FaultPoint::Promotion), 0, "visit {visit}");
+                for (step, link) in links.iter().enumerate() {
+                    let key = scope.key(link);
+                    assert!(!scope.is_null(key), "link {step} lives, visit {visit}");
+                    assert_eq!(scope.read_u64(key, 0), 98 - step as u64);
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn without_memory_for_the_table_of_those_that_wait_ephemerons_are_found_by_passes() {
+    let _turn = turn();
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = builder(setup).build().unwrap();
+            let of = heap
+                .structure(Structure {
+                    references: 1,
+                    bytes: 8,
+                })
+                .unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                // A chain from a root and one from a finalizer, each made backward: the value of each is the next key.
+                let firsts = [scope.null(), scope.null()];
+                let chains = firsts.map(|first| {
+                    let mut chain = Vec::new();
+                    for number in (0..50).rev() {
+                        scope.nested(|scope| {
+                            let key = scope.allocate(of).unwrap();
+                            scope.write_u64(key, 0, number);
+                            if number < 49 {
+                                chain.push(scope.ephemeron(key, first).unwrap());
+                            }
+                            scope.assign(first, key);
+                        });
+                    }
+                    chain
+                });
+                scope.add_finalizer(firsts[1]).unwrap();
+                let nothing = scope.null();
+                scope.assign(firsts[1], nothing);
+                let before = heap.totals().ephemeron_looks;
+                faults::arm(FaultPoint::EphemeronTable, 1);
+                scope.collect(everything);
+                let looks = heap.totals().ephemeron_looks - before;
+                assert_eq!(faults::left(FaultPoint::EphemeronTable), 0);
+                assert!(looks > 49 * 98, "{looks} looks: a pass for each link");
+                for chain in &chains {
+                    for (step, link) in chain.iter().enumerate() {
+                        let (key, value) = (scope.key(link), scope.value_of(link));
+                        assert_eq!(scope.read_u64(key, 0), 48 - step as u64);
+                        assert_eq!(scope.read_u64(value, 0), 49 - step as u64);
+                    }
+                }
+            });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
 use gleaner::raw::{Address, Shape, TypeId, Value};
-use gleaner::{Heap, Mutator};
+use gleaner::{Generations, Heap, Mutator};
 
 /// The tests look at the threads of the process: one has heaps at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -18,11 +18,14 @@ const BYTES: usize = 24;
 /// As much of the spaces behind an object as is looked at. No mapping that comes to lie there is so large.
 const LOOKED_AT: usize = 96 << 20;
 
-/// A heap with two helpers and a zeroing thread.
+/// A heap with two helpers and a zeroing thread. What the deciders make of the time that its collections take changes
+/// nothing: how often [`work`] collects is certain.
 fn heap() -> (Heap, TypeId) {
     let heap = Heap::builder()
         .limit(256 << 20)
         .young(8 << 20)
+        .resize(false)
+        .generations(Generations::Always)
         .workers(3)
         .options("zeroing=concurrent")
         .unwrap()
@@ -180,4 +183,33 @@ fn closing_a_heap_in_use_is_refused_with_the_numbers() {
     heap.heap.close().unwrap();
     wait_for_threads(0);
     assert!(!is_mapped(object));
+}
+
+/// The signals that each thread of a heap blocks, as the kernel has them.
+fn blocked_by_threads() -> Vec<u64> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok())
+        .filter(|status| status.starts_with("Name:\tgleaner-"))
+        .map(|status| {
+            let line = status.lines().find(|line| line.starts_with("SigBlk:"));
+            u64::from_str_radix(line.unwrap()[7..].trim(), 16).unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn threads_of_a_heap_block_all_signals_but_faults() {
+    let _alone = alone();
+    let before = gleaner_os::signals::blocked();
+    let (heap, _) = heap();
+    wait_for_threads(3);
+    // All but those of the C library, the two that nobody can block, and the two of faults: one that meets a stale
+    // reference runs the handler that says so.
+    let bit = |signal: u32| 1 << (signal - 1);
+    let expected = !(bit(32) | bit(33) | bit(9) | bit(19) | bit(7) | bit(11));
+    assert_eq!(blocked_by_threads(), [expected; 3]);
+    assert_eq!(gleaner_os::signals::blocked(), before);
+    drop(heap);
+    wait_for_threads(0);
 }

@@ -8,10 +8,11 @@
 //! The points belong to the process, so the tests take turns. How many visits of `zeroing-thread` are left tells how
 //! often threads came to the end of a round: where a test waits for that, a lost wake-up shows as a hang.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Barrier, Mutex, MutexGuard};
 
 use gleaner::{Array, Elements, Heap, Mutator, Totals, Zeroing};
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_os::topology;
 
 const CONCURRENT: [Zeroing; 3] = [
     Zeroing::Concurrent,
@@ -219,4 +220,95 @@ fn mutators_wait_for_a_thread_that_is_late_with_a_block() {
             assert!(after.bytes > before.bytes, "{zeroing:?}: {after:?}");
         }
     }
+}
+
+/// A zeroing thread is held up on a block in the middle of eden, inside the gate; a collection waits for it, and in the
+/// next nursery mutators zero for themselves. What they write then stays, since the thread goes no further in a round that
+/// is over.
+#[test]
+fn a_round_that_is_over_is_not_gone_on_with() {
+    const EDEN: usize = 12 << 20;
+    const LENGTH: u32 = 1000;
+    let processors = topology::processors();
+    if processors == 1 {
+        println!("skipped: with one processor no thread zeroes under zeroing=adaptive");
+        return;
+    }
+    let _points = Points::new();
+    let heap = Heap::builder()
+        .zeroing(Zeroing::Adaptive)
+        .resize(false)
+        .young(EDEN)
+        .limit(64 << 20)
+        .workers(1)
+        .poison(true)
+        .build()
+        .unwrap();
+    let numbers = heap.array(Elements::Doubles).unwrap();
+    let list = heap.reference_array().unwrap();
+    let barrier = Barrier::new(processors);
+    let arrays = EDEN / 2 / processors / (LENGTH as usize * 8);
+    let turn = |mutator: &mut Mutator, index: usize| {
+        let wait = |mutator: &mut Mutator| {
+            mutator.blocking(|| barrier.wait());
+        };
+        // One mutator allocates in a nursery, so a thread zeroes the next one. It comes as far as the 50th block.
+        if index == 0 {
+            mutator.collect(false);
+            allocate(mutator, numbers, 1);
+            faults::arm(FaultPoint::ZeroingLate, 50);
+            mutator.collect(false);
+            while faults::left(FaultPoint::ZeroingLate) > 0 {
+                mutator.blocking(std::thread::yield_now);
+            }
+        }
+        wait(mutator);
+        // All allocate, so they zero the next one.
+        allocate(mutator, numbers, 1);
+        wait(mutator);
+        if index == 0 {
+            mutator.collect(false);
+            // No thread has come to a block since then, nor does one as long as this nursery lasts.
+            faults::arm(FaultPoint::ZeroingLate, 1);
+        }
+        wait(mutator);
+        mutator.scope(|scope| {
+            let list = scope.allocate_references(list, arrays as u32).unwrap();
+            for number in 0..arrays {
+                scope.nested(|scope| {
+                    let array = scope.allocate_array(numbers, LENGTH).unwrap();
+                    for index in 0..LENGTH as usize {
+                        assert_eq!(scope.read_u64(array, index), 0);
+                        scope.write_u64(array, index, number as u64 + 1);
+                    }
+                    scope.set(list, number, array);
+                });
+            }
+            for number in 0..arrays {
+                scope.nested(|scope| {
+                    let array = scope.get(list, number);
+                    for index in 0..LENGTH as usize {
+                        let found = scope.read_u64(array, index);
+                        assert_eq!(found, number as u64 + 1, "{index} of array {number}");
+                    }
+                });
+            }
+        });
+        wait(mutator);
+        if index == 0 {
+            assert_eq!(faults::left(FaultPoint::ZeroingLate), 1);
+        }
+        wait(mutator);
+    };
+    std::thread::scope(|scope| {
+        for index in 0..processors {
+            let (heap, turn) = (&heap, &turn);
+            scope.spawn(move || {
+                let mut mutator = heap.attach().unwrap();
+                for _ in 0..10 {
+                    turn(&mut mutator, index);
+                }
+            });
+        }
+    });
 }

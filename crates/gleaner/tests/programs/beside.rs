@@ -5,7 +5,7 @@
 //! way than a root (a weak reference, an ephemeron, a finalizer) may have been found dead before, together with all it
 //! reaches: of that it only knows what it is. What exactly is cleared is for the tests of weak references to say.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use gleaner::raw::Value;
 use gleaner::{Ephemeron, Handle, Local, OutOfMemory, Scope, Weak};
@@ -15,6 +15,31 @@ use super::{Did, Held, Known, Program, Source, Types, held};
 
 /// So many of each kind.
 const MOST: usize = 24;
+
+/// A set of objects by their indices.
+#[derive(Default)]
+struct Objects {
+    is_in: Vec<bool>,
+    all: Vec<usize>,
+}
+
+impl Objects {
+    fn contains(&self, object: usize) -> bool {
+        self.is_in.get(object).is_some_and(|&is_in| is_in)
+    }
+
+    /// Whether it was not there.
+    fn insert(&mut self, object: usize) -> bool {
+        if object >= self.is_in.len() {
+            self.is_in.resize((object + 1).next_power_of_two(), false);
+        }
+        let is_new = !std::mem::replace(&mut self.is_in[object], true);
+        if is_new {
+            self.all.push(object);
+        }
+        is_new
+    }
+}
 
 /// What a program has beside its roots, as the oracle sees it.
 #[derive(Default)]
@@ -26,7 +51,7 @@ pub struct Beside {
     finalizers: HashMap<u64, usize>,
     hashes: HashMap<usize, u32>,
     /// What came back, and what it reached then.
-    back: HashSet<usize>,
+    back: Objects,
 }
 
 impl Beside {
@@ -39,9 +64,8 @@ impl Beside {
 }
 
 impl<S: Source> Program<S> {
-    /// What the roots and the handles reach by references.
-    fn reached(&self, from: impl IntoIterator<Item = Held>) -> HashSet<usize> {
-        let mut found = HashSet::new();
+    /// Adds what is reached from there by references, as far as it is not in the set.
+    fn reach(&self, from: impl IntoIterator<Item = Held>, found: &mut Objects) {
         let mut grey: Vec<Held> = from.into_iter().collect();
         while let Some(held) = grey.pop() {
             if let Held::Object(object) = held
@@ -51,18 +75,20 @@ impl<S: Source> Program<S> {
                 grey.extend(slots.iter().filter(|&&held| held != Held::Null));
             }
         }
-        found
     }
 
-    fn alive(&self) -> HashSet<usize> {
+    /// What the roots and the handles reach.
+    fn alive(&self) -> Objects {
         let handles = self.beside.handles.iter().map(|(held, _)| *held);
-        self.reached(self.roots.iter().copied().chain(handles))
+        let mut found = Objects::default();
+        self.reach(self.roots.iter().copied().chain(handles), &mut found);
+        found
     }
 
     /// An object was found dead, says the heap.
     fn may_be_dead(&self, object: usize) {
         assert!(
-            self.beside.back.contains(&object) || !self.alive().contains(&object),
+            self.beside.back.contains(object) || !self.alive().contains(object),
             "object {object} is reachable and was taken for dead"
         );
     }
@@ -75,8 +101,12 @@ impl<S: Source> Program<S> {
         (root, object): (usize, usize),
         found: Local<'_>,
     ) {
-        let reached = self.reached([Held::Object(object)]);
-        self.beside.back.extend(reached);
+        // What it reaches now: an object that came back before may have got other references since.
+        let mut reached = Objects::default();
+        self.reach([Held::Object(object)], &mut reached);
+        for object in reached.all {
+            self.beside.back.insert(object);
+        }
         scope.assign(roots[root], found);
         self.roots[root] = Held::Object(object);
     }
@@ -152,7 +182,7 @@ impl<S: Source> Program<S> {
                     assert!(found.bytes >= 8, "{found:?}");
                     objects += 1;
                 });
-                assert!(objects >= self.alive().len(), "a walk found {objects}");
+                assert!(objects >= self.alive().all.len(), "a walk found {objects}");
             }
             48..50 => scope.poll(),
             _ => return self.allocate_numbers(scope, roots, root, types),

@@ -16,10 +16,10 @@ mod shapes;
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use crate::random::Rng;
+use super::random::Rng;
 use beside::{Beside, Numbers};
-use gleaner::raw::Value;
-use gleaner::{Elements, Handle, Heap, Local, Mutator, OutOfMemory, Scope, Structure};
+use gleaner::raw::{ELEMENTS, Value};
+use gleaner::{Elements, Handle, Heap, Local, Mutator, OutOfMemory, References, Scope, Structure};
 pub use regions::Way;
 use shapes::{Form, KINDS, Shapes};
 
@@ -119,6 +119,8 @@ impl Did {
 /// How a program went.
 #[derive(Default, Debug)]
 pub struct Outcome {
+    /// How many steps it took, those of programs in its blocking regions included.
+    pub steps: u64,
     /// How many allocations failed, which both sides left out.
     pub failed: usize,
     /// What it did, and how often.
@@ -128,11 +130,32 @@ pub struct Outcome {
 impl Outcome {
     /// That of another program is added.
     pub fn add(&mut self, other: Outcome) {
+        self.steps += other.steps;
         self.failed += other.failed;
         for (did, count) in other.did {
             *self.did.entry(did).or_default() += count;
         }
     }
+}
+
+/// How often a program does what takes long: once in so many of the steps that it decides for; always unless told.
+#[derive(Clone, Copy, Debug)]
+pub struct Rarely {
+    /// Collections that it asks for.
+    pub collect: usize,
+    /// Blocking regions with other programs in them.
+    pub region: usize,
+    /// Large lists and arrays.
+    pub large: usize,
+}
+
+impl Rarely {
+    /// Each time.
+    pub const NOT: Rarely = Rarely {
+        collect: 1,
+        region: 1,
+        large: 1,
+    };
 }
 
 /// Where the decisions of a program come from.
@@ -164,6 +187,7 @@ pub struct Program<S> {
     objects: Vec<Known>,
     beside: Beside,
     outcome: Outcome,
+    rarely: Rarely,
     /// In how many blocking regions of other programs this one runs.
     depth: usize,
     /// Whether the innermost of them is one of this thread.
@@ -204,6 +228,7 @@ pub struct Types {
     bytes: gleaner::Array,
     numbers: [gleaner::Array; 4],
     shapes: Shapes,
+    slot_bytes: usize,
 }
 
 impl Types {
@@ -224,11 +249,38 @@ impl Types {
             ]
             .map(|elements| heap.array(elements).unwrap()),
             shapes: Shapes::register(heap),
+            slot_bytes: match heap.references() {
+                References::Wide => 8,
+                References::Compressed => 4,
+            },
         }
     }
 }
 
 impl Types {
+    /// The list is as it was; what it refers to is `pending`.
+    fn compare_list(
+        &self,
+        mutator: &Mutator,
+        value: Value,
+        slots: &[Held],
+        pending: &mut Vec<(Held, Value)>,
+    ) {
+        let list = value.as_object().expect("an object");
+        // SAFETY: a list of this heap, and then offsets of its elements.
+        unsafe {
+            assert_eq!(mutator.length_raw(list) as usize, slots.len());
+            for (index, &expected) in slots.iter().enumerate() {
+                let slot = mutator.load_raw(list, ELEMENTS + index * self.slot_bytes);
+                if expected == Held::Null {
+                    assert!(slot.is_null());
+                } else {
+                    pending.push((expected, slot));
+                }
+            }
+        }
+    }
+
     /// A node that is dropped at once.
     #[allow(dead_code, reason = "not every test that shares this file needs it")]
     pub fn allocate(&self, scope: &mut Scope<'_>) -> Result<(), OutOfMemory> {
@@ -244,9 +296,22 @@ impl Program<Rng> {
     }
 }
 
+/// So many elements of an array are read and written one by one; the rest by the raw layer, which takes less time.
+const BY_ONE: usize = 64;
+
+/// The bytes of an array.
+///
+/// # Safety
+/// It is an array of so many bytes. Nothing is allocated, and nobody else has its bytes, while the slice lives.
+unsafe fn bytes_of<'a>(array: Value, length: usize) -> &'a mut [u8] {
+    let array = array.as_object().expect("an object");
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(array.add(ELEMENTS).ptr::<u8>(), length) }
+}
+
 /// What a local holds, until the next allocation or poll.
-fn held(scope: &mut Scope<'_>, local: Local<'_>) -> Value {
-    scope.handle(local).unwrap().get_raw()
+fn held(scope: &Scope<'_>, local: Local<'_>) -> Value {
+    scope.get_raw(local)
 }
 
 /// A handle to a valid value.
@@ -264,10 +329,22 @@ impl<S: Source> Program<S> {
             objects: Vec::new(),
             beside: Beside::default(),
             outcome: Outcome::default(),
+            rarely: Rarely::NOT,
             depth: 0,
             nested: false,
             regions: 0,
         }
+    }
+
+    /// The same program, which does some things rarely.
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub fn rarely(self, rarely: Rarely) -> Program<S> {
+        Program { rarely, ..self }
+    }
+
+    /// Whether a step is one of those that are done: once in `n` times. Where it always is, no decision is taken.
+    fn once_in(&mut self, n: usize) -> bool {
+        n == 1 || self.random.below(n) == 0
     }
 
     /// Runs so many steps and compares, and compares again after a full collection.
@@ -311,16 +388,16 @@ impl<S: Source> Program<S> {
         types: Types,
         left: &mut usize,
     ) -> Option<Step> {
-        let handles: Vec<Handle> = roots
-            .iter()
-            .map(|root| handle(mutator, root.replace(Value::NULL)))
-            .collect();
         mutator.scope(|scope| {
-            let locals: Vec<Local<'_>> = handles.iter().map(|handle| scope.open(handle)).collect();
-            drop(handles);
+            let values = roots.iter().map(|root| root.replace(Value::NULL));
+            // SAFETY: what a root holds is valid, and nothing is allocated here.
+            let locals: Vec<Local<'_>> = values
+                .map(|value| unsafe { scope.local_raw(value) })
+                .collect();
             let mut raw = None;
             while *left > 0 && raw.is_none() && !self.random.is_over() {
                 *left -= 1;
+                self.outcome.steps += 1;
                 let count = self.roots.len();
                 let step = Step {
                     root: self.random.below(count),
@@ -384,8 +461,10 @@ impl<S: Source> Program<S> {
                 Ok(())
             }
             _ => {
-                let everything = self.random.below(8) == 0;
-                scope.collect(everything);
+                if self.once_in(self.rarely.collect) {
+                    let everything = self.random.below(8) == 0;
+                    scope.collect(everything);
+                }
                 Ok(())
             }
         }
@@ -516,6 +595,11 @@ impl<S: Source> Program<S> {
     ) -> Result<(), OutOfMemory> {
         // Now and then one of several chunks, or one that is large.
         let most = [20, 20, 20, 20, 20, 700, 2500, 40_000][self.random.below(8)];
+        let most = if most > 1000 && !self.once_in(self.rarely.large) {
+            20
+        } else {
+            most
+        };
         let length = self.random.below(most);
         scope.nested(|scope| {
             let object = scope.allocate_references(types.list, length as u32)?;
@@ -534,13 +618,24 @@ impl<S: Source> Program<S> {
         types: Types,
     ) -> Result<(), OutOfMemory> {
         let most = [40, 40, 40, 4000, 100_000][self.random.below(5)];
+        let most = if most > 1000 && !self.once_in(self.rarely.large) {
+            40
+        } else {
+            most
+        };
         let length = self.random.below(most);
         let byte = self.random.next() as u8;
         scope.nested(|scope| {
             let object = scope.allocate_array(types.bytes, length as u32)?;
-            for index in 0..length {
+            for index in 0..length.min(BY_ONE) {
                 assert_eq!(scope.read_u8(object, index), 0);
                 scope.write_u8(object, index, byte);
+            }
+            if length > BY_ONE {
+                // SAFETY: an array of bytes; nothing is allocated while the slice lives.
+                let bytes = unsafe { bytes_of(held(scope, object), length) };
+                assert!(bytes[BY_ONE..].iter().all(|&byte| byte == 0));
+                bytes.fill(byte);
             }
             scope.assign(roots[root], object);
             Ok(())
@@ -594,7 +689,7 @@ impl<S: Source> Program<S> {
     /// The graph that the roots and the handles reach is the oracle's.
     fn compare(&self, mutator: &mut Mutator, roots: &[Cell<Value>], types: Types) {
         // Nothing is allocated meanwhile: values stay what they are.
-        let mut seen: HashMap<usize, Value> = HashMap::new();
+        let mut seen: Vec<Option<Value>> = vec![None; self.objects.len()];
         let of_roots = self.roots.iter().copied().zip(roots.iter().map(Cell::get));
         let mut pending: Vec<(Held, Value)> = of_roots.chain(self.beside.held()).collect();
         while let Some((held, value)) = pending.pop() {
@@ -609,12 +704,14 @@ impl<S: Source> Program<S> {
                 }
                 Held::Object(object) => object,
             };
-            if let Some(&before) = seen.get(&object) {
+            if let Some(before) = seen[object].replace(value) {
                 assert!(before == value, "object {object} is there twice");
                 continue;
             }
-            seen.insert(object, value);
             match &self.objects[object] {
+                Known::List(slots) if slots.len() > BY_ONE => {
+                    types.compare_list(mutator, value, slots, &mut pending);
+                }
                 Known::Shaped(form, slots) => {
                     types
                         .shapes
@@ -641,8 +738,12 @@ fn compare_in_scope(
             Known::List(slots) => assert_eq!(scope.length(object) as usize, slots.len()),
             Known::Bytes(length, byte) => {
                 assert_eq!(scope.length(object), *length);
-                let mut all = 0..*length as usize;
-                assert!(all.all(|index| scope.read_u8(object, index) == *byte));
+                let length = *length as usize;
+                let mut first = 0..length.min(BY_ONE);
+                assert!(first.all(|index| scope.read_u8(object, index) == *byte));
+                // SAFETY: an array of bytes; nothing is allocated while the slice lives.
+                let all = unsafe { bytes_of(value, length) };
+                assert!(all.iter().all(|found| found == byte));
             }
             Known::Numbers(numbers) => numbers.compare(scope, object),
             Known::Shaped(..) => unreachable!("a scope reads no slots of it"),

@@ -9,8 +9,7 @@ use std::thread;
 use gleaner::raw::Value;
 use gleaner::{Heap, Mutator};
 
-use super::{Did, Outcome, Program, Source, Types};
-use crate::random::Rng;
+use super::{Did, Outcome, Program, Rarely, Rng, Source, Types};
 
 /// What happens while a mutator is in a blocking region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -44,6 +43,7 @@ struct Visitor {
     seed: u64,
     depth: usize,
     nested: bool,
+    rarely: Rarely,
 }
 
 impl Visitor {
@@ -55,6 +55,7 @@ impl Visitor {
     fn run_on(self, mutator: &mut Mutator) -> Outcome {
         let mut program = Program::new(self.seed, 6);
         (program.depth, program.nested) = (self.depth, self.nested);
+        program.rarely = self.rarely;
         let (steps, everything) = (program.random.below(20), program.random.below(4) == 0);
         program.run_and_collect(mutator, self.types, steps, everything)
     }
@@ -96,6 +97,7 @@ impl<S: Source> Program<S> {
             seed,
             depth: self.depth + 1,
             nested: way == Way::SameThread,
+            rarely: self.rarely,
         };
         let kept = chosen.map(|root| roots[root].get());
         // SAFETY: what the roots hold.

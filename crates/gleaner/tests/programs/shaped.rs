@@ -32,11 +32,14 @@ impl<S: Source> Program<S> {
             14..18 => self.load(mutator, roots, (root, other), types.shapes),
             18..20 => self.copy_slots(mutator, roots, (root, other), types.shapes),
             20 => return self.copy_elements(mutator, roots, (root, other)),
-            21 => {
+            21 if self.once_in(self.rarely.collect) => {
                 let everything = self.random.below(8) == 0;
                 mutator.collect(everything);
             }
-            _ => self.region(mutator, roots, types, [root, other]),
+            22.. if self.once_in(self.rarely.region) => {
+                self.region(mutator, roots, types, [root, other]);
+            }
+            _ => {}
         }
         Ok(())
     }

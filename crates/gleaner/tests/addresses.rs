@@ -1,0 +1,108 @@
+//! What a heap asks the system for, and what it says when it gets none. A process of its own for each, since the limits
+//! and counts are those of the process.
+
+use std::process::Command;
+
+use gleaner::Heap;
+
+unsafe extern "C" {
+    fn setrlimit(which: i32, limit: &[u64; 2]) -> i32;
+}
+
+const DATA: i32 = 2;
+const ADDRESSES: i32 = 9;
+
+/// A count of this process in bytes, such as `VmData`.
+fn count(label: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(label));
+    let kib = line.unwrap().trim_start_matches(':').trim_end_matches("kB");
+    kib.trim().parse::<usize>().unwrap() << 10
+}
+
+/// Runs this test again in a process of its own, which is left in `body`.
+fn alone(name: &str, body: impl FnOnce()) {
+    const VARIABLE: &str = "GLEANER_ALONE";
+    if std::env::var(VARIABLE).is_ok_and(|one| one == name) {
+        return body();
+    }
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, name)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+#[test]
+fn a_heap_of_1_mb_has_tables_of_a_few() {
+    alone("a_heap_of_1_mb_has_tables_of_a_few", || {
+        let before = count("VmSize");
+        let heap = Heap::builder().limit(1 << 20).workers(1).build().unwrap();
+        let mutator = heap.attach().unwrap();
+        let more = count("VmSize") - before;
+        assert!(more < 64 << 20, "{} KB", more >> 10);
+        drop(mutator);
+    });
+}
+
+#[test]
+fn tables_of_handles_and_types_are_no_data_before_they_are_used() {
+    alone(
+        "tables_of_handles_and_types_are_no_data_before_they_are_used",
+        || {
+            let before = count("VmData");
+            let heap = Heap::builder().limit(4 << 20).workers(1).build().unwrap();
+            let more = count("VmData") - before;
+            assert!(more < 40 << 20, "{} KB", more >> 10);
+            // And they are there when they are.
+            let bytes = heap.array(gleaner::Elements::Bytes).unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                let object = scope.allocate_array(bytes, 8).unwrap();
+                let handles: Vec<_> = (0..100_000)
+                    .map(|_| scope.handle(object).unwrap())
+                    .collect();
+                scope.collect(true);
+                for handle in &handles {
+                    let other = scope.open(handle);
+                    assert!(scope.same(object, other));
+                    scope.nested(|_| ());
+                }
+            });
+            for _ in 0..5000 {
+                heap.array(gleaner::Elements::Bytes).unwrap();
+            }
+        },
+    );
+}
+
+fn message_under(which: i32, more: usize) -> String {
+    let label = if which == DATA { "VmData" } else { "VmSize" };
+    let limit = (count(label) + more) as u64;
+    // SAFETY: this process is the test's own.
+    assert_eq!(unsafe { setrlimit(which, &[limit, limit]) }, 0);
+    let refused = Heap::builder().limit(64 << 20).workers(2).build();
+    refused.unwrap_err().to_string()
+}
+
+#[test]
+fn the_limit_on_addresses_is_named() {
+    alone("the_limit_on_addresses_is_named", || {
+        let said = message_under(ADDRESSES, 40 << 20);
+        assert!(
+            said.contains("(RLIMIT_AS): raise the limit with ulimit -v"),
+            "{said}"
+        );
+    });
+}
+
+#[test]
+fn the_limit_on_data_is_named() {
+    alone("the_limit_on_data_is_named", || {
+        let said = message_under(DATA, 20 << 20);
+        assert!(
+            said.contains("(RLIMIT_DATA): raise the limit with ulimit -d"),
+            "{said}"
+        );
+    });
+}

@@ -1,0 +1,149 @@
+//! Quarantine: correct programs run as without it, where the young generation was is used again late, and mistakes end
+//! the process by name. tests/capi/quarantine.c has them all, as an embedder in C makes them.
+
+mod programs;
+#[path = "../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
+mod random;
+
+use std::process::Command;
+
+use gleaner::raw::{Address, Shape, TypeId, Value};
+use gleaner::{Builder, Heap, Mutator, OldPolicy, References};
+use programs::{Program, Types};
+
+const SETUPS: [(References, OldPolicy); 4] = [
+    (References::Wide, OldPolicy::MarkCompact),
+    (References::Compressed, OldPolicy::MarkCompact),
+    (References::Wide, OldPolicy::MarkSweep),
+    (References::Compressed, OldPolicy::MarkSweep),
+];
+
+fn builder((references, old): (References, OldPolicy), quarantine: u32) -> Builder {
+    Heap::builder()
+        .references(references)
+        .old(old)
+        .limit(8 << 20)
+        .young(1 << 20)
+        .workers(2)
+        .verify(true)
+        .poison(true)
+        .quarantine(quarantine)
+}
+
+#[test]
+fn programs_run_as_without_it() {
+    for (seed, setup) in SETUPS.into_iter().enumerate() {
+        for options in [
+            "zeroing=hot-path",
+            "zeroing=window,generations=never",
+            "zeroing=concurrent,tenure=4",
+            "zeroing=bulk,resize=off",
+        ] {
+            for (quarantine, stress) in [(1, 3), (5, 50), (64, 0)] {
+                let heap = builder(setup, quarantine).stress(stress);
+                let heap = heap.options(options).unwrap().build().unwrap();
+                let types = Types::register(&heap);
+                let mut mutator = heap.attach().unwrap();
+                let program = Program::new(700 + seed as u64, 24);
+                assert_eq!(program.run(&mut mutator, types, 400).failed, 0);
+                mutator.collect(true);
+            }
+        }
+    }
+}
+
+#[test]
+fn several_mutators_are_checked() {
+    for setup in SETUPS {
+        let heap = builder(setup, 4).stress(20).build().unwrap();
+        let types = Types::register(&heap);
+        std::thread::scope(|threads| {
+            for seed in 0..4 {
+                let heap = &heap;
+                threads.spawn(move || {
+                    let mut mutator = heap.attach().unwrap();
+                    let program = Program::new(800 + seed, 24);
+                    assert_eq!(program.run(&mut mutator, types, 500).failed, 0);
+                });
+            }
+        });
+    }
+}
+
+fn pair(heap: &Heap) -> TypeId {
+    let shape = Shape::Structure {
+        bytes: 24,
+        references: &[8],
+    };
+    heap.register_raw(shape).unwrap()
+}
+
+fn fresh(mutator: &mut Mutator, of: TypeId) -> Address {
+    // SAFETY: instances have so many bytes.
+    unsafe { mutator.allocate_raw(of, 24) }.unwrap()
+}
+
+#[test]
+fn addresses_are_used_again_after_as_many_collections() {
+    for setup in SETUPS {
+        for quarantine in [0, 1, 7] {
+            let heap = builder(setup, quarantine).build().unwrap();
+            let pair = pair(&heap);
+            let mut mutator = heap.attach().unwrap();
+            let places: Vec<Address> = (0..40)
+                .map(|number| {
+                    let place = fresh(&mut mutator, pair);
+                    mutator.collect(number % 3 == 2);
+                    place
+                })
+                .collect();
+            let turns = quarantine as usize + 1;
+            for window in places.windows(turns + 1) {
+                let (before, last) = window.split_at(turns);
+                assert_eq!(before[0], last[0], "quarantine={quarantine}");
+                assert!(!before[1..].contains(&last[0]), "quarantine={quarantine}");
+            }
+        }
+    }
+}
+
+/// Runs a mistake in a process of its own, which is this test again; what it said before it died.
+fn said(name: &str, mistake: impl FnOnce()) -> Option<String> {
+    if std::env::var("GLEANER_MISTAKE").is_ok_and(|one| one == name) {
+        mistake();
+        return None;
+    }
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env("GLEANER_MISTAKE", name)
+        .output()
+        .unwrap();
+    assert!(!done.status.success(), "{name} was not noticed");
+    Some(String::from_utf8_lossy(&done.stderr).into_owned())
+}
+
+#[test]
+fn a_stale_reference_faults_and_the_message_says_who_evacuated_it() {
+    for setup in SETUPS {
+        let text = said(
+            "a_stale_reference_faults_and_the_message_says_who_evacuated_it",
+            || {
+                let heap = builder(setup, 4).stress(1).build().unwrap();
+                let pair = pair(&heap);
+                let mut mutator = heap.attach().unwrap();
+                let stale = fresh(&mut mutator, pair);
+                let _collects = fresh(&mut mutator, pair);
+                // SAFETY: none: this is the mistake.
+                unsafe { mutator.store_raw(stale, 8, Value::NULL) };
+            },
+        );
+        let Some(text) = text else { return };
+        for part in [
+            "gleaner: a stale reference was used: address 0x",
+            "eden was evacuated from there by collection 2 of 2",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

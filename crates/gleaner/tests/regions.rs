@@ -1,0 +1,293 @@
+//! Blocking regions, and what a thread must not do in them or twice: it works, or is refused by name. Nothing hangs.
+#![cfg(not(loom))]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use gleaner::raw::{Address, Shape, TypeId, Value};
+use gleaner::{Builder, Heap, Mutator, Structure, Zeroing};
+
+fn builder() -> Builder {
+    Heap::builder()
+        .limit(8 << 20)
+        .workers(2)
+        .verify(true)
+        .poison(true)
+}
+
+fn heap() -> Heap {
+    builder().build().unwrap()
+}
+
+const BYTES: usize = 24;
+
+fn register(heap: &Heap) -> TypeId {
+    let shape = Shape::Structure {
+        bytes: BYTES,
+        references: &[8, 16],
+    };
+    heap.register_raw(shape).unwrap()
+}
+
+fn allocate(mutator: &mut Mutator, id: TypeId) -> Address {
+    // SAFETY: a type of this heap with so many bytes; no reference is kept over an allocation.
+    unsafe { mutator.allocate_raw(id, BYTES) }.unwrap()
+}
+
+/// What `body` says when it panics.
+fn refused(body: impl FnOnce()) -> String {
+    let panicked = catch_unwind(AssertUnwindSafe(body)).expect_err("not refused");
+    match panicked.downcast::<String>() {
+        Ok(said) => *said,
+        Err(other) => (*other.downcast::<&str>().unwrap()).into(),
+    }
+}
+
+/// Another thread collects, which takes that this one is outside of the gate.
+fn others_collect(heap: &Heap, times: u64) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut mutator = heap.attach().unwrap();
+            for _ in 0..times {
+                mutator.collect(true);
+            }
+        });
+    });
+}
+
+#[test]
+fn a_thread_attaches_once() {
+    let heap = heap();
+    let mut mutator = heap.attach().unwrap();
+    let said = refused(|| drop(heap.attach()));
+    assert!(
+        said.starts_with("this thread is a mutator of this heap already"),
+        "{said}"
+    );
+    // Nothing came of it: collections do not wait.
+    mutator.collect(true);
+    mutator.blocking(|| {
+        let mut second = heap.attach().unwrap();
+        second.collect(true);
+        refused(|| drop(heap.attach()));
+    });
+    mutator.collect(true);
+    // Another heap is another matter, and so is this one when the first is gone.
+    let other = builder().build().unwrap();
+    other.attach().unwrap().collect(true);
+    drop(mutator);
+    heap.attach().unwrap().collect(true);
+}
+
+#[test]
+fn regions_nest() {
+    let heap = heap();
+    let id = register(&heap);
+    let mut mutator = heap.attach().unwrap();
+    let kept = allocate(&mut mutator, id);
+    // SAFETY: valid, just allocated.
+    let handle = unsafe { mutator.handle_raw(Value::reference(kept)) }.unwrap();
+    for depth in 1..5 {
+        // SAFETY: the mutator is used by functions that are refused there, or allowed.
+        unsafe {
+            (0..depth).for_each(|_| mutator.blocking_begin());
+            for _ in 0..depth {
+                others_collect(&heap, 1);
+                mutator.blocking_end();
+            }
+        }
+        mutator.collect(false);
+        allocate(&mut mutator, id);
+        let said = refused(|| {
+            // SAFETY: it is refused.
+            unsafe { mutator.blocking_end() };
+        });
+        assert_eq!(said, "the end of a blocking region that was not begun");
+    }
+    // The totals are asked for in a region, too.
+    // SAFETY: as above.
+    unsafe { mutator.blocking_begin() };
+    let before = mutator.totals().full_collections;
+    others_collect(&heap, 1);
+    assert_eq!(mutator.totals().full_collections, before + 1);
+    // SAFETY: as above.
+    unsafe { mutator.blocking_end() };
+    assert!(handle.get_raw().as_object().is_some());
+}
+
+#[test]
+fn what_uses_the_heap_in_a_region_is_refused_by_name() {
+    for zeroing in [Zeroing::HotPath, Zeroing::Window, Zeroing::Bulk] {
+        let heap = builder().zeroing(zeroing).build().unwrap();
+        let id = register(&heap);
+        let mut mutator = heap.attach().unwrap();
+        let object = allocate(&mut mutator, id);
+        // There is room in the buffer: it is not by a lack of room that the allocation is noticed.
+        let before = mutator.allocated_bytes();
+        type Use = (&'static str, fn(&mut Mutator, TypeId, Address));
+        let uses: [Use; 10] = [
+            ("an allocation", |mutator, id, _| {
+                allocate(mutator, id);
+            }),
+            ("an allocation", |mutator, id, _| {
+                // SAFETY: it is refused.
+                let _ = unsafe { mutator.allocate_initialized_raw(id, BYTES) };
+            }),
+            ("an allocation", |mutator, id, _| {
+                // SAFETY: it is refused.
+                let _ = unsafe { mutator.allocate_pinned_raw(id, BYTES) };
+            }),
+            ("a collection", |mutator, _, _| mutator.collect(false)),
+            ("a walk", |mutator, _, _| mutator.walk(&mut |_| ())),
+            ("a handle is made", |mutator, _, object| {
+                // SAFETY: it is refused.
+                let _ = unsafe { mutator.handle_raw(Value::reference(object)) };
+            }),
+            ("a weak reference is made", |mutator, _, object| {
+                // SAFETY: it is refused.
+                let _ = unsafe { mutator.weak_raw(object) };
+            }),
+            ("an ephemeron is made", |mutator, _, object| {
+                // SAFETY: it is refused.
+                let _ = unsafe { mutator.ephemeron_raw(object, object) };
+            }),
+            ("a finalizer is added", |mutator, _, object| {
+                // SAFETY: it is refused.
+                unsafe { mutator.add_finalizer_raw(object) };
+            }),
+            ("a finalizable object is taken", |mutator, _, _| {
+                mutator.next_finalizable_raw();
+            }),
+        ];
+        for (what, used) in uses {
+            // SAFETY: what is done in the region is refused.
+            unsafe { mutator.blocking_begin() };
+            let said = refused(|| used(&mut mutator, id, object));
+            // SAFETY: it was begun.
+            unsafe { mutator.blocking_end() };
+            assert_eq!(
+                said,
+                format!(
+                    "{what} inside a blocking region: collections do not wait for this thread there; end the region \
+                     first"
+                )
+            );
+        }
+        // The buffer is what it was: nobody collected, so it has not been lost either.
+        assert_eq!(mutator.allocated_bytes(), before);
+        allocate(&mut mutator, id);
+        assert_eq!(mutator.allocated_bytes(), before + BYTES as u64);
+        // And if somebody collects meanwhile, there is a new one.
+        // SAFETY: nothing is used in the region.
+        unsafe { mutator.blocking_begin() };
+        others_collect(&heap, 1);
+        // SAFETY: it was begun.
+        unsafe { mutator.blocking_end() };
+        for _ in 0..100_000 {
+            allocate(&mut mutator, id);
+        }
+    }
+}
+
+#[test]
+fn what_uses_the_heap_in_a_walk_or_a_listener_is_refused_by_name() {
+    let heap = heap();
+    let id = register(&heap);
+    let place = Arc::new(Mutex::new(None::<usize>));
+    let (told, found) = (place.clone(), Arc::new(Mutex::new(Vec::new())));
+    let messages = found.clone();
+    heap.add_collection_listener(move |_| {
+        if let Some(place) = *told.lock().unwrap() {
+            // SAFETY: the mutator of this thread, which leads. It breaks the rules of listeners, which is refused.
+            let mutator = unsafe { &mut *(place as *mut Mutator) };
+            messages
+                .lock()
+                .unwrap()
+                .push(refused(|| mutator.collect(false)));
+        }
+    });
+    let mut mutator = heap.attach().unwrap();
+    allocate(&mut mutator, id);
+    *place.lock().unwrap() = Some(&raw mut mutator as usize);
+    mutator.collect(true);
+    *place.lock().unwrap() = None;
+    assert_eq!(found.lock().unwrap().len(), 1);
+    assert!(found.lock().unwrap()[0].starts_with("a collection by a listener: "));
+    allocate(&mut mutator, id);
+    let own = &raw mut mutator;
+    let mut said = Vec::new();
+    mutator.walk(&mut |_| {
+        // SAFETY: the mutator of this thread. This breaks the rules of walks, which is refused.
+        said.push(refused(|| unsafe { &mut *own }.collect(true)));
+    });
+    assert_eq!(
+        said,
+        ["a collection by a function that visits all objects: the heap is stopped there"]
+    );
+    mutator.collect(true);
+}
+
+#[test]
+fn a_region_inside_a_scope_keeps_its_locals_and_holds_nobody_up() {
+    let heap = heap();
+    let node = heap
+        .structure(Structure {
+            references: 1,
+            bytes: 8,
+        })
+        .unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let outer = scope.allocate(node).unwrap();
+        scope.write_u64(outer, 0, 1);
+        scope.nested(|scope| {
+            let inner = scope.allocate(node).unwrap();
+            scope.write_u64(inner, 0, 2);
+            scope.set(outer, 0, inner);
+            let answer = scope.blocking(|| {
+                others_collect(&heap, 3);
+                42
+            });
+            assert_eq!(answer, 42);
+            let found = scope.get(outer, 0);
+            assert!(scope.same(found, inner));
+            assert_eq!((scope.read_u64(outer, 0), scope.read_u64(inner, 0)), (1, 2));
+        });
+        // It ends when its body panics, too.
+        refused(|| scope.blocking(|| panic!("in a region")));
+        scope.collect(true);
+        assert_eq!(scope.read_u64(outer, 0), 1);
+    });
+    assert_eq!(mutator.totals().full_collections, 4);
+}
+
+/// A thread loses its mutator, and ends; the embedder in C comes to that if it attaches in the last round of destructors.
+#[test]
+fn a_thread_that_ended_as_a_mutator_is_found() {
+    let heap = heap();
+    let id = register(&heap);
+    let mut mutator = heap.attach().unwrap();
+    for lost in 1..4 {
+        let (heap, attached) = (&heap, AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..lost {
+                scope.spawn(|| {
+                    let mut mutator = heap.attach().unwrap();
+                    allocate(&mut mutator, id);
+                    attached.fetch_add(1, Ordering::Relaxed);
+                    std::mem::forget(mutator);
+                });
+            }
+            // Nobody ends a scope whose threads have not ended.
+            while attached.load(Ordering::Relaxed) < lost {
+                mutator.poll();
+                std::thread::yield_now();
+            }
+        });
+        mutator.collect(true);
+        mutator.collect(false);
+    }
+    drop(mutator);
+    heap.close().unwrap();
+}

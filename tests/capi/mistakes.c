@@ -1,0 +1,383 @@
+/*
+ * What a thread must not do with gleaner.h: each mistake ends the process with
+ * a message that names it. A child makes it; nothing hangs, nothing goes on.
+ */
+#include "stage.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void attaches_twice(struct stage *s)
+{
+    s->m = gleaner_attach(s->heap);
+}
+
+static void ends_no_region(struct stage *s)
+{
+    gleaner_blocking_end(s->m);
+}
+
+static void allocates_in_a_region(struct stage *s)
+{
+    gleaner_blocking_begin(s->m);
+    gleaner_allocate(s->m, s->node, s->node_bytes);
+}
+
+static void allocates_in_an_inner_region(struct stage *s)
+{
+    gleaner_blocking_begin(s->m);
+    gleaner_blocking_begin(s->m);
+    gleaner_blocking_end(s->m);
+    gleaner_allocate_array(s->m, s->bytes, 100, 1);
+}
+
+static void collects_in_a_region(struct stage *s)
+{
+    gleaner_blocking_begin(s->m);
+    gleaner_collect(s->m, true);
+}
+
+static void collect_there(void *place, void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    gleaner_collect(((struct stage *)place)->m, false);
+}
+
+static void collects_in_a_walk(struct stage *s)
+{
+    gleaner_walk(s->m, collect_there, s);
+}
+
+static void end_a_region_there(void *place, void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    gleaner_blocking_end(((struct stage *)place)->m);
+}
+
+static void ends_a_region_in_a_walk(struct stage *s)
+{
+    gleaner_walk(s->m, end_a_region_there, s);
+}
+
+static void get_totals_there(void *place, void *object, size_t bytes)
+{
+    struct gleaner_totals totals;
+
+    (void)object, (void)bytes;
+    gleaner_get_totals(((struct stage *)place)->m, &totals);
+}
+
+static void gets_totals_in_a_walk(struct stage *s)
+{
+    gleaner_walk(s->m, get_totals_there, s);
+}
+
+static void attach_there(void *place, void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    gleaner_attach(((struct stage *)place)->heap);
+}
+
+static void attaches_in_a_walk(struct stage *s)
+{
+    gleaner_walk(s->m, attach_there, s);
+}
+
+static void detach_there(void *place, void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    gleaner_detach(((struct stage *)place)->m);
+}
+
+static void detaches_in_a_walk(struct stage *s)
+{
+    gleaner_walk(s->m, detach_there, s);
+}
+
+static void visit_roots_there(void *place, void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    gleaner_set_root_visitor(((struct stage *)place)->heap, NULL, NULL);
+}
+
+static void sets_the_root_visitor_in_a_walk(struct stage *s)
+{
+    gleaner_walk(s->m, visit_roots_there, s);
+}
+
+/* A walk by one mutator, in a blocking region of another of the thread's. */
+static void detaches_its_other_in_a_walk(struct stage *s)
+{
+    gleaner_mutator *second;
+
+    gleaner_blocking_begin(s->m);
+    second = gleaner_attach(s->heap);
+    gleaner_walk(second, detach_there, s);
+}
+
+static void end_the_region_told(void *place, const struct gleaner_collection *of)
+{
+    (void)of;
+    gleaner_blocking_end(((struct stage *)place)->m);
+}
+
+static void ends_a_region_in_a_listener(struct stage *s)
+{
+    gleaner_add_listener(s->heap, end_the_region_told, s);
+    gleaner_collect(s->m, false);
+}
+
+static void detach_told(void *place, const struct gleaner_collection *of)
+{
+    (void)of;
+    gleaner_detach(((struct stage *)place)->m);
+}
+
+static void detaches_in_a_listener(struct stage *s)
+{
+    gleaner_add_listener(s->heap, detach_told, s);
+    gleaner_collect(s->m, false);
+}
+
+static void allocate_told(void *place, const struct gleaner_collection *of)
+{
+    (void)of;
+    gleaner_allocate(((struct stage *)place)->m, ((struct stage *)place)->node,
+                     ((struct stage *)place)->node_bytes);
+}
+
+static void allocates_in_a_listener(struct stage *s)
+{
+    gleaner_add_listener(s->heap, allocate_told, s);
+    gleaner_collect(s->m, false);
+}
+
+static void fork_there(void *place, void *object, size_t bytes)
+{
+    (void)place, (void)object, (void)bytes;
+    if (fork() == 0)
+        _exit(0);
+}
+
+static void forks_in_a_walk(struct stage *s)
+{
+    gleaner_walk(s->m, fork_there, s);
+}
+
+static void copies_beyond_the_end(struct stage *s)
+{
+    void *array = gleaner_allocate_array(s->m, s->list, 10, s->m->slot_bytes);
+
+    gleaner_array_copy(s->m, array, 0, array, 5, 6);
+}
+
+static void copies_no_array(struct stage *s)
+{
+    void *array = gleaner_allocate_array(s->m, s->list, 10, s->m->slot_bytes);
+    void *node = gleaner_object(new_node(s, 1));
+
+    gleaner_array_copy(s->m, array, 0, node, 0, 1);
+}
+
+static const struct {
+    const char *message;
+    void (*make)(struct stage *s);
+} mistakes[] = {
+    { "this thread is a mutator of this heap already", attaches_twice },
+    { "the end of a blocking region that was not begun", ends_no_region },
+    { "an allocation inside a blocking region", allocates_in_a_region },
+    { "an allocation inside a blocking region", allocates_in_an_inner_region },
+    { "a collection inside a blocking region", collects_in_a_region },
+    { "a collection by a function that visits all objects", collects_in_a_walk },
+    { "the end of a blocking region by a function that visits",
+      ends_a_region_in_a_walk },
+    { "totals are asked for by a function that visits all objects", gets_totals_in_a_walk },
+    { "attaching by a function that visits all objects", attaches_in_a_walk },
+    { "detaching by a function that visits all objects", detaches_in_a_walk },
+    { "a root visitor is set by a function that visits all objects",
+      sets_the_root_visitor_in_a_walk },
+    { "detaching by a function that visits all objects",
+      detaches_its_other_in_a_walk },
+    { "the end of a blocking region by a listener",
+      ends_a_region_in_a_listener },
+    { "detaching by a listener", detaches_in_a_listener },
+    { "an allocation by a listener", allocates_in_a_listener },
+    { "a fork by a function that visits all objects", forks_in_a_walk },
+    { "a copy of 6 elements at 5 of an array of 10", copies_beyond_the_end },
+    { "which is no array", copies_no_array },
+};
+
+static void each_mistake_has_a_message(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    size_t i;
+
+    unsetenv("RUST_BACKTRACE");
+    new_node(&s, 1);
+    for (i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        char said[8192];
+        size_t length = 0;
+        ssize_t got;
+        int status = -1, ends[2];
+        pid_t child;
+
+        CHECK(pipe(ends) == 0);
+        fflush(stdout);
+        child = fork();
+        if (child == 0) {
+            alarm(60);
+            dup2(ends[1], 2);
+            mistakes[i].make(&s);
+            _exit(0);
+        }
+        close(ends[1]);
+        while (length < sizeof said - 1
+               && (got = read(ends[0], said + length, sizeof said - 1 - length))
+                      > 0)
+            length += (size_t)got;
+        said[length] = 0;
+        close(ends[0]);
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+        /* One line, and nothing else. */
+        if (strncmp(said, "gleaner: ", 9) != 0
+            || strstr(said, mistakes[i].message) == NULL
+            || strchr(said, '\n') != said + length - 1) {
+            printf("not '%s' alone: %s\n", mistakes[i].message, said);
+            CHECK(!"the message");
+        }
+    }
+    tear_down(&s);
+}
+
+/* Attaches in the last round of destructors, when nothing tells of the end of
+   the thread any more: a collection finds that it is gone. */
+static pthread_key_t round_key;
+static struct stage *stage_of_last_round;
+static int rounds;
+
+static void last_round(void *place)
+{
+    if (++rounds < 4)
+        CHECK(pthread_setspecific(round_key, place) == 0);
+    else
+        CHECK(gleaner_attach(stage_of_last_round->heap) != NULL);
+}
+
+static void *end_late(void *place)
+{
+    CHECK(pthread_setspecific(round_key, place) == 0);
+    return NULL;
+}
+
+static void a_thread_that_attaches_at_its_very_end_is_found(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    static bool has_key;
+    pthread_t thread;
+
+    /* The library has its own key by now, so this one's turn is later. */
+    if (!has_key)
+        CHECK(pthread_key_create(&round_key, last_round) == 0);
+    has_key = true;
+    rounds = 0;
+    stage_of_last_round = &s;
+    CHECK(pthread_create(&thread, NULL, end_late, &s) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(rounds == 4);
+    gleaner_collect(s.m, true);
+    tear_down(&s);
+}
+
+static struct gleaner_totals told_totals;
+
+static void ask_told(void *place, const struct gleaner_collection *of)
+{
+    struct stage *s = (struct stage *)place;
+    gleaner_mutator *second;
+
+    (void)of;
+    gleaner_get_totals(s->m, &told_totals);
+    gleaner_blocking_begin(s->m);
+    gleaner_blocking_end(s->m);
+    second = gleaner_attach(s->heap);
+    CHECK(gleaner_allocate(second, s->node, s->node_bytes) != NULL);
+    gleaner_detach(second);
+}
+
+/* It is called outside of the heap, where a thread may ask and attach. */
+static void a_listener_may_ask_and_attach(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+
+    gleaner_add_listener(s.heap, ask_told, &s);
+    gleaner_collect(s.m, true);
+    CHECK(told_totals.full_collections == 1);
+    new_node(&s, 1);
+    tear_down(&s);
+}
+
+static void count(void *place, void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    ++*(size_t *)place;
+}
+
+static void *collect_and_walk(void *place)
+{
+    struct stage s = *(struct stage *)place;
+    int i;
+
+    s.m = gleaner_attach(s.heap);
+    for (i = 0; i < 300; i++) {
+        size_t objects = 0;
+
+        gleaner_collect(s.m, i % 2 == 0);
+        gleaner_walk(s.m, count, &objects);
+        CHECK(objects > 0);
+    }
+    gleaner_detach(s.m);
+    return NULL;
+}
+
+/* A walk is a poll: roots are updated there like anywhere. */
+static void what_is_in_roots_is_there_after_a_walk(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    pthread_t thread;
+    int i;
+    GLEANER_FRAME(s.m, frame, 1);
+
+    frame.values[0] = new_node(&s, 0);
+    CHECK(pthread_create(&thread, NULL, collect_and_walk, &s) == 0);
+    for (i = 1; i < 300; i++) {
+        size_t objects = 0;
+
+        frame.values[0] = new_node(&s, (uint64_t)i);
+        gleaner_walk(s.m, count, &objects);
+        CHECK(*number_of(&s, frame.values[0]) == (uint64_t)i);
+        CHECK(objects > 0);
+    }
+    gleaner_blocking_begin(s.m);
+    CHECK(pthread_join(thread, NULL) == 0);
+    gleaner_blocking_end(s.m);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+int main(void)
+{
+    static const struct stage_case cases[] = {
+        { "each mistake has a message", each_mistake_has_a_message },
+        { "a listener may ask and attach", a_listener_may_ask_and_attach },
+        { "a thread that attaches at its very end is found",
+          a_thread_that_attaches_at_its_very_end_is_found },
+        { "what is in roots is there after a walk",
+          what_is_in_roots_is_there_after_a_walk },
+    };
+
+    return run_cases(cases, sizeof cases / sizeof *cases);
+}
