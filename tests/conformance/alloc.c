@@ -450,7 +450,7 @@ static long count_tree(void **node, int depth)
 static void wide_and_deep(void)
 {
     static void **volatile wide;
-    enum { WIDE = 200000 };
+    const int WIDE = under_stress() ? 20000 : 200000, DEEP = under_stress() ? 7 : 10;
     GC_INIT();
     wide = GC_malloc(WIDE * sizeof(void *));
     for (int i = 0; i < WIDE; i++) {
@@ -458,17 +458,17 @@ static void wide_and_deep(void)
         ((void **)wide[i])[0] = GC_malloc(16);
         ((uintptr_t **)wide[i])[0][0] = (uintptr_t)i * 2 + 1;
     }
-    void **root = tree(10);
+    void **root = tree(DEEP);
     for (int r = 0; r < 3; r++)
         GC_gcollect();
-    churn(4 << 20, 32);
-    churn(4 << 20, 16);
+    churn(under_stress() ? 100000 : 4 << 20, 32);
+    churn(under_stress() ? 100000 : 4 << 20, 16);
     for (int i = 0; i < WIDE; i++)
         if (((uintptr_t **)wide[i])[0][0] != (uintptr_t)i * 2 + 1) {
             CHECK_EQ(i, -1);
             break;
         }
-    CHECK_EQ(count_tree(root, 10), 88573);
+    CHECK_EQ(count_tree(root, DEEP), under_stress() ? 3280 : 88573);
 }
 
 /* A client that finds the library by dlopen (Nim's way) gets the same one. */

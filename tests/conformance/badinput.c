@@ -1,6 +1,7 @@
 /* Sizes that cannot be, addresses that are no objects, address space that is
  * not there. */
 #include "harness.h"
+#include <alloca.h>
 #include <gc/gc_disclaim.h>
 #include <gc/gc_gcj.h>
 #include <gc/gc_inline.h>
@@ -297,14 +298,44 @@ static void starved(void)
     GC_malloc(100);
 }
 
-static void rlimit_tiny(void)
+static void check_starved(void (*body)(void))
 {
     char text[4096];
-    int status = run_captured(starved, text, sizeof text);
+    int status = run_captured(body, text, sizeof text);
     if (status != 0) {
         CHECK(!WIFSIGNALED(status) || WTERMSIG(status) == SIGABRT);
         CHECK_OP(strlen(text), >, 0);
     }
+}
+
+static void rlimit_tiny(void)
+{
+    check_starved(starved);
+}
+
+/* The stack cannot grow either: what is left of it, 32 KB, is enough for the
+ * message. */
+static void starved_of_stack(void)
+{
+    char line[300], here;
+    unsigned long low = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    REQUIRE(maps != NULL);
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "[stack]") != NULL)
+            low = strtoul(line, NULL, 16);
+    fclose(maps);
+    REQUIRE(low != 0 && (unsigned long)&here > low);
+    unsigned long room = (unsigned long)&here - low, left = 32 << 10;
+    volatile char *area = alloca(room > left ? room - left : 1);
+    area[0] = 1;
+    starved();
+    area[0] = 2;
+}
+
+static void rlimit_tiny_without_stack(void)
+{
+    check_starved(starved_of_stack);
 }
 
 /* ---- what is not an object: Gleaner dies and says why ---- */
@@ -510,6 +541,7 @@ MAIN_BEGIN
     RUN(rlimit_1000);
     RUN(rlimit_later);
     RUN(rlimit_tiny);
+    RUN_GLEANER(rlimit_tiny_without_stack);
     RUN(queries_take_anything);
     RUN(bad_displacement);
     RUN_GLEANER(double_free);

@@ -3,6 +3,7 @@
  * 200 times, 10,000 times with CONFORMANCE_LONG=1. */
 #include "harness.h"
 #include <gc/gc_mark.h>
+#include <dirent.h>
 #include <sched.h>
 
 static int repetitions(void) { return long_run() ? 10000 : 200; }
@@ -337,6 +338,125 @@ static void in_a_blocking_region(void)
     check_alive();
 }
 
+/* While a thread reads the list of libraries, whose lock the child could never
+ * release, nobody forks. The thread is held up in the middle of reading. */
+static volatile int reading, forked, forked_meanwhile;
+static int has_roots(const char *name, void *low, size_t bytes)
+{
+    (void)name;
+    (void)low;
+    (void)bytes;
+    if (!reading) {
+        reading = 1;
+        for (int i = 0; i < 500 && !forked; i++)
+            nap(1000);
+        forked_meanwhile = forked;
+    }
+    return 1;
+}
+
+static void *collects_once(void *arg)
+{
+    GC_gcollect();
+    return arg;
+}
+
+static void not_while_libraries_are_read(void)
+{
+    pthread_t t;
+    prepare(1);
+    GC_register_has_static_roots_callback(has_roots);
+    REQUIRE(GC_pthread_create(&t, NULL, collects_once, NULL) == 0);
+    while (!reading)
+        ;
+    pid_t pid = fork();
+    if (pid == 0)
+        child(1);
+    forked = 1;
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    CHECK_EQ(status, 0);
+    GC_pthread_join(t, NULL);
+    CHECK_EQ(forked_meanwhile, 0);
+    check_alive();
+}
+
+/* Nor while one has the lock of the library's own memory: it is held up there
+ * as other threads fork. */
+static void *collects_often(void *arg)
+{
+    while (!quit)
+        GC_gcollect();
+    return arg;
+}
+
+static void with_the_arena_in_use(void)
+{
+    pthread_t t;
+    setenv("GLEANER_OPTIONS", "fault=arena-held@300", 1);
+    prepare(1);
+    REQUIRE(GC_pthread_create(&t, NULL, collects_often, NULL) == 0);
+    for (int i = 0; i < 100; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            alarm(20); /* for a child that hangs */
+            child(0);
+        }
+        int status = 0;
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        CHECK_EQ(status, 0);
+        if (status != 0)
+            break;
+        nap(2000);
+    }
+    quit = 1;
+    GC_pthread_join(t, NULL);
+    check_alive();
+}
+
+/* The child knows that it has no helpers, and makes its own. */
+static int threads_of_process(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    REQUIRE(tasks != NULL);
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+static void child_makes_its_own_helpers(void)
+{
+    GC_set_markers_count(3);
+    prepare(1);
+    static void **list;
+    for (int i = 0; i < 200000; i++) {
+        void **cell = GC_malloc(32);
+        cell[0] = list;
+        list = cell;
+    }
+    GC_gcollect();
+    GC_gcollect();
+    CHECK_EQ(threads_of_process(), 3);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int before = threads_of_process();
+        GC_gcollect();
+        GC_gcollect();
+        int after = threads_of_process();
+        NOTE("threads of the child: %d, then %d\n", before, after);
+        _exit(before == 1 && after == 3 && whole() ? 0 : 1);
+    }
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    CHECK_EQ(status, 0);
+    check_alive();
+}
+
 MAIN_BEGIN
     RUN(alone);
     RUN(from_main);
@@ -348,4 +468,7 @@ MAIN_BEGIN
     RUN(generations);
     RUN(forked_before_init);
     RUN(in_a_blocking_region);
+    RUN(not_while_libraries_are_read);
+    RUN_GLEANER(with_the_arena_in_use);
+    RUN_GLEANER(child_makes_its_own_helpers);
 MAIN_END

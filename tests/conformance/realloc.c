@@ -140,6 +140,60 @@ static void uncollectable_stays_so(void)
     GC_free(p);
 }
 
+/* How often an object moves while it grows from 1 MB by 1000 steps. */
+static int moves_of(void *(*make)(size_t), size_t step)
+{
+    size_t bytes = 1 << 20;
+    int moves = 0;
+    unsigned char *p = make(bytes);
+    fill(p, bytes);
+    for (int i = 0; i < 1000; i++, bytes += step) {
+        unsigned char *q = GC_realloc(p, bytes + step);
+        REQUIRE(q != NULL);
+        moves += q != p;
+        for (size_t at = bytes; make == GC_malloc && at < bytes + step; at++)
+            REQUIRE(q[at] == 0);
+        for (size_t at = bytes; at < bytes + step; at++)
+            q[at] = (unsigned char)(at * 7 + 3);
+        p = q;
+    }
+    CHECK(filled(p, bytes));
+    CHECK_GE(GC_size(p), bytes);
+    return moves;
+}
+
+/* What fits into the pages that the object has anyway is no move: 64 KB are 16. */
+static void small_steps_stay_in_place(void)
+{
+    GC_INIT();
+    CHECK_LE(moves_of(GC_malloc, 64), 20);
+    CHECK_LE(moves_of(GC_malloc_atomic, 64), 20);
+    CHECK_LE(moves_of(GC_malloc_uncollectable, 64), 20);
+    check_alive();
+}
+
+/* Nor is what fits into the free memory behind it, whether that was used before or not. */
+static void grows_into_free_memory(void)
+{
+    void *(*volatile make)(size_t) = GC_malloc;
+    GC_INIT();
+    unsigned char *p = make(100000), *behind = make(100000);
+    REQUIRE(p < behind && behind - p < 200000);
+    fill(p, 100000);
+    fill(behind, 100000);
+    size_t before = GC_get_heap_size() - GC_get_free_bytes();
+    GC_free(behind);
+    CHECK_PTR(GC_realloc(p, 150000), p);
+    CHECK(filled(p, 100000));
+    CHECK(all_zero(p + 100000, 50000));
+    size_t used = GC_get_heap_size() - GC_get_free_bytes();
+    CHECK_OP(used, <, before);
+    CHECK_OP(used, >, before - 100000);
+    CHECK_PTR(make(20000), p + 163840); /* the rest is free */
+    CHECK_LE(moves_of(GC_malloc, 2000), 10);
+    check_alive();
+}
+
 static void free_null(void)
 {
     GC_free(NULL); /* before the first allocation, too */
@@ -267,6 +321,8 @@ MAIN_BEGIN
     RUN(from_null_and_to_zero);
     RUN(holder_grows);
     RUN(uncollectable_stays_so);
+    RUN(small_steps_stay_in_place);
+    RUN_GLEANER(grows_into_free_memory);
     RUN(free_null);
     RUN(free_is_reused);
     RUN(freed_retains_nothing);

@@ -112,10 +112,10 @@ static void storm_on_alternate_stack(void)
 
 /* ---- errno ---- */
 
-static volatile int quit;
+static volatile int quit, guards;
 static void *guards_errno(void *arg)
 {
-    long n = 0;
+    __atomic_add_fetch(&guards, 1, __ATOMIC_RELAXED);
     while (!quit)
         for (int e = 1; e < 100; e++) {
             errno = e;
@@ -123,9 +123,8 @@ static void *guards_errno(void *arg)
                 ;
             if (errno != e)
                 return NULL;
-            n++;
         }
-    return n > 0 ? arg : NULL;
+    return arg;
 }
 
 static void errno_across_suspension(void)
@@ -134,6 +133,8 @@ static void errno_across_suspension(void)
     GC_INIT();
     for (int i = 0; i < 4; i++)
         REQUIRE(pthread_create(&t[i], NULL, guards_errno, &t) == 0);
+    while (guards < 4)
+        usleep(100);
     for (int i = 0; i < 300; i++)
         GC_gcollect();
     quit = 1;

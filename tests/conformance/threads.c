@@ -96,6 +96,30 @@ static void waves(void)
     }
 }
 
+/* What ended threads had left to allocate from is used by others: threads one
+ * after the other, each of which touches many sizes, need little memory. */
+static void *uses_many_sizes(void *arg)
+{
+    for (size_t size = 16; size < 400; size += 48)
+        for (int i = 0; i < 20; i++)
+            GC_malloc(size);
+    return arg;
+}
+
+static void ended_threads_leave_no_blocks(void)
+{
+    GC_INIT();
+    for (int i = 0; i < (under_stress() ? 30 : 1500); i++) {
+        pthread_t t;
+        REQUIRE(pthread_create(&t, NULL, uses_many_sizes, NULL) == 0);
+        pthread_join(t, NULL);
+    }
+    CHECK_LE(GC_get_heap_size(), 2 << 20);
+    GC_gcollect();
+    GC_gcollect();
+    CHECK_LE(GC_get_memory_use(), 512 << 10);
+}
+
 /* ---- every way to end ---- */
 
 static void *by_exit(void *arg)
@@ -537,6 +561,7 @@ static void main_exits_first(void)
 MAIN_BEGIN
     RUN(thirty_two);
     RUN(waves);
+    RUN(ended_threads_leave_no_blocks);
     RUN(exits);
     RUN(cancels);
     RUN(detached);

@@ -130,6 +130,16 @@ static void sixty_four_bits(void)
     one_object(bm, 64, 64);
 }
 
+/* A pointer in the last field alone, at each length around one word's end. */
+static void last_of_each_length(void)
+{
+    for (int bits = 57; bits <= 67; bits++) {
+        GC_word bm[2] = {0, 0};
+        GC_set_bit(bm, bits - 1);
+        one_object(bm, bits, bits);
+    }
+}
+
 static void long_bitmap(void)
 {
     GC_word bm[4] = {0x8421842184218421ul, 0, 0x1, 0x8000000000000000ul};
@@ -310,6 +320,7 @@ MAIN_BEGIN
     RUN(leading_pointers);
     RUN(sixty_bits);
     RUN(sixty_four_bits);
+    RUN(last_of_each_length);
     RUN(long_bitmap);
     RUN(long_sparse);
     RUN(large_object);

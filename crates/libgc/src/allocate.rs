@@ -20,7 +20,7 @@ use gleaner_spaces::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 use crate::collect;
 use crate::message::{die, warn};
 use crate::registration;
-use crate::state::{LOCK, heap, start};
+use crate::state::{LOCK, heap, start, view};
 use crate::variables::{GC_all_interior_pointers, GC_non_gc_bytes, GC_oom_fn};
 
 /// Requests larger than this can never be met.
@@ -57,7 +57,7 @@ impl Wanted {
     }
 
     /// Bytes to allocate, with the extra byte.
-    fn size(&self) -> Option<usize> {
+    pub fn size(&self) -> Option<usize> {
         let aligned = if self.alignment > 16 {
             self.bytes.max(self.alignment)
         } else {
@@ -117,17 +117,16 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
     };
     let (mut attempts, mut first) = (0, true);
     loop {
+        let inner = LOCK.is_own();
         registration::check_regions();
         LOCK.lock();
         let heap = heap();
         let collections = heap.collections;
-        let result = if take(&mut first) && is_stress_due(heap) {
+        let result = if take(&mut first) && !inner && is_stress_due(heap) {
             Err(Remedy::Collect("stress"))
         } else {
-            try_allocate(heap, &wanted, size).map_err(|shortage| {
-                crate::settings::read_variables(heap);
-                heap.remedy(shortage, attempts)
-            })
+            try_allocate(heap, &wanted, size)
+                .map_err(|shortage| remedy(heap, shortage, attempts, inner))
         };
         let note = matches!(result, Err(Remedy::OutOfMemory(_)));
         if let (true, Err(Remedy::OutOfMemory(reason))) = (note, &result) {
@@ -137,7 +136,9 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
         LOCK.unlock();
         match result {
             Ok(object) => {
-                crate::finalize::run_if_ready();
+                if !inner {
+                    crate::finalize::run_if_ready();
+                }
                 return object.ptr();
             }
             Err(Remedy::TryAgain) => collect::tell_of_growth(),
@@ -150,6 +151,16 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
                 return out_of_memory(wanted.bytes);
             }
         }
+    }
+}
+
+/// What to do about a shortage. In an inner section no collection may run.
+fn remedy(heap: &mut Heap, shortage: Shortage, attempts: usize, inner: bool) -> Remedy {
+    crate::settings::read_variables(heap);
+    if inner {
+        heap.remedy_without_collecting(shortage)
+    } else {
+        heap.remedy(shortage, attempts, registration::is_on_foreign_stack())
     }
 }
 
@@ -190,7 +201,6 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
         let cache = &raw mut (*thread).cache;
         let head = &raw mut (*cache).heads[wanted.kind][class];
         if (*head).is_null() {
-            heap.space.freed_bytes += take(&mut (*cache).freed_bytes);
             heap.space.refill(cache, wanted.kind, class)?;
         }
         let cell = head.read();
@@ -262,12 +272,7 @@ pub extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_voi
 /// Whether objects of a kind may come from thread-local lists without further ado.
 fn is_thread_kind(kind: usize) -> bool {
     start();
-    kind < gleaner_spaces::kinds::MAX_KINDS
-        && heap()
-            .space
-            .kinds
-            .get(kind)
-            .is_some_and(|kind| !kind.uncollectable && kind.disclaim.is_none())
+    view().is_some_and(|view| view.space().has_thread_lists(kind))
 }
 
 /// As in gc_inline.h.
@@ -403,22 +408,23 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
     if bytes <= LARGEST_SMALL && is_thread_kind(kind) {
         let (mut attempts, mut first) = (0, true);
         loop {
+            let inner = LOCK.is_own();
             registration::check_regions();
             LOCK.lock();
             let heap = heap();
             let collections = heap.collections;
-            let result = if take(&mut first) && is_stress_due(heap) {
+            let result = if take(&mut first) && !inner && is_stress_due(heap) {
                 Err(Remedy::Collect("stress"))
             } else {
-                many_cells(heap, kind, bytes).map_err(|shortage| {
-                    crate::settings::read_variables(heap);
-                    heap.remedy(shortage, attempts)
-                })
+                many_cells(heap, kind, bytes)
+                    .map_err(|shortage| remedy(heap, shortage, attempts, inner))
             };
             LOCK.unlock();
             match result {
                 Ok(list) => {
-                    crate::finalize::run_if_ready();
+                    if !inner {
+                        crate::finalize::run_if_ready();
+                    }
                     return list.ptr();
                 }
                 Err(Remedy::TryAgain) => collect::tell_of_growth(),
@@ -443,10 +449,9 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
 
 fn many_cells(heap: &mut Heap, kind: usize, bytes: usize) -> Result<Address, Shortage> {
     if heap.options.stress == 0 && !heap.options.poison {
-        return heap
-            .space
-            .take_cells(kind, class_of(bytes))
-            .map(|list| list.head);
+        let list = heap.space.take_cells(kind, class_of(bytes))?;
+        heap.space.mark_born(&list);
+        return Ok(list.head);
     }
     // Under stress and poison one object at a time, so that collections fall between them.
     let cell = heap.space.allocate_small(kind, class_of(bytes))?;

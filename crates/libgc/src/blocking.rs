@@ -3,6 +3,9 @@
 //! A thread in a blocking region is not stopped: its stack is scanned from where it entered, and it comes back through
 //! the allocator lock, which a collection holds. Meanwhile its thread word makes every allocation take the slow path,
 //! which notices if the region was left by `longjmp` or an exception: inside, the thread may not use the heap.
+//!
+//! An active section inside a region makes the thread one that is stopped and scanned; when it ends, the region goes on
+//! as before. A section begins only in a region that was not left, which a mark in the region's frame tells.
 
 use core::ffi::c_void;
 
@@ -12,10 +15,32 @@ use gleaner_os::threads::SavedRegisters;
 use gleaner_plans::mutator::{ActiveSection, Mutator, SLOW};
 use gleaner_plans::stop::signal::here;
 
+use crate::lock::Section;
 use crate::state::{LOCK, WORLD, heap, start};
 
 /// `GC_fn_type`.
 pub type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// What `GC_do_blocking` leaves in its frame, where the scan of the thread's stack starts.
+#[repr(C)]
+struct Region {
+    /// `Region::mark_for` the address of this word as long as the region was not left by its own function.
+    mark: usize,
+    registers: SavedRegisters,
+}
+
+impl Region {
+    fn mark_for(at: Address) -> usize {
+        at.word() ^ 0x5265_6769_6f6e_2101
+    }
+
+    /// Whether the region entered at `at` was not left: neither properly, nor by a jump to an older frame, nor by one
+    /// after which newer frames were written over it.
+    fn is_live(at: Address) -> bool {
+        // SAFETY: the address lies in the calling thread's stack, where the region was entered.
+        here() < at && unsafe { at.ptr::<usize>().read_volatile() } == Region::mark_for(at)
+    }
+}
 
 /// As in gc.h.
 ///
@@ -29,41 +54,61 @@ pub unsafe extern "C-unwind" fn GC_do_blocking(
 ) -> *mut c_void {
     start();
     let record = Mutator::current();
-    // libgc finds the argument on the stack, too.
-    let mut registers = SavedRegisters::keeping(argument as usize);
-    let frame = Address::new(registers.save());
-    if !record.is_null() {
-        crate::registration::check_regions();
-        enter_blocking(record, frame);
+    if record.is_null() {
+        // SAFETY: the caller vouches for the function.
+        return unsafe { function(argument) };
     }
+    // libgc finds the argument on the stack, too.
+    let mut region = Region {
+        mark: 0,
+        registers: SavedRegisters::keeping(argument as usize),
+    };
+    region.registers.save();
+    let at = Address::of(&raw const region);
+    // SAFETY: a word of this frame.
+    unsafe { (&raw mut region.mark).write_volatile(Region::mark_for(at)) };
+    crate::registration::check_regions();
+    let sections = enter_blocking(record, at);
     // SAFETY: the caller vouches for the function; this frame holds no guard.
     let result = unsafe { function(argument) };
-    if !record.is_null() {
-        leave_blocking(record);
-    }
-    registers.address();
+    // SAFETY: as above. The result must be found if the thread is held on its way out.
+    unsafe { (&raw mut region.mark).write_volatile(0) };
+    region.registers.keep(result as usize);
+    leave_blocking(record, sections);
+    region.registers.address();
     result
 }
 
-fn enter_blocking(record: *mut Mutator, at: Address) {
+/// Returns how many active sections lie around the region.
+fn enter_blocking(record: *mut Mutator, at: Address) -> usize {
     LOCK.lock();
     threads::set_thread_word(record as usize | SLOW);
     // SAFETY: the calling thread's own record, under the lock.
-    unsafe { (*record).blocked_at = at };
+    let sections = unsafe {
+        let thread = &mut *record;
+        thread.blocked_at = at;
+        thread.active.len()
+    };
     LOCK.unlock();
+    sections
 }
 
-fn leave_blocking(record: *mut Mutator) {
+fn leave_blocking(record: *mut Mutator, sections: usize) {
     LOCK.lock(); // Waits for the end of a collection.
-    // SAFETY: the calling thread's own record, under the lock.
+    // SAFETY: the calling thread's own record, under the lock. Sections inside the region were left by a jump.
     unsafe {
-        (*record).blocked_at = Address::NULL;
-        forget_stale_sections(&mut *record, here());
+        let thread = &mut *record;
+        thread.blocked_at = Address::NULL;
+        thread.active.truncate(sections);
     }
     crate::registration::reenter(heap(), record);
     LOCK.unlock();
-    // In the region the thread got no signal; if it was told to hold meanwhile, it holds here.
-    // SAFETY: as above; the station is made for this.
+    stay_if_held(record);
+}
+
+/// In a blocking region a thread gets no signal: if it was told to hold meanwhile, it holds here.
+fn stay_if_held(record: *mut Mutator) {
+    // SAFETY: the calling thread's own record; the station is made for this.
     unsafe {
         if (*record).station.is_on_hold() {
             WORLD.stop_here(&(*record).station, here().word());
@@ -83,44 +128,51 @@ pub unsafe extern "C-unwind" fn GC_call_with_gc_active(
 ) -> *mut c_void {
     start();
     let record = Mutator::current();
-    crate::registration::check_regions();
-    // SAFETY: the calling thread's own record.
-    if record.is_null() || unsafe { !(*record).is_blocked() } {
+    // SAFETY: the calling thread's own record; `blocked_at` is written by its thread alone.
+    if record.is_null() || !Region::is_live(unsafe { (*record).blocked_at }) {
+        crate::registration::check_regions();
         widen_stack(record);
         // SAFETY: the caller vouches for the function; this frame holds no guard.
         return unsafe { function(argument) };
     }
     let mark = 0usize;
     let frame = Address::of(&raw const mark);
+    let (sections, blocked_at) = begin_section(record, frame);
+    // SAFETY: the caller vouches for the function; this frame holds no guard.
+    let result = unsafe { function(argument) };
+    end_section(record, sections, blocked_at);
+    core::hint::black_box(&mark);
+    result
+}
+
+/// Returns how many sections lie around the new one, and where the region around it was entered.
+fn begin_section(record: *mut Mutator, frame: Address) -> (usize, Address) {
     LOCK.lock(); // Waits for the end of a collection.
     // SAFETY: the calling thread's own record, under the lock.
-    let blocked_at = unsafe {
+    let outer = unsafe {
         let thread = &mut *record;
+        forget_left_sections(thread, frame);
         let blocked_at = core::mem::replace(&mut thread.blocked_at, Address::NULL);
+        let sections = thread.active.len();
         thread.active.push(ActiveSection { frame, blocked_at });
-        blocked_at
+        (sections, blocked_at)
     };
     crate::registration::reenter(heap(), record);
     LOCK.unlock();
-    // SAFETY: the caller vouches for the function; this frame holds no guard.
-    let result = unsafe { function(argument) };
+    stay_if_held(record);
+    outer
+}
+
+fn end_section(record: *mut Mutator, sections: usize, blocked_at: Address) {
     LOCK.lock();
     threads::set_thread_word(record as usize | SLOW);
-    // SAFETY: as above. Newer sections than ours were left without returning.
+    // SAFETY: the calling thread's own record, under the lock. Newer sections than ours were left without returning.
     unsafe {
         let thread = &mut *record;
-        while thread
-            .active
-            .last()
-            .is_some_and(|section| section.frame <= frame)
-        {
-            thread.active.pop();
-        }
+        thread.active.truncate(sections);
         thread.blocked_at = blocked_at;
     }
     LOCK.unlock();
-    core::hint::black_box(&mark);
-    result
 }
 
 /// A thread that calls from frames above its registered stack base has more stack than we knew.
@@ -146,40 +198,30 @@ pub fn leave_stale_regions(record: *mut Mutator) {
     let frame = here();
     LOCK.lock();
     // SAFETY: the calling thread's own record, under the lock.
-    let left = unsafe {
+    unsafe {
         let thread = &mut *record;
         thread.blocked_at = Address::NULL;
-        forget_stale_sections(thread, frame);
-        !thread.is_blocked()
-    };
-    if left {
-        crate::registration::reenter(heap(), record);
+        forget_left_sections(thread, frame);
     }
+    crate::registration::reenter(heap(), record);
     LOCK.unlock();
 }
 
-/// Takes away the sections whose frames lie below `frame`; the thread is then in the blocking region around the last
-/// of them, if that region was not left as well.
-fn forget_stale_sections(thread: &mut Mutator, frame: Address) {
-    while let Some(section) = thread.active.last().copied()
-        && section.frame < frame
+/// Takes away the sections whose frames lie below `frame`: they were left by `longjmp` or an exception.
+fn forget_left_sections(thread: &mut Mutator, frame: Address) {
+    while thread
+        .active
+        .last()
+        .is_some_and(|section| section.frame < frame)
     {
         thread.active.pop();
-        thread.blocked_at = if section.blocked_at >= frame {
-            section.blocked_at
-        } else {
-            Address::NULL
-        };
-    }
-    if thread.is_blocked() {
-        threads::set_thread_word(core::ptr::from_mut(thread) as usize | SLOW);
     }
 }
 
 /// As in gc.h.
 ///
 /// # Safety
-/// `function` must be callable with `argument`, and must not allocate.
+/// `function` must be callable with `argument`. It may allocate in a program with one thread, and nothing collects then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
     function: Function,
@@ -188,7 +230,7 @@ pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
     start();
     LOCK.lock();
     // SAFETY: the caller vouches for the function.
-    let result = unsafe { function(argument) };
+    let result = LOCK.run(Section::Client, || unsafe { function(argument) });
     LOCK.unlock();
     result
 }
@@ -198,10 +240,12 @@ pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
 pub extern "C-unwind" fn GC_alloc_lock() {
     start();
     LOCK.lock();
+    LOCK.open_outermost(Section::Client);
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_alloc_unlock() {
+    LOCK.open_outermost(Section::Own);
     LOCK.unlock();
 }

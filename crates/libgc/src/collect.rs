@@ -1,4 +1,7 @@
 //! Starting collections, and what the client hears of them.
+//!
+//! A callback runs with the allocator lock and is lent the heap (`state::lend`). While a collection runs, the collecting
+//! thread's word keeps it off the fast path, so that what its callbacks allocate is born marked.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +12,17 @@ use gleaner_os::threads;
 use gleaner_os::threads::SavedRegisters;
 use gleaner_plans::Heap;
 use gleaner_plans::collect::{Client, Moment, Outcome, Request};
-use gleaner_plans::mutator::Mutator;
+use gleaner_plans::mutator::{Mutator, SLOW};
 use gleaner_plans::roots::LibraryList;
+use gleaner_plans::stop::signal::Refused;
+use gleaner_plans::view::HeapView;
 use gleaner_plans::weak::{Turn, Verdict};
 
+use crate::lock::Section;
 use crate::message::die;
-use crate::state::{CREW, LOADER_GATE, LOCK, MAIN_THREAD, heap, start};
+use crate::state::{CREW, LOADER_GATE, LOCK, MAIN_THREAD, heap, lend, start, view};
 use crate::variables::{
-    GC_dont_gc, GC_gc_no, GC_java_finalization, GC_no_dls, GC_on_heap_resize, GC_push_other_roots,
+    GC_dont_gc, GC_java_finalization, GC_no_dls, GC_on_heap_resize, GC_push_other_roots,
     GC_stackbottom, Procedure, Variable,
 };
 
@@ -64,6 +70,8 @@ pub static CALLBACKS: Callbacks = Callbacks {
 
 /// Set while the collection in progress obeys a stop function.
 static OBEYS_STOP: AtomicBool = AtomicBool::new(true);
+/// Set while a collection is in progress. Written under the lock.
+static IN_PROGRESS: AtomicBool = AtomicBool::new(false);
 
 const LIBRARY_ATTEMPTS: usize = 64;
 
@@ -99,7 +107,7 @@ pub fn collect_unless(collections: u64, reason: &'static str) {
 #[inline(never)]
 pub fn collect(order: Order) -> bool {
     start();
-    if !is_enabled() {
+    if !is_enabled() || is_inside() {
         return false;
     }
     let mut registers = SavedRegisters::keeping(0);
@@ -110,6 +118,11 @@ pub fn collect(order: Order) -> bool {
         report();
     }
     done
+}
+
+/// Whether the calling thread runs a callback of a collection.
+pub fn is_inside() -> bool {
+    LOCK.is_own() && IN_PROGRESS.load(Ordering::Relaxed)
 }
 
 /// What the client hears after a collection, once the world runs and the lock is free.
@@ -141,9 +154,12 @@ fn collect_below(order: Order, frame: Address) -> bool {
             libraries: &mut libraries,
             stack_pointer: frame,
             release_all: order.release_all,
+            again: attempt > 1,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };
-        let outcome = collect_locked(heap, request, order.obeys_stop);
+        let outcome = LOCK.run(Section::Own, || {
+            collect_locked(heap, request, order.obeys_stop)
+        });
         LOCK.unlock();
         match outcome {
             Outcome::Done => return true,
@@ -168,8 +184,13 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     heap.context.procs_on_helpers = crate::registration::procs_may_run_on_helpers();
     crate::settings::read_variables(heap);
     OBEYS_STOP.store(obeys_stop, Ordering::Relaxed);
+    let word = threads::thread_word();
+    threads::set_thread_word(word | SLOW);
+    IN_PROGRESS.store(true, Ordering::Relaxed);
     let outcome = heap.collect(request, &Door);
-    GC_gc_no.set(heap.collections as usize);
+    IN_PROGRESS.store(false, Ordering::Relaxed);
+    threads::set_thread_word(word);
+    crate::settings::show_collections(heap);
     crate::finalize::note_ready(heap);
     crate::finalize::note_cycle(heap);
     if outcome == Outcome::Done {
@@ -181,7 +202,7 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
 /// Helper threads are made when the heap first is large enough to use them; pthread_create may call malloc.
 fn make_helpers() {
     // The number is a hint: read without the lock.
-    let wanted = heap().workers().0;
+    let wanted = view().map_or(1, HeapView::workers);
     if CREW.helpers() + 1 < wanted {
         CREW.ensure_helpers(wanted - 1, &mut |entry, argument| {
             threads::spawn_helper(entry, argument, c"gleaner-mark")
@@ -191,9 +212,14 @@ fn make_helpers() {
 
 fn read_libraries() -> LibraryList {
     let all = GC_no_dls.get() == 0;
-    // A fork while the loader's lock is held would leave it locked in the child for ever.
+    let read = || LibraryList::read(|segment| all && is_root_segment(segment));
+    // A fork while the loader's lock is held would leave it locked in the child for ever. Where this thread holds the
+    // allocator lock, a fork that has closed the gate waits for that.
+    if LOCK.is_own() {
+        return read();
+    }
     LOADER_GATE.enter();
-    let list = LibraryList::read(|segment| all && is_root_segment(segment));
+    let list = read();
     LOADER_GATE.leave();
     list
 }
@@ -234,7 +260,7 @@ pub fn tell_of_growth() {
 struct Door;
 
 impl Client for Door {
-    fn moment(&self, moment: Moment) {
+    fn moment(&self, heap: &mut Heap, moment: Moment) {
         match moment {
             Moment::MarkEnd => crate::debug_check::check_live(),
             Moment::End => crate::debug_check::tell(),
@@ -244,18 +270,20 @@ impl Client for Door {
             && let Some(start) = CALLBACKS.start.get()
         {
             // SAFETY: the client's function; libgc calls it with the lock held.
-            unsafe { start() };
+            lend(heap, || unsafe { start() });
         }
         if let Some(event) = CALLBACKS.collection_event.get() {
             // SAFETY: as above.
-            unsafe { event(moment) };
+            lend(heap, || unsafe { event(moment) });
         }
     }
 
-    fn thread_moment(&self, moment: Moment, thread: &Mutator) {
+    fn thread_moment(&self, heap: &mut Heap, moment: Moment, thread: *mut Mutator) {
         if let Some(event) = CALLBACKS.thread_event.get() {
-            // SAFETY: as above.
-            unsafe { event(moment, thread.pthread as *mut c_void) };
+            // SAFETY: as above; records stay mapped.
+            lend(heap, || unsafe {
+                event(moment, (*thread).pthread as *mut c_void)
+            });
         }
     }
 
@@ -266,7 +294,7 @@ impl Client for Door {
         let mut turn = Turn::default();
         while let Some(object) = heap.weak.toggle_refs.object_at(turn) {
             // SAFETY: the client's function, called with a registered object.
-            let verdict = match unsafe { decide(object.ptr()) } {
+            let verdict = match lend(heap, || unsafe { decide(object.ptr()) }) {
                 0 => Verdict::Drop,
                 1 => Verdict::Strong,
                 _ => Verdict::Weak,
@@ -275,45 +303,69 @@ impl Client for Door {
         }
     }
 
-    fn push_other_roots(&self, _heap: &mut Heap) {
+    fn push_other_roots(&self, heap: &mut Heap) {
         if let Some(push) = GC_push_other_roots.get() {
             // SAFETY: the client's function; it pushes through GC_push_all and its relatives.
-            unsafe { push() };
+            lend(heap, || unsafe { push() });
         }
     }
 
     fn stack_base(&self, thread: &Mutator) -> Address {
-        let first = MAIN_THREAD.load(Ordering::Relaxed);
-        let moved = GC_stackbottom.get();
-        if core::ptr::eq(first, thread) && !moved.is_null() {
-            Address::of(moved)
-        } else {
-            thread.stack_base
-        }
+        stack_base(thread)
     }
 
-    fn wants_to_stop(&self) -> bool {
+    fn wants_to_stop(&self, heap: &mut Heap) -> bool {
         if !OBEYS_STOP.load(Ordering::Relaxed) {
             return false;
         }
         // SAFETY: the client's function; libgc calls it with the lock held.
-        let asks = |stop: StopFn| unsafe { stop() } != 0;
+        let asks = |stop: StopFn| lend(heap, || unsafe { stop() }) != 0;
         CALLBACKS.stop.get().is_some_and(asks)
     }
 
-    fn awaits_finalization(&self, object: Address) {
+    fn awaits_finalization(&self, heap: &mut Heap, object: Address) {
         if let Some(tell) = CALLBACKS.await_finalize.get() {
             // SAFETY: the client's function, called with an object that is alive again.
-            unsafe { tell(object.ptr()) };
+            lend(heap, || unsafe { tell(object.ptr()) });
         }
     }
 
-    fn heap_resized(&self, capacity: usize) {
+    fn heap_resized(&self, heap: &mut Heap, capacity: usize) {
         if let Some(resized) = GC_on_heap_resize.get() {
             // SAFETY: the client's function, called with the new size in the stopped world, as libgc does.
-            unsafe { resized(capacity) };
+            lend(heap, || unsafe { resized(capacity) });
         }
     }
+
+    fn cannot_stop(&self, refused: Refused) -> ! {
+        die_of_refusal(refused)
+    }
+}
+
+/// Ends the process: a thread cannot be stopped.
+pub fn die_of_refusal(refused: Refused) -> ! {
+    let Refused { thread, error } = refused;
+    die(format_args!(
+        "thread {} cannot be stopped: the system refuses to send it a signal (tgkill: error {error}); \
+         a filter of system calls, such as a sandbox sets, must allow tgkill",
+        thread.0
+    ))
+}
+
+/// The cold end of a thread's stack: where the client says that it is.
+pub fn stack_base(thread: &Mutator) -> Address {
+    let first = MAIN_THREAD.load(Ordering::Relaxed);
+    let moved = GC_stackbottom.get();
+    if core::ptr::eq(first, thread) && !moved.is_null() {
+        Address::of(moved)
+    } else {
+        thread.stack_base
+    }
+}
+
+/// Scans the stacks of all threads, if a collection is pushing roots. Under the lock.
+pub fn push_stacks(heap: &mut Heap) {
+    heap.push_stacks(&Door);
 }
 
 /// As in gc.h.

@@ -50,7 +50,9 @@ fn dump_totals(heap: &Heap) {
         heap.collections,
         heap.space.capacity,
         heap.space.used_bytes(),
-        heap.space.allocated_bytes,
+        heap.view()
+            .allocated_bytes()
+            .wrapping_sub(heap.allocated_before),
         heap.mutators.count()
     ));
 }

@@ -62,32 +62,39 @@ pub fn warn_of_cycle() {
 /// Runs finalizers that wait, or tells the client of them, as `GC_finalize_on_demand` says. Without the lock.
 #[inline]
 pub fn run_if_ready() {
-    if READY.load(Ordering::Relaxed) != 0 {
+    if READY.load(Ordering::Relaxed) != 0 && !LOCK.is_own() {
         run_or_notify();
     }
 }
 
 #[cold]
+#[inline(never)]
 fn run_or_notify() {
-    if is_in_finalizer() {
+    let mark = 0usize;
+    let frame = Address::of(&raw const mark);
+    if is_in_finalizer(frame) {
         return;
     }
+    set_finalizer_frame(frame);
     if GC_finalize_on_demand.get() == 0 {
-        invoke(true);
-        return;
+        invoke();
+    } else {
+        notify();
     }
+    set_finalizer_frame(Address::NULL);
+    core::hint::black_box(&mark);
+}
+
+/// Tells the client once for each collection. A notifier may allocate: a collection that this causes does not notify
+/// again inside, or it would never end when each allocation collects. The next allocation after the notifier makes up
+/// for it.
+fn notify() {
     let collections = with_heap(|heap| heap.collections);
     if NOTIFIED.swap(collections, Ordering::Relaxed) != collections
         && let Some(notify) = GC_finalizer_notifier.get()
     {
-        // A notifier may allocate: a collection that this causes must not notify again inside, or it would never end
-        // when each allocation collects. The next allocation after the notifier makes up for it.
-        let mark = 0usize;
-        set_finalizer_frame(Address::of(&raw const mark));
         // SAFETY: the client's function, called without the lock.
         unsafe { notify() };
-        set_finalizer_frame(Address::NULL);
-        core::hint::black_box(&mark);
     }
 }
 
@@ -100,36 +107,25 @@ fn set_finalizer_frame(frame: Address) {
     }
 }
 
-/// Whether the calling thread is inside a finalizer or a notifier that was not left.
-fn is_in_finalizer() -> bool {
+/// Whether the calling thread is inside a finalizer or a notifier that was not left. `frame` is where a new one would
+/// begin: if the frame of the last one lies at the same address or below, it is gone.
+fn is_in_finalizer(frame: Address) -> bool {
     let thread = Mutator::current();
     if thread.is_null() {
         return false;
     }
     // SAFETY: the calling thread's own record.
-    let frame = unsafe { (*thread).finalizer_frame };
-    let here = gleaner_plans::stop::signal::here();
-    !frame.is_null() && here < frame
+    let last = unsafe { (*thread).finalizer_frame };
+    !last.is_null() && frame < last
 }
 
 /// Runs what is ready; returns how many were run.
-fn invoke(nested_guard: bool) -> c_int {
-    let mark = 0usize;
-    let thread = Mutator::current();
+fn invoke() -> c_int {
     let mut count: c_int = 0;
     while let Some(ready) = take_ready() {
-        if nested_guard && !thread.is_null() {
-            // SAFETY: the calling thread's own record.
-            unsafe { (*thread).finalizer_frame = Address::of(&raw const mark) };
-        }
         call(ready);
         count = count.saturating_add(1);
     }
-    if nested_guard && !thread.is_null() {
-        // SAFETY: as above.
-        unsafe { (*thread).finalizer_frame = Address::NULL };
-    }
-    core::hint::black_box(&mark);
     count
 }
 
@@ -233,7 +229,7 @@ pub extern "C-unwind" fn GC_should_invoke_finalizers() -> c_int {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_invoke_finalizers() -> c_int {
-    invoke(false)
+    invoke()
 }
 
 /// As in javaxfc.h: runs the finalizers of all objects, reachable or not.
@@ -248,7 +244,7 @@ pub extern "C-unwind" fn GC_finalize_all() {
         if moved == 0 {
             return;
         }
-        invoke(false);
+        invoke();
     }
 }
 

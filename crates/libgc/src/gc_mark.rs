@@ -12,7 +12,7 @@ use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 use gleaner_spaces::size_classes::CLASSES;
 
 use crate::message::die;
-use crate::state::{context, heap, is_ready, table, with_heap};
+use crate::state::{LOCK, context, heap, is_ready, table, with_heap};
 use crate::variables::{GC_push_other_roots, Procedure};
 
 /// Indices below this are given out by no call (`GC_RESERVED_MARK_PROCS`).
@@ -164,8 +164,14 @@ pub unsafe extern "C-unwind" fn GC_push_conditional(
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_push_finalizer_structures() {}
 
-/// What `GC_push_other_roots` holds at first. Stacks of threads are scanned in any case.
-pub unsafe extern "C-unwind" fn default_push_other_roots() {}
+/// What `GC_push_other_roots` holds at first: scans the stacks of all threads, as far as a collection is pushing roots.
+/// A client's function that calls this one says before where the stacks are; without such a call they are scanned after
+/// it.
+pub unsafe extern "C-unwind" fn default_push_other_roots() {
+    if is_ready() && LOCK.is_own() {
+        crate::collect::push_stacks(heap());
+    }
+}
 
 /// As in gc_mark.h.
 #[unsafe(no_mangle)]

@@ -11,8 +11,9 @@ use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
 use gleaner_plans::mutator::Mutator;
 
+use crate::message::die;
 use crate::registration::{GC_start_mark_threads, record_of, register};
-use crate::state::{heap, is_ready, with_heap};
+use crate::state::{LOCK, is_ready, view, with_heap};
 
 /// The function that a thread runs.
 pub type ThreadFn = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -112,6 +113,12 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     const EAGAIN: c_int = 11;
+    if let Some(section) = LOCK.own_section() {
+        die(format_args!(
+            "GC_pthread_create was called in {section}: the new thread would wait for ever for the allocator lock, which \
+             the calling thread holds"
+        ));
+    }
     GC_start_mark_threads();
     let start = crate::allocate::GC_malloc_uncollectable(size_of::<Start>()).cast::<Start>();
     if start.is_null() {
@@ -202,8 +209,10 @@ pub unsafe extern "C-unwind" fn GC_pthread_sigmask(
 ) -> c_int {
     // SAFETY: the caller vouches for it.
     let result = unsafe { pthread_sigmask(how, set, old) };
-    if is_ready() && !Mutator::current().is_null() {
-        signals::unblock(heap().settings.suspend_signal);
+    if let Some(view) = view()
+        && !Mutator::current().is_null()
+    {
+        signals::unblock(view.suspend_signal());
     }
     result
 }

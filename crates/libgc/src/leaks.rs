@@ -1,8 +1,9 @@
 //! Leak finding (`GC_find_leak`): a collection reports what is unreachable and was never freed.
 //!
-//! Every collectable kind gets a disclaim procedure, which is asked about each dead object and keeps it. For such
-//! kinds the space knows which cells are free, so a cell that is merely free is never taken for a leak. What was found
-//! is printed after the collection, without the lock, and then freed, so that each leak is reported once.
+//! Every collectable kind gets a disclaim procedure, which is asked about each dead object and keeps the first few. For
+//! such kinds the space knows which cells are free, so a cell that is merely free is never taken for a leak. What was
+//! kept is printed after the collection, without the lock, and then freed; of the others only the sum is printed. Each
+//! leak is reported once, and none outlives the collection that found it.
 //!
 //! The mode must be chosen before the heap starts, as libgc's documentation demands: objects allocated without it
 //! cannot be told from free cells. All threads take the locked path then.
@@ -24,22 +25,30 @@ use crate::settings::CLIENT;
 use crate::state::{LOCK, with_heap};
 use crate::variables::GC_find_leak;
 
-/// The most leaks that are listed after one collection; the others are counted, kept, and listed after the next.
+/// The most leaks that are listed after one collection; the others are counted, and freed at once.
 const MOST_LISTED: usize = 64;
 
+#[derive(Clone, Copy)]
 struct Found {
-    objects: [Address; MOST_LISTED],
+    listed: [Address; MOST_LISTED],
     count: usize,
+    /// Bytes of those that are not listed.
+    more_bytes: usize,
+}
+
+impl Found {
+    const NOTHING: Found = Found {
+        listed: [Address::NULL; MOST_LISTED],
+        count: 0,
+        more_bytes: 0,
+    };
 }
 
 struct FoundCell(UnsafeCell<Found>);
 // SAFETY: used under the allocator lock.
 unsafe impl Sync for FoundCell {}
 
-static FOUND: FoundCell = FoundCell(UnsafeCell::new(Found {
-    objects: [Address::NULL; MOST_LISTED],
-    count: 0,
-}));
+static FOUND: FoundCell = FoundCell(UnsafeCell::new(Found::NOTHING));
 
 /// Whether the mode was chosen before the start. Set once, before other threads use the heap.
 static ARMED: AtomicBool = AtomicBool::new(false);
@@ -78,11 +87,18 @@ unsafe extern "C-unwind" fn note_leak(object: *mut c_void) -> c_int {
     }
     // SAFETY: the lock is held.
     let found = unsafe { &mut *FOUND.0.get() };
-    if let Some(place) = found.objects.get_mut(found.count) {
-        *place = Address::of(object);
-    }
+    let place = found.listed.get_mut(found.count);
     found.count += 1;
-    1
+    if let Some(place) = place {
+        *place = Address::of(object);
+        return 1;
+    }
+    // SAFETY: a resolved object's block.
+    let bytes = crate::state::table()
+        .resolve_checked(object as usize)
+        .map_or(0, |found| unsafe { (*found.block).bytes });
+    found.more_bytes += bytes;
+    0
 }
 
 /// Lists and frees what the last collection found. Without the lock.
@@ -91,27 +107,23 @@ pub fn report() {
         warn_if_late();
         return;
     }
-    let mut list = [Address::NULL; MOST_LISTED];
     LOCK.lock();
     // SAFETY: the lock is held.
-    let found = unsafe { &mut *FOUND.0.get() };
-    list.copy_from_slice(&found.objects);
-    let count = core::mem::take(&mut found.count);
+    let found = unsafe { core::mem::replace(&mut *FOUND.0.get(), Found::NOTHING) };
     LOCK.unlock();
-    if count == 0 {
+    if found.count == 0 {
         return;
     }
-    say(format_args!(
-        "found {count} leaked objects{}:",
-        if count > MOST_LISTED {
-            ", of which the first are"
-        } else {
-            ""
-        }
-    ));
-    for object in list.iter().take(count) {
+    say(format_args!("found {} leaked objects:", found.count));
+    for object in found.listed.iter().take(found.count) {
         print_leak(*object);
         let _ = with_heap(|heap| heap.space.free(*object));
+    }
+    if let Some(more @ 1..) = found.count.checked_sub(MOST_LISTED) {
+        say(format_args!(
+            "  and {more} more, {} bytes together",
+            found.more_bytes
+        ));
     }
     if CLIENT.aborts_on_leak.get() != 0 {
         die(format_args!(

@@ -36,6 +36,7 @@ mod gc_pthread_redirects;
 mod gc_typed;
 mod incremental;
 mod leaks;
+mod lock;
 mod message;
 mod messages_api;
 mod pointer_checks;

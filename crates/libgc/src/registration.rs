@@ -11,7 +11,7 @@ use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
 use gleaner_plans::Heap;
 use gleaner_plans::mutator::{AltStack, Mutator, SLOW};
-use gleaner_plans::stop::signal::on_suspend;
+use gleaner_plans::stop::signal::{here, on_suspend};
 
 use crate::message::{die, say};
 use crate::state::{
@@ -74,9 +74,11 @@ fn word_for(heap: &Heap, record: *mut Mutator) -> usize {
     record as usize | if fast { 0 } else { SLOW }
 }
 
-/// Restores the thread word after a blocking region. Under the lock.
+/// Restores the thread word after a blocking region. Under the lock. In a callback of a collection nothing is allocated or
+/// freed without it.
 pub fn reenter(heap: &Heap, record: *mut Mutator) {
-    threads::set_thread_word(word_for(heap, record));
+    let slow = if crate::collect::is_inside() { SLOW } else { 0 };
+    threads::set_thread_word(word_for(heap, record) | slow);
 }
 
 /// Hooks of the C library and the suspend handler.
@@ -156,14 +158,26 @@ pub fn register(stack_base: Address, explicit: bool) -> c_int {
 #[inline]
 pub fn check_regions() {
     let record = Mutator::current();
-    if record.is_null() {
-        return;
+    if record.is_null() || LOCK.is_own() {
+        return; // Where the lock is held, a region was left already, or the client is about to hear of it.
     }
     // SAFETY: the calling thread's own record.
     let thread = unsafe { &*record };
     if thread.is_blocked() || !thread.active.is_empty() {
         crate::blocking::leave_stale_regions(record);
     }
+}
+
+/// Whether the calling thread runs on a stack that nobody told us of. Under the lock.
+pub fn is_on_foreign_stack() -> bool {
+    let record = Mutator::current();
+    if record.is_null() {
+        return false;
+    }
+    // SAFETY: the calling thread's own record, under the lock.
+    let thread = unsafe { &mut *record };
+    let base = crate::collect::stack_base(thread);
+    !thread.is_on_known_stack(here(), base)
 }
 
 /// As in gc.h.
@@ -189,6 +203,11 @@ pub unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) ->
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_unregister_my_thread() -> c_int {
+    if crate::collect::is_inside() {
+        die(format_args!(
+            "GC_unregister_my_thread was called in a callback of a collection, which the calling thread runs"
+        ));
+    }
     let record = Mutator::current();
     if !record.is_null() {
         threads::arm_thread_exit(0);

@@ -8,13 +8,15 @@ use gleaner_plans::mutator::Mutator;
 use gleaner_spaces::block::{IGNORE_OFF_PAGE, Resolved, State};
 use gleaner_spaces::kinds::{NORMAL, PTRFREE};
 use gleaner_spaces::mark_sweep::allocate::cookie;
+use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell};
 
 use crate::allocate::{GC_malloc, Wanted, allocate_slowly, extra_bytes};
 use crate::message::die;
+use crate::registration;
 use crate::state::{is_ready, table, with_heap};
 
-/// Cells of other blocks that a thread's list may hold before frees go to the shared lists.
+/// Cells of other blocks that a thread's list may hold before half of them go to the shared list.
 const MOST_FOREIGN: u32 = 256;
 
 fn resolve(object: *const c_void) -> Option<Resolved> {
@@ -62,18 +64,13 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
         }
         // SAFETY: the record is the calling thread's; the object is the caller's to give up.
         unsafe {
-            if (*thread).cache.foreign[kind][class] < MOST_FOREIGN {
-                push_cell(
-                    &raw mut (*thread).cache,
-                    kind,
-                    class,
-                    found.base,
-                    kind == NORMAL,
-                    false,
-                );
-                return;
+            let cache = &raw mut (*thread).cache;
+            if (*cache).foreign[kind][class] >= MOST_FOREIGN {
+                make_room(cache, kind, class);
             }
+            push_cell(cache, kind, class, found.base, kind == NORMAL, false);
         }
+        return;
     }
     let result = with_heap(|heap| {
         let result = heap.space.free(found.base);
@@ -83,6 +80,44 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     if let Err(error) = result {
         refuse(object, error);
     }
+}
+
+/// Makes room on a list for cells to be freed onto it: what was allocated again is counted no longer, and what is still
+/// there goes to the shared list, half of it.
+///
+/// # Safety
+/// The cache must be the calling thread's.
+#[cold]
+unsafe fn make_room(cache: *mut Cache, kind: usize, class: usize) {
+    // SAFETY: the caller vouches for the cache.
+    let freed = unsafe { freed_cells(cache, kind, class) };
+    if freed < MOST_FOREIGN as usize {
+        // The list may hold cells of other blocks that were not freed by this thread: never less than one.
+        // SAFETY: as above.
+        unsafe { (&raw mut (*cache).foreign[kind][class]).write_volatile((freed as u32).max(1)) };
+    } else {
+        // SAFETY: as above; the list begins with that many cells.
+        with_heap(|heap| unsafe { heap.space.share_cells(cache, kind, class, freed / 2) });
+    }
+}
+
+/// How many cells at the front of a list were freed onto it, as far as that matters.
+///
+/// # Safety
+/// The cache must be the calling thread's.
+unsafe fn freed_cells(cache: *const Cache, kind: usize, class: usize) -> usize {
+    let mut cells = 0;
+    // SAFETY: the caller vouches for the cache; a listed cell has its link in its first word and, if it was freed
+    // explicitly, its cookie in the second.
+    unsafe {
+        let mut cell = (*cache).heads[kind][class];
+        while !cell.is_null() && cells < MOST_FOREIGN as usize && cell.add(8).load() == cookie(cell)
+        {
+            cells += 1;
+            cell = Address::new(cell.load());
+        }
+    }
+    cells
 }
 
 #[cold]
@@ -121,9 +156,10 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
         ));
     };
     // SAFETY: the object is allocated, so its descriptor does not change.
-    let (old_bytes, kind, off_page) = unsafe {
+    let (state, old_bytes, kind, off_page) = unsafe {
         let block = &*found.block;
         (
+            block.state,
             block.bytes,
             usize::from(block.kind),
             block.has_flag(IGNORE_OFF_PAGE),
@@ -132,6 +168,9 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
     let usable = old_bytes - extra_bytes().min(old_bytes);
     if bytes <= usable && bytes >= usable / 2 {
         clear_tail(found.base, bytes, old_bytes, kind);
+        return object;
+    }
+    if bytes > usable && state == State::LargeHead && grow_in_place(found.base, bytes, kind) {
         return object;
     }
     let copy = allocate_slowly_or_fast(bytes, kind, off_page);
@@ -144,6 +183,19 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
         }
     }
     copy
+}
+
+/// Whether a large object could be made longer where it is.
+fn grow_in_place(base: Address, bytes: usize, kind: usize) -> bool {
+    registration::check_regions();
+    let Some(size) = Wanted::new(bytes, kind).size() else {
+        return false;
+    };
+    with_heap(|heap| {
+        let grown = heap.space.grow_large(base, size);
+        crate::allocate::sync_variables(heap);
+        grown
+    })
 }
 
 fn allocate_slowly_or_fast(bytes: usize, kind: usize, ignore_off_page: bool) -> *mut c_void {

@@ -9,10 +9,11 @@ use std::io::Read;
 use gleaner_base::events::{Event, LineBuffer, Phase};
 use gleaner_os::{residency, threads};
 use gleaner_plans::Heap;
+use gleaner_plans::view::HeapView;
 
 use crate::message::{log, say, write_error};
 use crate::settings::CLIENT;
-use crate::state::{CREW, heap, is_ready};
+use crate::state::{CREW, view};
 
 /// After each collection, under the allocator lock, with the world running.
 pub fn after_collection(heap: &Heap) {
@@ -108,8 +109,11 @@ pub fn want_summary() {
 static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
-    if WANTED.load(Ordering::Relaxed) && is_ready() {
-        print_summary(heap());
+    if !WANTED.load(Ordering::Relaxed) {
+        return;
+    }
+    if let Some(view) = view() {
+        print_summary(view);
     }
 }
 
@@ -122,19 +126,20 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 /// Numbers only; other threads may still run, so each may be a little old.
-fn print_summary(heap: &Heap) {
+fn print_summary(heap: HeapView) {
     use core::fmt::Write;
-    let totals = &heap.totals;
-    let space = &heap.space;
-    let allocated = totals.allocated_bytes + space.allocated_bytes as u64;
-    let mean = totals.stopped_ns.checked_div(heap.collections).unwrap_or(0);
+    let totals = heap.totals();
+    let space = heap.space();
+    let allocated = heap.allocated_bytes() as u64;
+    let collections = heap.collections();
+    let mean = totals.stopped_ns.checked_div(collections).unwrap_or(0);
     let mut text = LineBuffer::<2048>::new();
     let _ = writeln!(
         text,
         "gleaner: statistics of process {}",
         threads::current_process()
     );
-    let _ = writeln!(text, "  collections    {:>12}", heap.collections);
+    let _ = writeln!(text, "  collections    {collections:>12}");
     let _ = writeln!(
         text,
         "  pauses         {:>12.6} s total, {:.6} s longest, {:.6} s mean",
@@ -150,7 +155,7 @@ fn print_summary(heap: &Heap) {
     let _ = writeln!(
         text,
         "  sweeping       {:>12.6} s",
-        seconds(totals.sweeping_ns + space.sweep_ns)
+        seconds(totals.sweeping_ns + space.sweep_ns())
     );
     let _ = writeln!(text, "  allocated      {:>12.1} MiB", mebibytes(allocated));
     let _ = writeln!(
@@ -166,7 +171,7 @@ fn print_summary(heap: &Heap) {
     let _ = writeln!(
         text,
         "  final heap     {:>12.1} MiB, {:.1} MiB in use",
-        mebibytes(space.capacity as u64),
+        mebibytes(space.capacity() as u64),
         mebibytes(space.used_bytes() as u64)
     );
     let _ = writeln!(

@@ -15,8 +15,8 @@ use gleaner_spaces::block::BLOCK_BYTES;
 use crate::message::{die, say};
 use crate::state::{heap, is_ready};
 use crate::variables::{
-    GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_free_space_divisor, GC_max_retries,
-    Variable,
+    GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_dont_precollect,
+    GC_free_space_divisor, GC_gc_no, GC_max_retries, Variable,
 };
 
 /// What the client can set and no exported variable holds. Words like those variables: unsynchronized.
@@ -142,6 +142,9 @@ pub fn apply_early(heap: &mut Heap) {
     }
     crate::leaks::prepare(heap);
     read_variables(heap);
+    let collects = GC_dont_precollect.get() == 0 && heap.settings.may_collect;
+    COUNTS_START.store(collects, Ordering::Relaxed);
+    show_collections(heap);
 }
 
 /// A heap does not start larger than its limit, nor than the addresses that were reserved.
@@ -157,6 +160,15 @@ fn bound_initial_heap(heap: &mut Heap) {
     };
     heap.space.capacity = heap.space.capacity.min(most);
     heap.initial_capacity = heap.initial_capacity.min(most);
+}
+
+/// Whether libgc would have collected once in its own start, which `GC_gc_no` counts. Written at the start.
+static COUNTS_START: AtomicBool = AtomicBool::new(false);
+
+/// Brings the count of collections to the variable that clients read. Under the lock.
+pub fn show_collections(heap: &Heap) {
+    let first = usize::from(COUNTS_START.load(Ordering::Relaxed));
+    GC_gc_no.set(heap.collections as usize + first);
 }
 
 /// What may call malloc or the client.

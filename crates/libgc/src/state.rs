@@ -1,10 +1,11 @@
 //! The one heap of the process, its lock, and how it starts.
 //!
-//! `LOCK` is the allocator lock of the whole library. It is a bare futex lock without guards: whoever takes it
+//! `LOCK` is the allocator lock of the whole library. It is a bare futex lock without guards: the thread that takes it
 //! releases it by hand on every way out, and never holds it while finalizers or other client code runs, except in the
-//! callbacks that libgc defines as running with the lock.
+//! callbacks that libgc defines as running with the lock ([`crate::lock`]).
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
@@ -12,17 +13,20 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use gleaner_base::events::LineBuffer;
 use gleaner_base::options::Options;
-use gleaner_base::sync::{Gate, RawLock};
+use gleaner_base::sync::Gate;
 use gleaner_mem::Address;
 use gleaner_os::threads;
-use gleaner_os::{environment, output};
+use gleaner_os::{environment, output, refusal};
 use gleaner_plans::Heap;
 use gleaner_plans::mutator::Mutator;
 use gleaner_plans::stop::protocol::World;
+use gleaner_plans::view::HeapView;
 use gleaner_spaces::BlockTable;
+use gleaner_spaces::layout::{Layout, ReserveError};
 use gleaner_spaces::mark_sweep::scan::MarkContext;
 use gleaner_work::Crew;
 
+use crate::lock::{AllocatorLock, Section};
 use crate::message::{self, die};
 use crate::variables::{
     GC_all_interior_pointers, GC_free_space_divisor, GC_greatest_plausible_heap_addr,
@@ -30,7 +34,7 @@ use crate::variables::{
 };
 
 /// The allocator lock.
-pub static LOCK: RawLock = RawLock::new();
+pub static LOCK: AllocatorLock = AllocatorLock::new();
 /// Passed by threads that read the list of libraries; closed by a fork.
 pub static LOADER_GATE: Gate = Gate::new();
 /// Helper threads of the heap.
@@ -42,6 +46,9 @@ struct HeapCell(UnsafeCell<MaybeUninit<Heap>>);
 // SAFETY: the heap is used under `LOCK`.
 unsafe impl Sync for HeapCell {}
 static HEAP: HeapCell = HeapCell(UnsafeCell::new(MaybeUninit::uninit()));
+/// The heap while a collection lends it to a callback, else null. It is always the one in `HEAP`: what differs is that
+/// a callback reaches it through the reference that the collection works with. Written under the lock.
+static LENT: AtomicPtr<Heap> = AtomicPtr::new(core::ptr::null_mut());
 
 /// What readers without the lock need; set once at the start, before `PROGRESS` says so.
 static CONTEXT: AtomicPtr<MarkContext> = AtomicPtr::new(core::ptr::null_mut());
@@ -57,8 +64,29 @@ static STARTER: AtomicI32 = AtomicI32::new(0);
 /// The heap. The caller holds `LOCK`, or is inside a callback that runs with it.
 #[allow(clippy::mut_from_ref, reason = "guarded by LOCK")]
 pub fn heap() -> &'static mut Heap {
+    let lent = LENT.load(Ordering::Relaxed);
+    if !lent.is_null() {
+        // SAFETY: the collection lends its reference until the callback returns, and does not use it meanwhile.
+        return unsafe { &mut *lent };
+    }
     // SAFETY: initialised before PROGRESS becomes READY; exclusive by LOCK.
     unsafe { (*HEAP.0.get()).assume_init_mut() }
+}
+
+/// Runs client code in the middle of a collection: the functions that it calls reach the heap through `heap`, and may
+/// take the lock again.
+pub fn lend<R>(heap: &mut Heap, body: impl FnOnce() -> R) -> R {
+    let outer = LENT.swap(heap, Ordering::Relaxed);
+    let result = LOCK.run(Section::Callback, body);
+    LENT.store(outer, Ordering::Relaxed);
+    result
+}
+
+/// The heap as it may be seen without `LOCK`; nothing before it has started.
+#[inline]
+pub fn view() -> Option<HeapView> {
+    // SAFETY: the heap stands in a static.
+    is_ready().then(|| unsafe { HeapView::new((*HEAP.0.get()).as_ptr()) })
 }
 
 /// Runs `body` on the heap under the lock, starting the heap if need be. `body` calls no client code.
@@ -125,16 +153,39 @@ fn start_slowly() {
 
 /// Everything that allocation needs. Nothing here may call malloc, which may be routed to us.
 fn start_heap() {
+    // Without the first memory of our own no refusal of more could be handled.
+    if Vec::<usize>::new().try_reserve(1).is_err() {
+        let least = gleaner_mem::arena::SLAB_BYTES;
+        die(format_args!(
+            "cannot start: {}",
+            refusal::reason(least, least).text()
+        ));
+    }
     message::install_panic_hook();
     let mut options = Options::DEFAULT;
     crate::settings::read_environment(&mut options);
     options.fault.arm();
-    let heap = match Heap::new(&options, crate::settings::pages_executable(), &CREW, &WORLD) {
+    match Layout::reserve(options.reserve, crate::settings::pages_executable()) {
+        Ok(layout) => start_heap_over(layout, &options),
+        Err(error) => die_of_reserving(error),
+    }
+}
+
+fn die_of_reserving(error: ReserveError) -> ! {
+    die(format_args!(
+        "cannot reserve {} MiB of addresses for the heap: {}",
+        error.asked >> 20,
+        error.limit.text()
+    ))
+}
+
+/// Has a large frame, for which there may be no room where addresses are short: then the process has ended before, with
+/// a message.
+#[inline(never)]
+fn start_heap_over(layout: Layout, options: &Options) {
+    let heap = match Heap::over(layout, options, &CREW, &WORLD) {
         Ok(heap) => heap,
-        Err(error) => die(format_args!(
-            "cannot reserve {} MiB of addresses for the heap: raise the address limit (ulimit -v) or set reserve=BYTES",
-            error.asked >> 20
-        )),
+        Err(error) => die_of_reserving(error),
     };
     // SAFETY: this thread alone starts the heap.
     let heap = unsafe { (*HEAP.0.get()).write(heap) };
@@ -143,7 +194,7 @@ fn start_heap() {
     GC_greatest_plausible_heap_addr.set(table.heap.add(table.span).ptr());
     heap.context.all_interior = GC_all_interior_pointers.get() != 0;
     heap.space.timed = options.stats || options.log.as_str().is_some();
-    open_log(heap, &options);
+    open_log(heap, options);
     GC_free_space_divisor.set(heap.settings.divisor);
     crate::settings::apply_early(heap);
     CONTEXT.store(&raw mut *heap.context, Ordering::Relaxed);

@@ -9,97 +9,110 @@ use core::ffi::{c_int, c_ulong};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gleaner_plans::Heap;
+use gleaner_plans::view::HeapView;
 use gleaner_spaces::block::State;
 
-use crate::state::{heap, is_ready, with_heap};
-use crate::variables::{GC_non_gc_bytes, GC_parallel};
+use crate::state::{heap, is_ready, view, with_heap};
+use crate::variables::{GC_gc_no, GC_non_gc_bytes, GC_parallel};
 
-/// What clients ask for, all from one moment if taken under the lock.
-#[derive(Clone, Copy, Default)]
-struct Usage {
-    heap: usize,
-    free: usize,
-    unmapped: usize,
-    since_gc: usize,
-    before_gc: usize,
-    freed: usize,
-    reclaimed_last: usize,
-    reclaimed_before: usize,
-}
+/// What clients ask for.
+#[derive(Clone, Copy)]
+struct Usage(HeapView);
 
 impl Usage {
-    fn of(heap: &Heap) -> Usage {
-        let capacity = heap.space.capacity;
-        Usage {
-            heap: capacity,
-            free: capacity.saturating_sub(heap.space.used_bytes()),
-            unmapped: heap.totals.peak_capacity.saturating_sub(capacity),
-            since_gc: heap.space.allocated_bytes,
-            before_gc: heap.totals.allocated_bytes as usize,
-            freed: heap.space.freed_bytes,
-            reclaimed_last: heap.space.census.dead_bytes,
-            reclaimed_before: heap.totals.reclaimed_bytes as usize - heap.space.census.dead_bytes,
-        }
+    fn heap(self) -> usize {
+        self.0.space().capacity()
     }
 
-    /// Without the lock: each number is right or nearly so.
-    fn now() -> Usage {
-        if is_ready() {
-            Usage::of(heap())
-        } else {
-            Usage::default()
-        }
+    fn free(self) -> usize {
+        let space = self.0.space();
+        space.capacity().saturating_sub(space.used_bytes())
     }
 
-    fn total(&self) -> usize {
-        self.before_gc.wrapping_add(self.since_gc)
+    fn unmapped(self) -> usize {
+        self.0.peak_capacity().saturating_sub(self.heap())
     }
 
-    fn obtained(&self) -> usize {
-        self.heap + self.unmapped
+    fn obtained(self) -> usize {
+        self.heap() + self.unmapped()
     }
+
+    fn before_gc(self) -> usize {
+        self.0.allocated_before()
+    }
+
+    fn since_gc(self) -> usize {
+        difference(self.0.allocated_bytes(), self.before_gc())
+    }
+
+    fn total(self) -> usize {
+        let before = self.before_gc();
+        before + difference(self.0.allocated_bytes(), before)
+    }
+
+    fn freed(self) -> usize {
+        difference(self.0.freed_bytes(), self.0.freed_before())
+    }
+
+    fn reclaimed_last(self) -> usize {
+        self.0.census().dead_bytes
+    }
+
+    fn reclaimed_before(self) -> usize {
+        (self.0.reclaimed_bytes() as usize).wrapping_sub(self.reclaimed_last())
+    }
+}
+
+/// What was counted since. Without the lock the parts of a sum may be of different moments, and a little too small.
+fn difference(now: usize, before: usize) -> usize {
+    (now.wrapping_sub(before) as isize).max(0) as usize
+}
+
+/// Without the lock; 0 before the heap has started.
+fn ask(question: impl FnOnce(Usage) -> usize) -> usize {
+    view().map_or(0, |view| question(Usage(view)))
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_heap_size() -> usize {
-    Usage::now().heap
+    ask(Usage::heap)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_free_bytes() -> usize {
-    Usage::now().free
+    ask(Usage::free)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_unmapped_bytes() -> usize {
-    Usage::now().unmapped
+    ask(Usage::unmapped)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_bytes_since_gc() -> usize {
-    Usage::now().since_gc
+    ask(Usage::since_gc)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_expl_freed_bytes_since_gc() -> usize {
-    Usage::now().freed
+    ask(Usage::freed)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_total_bytes() -> usize {
-    Usage::now().total()
+    ask(Usage::total)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_obtained_from_os_bytes() -> usize {
-    Usage::now().obtained()
+    ask(Usage::obtained)
 }
 
 /// As in gc.h: the five getters at one moment.
@@ -114,14 +127,17 @@ pub unsafe extern "C-unwind" fn GC_get_heap_usage_safe(
     since_gc: *mut usize,
     total: *mut usize,
 ) {
-    let usage = with_heap(|heap| Usage::of(heap));
-    let answers = [
-        (heap_size, usage.heap),
-        (free, usage.free),
-        (unmapped, usage.unmapped),
-        (since_gc, usage.since_gc),
-        (total, usage.total()),
-    ];
+    let answers = with_heap(|heap| {
+        let usage = Usage(heap.view());
+        let since = usage.since_gc();
+        [
+            (heap_size, usage.heap()),
+            (free, usage.free()),
+            (unmapped, usage.unmapped()),
+            (since_gc, since),
+            (total, usage.before_gc() + since),
+        ]
+    });
     for (place, value) in answers {
         if !place.is_null() {
             // SAFETY: the caller vouches for it.
@@ -133,19 +149,20 @@ pub unsafe extern "C-unwind" fn GC_get_heap_usage_safe(
 /// Words of `struct GC_prof_stats_s`.
 const PROF_WORDS: usize = 12;
 
-fn prof_words(usage: Usage, collections: usize) -> [usize; PROF_WORDS] {
+fn prof_words(view: HeapView) -> [usize; PROF_WORDS] {
+    let usage = Usage(view);
     [
-        usage.heap + usage.unmapped,
-        usage.free + usage.unmapped,
-        usage.unmapped,
-        usage.since_gc,
-        usage.before_gc,
+        usage.heap() + usage.unmapped(),
+        usage.free() + usage.unmapped(),
+        usage.unmapped(),
+        usage.since_gc(),
+        usage.before_gc(),
         GC_non_gc_bytes.get(),
-        collections,
+        GC_gc_no.get(),
         GC_parallel.get() as usize,
-        usage.reclaimed_last,
-        usage.reclaimed_before,
-        usage.freed,
+        usage.reclaimed_last(),
+        usage.reclaimed_before(),
+        usage.freed(),
         usage.obtained(),
     ]
 }
@@ -170,7 +187,7 @@ unsafe fn fill(place: *mut u8, bytes: usize, words: &[usize; PROF_WORDS]) -> usi
 /// `place` must be writable for `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_get_prof_stats(place: *mut u8, bytes: usize) -> usize {
-    let words = with_heap(|heap| prof_words(Usage::of(heap), heap.collections as usize));
+    let words = with_heap(|heap| prof_words(heap.view()));
     // SAFETY: the caller vouches for it.
     unsafe { fill(place, bytes, &words) }
 }
@@ -181,13 +198,9 @@ pub unsafe extern "C-unwind" fn GC_get_prof_stats(place: *mut u8, bytes: usize) 
 /// `place` must be writable for `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_get_prof_stats_unsafe(place: *mut u8, bytes: usize) -> usize {
-    let collections = if is_ready() {
-        heap().collections as usize
-    } else {
-        0
-    };
+    let words = view().map_or([0; PROF_WORDS], prof_words);
     // SAFETY: the caller vouches for it.
-    unsafe { fill(place, bytes, &prof_words(Usage::now(), collections)) }
+    unsafe { fill(place, bytes, &words) }
 }
 
 /// Entries of the size table that libgc shows: one for each size up to half a page.
@@ -227,7 +240,7 @@ pub extern "C-unwind" fn GC_get_memory_use() -> usize {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
     if is_ready() {
-        heap().space.allocated_bytes += bytes;
+        heap().space.account.hand_out(bytes);
     }
 }
 
@@ -235,7 +248,7 @@ pub extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_incr_bytes_freed(bytes: usize) {
     if is_ready() {
-        heap().space.freed_bytes += bytes;
+        heap().space.account.take_back(bytes);
     }
 }
 
@@ -243,11 +256,7 @@ static MEASURING: AtomicBool = AtomicBool::new(false);
 static MEASURED_FROM: AtomicU64 = AtomicU64::new(0);
 
 fn collecting_ns() -> u64 {
-    if is_ready() {
-        heap().totals.collecting_ns
-    } else {
-        0
-    }
+    view().map_or(0, HeapView::collecting_ns)
 }
 
 /// As in gc.h.

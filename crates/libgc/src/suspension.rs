@@ -6,6 +6,8 @@ use gleaner_os::threads;
 use gleaner_plans::mutator::Mutator;
 use gleaner_plans::stop::signal::{here, hold_thread, stop_world};
 
+use crate::collect::die_of_refusal;
+use crate::lock::Section;
 use crate::registration::record_of;
 use crate::state::{LOCK, WORLD, heap, start, with_heap};
 
@@ -15,13 +17,18 @@ pub extern "C-unwind" fn GC_stop_world_external() {
     start();
     LOCK.lock();
     let heap = heap();
-    stop_world(heap.world, &heap.mutators, heap.settings.suspend_signal);
+    let signal = heap.settings.suspend_signal;
+    if let Err(refused) = stop_world(heap.world, &heap.mutators, signal) {
+        die_of_refusal(refused);
+    }
+    LOCK.open_outermost(Section::StoppedWorld);
 }
 
 /// As in gc.h: undoes `GC_stop_world_external`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_start_world_external() {
     heap().world.resume();
+    LOCK.open_outermost(Section::Own);
     LOCK.unlock();
 }
 
@@ -35,7 +42,10 @@ pub extern "C-unwind" fn GC_suspend_thread(thread: usize) {
         // SAFETY: a record of the list, under the lock.
         let record = unsafe { &*record };
         if record.pthread != threads::current_pthread().0 {
-            hold_thread(heap.world, record, heap.settings.suspend_signal);
+            let signal = heap.settings.suspend_signal;
+            if let Err(refused) = hold_thread(heap.world, record, signal) {
+                die_of_refusal(refused);
+            }
         } else {
             record.station.hold();
         }

@@ -1,0 +1,339 @@
+/* Code on stacks that the program made: the client says where they are in its
+ * push-other-roots procedure, or registers them as roots and says nothing. */
+#include "harness.h"
+#include <gc/gc_mark.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <ucontext.h>
+
+enum { STACK = 1 << 20, CELLS = 1000 };
+static ucontext_t main_context, context;
+static char *stack;
+static void *handle;
+static struct GC_stack_base bottom, own_bottom;
+static GC_push_other_roots_proc next_push;
+static volatile int found, tells, counted;
+
+static void start(void)
+{
+    GC_INIT();
+    GC_set_warn_proc(GC_ignore_warn_proc);
+    handle = GC_get_my_stackbottom(&own_bottom);
+    stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(stack != MAP_FAILED);
+    bottom.mem_base = stack + STACK;
+}
+
+static void run_on_stack(void (*body)(void))
+{
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack;
+    context.uc_stack.ss_size = STACK;
+    context.uc_link = &main_context;
+    makecontext(&context, body, 0);
+    swapcontext(&main_context, &context);
+}
+
+static NOINLINE void **make_list(int cells)
+{
+    void **list = NULL;
+    for (int i = 0; i < cells; i++) {
+        void **cell = (void **)GC_malloc(32);
+        cell[0] = list;
+        cell[1] = (void *)(uintptr_t)(i * 2 + 1);
+        list = cell;
+    }
+    return list;
+}
+
+static NOINLINE int is_whole(void **list, int cells)
+{
+    for (int i = cells - 1; i >= 0; i--) {
+        if (list == NULL || list[1] != (void *)(uintptr_t)(i * 2 + 1))
+            return 0;
+        list = (void **)list[0];
+    }
+    return list == NULL;
+}
+
+static void keep_and_collect(void)
+{
+    void **volatile list = make_list(CELLS);
+    GC_gcollect();
+    churn(under_stress() ? 10000 : 4 << 20, 32);
+    found = is_whole(list, CELLS);
+}
+
+/* ---- the client tells before the stacks are scanned ---- */
+
+/* As Crystal with several threads does it. */
+static void tell_and_push(void)
+{
+    tells++;
+    GC_set_stackbottom(handle, &bottom);
+    next_push();
+}
+
+static void told_in_push_other_roots(void)
+{
+    start();
+    next_push = GC_get_push_other_roots();
+    GC_set_push_other_roots(tell_and_push);
+    run_on_stack(keep_and_collect);
+    CHECK_EQ(found, 1);
+    CHECK_OP(tells, >, 0);
+    GC_set_push_other_roots(next_push);
+    GC_set_stackbottom(handle, &own_bottom);
+    check_alive();
+}
+
+/* The stack of the thread itself is named as another one: it counts too. */
+static void *list_of_main;
+static void push_both(void)
+{
+    tells++;
+    if (list_of_main == NULL) { /* still on the first stack */
+        next_push();
+        return;
+    }
+    GC_push_all_eager(list_of_main, own_bottom.mem_base);
+    GC_set_stackbottom(handle, &bottom);
+    next_push();
+}
+
+static NOINLINE void main_list_too(void)
+{
+    void **volatile list = make_list(CELLS);
+    list_of_main = (char *)__builtin_frame_address(0) - 1024;
+    run_on_stack(keep_and_collect);
+    CHECK(is_whole(list, CELLS));
+}
+
+static void both_stacks_are_pushed(void)
+{
+    start();
+    next_push = GC_get_push_other_roots();
+    GC_set_push_other_roots(push_both);
+    main_list_too();
+    CHECK_EQ(found, 1);
+    GC_set_push_other_roots(next_push);
+    GC_set_stackbottom(handle, &own_bottom);
+    check_alive();
+}
+
+/* Once for each call of the default procedure: between two calls the client
+ * may say that the stack is another one. */
+static void push_twice(void)
+{
+    next_push();
+    GC_set_stackbottom(handle, &bottom);
+    next_push();
+}
+
+static void default_procedure_called_twice(void)
+{
+    start();
+    next_push = GC_get_push_other_roots();
+    GC_set_push_other_roots(push_twice);
+    GC_set_stackbottom(handle, &bottom);
+    run_on_stack(keep_and_collect);
+    CHECK_EQ(found, 1);
+    GC_set_push_other_roots(next_push);
+    GC_set_stackbottom(handle, &own_bottom);
+    check_alive();
+}
+
+/* Called at any other time it does nothing. */
+static void default_procedure_outside(void)
+{
+    start();
+    GC_get_push_other_roots()();
+    void **volatile list = make_list(CELLS);
+    GC_gcollect();
+    CHECK(is_whole(list, CELLS));
+}
+
+/* ---- the client registered the stack as roots and says nothing ---- */
+
+static void grows_instead(void)
+{
+    GC_word before = GC_get_gc_no();
+    void **volatile list = make_list(CELLS);
+    for (int i = 0; i < 50; i++)
+        churn(under_stress() ? 3200 : 1 << 20, 32);
+    counted = (int)(GC_get_gc_no() - before);
+    found = is_whole(list, CELLS);
+}
+
+static NOINLINE void run_with_main_list(void (*body)(void))
+{
+    void **volatile list = make_list(CELLS);
+    run_on_stack(body);
+    CHECK(is_whole(list, CELLS));
+    CHECK_EQ(found, 1);
+}
+
+static void grows_on_a_foreign_stack(void)
+{
+    start();
+    GC_add_roots(stack, stack + STACK);
+    run_with_main_list(grows_instead);
+    if (!under_stress())
+        CHECK_EQ(counted, 0);
+    check_alive();
+}
+
+/* Where stock crashes. */
+static void collects_on_a_foreign_stack(void)
+{
+    start();
+    GC_add_roots(stack, stack + STACK);
+    run_with_main_list(keep_and_collect);
+    check_alive();
+}
+
+/* The stack that is in use is found even if nobody registered it. */
+static void collects_on_an_unknown_stack(void)
+{
+    start();
+    run_with_main_list(keep_and_collect);
+    check_alive();
+}
+
+static void collects_at_the_limit(void)
+{
+    GC_set_max_heap_size(16 << 20);
+    start();
+    GC_add_roots(stack, stack + STACK);
+    run_with_main_list(grows_instead);
+    CHECK_OP(counted, >, 0);
+    check_alive();
+}
+
+/* Below and above the stack of a thread that was made for it; another thread
+ * collects while it is there. */
+static volatile int on_stack, quit;
+static void waits_on_stack(void)
+{
+    void **volatile list = make_list(CELLS);
+    on_stack = 1;
+    while (!quit)
+        sched_yield();
+    found = is_whole(list, CELLS);
+}
+
+static void *runs_coroutine(void *arg)
+{
+    run_with_main_list(waits_on_stack);
+    return arg;
+}
+
+static void *allocates_and_quits(void *arg)
+{
+    for (int i = 0; i < 5; i++) {
+        GC_gcollect();
+        churn(under_stress() ? 3200 : 1 << 20, 32);
+    }
+    quit = 1;
+    return arg;
+}
+
+static void stopped_on_a_foreign_stack(void)
+{
+    pthread_t t;
+    start();
+    REQUIRE(GC_pthread_create(&t, NULL, runs_coroutine, NULL) == 0);
+    while (!on_stack)
+        sched_yield();
+    allocates_and_quits(NULL);
+    GC_pthread_join(t, NULL);
+    CHECK_EQ(found, 1);
+    check_alive();
+}
+
+/* ---- what it costs ------------------------------------------------------ */
+
+/* System calls that `body` makes between two calls of getppid, in a process of its own; -1 if the system does not
+ * let us look. */
+static long system_calls_of(void (*body)(void))
+{
+    int status, entering = 1, counting = 0;
+    long calls = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(77);
+        raise(SIGSTOP);
+        body();
+        _exit(0);
+    }
+    while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+        struct user_regs_struct registers;
+        if (WSTOPSIG(status) == SIGTRAP && ptrace(PTRACE_GETREGS, pid, NULL, &registers) == 0) {
+            if (entering && registers.orig_rax == SYS_getppid)
+                counting = !counting;
+            calls += entering && counting;
+            entering = !entering;
+        }
+        int signal = WSTOPSIG(status) == SIGTRAP || WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status);
+        ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(intptr_t)signal);
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        return -1;
+    CHECK_EQ(status, 0);
+    return calls;
+}
+
+static void collect_often(void)
+{
+    syscall(SYS_getppid);
+    for (int i = 0; i < 20; i++)
+        GC_gcollect();
+    syscall(SYS_getppid);
+}
+
+static void collect_often_on_own_stack(void)
+{
+    start();
+    collect_often();
+}
+
+/* The stack of the thread is deep by then, and the other one is long. */
+static NOINLINE void deepen_stack(void)
+{
+    volatile char area[4 << 20];
+    for (size_t i = 0; i < sizeof area; i += 1024)
+        area[i] = 1;
+}
+
+static void collect_often_on_another_stack(void)
+{
+    start();
+    deepen_stack();
+    stack = mmap(NULL, STACK + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(stack != MAP_FAILED && mprotect(stack + STACK, 4096, PROT_NONE) == 0);
+    run_on_stack(collect_often);
+}
+
+static void another_stack_costs_few_system_calls(void)
+{
+    long own = system_calls_of(collect_often_on_own_stack);
+    long other = system_calls_of(collect_often_on_another_stack);
+    NOTE("%ld and %ld system calls in 20 collections\n", own, other);
+    CHECK_LE(other, own + 20 * 18);
+}
+
+MAIN_BEGIN
+    RUN(told_in_push_other_roots);
+    RUN(both_stacks_are_pushed);
+    RUN(default_procedure_outside);
+    RUN_GLEANER(default_procedure_called_twice);
+    RUN_GLEANER(grows_on_a_foreign_stack);
+    RUN_GLEANER(collects_on_a_foreign_stack);
+    RUN_GLEANER(collects_on_an_unknown_stack);
+    RUN_GLEANER(collects_at_the_limit);
+    RUN_GLEANER(stopped_on_a_foreign_stack);
+    RUN_GLEANER(another_stack_costs_few_system_calls);
+MAIN_END
