@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::catalogue::Size;
 use crate::native::Native;
+use crate::random::Random;
 use crate::zeroing::Zeroing;
 
 /// Runs real clients of libgc on the installed library and on Gleaner's.
@@ -26,8 +27,12 @@ pub enum Command {
     Native(Native),
     /// Runs every client on both libraries; fails when exit status or output differ
     Clients(Clients),
+    /// The names of the programs that `run` knows, one a line
+    Names(Names),
     /// How fast memory is zeroed: each zeroing kernel, by size of the buffer and number of threads
     Zeroing(Zeroing),
+    /// Random programs on the precise heap against an oracle, seed by seed; fails when they differ
+    Random(Random),
 }
 
 /// Which programs, on which library. Shared by all subcommands.
@@ -49,7 +54,7 @@ pub struct Common {
     #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/clients"))]
     pub out: PathBuf,
     /// Ends a run that takes longer, as a failure
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
 }
 
@@ -78,6 +83,14 @@ pub struct Clients {
     /// A client whose package is missing is a failure, not left out
     #[arg(long)]
     pub all: bool,
+}
+
+/// Arguments of `names`.
+#[derive(Args)]
+pub struct Names {
+    /// The directory with clients.toml
+    #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients"))]
+    pub clients: PathBuf,
 }
 
 /// Which library a program runs on.
@@ -129,6 +142,9 @@ pub struct Run {
     /// Prints the result as one line of JSON, not as a table
     #[arg(long)]
     pub json: bool,
+    /// Checks the words and runs nothing
+    #[arg(long)]
+    pub check: bool,
     /// A word put before the program, such as a profiler and its arguments; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub before: Vec<String>,

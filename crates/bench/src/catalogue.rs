@@ -94,6 +94,8 @@ pub struct Client {
     /// Under pressure, so many allocations before the first collection, if the program needs it.
     #[serde(rename = "stress-after")]
     pub stress_after: Option<u32>,
+    /// Collections that are enough under pressure, for a program that is too slow for as many as are asked for.
+    pub enough: Option<u64>,
     sizes: Sizes,
 }
 
@@ -116,6 +118,7 @@ impl Client {
             compare: Compare::Stdout,
             stress: each(),
             stress_after: None,
+            enough: None,
             sizes: Sizes {
                 tiny: none(),
                 ci: none(),

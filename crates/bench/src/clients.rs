@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
+use gleaner_base::options::HeapKind;
 
 use crate::arguments;
 use crate::catalogue::{self, Client};
 use crate::failure::{Failure, Result};
 use crate::output::first_difference;
 use crate::progress;
+use crate::say;
 use crate::side::Side;
 use crate::trial::{Runner, Trial};
 use crate::workshop::{Ready, Workshop};
@@ -25,7 +27,7 @@ enum Verdict {
 pub fn run(chosen: &arguments::Clients) -> Result<bool> {
     let common = &chosen.common;
     let stock = Side::stock();
-    let gleaner = Side::gleaner(common)?;
+    let gleaner = Side::gleaner(common, Some(HeapKind::Libgc))?;
     let runner = Runner {
         workshop: Workshop::open(common)?,
         limit: Duration::from_secs(common.limit),
@@ -54,7 +56,9 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
                 let one = runner.run(&ready, &stock, false)?;
                 let gleaner = under_pressure(&gleaner, chosen.pressure, client);
                 let other = runner.run(&ready, &gleaner, !chosen.no_log)?;
-                let verdict = judge(&one, &other, chosen.least_collections);
+                let asked = chosen.least_collections;
+                let enough = client.enough.map_or(asked, |enough| enough.min(asked));
+                let verdict = judge(&one, &other, enough);
                 table.add_row(row(&ready, &one, &other, &verdict, !chosen.no_log));
                 if matches!(verdict, Verdict::Same) {
                     runner.forget(&[&one, &other]);
@@ -80,14 +84,14 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
         }
     }
     progress.finish_and_clear();
-    println!(
+    say(format_args!(
         "Clients at size {}: stock against Gleaner\n{table}",
         chosen.size
-    );
+    ))?;
     for detail in &details {
-        println!("{detail}");
+        say(detail)?;
     }
-    println!("{passed} passed, {failed} failed");
+    say(format_args!("{passed} passed, {failed} failed"))?;
     if passed + failed == 0 {
         return Err(Failure::new("no client is installed"));
     }

@@ -14,6 +14,7 @@ mod native;
 mod output;
 mod process;
 mod progress;
+mod random;
 mod run;
 mod side;
 mod stock_log;
@@ -21,25 +22,45 @@ mod trial;
 mod workshop;
 mod zeroing;
 
+use std::fmt;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
 
 fn main() -> ExitCode {
+    end_on_closed_pipe();
     let arguments = Arguments::parse();
     let done = match &arguments.command {
         Command::Run(chosen) => run::run(chosen),
         Command::Native(chosen) => native::run(chosen),
         Command::Clients(chosen) => clients::run(chosen),
+        Command::Names(chosen) => run::names(chosen),
         Command::Zeroing(chosen) => zeroing::run(chosen),
+        Command::Random(chosen) => random::run(chosen),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
-            eprintln!("gleaner-bench: {failure}");
+            // Where nobody can be told, the status still says it.
+            let _ = writeln!(std::io::stderr(), "gleaner-bench: {failure}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Ends this process without a word when nobody reads its output any more, as `head` does.
+fn end_on_closed_pipe() {
+    // SAFETY: a system call that takes no pointers.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Writes a line to standard output.
+fn say(line: impl fmt::Display) -> failure::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|error| failure::Failure::new(format!("standard output: {error}")))
 }

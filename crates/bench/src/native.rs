@@ -292,19 +292,24 @@ struct Line {
     zeroed_bytes: u64,
     /// Bytes that zeroing threads zeroed.
     zeroed_ahead_bytes: u64,
-    /// How long mutators took for theirs.
+    /// Processor time of mutators for theirs.
     zeroing_s: f64,
-    /// How long zeroing threads took for theirs.
+    /// Processor time of zeroing threads for theirs.
     zeroing_ahead_s: f64,
-    /// How long mutators waited for zeroing threads.
+    /// How long mutators waited for zeroing threads, by the clock.
     stalled_s: f64,
+    /// How often zeroing threads that keep a lead slept, and how often spinning spared them that.
+    zeroing_sleeps: u64,
+    zeroing_spared_sleeps: u64,
     /// Bytes allocated in each second of the run, in millions.
     allocation_mb_per_s: f64,
     /// The paper's CPUUtilization (OOPSLA 2011, section 4.3): processors that were busy on average.
     cpu_utilization: f64,
-    /// Its DirectZeroingCost (4.3): the share of all processor time that zeroing blocks took, whoever did it.
+    /// Its DirectZeroingCost (4.3): the share of all processor time that zeroing blocks took, by any thread. Processor
+    /// time over processor time: at most 1.
     direct_zeroing_cost: f64,
-    /// Its ZeroingPerformance (5.4): bytes zeroed in each second of zeroing, in thousand millions; 0 when no block was.
+    /// Its ZeroingPerformance (5.4): bytes zeroed in each second of a processor's time, in thousand millions; 0 when
+    /// none was timed.
     zeroing_gb_per_s: f64,
     heap_mb: usize,
     mutators: u32,
@@ -343,8 +348,8 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
         References::Wide
     };
     let builder = Heap::builder()
-        .limit(mb << 20)
-        .young(chosen.young << 20)
+        .limit(mb.saturating_mul(1 << 20))
+        .young(chosen.young.saturating_mul(1 << 20))
         .workers(chosen.workers)
         .verify(chosen.verify)
         .references(references);
@@ -399,6 +404,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
     let workload = chosen.name.prepare(&heap, &scale)?;
     let mut mutator = heap.attach().map_err(failed)?;
     let (mut result, mut iterations, mut facts) = (0, Vec::new(), Facts::new());
+    let before = mutator.totals().zeroed;
     let whole = Clock::start();
     for _ in 0..chosen.iterations {
         let clock = Clock::start();
@@ -413,7 +419,10 @@ pub fn run(chosen: &Native) -> Result<bool> {
     }
     let allocated = mutator.allocated_bytes() + mutators.allocated.load(Ordering::Relaxed);
     let zeroed = totals.zeroed;
-    let zeroing_ns = (zeroed.time + zeroed.ahead_time) as f64;
+    let took = zeroed.time + zeroed.ahead_time;
+    // What was zeroed for the workload's own preparation is not in `cpu_s` either.
+    let zeroing_ns = took.saturating_sub(before.time + before.ahead_time) as f64;
+    let timed = (zeroed.timed + zeroed.ahead_timed) as f64;
     let line = Line {
         benchmark: chosen.name.text(),
         result: format!("{result:016x}"),
@@ -431,16 +440,18 @@ pub fn run(chosen: &Native) -> Result<bool> {
         zeroed_ahead_bytes: zeroed.ahead_bytes,
         zeroing_s: zeroed.time as f64 * 1e-9,
         zeroing_ahead_s: zeroed.ahead_time as f64 * 1e-9,
+        zeroing_sleeps: zeroed.sleeps,
+        zeroing_spared_sleeps: zeroed.spared_sleeps,
         stalled_s: zeroed.stalled_time as f64 * 1e-9,
         allocation_mb_per_s: allocated as f64 * 1e-6 / wall_s,
         cpu_utilization: cpu_s / wall_s,
         direct_zeroing_cost: zeroing_ns * 1e-9 / cpu_s,
-        zeroing_gb_per_s: (zeroed.bytes + zeroed.ahead_bytes) as f64 / zeroing_ns.max(1.0),
+        zeroing_gb_per_s: if took > 0 { timed / took as f64 } else { 0.0 },
         heap_mb: heap.limit() >> 20,
         mutators: mutators.threads,
         facts,
         iterations,
     };
-    println!("{}", serde_json::to_string(&line).map_err(failed)?);
+    crate::say(serde_json::to_string(&line).map_err(failed)?)?;
     Ok(true)
 }

@@ -4,13 +4,15 @@
 //! The program's output goes to files, never through this process, whose own size would otherwise show up in the peak
 //! of a small child (the kernel counts memory before `exec` too). A program that runs too long is killed with its
 //! process group, which is its own; a watchdog thread does that, and the process is not reaped before the watchdog has
-//! been told, so that the identifier cannot have passed to another process. Since an interrupt from the terminal does
-//! not reach that group, the program is also killed when this process ends.
+//! been told, so that the identifier cannot have passed to another process. An interrupt from the terminal does not reach
+//! that group: so when this process is asked to end, it kills the group first. When it is killed without being asked,
+//! the kernel kills the program.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -59,11 +61,13 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
         .process_group(0);
     // SAFETY: between fork and exec this calls nothing but one plain system call.
     unsafe { command.pre_exec(end_with_parent) };
+    end_group_when_asked();
     let start = Instant::now();
     let child = command
         .spawn()
         .map_err(|error| Failure::new(format!("{}: {error}", launch.command[0])))?;
     let pid = child.id() as libc::pid_t;
+    MEASURED.store(pid, Ordering::SeqCst);
     let (ended, watched) = channel::<()>();
     let limit = launch.limit;
     let watchdog = std::thread::spawn(move || {
@@ -78,6 +82,7 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
     let wall = start.elapsed().as_secs_f64();
     drop(ended);
     let timed_out = watchdog.join().unwrap_or(false);
+    MEASURED.store(0, Ordering::SeqCst);
     let (status, used) = reap(pid)?;
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
     Ok(Outcome {
@@ -87,6 +92,34 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
         cpu: seconds(used.ru_utime) + seconds(used.ru_stime),
         peak_kb: used.ru_maxrss as u64,
     })
+}
+
+/// The group of the program that runs, or 0. Written by [`run`] while its leader is not reaped, so that the identifier is
+/// its own; read by the signal handler.
+static MEASURED: AtomicI32 = AtomicI32::new(0);
+
+/// From now on this process, when it is asked to end, kills what it measures with all that this has started. A signal that
+/// it was started to ignore, as nohup does, stays ignored.
+fn end_group_when_asked() {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: the handler calls what is safe in one: an atomic load, `kill` and `_exit`.
+        unsafe {
+            if libc::signal(signal, end_group as *const () as libc::sighandler_t) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
+    }
+}
+
+extern "C" fn end_group(signal: libc::c_int) {
+    let group = MEASURED.load(Ordering::SeqCst);
+    // SAFETY: plain system calls; the group's leader is not reaped while `MEASURED` names it.
+    unsafe {
+        if group > 0 {
+            libc::kill(-group, libc::SIGKILL);
+        }
+        libc::_exit(128 + signal);
+    }
 }
 
 /// Asks the kernel to kill this process when the one that started it ends.

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
+use gleaner_base::options::{HeapKind, nearest};
 use serde::Serialize;
 
 use crate::arguments::{self, Library};
 use crate::catalogue::{self, Client};
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::say;
 use crate::side::Side;
 use crate::trial::{Runner, Trial};
 use crate::workshop::{Ready, Workshop};
@@ -95,7 +97,10 @@ impl Line {
 pub fn run(chosen: &arguments::Run) -> Result<bool> {
     let common = &chosen.common;
     let side = match chosen.library {
-        Library::Gleaner => Side::gleaner(common)?,
+        Library::Gleaner => {
+            // A program of the catalogue runs on the libgc heap; another one may have heaps of both kinds.
+            Side::gleaner(common, chosen.name.as_ref().map(|_| HeapKind::Libgc))?
+        }
         Library::Stock | Library::None if !common.options.is_empty() => {
             return Err(Failure::new(
                 "--opt is for Gleaner; choose --library gleaner, or pass --env NAME=VALUE",
@@ -108,47 +113,66 @@ pub fn run(chosen: &arguments::Run) -> Result<bool> {
         None => side,
     };
     let side = side.with_environment(&chosen.env)?;
+    let client = client(chosen)?;
+    if chosen.check {
+        return Ok(true);
+    }
     let runner = Runner {
         workshop: Workshop::open(common)?,
         limit: Duration::from_secs(common.limit),
     };
-    let mut ready = ready(&runner.workshop, chosen)?;
+    let mut ready = ready(&runner.workshop, client, chosen)?;
     ready.command = [&*chosen.before, &ready.command].concat();
     let logged = chosen.log && chosen.library != Library::None;
     let trial = runner.run(&ready, &side, logged)?;
     let line = line_of(&ready, chosen, &trial, logged);
     if chosen.json {
         let text = serde_json::to_string(&line);
-        println!(
-            "{}",
-            text.map_err(|error| Failure::new(format!("JSON: {error}")))?
-        );
+        say(text.map_err(|error| Failure::new(format!("JSON: {error}")))?)?;
     } else {
-        println!("{}", line.table());
+        say(line.table())?;
     }
     runner.forget(&[&trial]);
     Ok(line.problem.is_none())
 }
 
+/// Prints what may be named instead of a command.
+pub fn names(chosen: &arguments::Names) -> Result<bool> {
+    for client in catalogue::read(&chosen.clients, &[])? {
+        say(client.name)?;
+    }
+    Ok(true)
+}
+
 /// The program: an entry of the catalogue, or the command that was given.
-fn ready(workshop: &Workshop, chosen: &arguments::Run) -> Result<Ready> {
+fn client(chosen: &arguments::Run) -> Result<Client> {
     if let Some(program) = chosen.command.first() {
-        let client = Client::of_command(program, &chosen.command);
+        return Ok(Client::of_command(program, &chosen.command));
+    }
+    let name = chosen.name.as_deref().ok_or_else(|| {
+        Failure::new("name a program of clients.toml, or give a command after --")
+    })?;
+    let all = catalogue::read(&chosen.common.clients, &[])?;
+    let nearest = nearest(name, all.iter().map(|client| client.name.as_str()))
+        .map(|near| format!("; the nearest is '{near}'"));
+    all.iter()
+        .find(|client| client.name == name)
+        .cloned()
+        .ok_or_else(|| {
+            let hint = nearest.unwrap_or_default();
+            Failure::new(format!("no client is named \"{name}\"{hint}"))
+        })
+}
+
+fn ready(workshop: &Workshop, client: Client, chosen: &arguments::Run) -> Result<Ready> {
+    if !chosen.command.is_empty() {
         return Ok(Ready {
             command: chosen.command.clone(),
             client,
             leaves: None,
         });
     }
-    let name = chosen.name.as_deref().ok_or_else(|| {
-        Failure::new("name a program of clients.toml, or give a command after --")
-    })?;
-    let all = catalogue::read(&chosen.common.clients, &[])?;
-    let client = all
-        .iter()
-        .find(|client| client.name == name)
-        .ok_or_else(|| Failure::new(format!("no client is named \"{name}\"")))?;
-    workshop.prepare(client, chosen.size)?.ok_or_else(|| {
+    workshop.prepare(&client, chosen.size)?.ok_or_else(|| {
         Failure::new(format!(
             "{} needs the package {}",
             client.name, client.package

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use gleaner_base::options::{Foreign, HeapKind, Options};
+
 use crate::arguments::Common;
 use crate::failure::{Failure, Result};
 
@@ -27,8 +29,16 @@ impl Side {
         }
     }
 
-    /// Gleaner's library with the options of the command line.
-    pub fn gleaner(common: &Common) -> Result<Side> {
+    /// Gleaner's library with the options of the command line. One that is not there is refused, and if programs have no
+    /// heap but of the kind `only`, also one that does not serve it.
+    pub fn gleaner(common: &Common, only: Option<HeapKind>) -> Result<Side> {
+        let list = common.options.join(",");
+        let mut options = Options::DEFAULT;
+        match only {
+            Some(kind) => options.parse_list_of(kind, Foreign::Refused, &list),
+            None => options.parse_list(&list),
+        }
+        .map_err(|error| Failure::new(error.to_string()))?;
         let library = match &common.lib {
             Some(path) => path.clone(),
             None => beside_this_program()?,
@@ -53,9 +63,12 @@ impl Side {
     /// The same side with further environment, as NAME=VALUE.
     pub fn with_environment(mut self, settings: &[String]) -> Result<Side> {
         for setting in settings {
-            let (name, value) = setting.split_once('=').ok_or_else(|| {
-                Failure::new(format!("\"{setting}\" is not of the form NAME=VALUE"))
-            })?;
+            let (name, value) = setting
+                .split_once('=')
+                .filter(|(name, _)| !name.is_empty())
+                .ok_or_else(|| {
+                    Failure::new(format!("\"{setting}\" is not of the form NAME=VALUE"))
+                })?;
             self.environment.push((name.into(), value.into()));
         }
         Ok(self)

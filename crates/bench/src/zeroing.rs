@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::progress;
+use crate::say;
 
 /// Arguments of `zeroing`.
 #[derive(Args)]
@@ -182,17 +183,14 @@ pub fn run(chosen: &Zeroing) -> Result<bool> {
     if chosen.json {
         for cell in &cells {
             let line = serde_json::to_string(&cell.line());
-            println!(
-                "{}",
-                line.map_err(|error| Failure::new(format!("JSON: {error}")))?
-            );
+            say(line.map_err(|error| Failure::new(format!("JSON: {error}")))?)?;
         }
     } else {
-        println!(
+        say(format_args!(
             "GB/s, all threads together, median of {} rounds",
             chosen.rounds
-        );
-        println!("{}", table(&kernels, &cells));
+        ))?;
+        say(table(&kernels, &cells))?;
     }
     Ok(true)
 }

@@ -7,6 +7,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -161,6 +164,41 @@ fn fresh_arrays_are_zero_under_every_design() {
     }
     let said = failure(&["initnone", "--tiny", "--opt", "zeroing=later"]);
     assert!(said.contains("zeroing") && said.contains("later"), "{said}");
+}
+
+/// Keeps all processors busy as long as it lives.
+struct Neighbours(Arc<AtomicBool>);
+
+impl Neighbours {
+    fn new() -> Neighbours {
+        let over = Arc::new(AtomicBool::new(false));
+        for _ in 0..2 * thread::available_parallelism().map_or(1, usize::from) {
+            let over = over.clone();
+            thread::spawn(move || while !over.load(Ordering::Relaxed) {});
+        }
+        Neighbours(over)
+    }
+}
+
+impl Drop for Neighbours {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The share is of processor time, on both sides: neighbours that take the processors away do not make it larger.
+#[test]
+fn zeroing_is_charged_for_processor_time_alone() {
+    let _neighbours = Neighbours::new();
+    for design in ["bulk", "non-temporal", "window", "concurrent"] {
+        let option = format!("zeroing={design}");
+        let line = run(&["initnone", "--tiny", "--iterations", "20", "--opt", &option]);
+        let fact = |name: &str| line[name].as_f64().unwrap();
+        let took = fact("zeroing_s") + fact("zeroing_ahead_s");
+        assert!(took > 0.0 && took <= fact("cpu_s"), "{design}: {line}");
+        assert!(fact("direct_zeroing_cost") <= 1.0, "{design}: {line}");
+        assert!(fact("zeroing_gb_per_s") > 0.0, "{design}: {line}");
+    }
 }
 
 #[test]

@@ -40,8 +40,7 @@ pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
         command.env(options::VARIABLE, options.list);
     }
     if args.dry_run {
-        print_command(&command);
-        return Ok(());
+        return print_command(&command);
     }
     inherited::pass_on(&mut command);
     let error = command.exec();
@@ -120,7 +119,7 @@ fn check_uses_libgc(path: &Path, program: Program) -> Result<(), Failure> {
         walk.libraries
     );
     if !walk.missing.is_empty() {
-        message += &format!("; not found: {}", walk.missing.join(", "));
+        message += &format!("; it needs {}", walk.missing.join(" and "));
     }
     message += ". If it starts or loads something that does, add --any";
     Err(Failure::refused(message))
@@ -147,7 +146,7 @@ fn preload(library: &Path, before: Option<OsString>) -> OsString {
 }
 
 /// Prints what would be run, in the form of a shell command.
-fn print_command(command: &Command) {
+fn print_command(command: &Command) -> Result<(), Failure> {
     let mut words = vec!["env".to_string()];
     for (name, value) in command.get_envs() {
         let value = value.unwrap_or_default().to_string_lossy();
@@ -157,7 +156,7 @@ fn print_command(command: &Command) {
     let arguments = command.get_args().map(OsStr::to_string_lossy);
     words.push(quoted(&program.to_string_lossy()));
     words.extend(arguments.map(|argument| quoted(&argument)));
-    println!("{}", words.join(" "));
+    options::print(&(words.join(" ") + "\n"))
 }
 
 /// `word` so that a shell reads it back.

@@ -1,6 +1,7 @@
 //! How the command fails: a message for the user and the exit status that shells expect.
 
 use std::fmt::Display;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Why the command gives up.
@@ -45,7 +46,8 @@ impl Failure {
 
     /// Prints the message; returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("gleaner: {}", self.message);
+        // Where nobody can be told, the status still says it.
+        let _ = writeln!(std::io::stderr(), "gleaner: {}", self.message);
         ExitCode::from(self.status)
     }
 }

@@ -32,6 +32,14 @@ extern "C" fn read_disposition() {
     IGNORES_PIPE.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
 }
 
+/// Ends this process without a word when nobody reads its output any more, as `head` does; unless it was told not to.
+pub(crate) fn end_on_closed_pipe() {
+    if !IGNORES_PIPE.load(Ordering::Relaxed) {
+        // SAFETY: a system call that takes no pointers.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+}
+
 /// Makes `command` start its program with the signal mask and the SIGPIPE disposition that this process was given.
 pub(crate) fn pass_on(command: &mut Command) {
     // SAFETY: a query of the calling thread's mask; all zeros is a valid set.

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::contents::{self, Contents};
 use crate::failure::Failure;
 use elf::Elf;
 
@@ -20,7 +21,7 @@ pub(crate) struct Program {
     /// The ELF file that the kernel executes in the end: the program, or the interpreter of the script.
     pub(crate) file: PathBuf,
     /// Its contents.
-    pub(crate) data: Vec<u8>,
+    pub(crate) data: Contents,
     /// What they say.
     pub(crate) elf: Elf,
 }
@@ -28,6 +29,9 @@ pub(crate) struct Program {
 /// Finds the file of a program as the shell would: a name with a slash is a path, another is searched on `PATH`.
 pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     let shown = Path::new(name).display();
+    if name.is_empty() {
+        return Err(Failure::not_found("the program's name is empty"));
+    }
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
         return match fs::metadata(&path) {
@@ -79,7 +83,7 @@ pub(crate) fn inspect(path: &Path) -> Result<Program, Failure> {
     let mut file = path.to_path_buf();
     for _ in 0..=SCRIPT_DEPTH {
         refuse_raised_rights(&file)?;
-        let data = fs::read(&file).map_err(|error| unreadable(&file, &error))?;
+        let data = contents::read(&file).map_err(|error| unreadable(&file, &error))?;
         if data.starts_with(b"#!") {
             file = script::interpreter(&file, &data)?;
         } else {

@@ -1,9 +1,15 @@
 //! Gleaner's own library: where it is, and whether the loader will take it.
 
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::contents;
 use crate::failure::Failure;
-use crate::inspect::elf::{self, Elf};
+use crate::inspect::{
+    self,
+    elf::{self, Elf},
+};
 use crate::loader::Loader;
 
 /// The name that programs are linked against.
@@ -28,11 +34,7 @@ pub(crate) fn find() -> Result<Library, Failure> {
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         return check(Path::new(&path), &format!(" (named by {VARIABLE})"));
     }
-    let command = std::env::current_exe()
-        .and_then(|path| path.canonicalize())
-        .map_err(|error| {
-            Failure::refused(format_args!("cannot find this command's file: {error}"))
-        })?;
+    let command = own_file(std::env::current_exe(), std::env::args_os().next())?;
     let directory = command.parent().unwrap_or(Path::new("/"));
     match PLACES
         .iter()
@@ -48,6 +50,21 @@ pub(crate) fn find() -> Result<Library, Failure> {
     }
 }
 
+/// The file of this command: as the kernel says it, or in a system without /proc as the command was called.
+fn own_file(known: io::Result<PathBuf>, called: Option<OsString>) -> Result<PathBuf, Failure> {
+    let unknown = |error: io::Error| {
+        Failure::refused(format_args!(
+            "cannot find this command's file: {error}; name the library with {VARIABLE}=PATH"
+        ))
+    };
+    let path = match (known, called) {
+        (Ok(path), _) => path,
+        (Err(error), None) => return Err(unknown(error)),
+        (Err(error), Some(called)) => inspect::find(&called).map_err(|_| unknown(error))?,
+    };
+    path.canonicalize().map_err(unknown)
+}
+
 /// Refuses a file that the loader would not load in libgc's place: it would only warn, and the program would run on
 /// the other library without anybody noticing.
 fn check(path: &Path, source: &str) -> Result<Library, Failure> {
@@ -58,7 +75,7 @@ fn check(path: &Path, source: &str) -> Result<Library, Failure> {
         ))
     };
     let path = path.canonicalize().map_err(|error| refuse(&error))?;
-    let data = std::fs::read(&path).map_err(|error| refuse(&error))?;
+    let data = contents::read(&path).map_err(|error| refuse(&error))?;
     if !data.starts_with(b"\x7fELF") {
         return Err(refuse(&"it is not an ELF file"));
     }
@@ -83,7 +100,31 @@ fn check_contents(path: &Path, elf: Elf) -> Result<(), String> {
     }
     let walk = Loader::new().walk(path, elf, SONAME);
     if !walk.missing.is_empty() {
-        return Err(format!("it needs {}, not found", walk.missing.join(", ")));
+        return Err(format!("it needs {}", walk.missing.join(" and ")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nowhere() -> io::Result<PathBuf> {
+        Err(io::Error::other("no /proc/self/exe"))
+    }
+
+    #[test]
+    fn without_proc_the_command_is_found_as_it_was_called() {
+        let own = std::env::current_exe().unwrap().canonicalize().unwrap();
+        let found = |known, called: Option<&str>| own_file(known, called.map(OsString::from)).ok();
+        assert_eq!(
+            found(Ok(own.clone()), Some("/no/such/file")),
+            Some(own.clone())
+        );
+        assert_eq!(found(nowhere(), own.to_str()), Some(own));
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        assert_eq!(found(nowhere(), Some("sh")), Some(shell));
+        assert_eq!(found(nowhere(), Some("/no/such/file")), None);
+        assert_eq!(found(nowhere(), None), None);
+    }
 }

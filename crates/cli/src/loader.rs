@@ -8,9 +8,11 @@
 mod cache;
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::contents;
 use crate::inspect::elf::{self, Elf};
 use cache::Cache;
 
@@ -29,7 +31,7 @@ pub(crate) struct Walk {
     pub(crate) found: bool,
     /// How many libraries were looked at.
     pub(crate) libraries: usize,
-    /// Names that no file was found for.
+    /// Names that no file was found for, with what is wrong.
     pub(crate) missing: Vec<String>,
 }
 
@@ -105,11 +107,12 @@ impl Loader {
                 walk.libraries += 1;
                 walk.found |= name == wanted;
                 match self.resolve(name, &asker, machine) {
-                    Some((path, elf)) => {
+                    Some(Ok((path, elf))) => {
                         walk.found |= elf.soname.as_deref() == Some(wanted);
                         queue.push_back(Asker::new(&path, elf, &asker.rpath));
                     }
-                    None => walk.missing.push(name.clone()),
+                    Some(Err(problem)) => walk.missing.push(format!("{name}: {problem}")),
+                    None => walk.missing.push(format!("{name}, not found")),
                 }
             }
         }
@@ -117,7 +120,7 @@ impl Loader {
     }
 
     /// The file that `asker` gets for `name`.
-    fn resolve(&self, name: &str, asker: &Asker, machine: u16) -> Option<(PathBuf, Elf)> {
+    fn resolve(&self, name: &str, asker: &Asker, machine: u16) -> Option<Opened> {
         if name.contains('/') {
             return open(PathBuf::from(name), machine);
         }
@@ -134,10 +137,17 @@ impl Loader {
     }
 }
 
+/// A library, or why there was no room to look at it.
+type Opened = Result<(PathBuf, Elf), std::io::Error>;
+
 /// The ELF file at `path`, if there is one for this processor.
-fn open(path: PathBuf, machine: u16) -> Option<(PathBuf, Elf)> {
-    let elf = elf::read(&std::fs::read(&path).ok()?).ok()?;
-    (elf.machine == machine).then_some((path, elf))
+fn open(path: PathBuf, machine: u16) -> Option<Opened> {
+    let data = match contents::read(&path) {
+        Ok(data) => data,
+        Err(error) => return (error.kind() == ErrorKind::Other).then_some(Err(error)),
+    };
+    let elf = elf::read(&data).ok()?;
+    (elf.machine == machine).then_some(Ok((path, elf)))
 }
 
 /// The directories of an rpath or a runpath, `$ORIGIN` and `$LIB` put in.

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod contents;
 mod exec;
 mod failure;
 mod inherited;
@@ -89,12 +90,7 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The program and its arguments
-    #[arg(
-        value_name = "PROGRAM",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub(crate) program: Vec<OsString>,
 }
 
@@ -138,6 +134,7 @@ pub(crate) struct BenchArgs {
 }
 
 fn main() -> std::process::ExitCode {
+    inherited::end_on_closed_pipe();
     let result = match Cli::parse().command {
         Command::Exec(args) => exec::run(args),
         Command::Options(args) => options::run(args),

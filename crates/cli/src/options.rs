@@ -62,9 +62,15 @@ pub(crate) fn run(args: OptionsArgs) -> Result<(), Failure> {
     } else {
         table(&effective.options)
     };
-    // Whoever closes the pipe early (head, a pager) has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(())
+    print(&text)
+}
+
+/// Writes to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::refused(format_args!("standard output: {error}")))
 }
 
 /// The options by tier, each with its effective value.

@@ -9,9 +9,8 @@ use support::*;
 
 /// The command alone in a directory.
 fn command_in(directory: &Directory) -> Command {
-    let copy = directory.path("gleaner");
-    std::fs::copy(env!("CARGO_BIN_EXE_gleaner"), &copy).unwrap();
-    clean(Command::new(copy))
+    let program = std::fs::read(env!("CARGO_BIN_EXE_gleaner")).unwrap();
+    clean(Command::new(directory.file("gleaner", program, 0o755)))
 }
 
 #[test]

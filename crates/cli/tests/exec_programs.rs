@@ -40,6 +40,7 @@ fn a_program_that_is_not_there() {
     assert_fails(&output, 127, "no-such-program: not found on PATH");
     let output = dry_run(&directory, "/no/such/program");
     assert_fails(&output, 127, "/no/such/program: no such file");
+    assert_fails(&dry_run(&directory, ""), 127, "the program's name is empty");
     let output = dry_run_with(&directory, "guile", |command| {
         command.env("PATH", directory.path("."));
     });
@@ -187,7 +188,11 @@ fn a_library_that_is_not_found_is_named() {
         "extern int gone; int main(void) { return gone; }",
         &["libgone.so"],
     );
-    assert_fails(&dry_run(&directory, program), 125, "not found: libgone.so");
+    assert_fails(
+        &dry_run(&directory, program),
+        125,
+        "it needs libgone.so, not found",
+    );
 }
 
 /// Builds `outer` -> `inner/libmiddle.so` -> libgc.so.1, where the middle library has no search path of its own.
@@ -217,7 +222,11 @@ fn libgc_behind_another_library_is_found_by_runpath_rpath_and_library_path() {
     assert_succeeds(&dry_run(&by_rpath, by_rpath.path("outer")));
     let by_path = indirect(&[]);
     let program = by_path.path("outer");
-    assert_fails(&dry_run(&by_path, &program), 125, "not found: libmiddle.so");
+    assert_fails(
+        &dry_run(&by_path, &program),
+        125,
+        "it needs libmiddle.so, not found",
+    );
     let output = dry_run_with(&by_path, &program, |command| {
         command.env("LD_LIBRARY_PATH", by_path.path("inner"));
     });
@@ -279,4 +288,13 @@ fn real_programs_are_known_to_use_libgc() {
     for program in ["cat", "sh", "gcc"] {
         assert_fails(&dry_run(&directory, program), 125, "does not use libgc");
     }
+}
+
+#[test]
+fn a_misspelt_option_is_not_taken_for_a_program() {
+    let output = run(&["exec", "--opts", "sweep=eager", "--", "guile"]);
+    assert_fails(&output, 2, "a similar argument exists: '--opt'");
+    let directory = Directory::new();
+    let after = dry_run(&directory, "--opts");
+    assert_fails(&after, 127, "--opts: not found on PATH");
 }

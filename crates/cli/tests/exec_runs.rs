@@ -334,3 +334,36 @@ fn a_real_script_runs() {
         .unwrap();
     assert!(assert_succeeds(&output).contains("libgc.so.1"));
 }
+
+#[test]
+fn large_libraries_are_looked_at_under_a_low_limit_on_data() {
+    let directory = replaceable();
+    let run = |limit: &str| {
+        let command = exec(&directory, &[]);
+        let program = command.get_program().to_owned();
+        let words: Vec<_> = command.get_args().map(|word| word.to_owned()).collect();
+        let script = format!("ulimit {limit}; exec \"$0\" \"$@\"");
+        let mut limited = Command::new("sh");
+        limited
+            .args(["-c", &script])
+            .arg(program)
+            .args(words)
+            .arg("./which");
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => limited.env(name, value),
+                None => limited.env_remove(name),
+            };
+        }
+        limited.current_dir(directory.path("")).output().unwrap()
+    };
+    // Less than the C library has.
+    assert_eq!(assert_succeeds(&run("-d 1500")), "1\n");
+    // Below some limit on addresses the loader does not even start this command.
+    let starved = (3..12)
+        .map(|megabytes| run(&format!("-v {}", megabytes * 1000)))
+        .filter(|output| output.status.code() == Some(125));
+    for output in starved {
+        assert_fails(&output, 125, "ulimit -v");
+    }
+}

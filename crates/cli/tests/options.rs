@@ -3,6 +3,9 @@
 #[allow(dead_code)]
 mod support;
 
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+
 use support::*;
 
 #[test]
@@ -98,17 +101,27 @@ fn a_wrong_environment_is_named() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
-    let mut child = gleaner()
-        .arg("options")
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(stderr(&output), "");
+fn a_closed_pipe_ends_it_without_a_word() {
+    for arguments in [&["options"][..], &["options", "--markdown"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = gleaner().args(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.signal(), Some(libc::SIGPIPE), "{output:?}");
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let output = gleaner().arg("options").stdout(full()).output().unwrap();
+    assert_fails(&output, 125, "standard output: No space left");
+    // Nor is it a panic where nobody can be told.
+    let status = gleaner()
+        .args(["options", "--opt", "x"])
+        .stderr(full())
+        .status();
+    assert_eq!(status.unwrap().code(), Some(2));
 }
 
 #[test]
