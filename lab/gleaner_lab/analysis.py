@@ -112,7 +112,7 @@ def _line(
         },
         keys=tuple(good["key"]),
         failed=len(runs) - len(good),
-        grey=relative.is_grey(rules.grey_above),
+        grey=ratio.is_grey(rules.grey_above),
     )
 
 
@@ -160,13 +160,23 @@ def judge(frame: pd.DataFrame, experiment: Experiment) -> list[Judged]:
     for bar in experiment.bars:
         rows = _rows_of(bar, frame, experiment)
         if not rows:
-            nothing = Verdict(False, "no runs")
+            nothing = Verdict("undecided", "no runs")
             found.append(Judged(bar, "nothing", statistics.UNKNOWN, nothing))
+        # More rounds do not narrow what differs from workload to workload.
+        of = "rounds" if bar.of == "each" else "workloads"
+        rule = experiment.statistics.confidence
         for what, estimate in rows:
-            found.append(
-                Judged(bar, what, estimate, statistics.judge(estimate, bar.below, bar.above))
-            )
+            verdict = statistics.judge(estimate, bar.below, bar.above, rule, of)
+            found.append(Judged(bar, what, estimate, verdict))
     return found
+
+
+def status_of(judged: list[Judged], failures: int) -> int:
+    """The exit status: 1 when a run failed or a bar is violated, 3 when a bar is undecided."""
+    words = {one.verdict.word for one in judged}
+    if failures or "violated" in words:
+        return 1
+    return 3 if "undecided" in words else 0
 
 
 def _rows_of(bar: Bar, frame: pd.DataFrame, experiment: Experiment) -> list[tuple[str, Estimate]]:

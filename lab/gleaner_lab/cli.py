@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 from gleaner_lab import experiment as experiments
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
-from gleaner_lab.failure import Failure
+from gleaner_lab.failure import Failure, nearest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "lab" / "experiments"
@@ -28,21 +30,56 @@ examples:
   gleaner-lab report target/lab/DIR      report.html and PNG files, there
   gleaner-lab compare DIR DIR            two result sets of one experiment
   gleaner-lab minheap gc_bench           the smallest heap limit that works
+
+exit status of run and resume: 0 all runs finished and all bars are met; 1 a run failed or a bar is
+violated; 3 nothing failed and no bar is violated, but some are undecided; 2 the command or its
+input is wrong; 130 it was stopped.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     chosen = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return chosen.act(chosen)
+        with _stopped_by_signals():
+            status = chosen.act(chosen)
+            sys.stdout.flush()
+            return status
     except Failure as failure:
         print(f"gleaner-lab: {failure}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"gleaner-lab: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        # What is in the buffer cannot be written when the program ends, either.
+        sys.stdout = None
         return 2
     except KeyboardInterrupt:
         print("\ngleaner-lab: stopped; gleaner-lab resume goes on from here", file=sys.stderr)
         return 130
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM raise KeyboardInterrupt, again each second until that has come through.
+
+    Python drops an exception that meets a destructor or another of its own callbacks.
+    """
+
+    def stop(*_: object) -> None:
+        signal.alarm(1)
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = [signal.signal(one, stop) for one in signals]
+    try:
+        yield
+    finally:
+        # Nothing is left to stop: the others are to do no harm on the way out.
+        for one in signals:
+            signal.signal(one, signal.SIG_IGN)
+        signal.alarm(0)
+        for one, handler in zip(signals, before, strict=True):
+            signal.signal(one, handler)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,17 +137,28 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("minheap", help="the smallest heap limit under which programs work")
     one.add_argument("workload", nargs="+")
     one.add_argument("--size", choices=["tiny", "ci", "full"], default="full")
-    one.add_argument("--start-mb", type=int, default=64, help="a limit that should work")
-    _execution(one)
+    one.add_argument(
+        "--start-mb",
+        type=int,
+        choices=range(1, 65537),
+        default=64,
+        metavar="MB",
+        help="a limit that should work, up to 65536",
+    )
+    _bench(one)
     one.set_defaults(act=_minheap)
     return parser
 
 
 def _execution(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--bench", type=Path, help="gleaner-bench, if not from target/release")
+    _bench(parser)
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://127.0.0.1:8786"
     )
+
+
+def _bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--bench", type=Path, help="gleaner-bench, if not from target/release")
 
 
 def find(name: str) -> Path:
@@ -120,8 +168,9 @@ def find(name: str) -> Path:
         return path
     if name.endswith((".yaml", ".yml")) or "/" in name:
         return Path(name)
-    known = ", ".join(sorted(path.stem for path in EXPERIMENTS.glob("*.yaml")))
-    raise Failure(f"no experiment {name}; there are {known}, or give a YAML file")
+    known = sorted(path.stem for path in EXPERIMENTS.glob("*.yaml"))
+    hint = nearest(name, known).removesuffix("?")
+    raise Failure(f"no experiment {name}{hint}; there are {', '.join(known)}, or give a YAML file")
 
 
 def _list(_: argparse.Namespace) -> int:
@@ -185,7 +234,20 @@ def _run(chosen: argparse.Namespace) -> int:
     out = chosen.out
     if out is None:
         out = RESULTS / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    return commands.start(path, out, changes, chosen.heaps, chosen.bench, chosen.scheduler)
+    command = command_of(chosen)
+    return commands.start(path, out, changes, chosen.heaps, chosen.bench, chosen.scheduler, command)
+
+
+def command_of(chosen: argparse.Namespace) -> str:
+    """The command that makes the same runs again; where results go does not matter to them."""
+    words = ["gleaner-lab", "run", chosen.experiment]
+    for option, value in [("--repetitions", chosen.repetitions), ("--size", chosen.size)]:
+        words += [option, str(value)] if value is not None else []
+    for option, names in [("--only", chosen.only), ("--configuration", chosen.configuration)]:
+        for name in names or []:
+            words += [option, name]
+    words += ["--heaps", str(chosen.heaps)] if chosen.heaps is not None else []
+    return shlex.join(words)
 
 
 def _resume(chosen: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -22,13 +23,15 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from ruamel.yaml import YAML
 
+from gleaner_lab import __version__ as VERSION
 from gleaner_lab import experiment as experiments
 from gleaner_lab import machine, report, runner, workload
-from gleaner_lab.analysis import failures_of, judge, lines_of
+from gleaner_lab.analysis import failures_of, judge, lines_of, status_of
+from gleaner_lab.build import build_of, differences
 from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.executors import Cluster, Here
-from gleaner_lab.experiment import Configuration, Experiment, Workload
-from gleaner_lab.failure import Failure
+from gleaner_lab.experiment import Experiment
+from gleaner_lab.failure import Failure, Refused, nearest
 from gleaner_lab.heap import GRANULE, EqualPeak, Measure, Options, Sample, median_of, minimum_heap
 from gleaner_lab.schedule import Task
 from gleaner_lab.statistics import paired_ratio
@@ -51,20 +54,46 @@ def start(
     heaps: Path | None,
     bench: Path | None,
     scheduler: str | None,
+    command: str = "",
 ) -> int:
     """Runs an experiment into a new result set, with the heap sizes of an earlier one if given."""
     text = changed(path, changes)
     known = None if heaps is None else ResultSet.open(heaps).heaps()
+    _refuse_misspelt(experiments.parse(text, path), bench, scheduler)
     results = ResultSet.create(out, text)
-    if known is not None:
-        results.note_heaps(known)
-    console.print(f"result set: {out}", soft_wrap=True)
-    return _go_on(results, bench, scheduler)
+    with results.locked():
+        if known is not None:
+            results.note_heaps(known)
+        console.print(f"result set: {out}", soft_wrap=True)
+        try:
+            return _go_on(results, bench, scheduler, command=command)
+        except Failure as failure:
+            if not isinstance(failure, Refused) and any(results.records()):
+                raise
+            if results.heaps() != (known or {}):
+                raise Failure(f"{failure}; the heap sizes in {out} go on with --heaps") from failure
+            # The corrected command is to find room for its own.
+            shutil.rmtree(out)
+            raise
 
 
 def resume(path: Path, failed: bool, bench: Path | None, scheduler: str | None) -> int:
     """Goes on with a result set; with `failed`, runs that failed are made again."""
-    return _go_on(ResultSet.open(path), bench, scheduler, failed)
+    results = ResultSet.open(path)
+    with results.locked():
+        command = f"gleaner-lab resume DIR{' --failed' if failed else ''}"
+        return _go_on(results, bench, scheduler, failed, command)
+
+
+def _refuse_misspelt(experiment: Experiment, bench: Path | None, scheduler: str | None) -> None:
+    """Asks gleaner-bench about each command before the first one runs."""
+    if scheduler is not None and bench is None:
+        return
+    tools, anywhere = Tools.find(bench, SCRATCH), experiment.model_copy(update={"pin": None})
+    cells = cells_of(experiment)
+    commands = [tuple(workload.command_of(one, anywhere, tools, log=False)) for one in cells]
+    for command in dict.fromkeys(commands):
+        tools.check(command)
 
 
 def changed(path: Path, changes: dict[str, Any]) -> str:
@@ -78,7 +107,10 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
     if only := changes.get("only"):
         known = [one.name for one in experiment.workloads]
         if unknown := set(only) - set(known):
-            raise Failure(f"no workload {', '.join(sorted(unknown))} among {', '.join(known)}")
+            raise Failure(
+                f"no workload {', '.join(sorted(unknown))} among {', '.join(known)}"
+                f"{nearest(min(unknown), known)}"
+            )
         kept = [one for one, name in zip(document["workloads"], known, strict=True) if name in only]
         document["workloads"] = kept
         outliers = document.get("statistics", {}).get("outliers", {})
@@ -93,7 +125,10 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
     if wanted := changes.get("configurations"):
         known = list(document["configurations"])
         if unknown := set(wanted) - set(known):
-            raise Failure(f"no configuration {', '.join(sorted(unknown))} among {', '.join(known)}")
+            raise Failure(
+                f"no configuration {', '.join(sorted(unknown))} among {', '.join(known)}"
+                f"{nearest(min(unknown), known)}"
+            )
         _keep_configurations(document, {*wanted, _name_of(experiment.statistics.baseline)})
     out = StringIO()
     yaml.dump(document, out)
@@ -134,7 +169,11 @@ def _keep_configurations(document: dict[str, Any], kept: set[str]) -> None:
 
 
 def _go_on(
-    results: ResultSet, bench: Path | None, scheduler: str | None, failed: bool = False
+    results: ResultSet,
+    bench: Path | None,
+    scheduler: str | None,
+    failed: bool = False,
+    command: str = "",
 ) -> int:
     experiment = experiments.read(results.experiment)
     log = experiment.statistics.equal is not None or experiment.log
@@ -143,12 +182,15 @@ def _go_on(
         tools = Tools.find(bench, SCRATCH)
         facts = machine.describe()
         results.note_machine(machine.identity(facts), facts)
-        _is_one_build(results, tools)
-        executor: runner.Executor = Here(experiment, tools, log)
+        _is_one_build(results, experiment, tools)
+        executor: runner.Executor = Here(experiment, tools, log, results.note_build)
         cells = sized(results, experiment, tools)
     else:
-        executor = Cluster(scheduler, experiment, str(bench or ""), log, results.note_machine)
+        executor = Cluster(
+            scheduler, experiment, str(bench or ""), log, results.note_machine, results.note_build
+        )
         cells = sized(results, experiment, None)
+    results.note_start({"command": command, "commit": machine.commit(ROOT), "lab": VERSION})
     with _bar() as bar:
         shown = bar.add_task("starting", total=None)
 
@@ -166,16 +208,19 @@ def _go_on(
     return summarise(results, experiment, page)
 
 
-def _is_one_build(results: ResultSet, tools: Tools) -> None:
+def _is_one_build(results: ResultSet, experiment: Experiment, tools: Tools) -> None:
     """Ratios between two builds would be called ratios between configurations."""
-    others = {record["build"] for record in results.records() if "build" in record} - {
-        tools.build()
-    }
-    if others:
+    now = build_of(experiment, tools)
+    results.note_build(now.identity, now.files)
+    known = results.builds()
+    for other in sorted({one["build"] for one in results.records() if "build" in one}):
+        if other == now.identity:
+            continue
+        changed = differences(known[other], now.files) if other in known else ["what it measured"]
         raise Failure(
-            f"{results.path} was measured with build {', '.join(sorted(others))} of Gleaner, and "
-            f"{tools.bench.parent} holds build {tools.build()}: run the experiment anew, and "
-            "gleaner-lab compare the two"
+            f"{results.path} was measured with build {other}, and this is build {now.identity}; "
+            f"not the same: {', '.join(changed)}; run the experiment anew, and gleaner-lab compare "
+            "the two"
         )
 
 
@@ -194,7 +239,7 @@ def _bar() -> Iterator[Bar]:
 
 
 def summarise(results: ResultSet, experiment: Experiment, page: Path) -> int:
-    """Prints the verdicts and where the report is; 1 when a run failed or a bar is missed."""
+    """Prints the verdicts and where the report is; the exit status is `analysis.status_of`."""
     frame = results.table()
     failures = failures_of(frame)
     for _, one in failures.head(10).iterrows():
@@ -202,13 +247,14 @@ def summarise(results: ResultSet, experiment: Experiment, page: Path) -> int:
     if len(failures) > 10:
         console.print(f"... and {len(failures) - 10} more runs failed; the report lists them")
     side_by_side(frame, experiment)
-    missed = 0
-    for one in judge(frame, experiment):
-        missed += not one.verdict.met
-        word = "[green]met[/green]" if one.verdict.met else "[red]missed[/red]"
-        console.print(f"{word}: {one.bar.shown}, {one.what}: {one.verdict.reason}", soft_wrap=True)
+    judged = judge(frame, experiment)
+    colours = {"met": "green", "violated": "red", "undecided": "yellow"}
+    for one in judged:
+        colour, word = colours[one.verdict.word], one.verdict.word
+        text = f"{one.bar.shown}, {one.what}: {one.verdict.reason}"
+        console.print(f"[{colour}]{word}[/{colour}]: {text}", soft_wrap=True)
     console.print(f"report: {page}", soft_wrap=True)
-    return int(len(failures) > 0 or missed > 0)
+    return status_of(judged, len(failures))
 
 
 def side_by_side(frame: pd.DataFrame, experiment: Experiment) -> None:
@@ -359,24 +405,25 @@ def _baseline_of(cell: Cell, experiment: Experiment) -> Cell:
 
 def minheap(names: Sequence[str], size: str, start_bytes: int, bench: Path | None) -> int:
     """Prints the smallest heap limit under which each program works."""
+    document = {
+        "name": "minheap",
+        "title": "",
+        "question": "",
+        "size": size,
+        "workloads": list(names),
+        "configurations": {"gleaner": {}},
+        "statistics": {"baseline": "gleaner"},
+    }
+    experiment = experiments.check(document, Path("minheap"))
+    _refuse_misspelt(experiment, bench, None)
     SCRATCH.mkdir(parents=True, exist_ok=True)
     tools = Tools.find(bench, SCRATCH)
     table = Table("workload", "minimum heap, MB", "runs")
     missing = 0
-    for name in names:
-        experiment = Experiment.model_validate(
-            {
-                "name": "minheap",
-                "title": "",
-                "question": "",
-                "size": size,
-                "workloads": [name],
-                "configurations": {"gleaner": {}},
-                "statistics": {"baseline": "gleaner"},
-            }
-        )
-        cell = Cell(Workload(name=name), "gleaner", Configuration(), 1)
-        measure = _measure(cell, experiment, tools)
+    for cell in cells_of(experiment):
+        if cell.control:
+            continue
+        name, measure = cell.workload.name, _measure(cell, experiment, tools)
         works = lambda limit, measure=measure: measure({"heap-limit": limit}) is not None  # noqa: E731
         with console.status(f"searching for the minimum heap of {name}"):
             found = minimum_heap(works, start_bytes)

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from gleaner_lab import counters, machine, workload
+from gleaner_lab.build import build_of
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
 from gleaner_lab.schedule import Task
 from gleaner_lab.workload import Record, Tools
 
 Done = Callable[[Task, Record, float], None]
+NoteBuild = Callable[[str, dict[str, str]], None]
 
 
 def perform(task: Task, experiment: Experiment, tools: Tools, log: bool) -> tuple[Record, float]:
@@ -50,8 +52,11 @@ def count(task: Task, experiment: Experiment, tools: Tools) -> Record:
 class Here:
     """This machine, one run at a time."""
 
-    def __init__(self, experiment: Experiment, tools: Tools, log: bool) -> None:
+    def __init__(
+        self, experiment: Experiment, tools: Tools, log: bool, note_build: NoteBuild
+    ) -> None:
         self.experiment, self.tools, self.log = experiment, tools, log
+        self.note_build = note_build
         self.machine = machine.identity(machine.describe())
 
     def run_all(self, tasks: Iterable[Task], done: Done) -> None:
@@ -59,8 +64,9 @@ class Here:
         for task in tasks:
             record, started = perform(task, self.experiment, self.tools, self.log)
             # Somebody may build anew while this runs.
-            place = {"machine": self.machine, "build": self.tools.build()}
-            done(task, {**record, **place}, started)
+            build = build_of(self.experiment, self.tools)
+            self.note_build(build.identity, build.files)
+            done(task, {**record, "machine": self.machine, "build": build.identity}, started)
 
 
 def perform_there(task: Task, experiment: Experiment, bench: str, log: bool) -> dict[str, Any]:
@@ -70,9 +76,11 @@ def perform_there(task: Task, experiment: Experiment, bench: str, log: bool) -> 
     scratch.mkdir(exist_ok=True)
     tools = Tools.find(Path(bench) if bench else None, scratch)
     record, started = perform(task, experiment, tools, log)
+    build = build_of(experiment, tools)
     return {
-        "record": {**record, "machine": machine.identity(facts), "build": tools.build()},
+        "record": {**record, "machine": machine.identity(facts), "build": build.identity},
         "facts": facts,
+        "files": build.files,
         "started": started,
     }
 
@@ -87,9 +95,10 @@ class Cluster:
         bench: str,
         log: bool,
         note_machine: Callable[[str, dict[str, Any]], None],
+        note_build: NoteBuild,
     ) -> None:
         self.address, self.experiment, self.bench, self.log = address, experiment, bench, log
-        self.note_machine = note_machine
+        self.note_machine, self.note_build = note_machine, note_build
 
     def run_all(self, tasks: Iterable[Task], done: Done) -> None:
         """Runs the groups of each round, each on whichever worker is free."""
@@ -97,7 +106,7 @@ class Cluster:
 
         try:
             client = Client(self.address, timeout="10s")
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise Failure(
                 f"no Dask scheduler at {self.address}: {error}; start one with dask scheduler"
             ) from error
@@ -121,6 +130,7 @@ class Cluster:
             for future in as_completed(futures):
                 for task, result in zip(futures[future], future.result(), strict=True):
                     self.note_machine(result["record"]["machine"], result["facts"])
+                    self.note_build(result["record"]["build"], result["files"])
                     done(task, result["record"], result["started"])
 
 

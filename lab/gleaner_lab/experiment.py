@@ -8,6 +8,7 @@ the file and its runs alone. Errors name the file, the line and the field.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +17,8 @@ from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
-from gleaner_lab.failure import Failure
+from gleaner_lab import metrics, papers
+from gleaner_lab.failure import Failure, nearest
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 #: A configuration with its lists multiplied out (see `Experiment.variants`).
@@ -101,7 +103,7 @@ class Statistics(Part):
     #: Further metrics whose ratios are shown.
     also: list[str] = []
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-    #: Intervals wider than this share of the mean are shown in grey (z-rays, Table 3).
+    #: Ratios whose interval is wider than this share and holds 1 are grey (z-rays, Table 3).
     grey_above: Annotated[float, Field(gt=0)] | None = 0.2
     #: Workloads left out of means, each with its reason.
     outliers: dict[Name, str] = {}
@@ -153,7 +155,8 @@ class Column(Part):
 
     configuration: Variant
     #: In percent. `share`: what the metric is of `of`. `slowdown`: how much more than the baseline,
-    #: over rounds. `speedup`: how much more the baseline is. As it is: `median`, divided by `per`;
+    #: over rounds. `speedup`: how much less, which is what the papers call a speedup or an
+    #: improvement: percentages of the baseline's time. As it is: `median`, divided by `per`;
     #: `relative`, the median in parts of the mean of all workloads' medians.
     figure: Literal["share", "slowdown", "speedup", "median", "relative"]
     metric: str = "cpu_s"
@@ -218,15 +221,44 @@ class Experiment(Part):
             for name in bar.workloads:
                 _known(("bars", number, "workloads"), name, set(names))
         for number, paper in enumerate(self.papers):
+            _known(("papers", number, "table"), paper.table, papers.index())
+            printed = papers.read(paper.table).columns
             for column, part in paper.columns.items():
-                where = ("papers", number, "columns", column, "configuration")
-                _known(where, part.configuration, variants)
+                where = ("papers", number, "columns", column)
+                _known(where, column, printed)
+                _known((*where, "configuration"), part.configuration, variants)
         for outlier in self.statistics.outliers:
             _known(("statistics", "outliers", outlier), outlier, set(names))
         for number, name in enumerate(names):
             if name in names[:number]:
                 raise _at(("workloads", number), f"a second workload is named {name}")
+        for where, metric in self._named_metrics():
+            if not metrics.is_known(metric, self.iteration):
+                known = [*metrics.known(), f"{metrics.PRINTED}NAME"]
+                raise _at(where, f"no metric {metric}{nearest(metric, known)}")
         return self
+
+    def _named_metrics(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Each metric that the experiment names, and where."""
+        yield ("statistics", "metric"), self.statistics.metric
+        for number, metric in enumerate(self.statistics.also):
+            yield ("statistics", "also", number), metric
+        if self.statistics.equal is not None:
+            yield ("statistics", "equal"), self.statistics.equal
+        for number, bar in enumerate(self.bars):
+            if "metric" in bar.model_fields_set:
+                yield ("bars", number, "metric"), bar.metric
+        for number, paper in enumerate(self.papers):
+            for column, rule in paper.columns.items():
+                where = ("papers", number, "columns", column)
+                yield (*where, "metric"), rule.metric
+                if rule.figure == "share":
+                    yield (*where, "of"), rule.of
+
+    @property
+    def named_metrics(self) -> list[str]:
+        """All metrics that the experiment names."""
+        return list(dict.fromkeys(metric for _, metric in self._named_metrics()))
 
     def with_baseline(self, variant: str) -> Experiment:
         """The same experiment with ratios to another configuration."""
@@ -250,9 +282,9 @@ class Experiment(Part):
         return found
 
 
-def _known(where: tuple[str | int, ...], name: str, names: set[str]) -> None:
+def _known(where: tuple[str | int, ...], name: str, names: Collection[str]) -> None:
     if name not in names:
-        raise _at(where, f"no {name} among {', '.join(sorted(names))}")
+        raise _at(where, f"no {name} among {', '.join(sorted(names))}{nearest(name, names)}")
 
 
 def _at(where: tuple[str | int, ...], text: str) -> PydanticCustomError:
@@ -285,6 +317,8 @@ def read(path: Path) -> Experiment:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path}: it is not text in UTF-8") from error
     return parse(text, path)
 
 
@@ -295,6 +329,11 @@ def parse(text: str, path: Path) -> Experiment:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise Failure(f"{path}:{line}: {error.problem}") from error
+    return check(document, path)
+
+
+def check(document: Any, path: Path) -> Experiment:
+    """Checks an experiment that was read; `path` is for messages."""
     if not isinstance(document, dict):
         raise Failure(f"{path}:1: an experiment is a mapping of fields, like name: and workloads:")
     try:

@@ -1,5 +1,18 @@
 """What the user can repair: it is printed without a traceback."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class Failure(Exception):
     """A message that names the input and the remedy."""
+
+
+class Refused(Failure):
+    """The experiment asks for what its runs do not have: what was measured for it is of no use."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question that names the nearest of the known names, or nothing."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {found[0]}?" if found else ""

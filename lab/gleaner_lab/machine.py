@@ -73,6 +73,16 @@ def describe() -> dict[str, Any]:
     }
 
 
+def commit(root: Path) -> str:
+    """The commit of a tree and whether files differ from it; empty where it is no checkout."""
+    git = ["git", "-C", str(root)]
+    found = _version([*git, "rev-parse", "--short=12", "HEAD"])
+    if found is None:
+        return ""
+    changed = _version([*git, "status", "--porcelain", "--untracked-files=no"])
+    return f"{found}, with changes" if changed else found
+
+
 def identity(facts: dict[str, Any]) -> str:
     """A short name that is the same for machines that may be compared."""
     text = json.dumps(facts, sort_keys=True)

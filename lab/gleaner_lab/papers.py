@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 from ruamel.yaml import YAML
 
-from gleaner_lab.failure import Failure
+from gleaner_lab.failure import Failure, nearest
 
 DIRECTORY = Path(__file__).resolve().parents[1] / "papers"
 
@@ -30,7 +31,13 @@ class Table:
         """Where it is from."""
         return f"{self.facts['paper']}, {self.facts['table']}"
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of figures; the first column names the rows."""
+        return [str(column) for column in self.rows.columns[1:]]
 
+
+@cache
 def index() -> dict[str, Any]:
     """All tables by name."""
     return YAML(typ="safe").load(DIRECTORY / "index.yaml")
@@ -40,7 +47,7 @@ def read(name: str) -> Table:
     """One table."""
     facts = index().get(name)
     if facts is None:
-        raise Failure(f"no table {name} among {', '.join(index())}")
+        raise Failure(f"no table {name} among {', '.join(index())}{nearest(name, index())}")
     summary = facts.get("summary")
     return Table(name, facts, _csv(name), _csv(summary) if summary else None)
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
+from gleaner_lab import metrics
 from gleaner_lab.cells import Cell
 from gleaner_lab.experiment import Experiment
+from gleaner_lab.failure import Refused, nearest
 from gleaner_lab.schedule import Task, counted, rounds, with_canary
 from gleaner_lab.store import ResultSet
 from gleaner_lab.workload import Record
@@ -61,12 +63,31 @@ def run(
 
     def done(task: Task, record: Record, started: float) -> None:
         results.append(entry(task, record, started))
+        refuse_misspelt(experiment, task, record)
         progress.finished += 1
         progress.failed += "problem" in record
         watch(progress, task)
 
     executor.run_all(tasks, done)
     return progress
+
+
+def refuse_misspelt(experiment: Experiment, task: Task, record: Record) -> None:
+    """Ends an experiment at the first run that shows that it cannot have a metric.
+
+    The metric that counts must be in every run that succeeds. Others may be some programs' alone,
+    but not if the baseline printed one of almost that name.
+    """
+    values = record.get("values")
+    if values is None or task.counted:
+        return
+    rules = experiment.statistics
+    wanted = experiment.named_metrics if task.cell.variant == rules.baseline else [rules.metric]
+    printed = [name for name in values if name.startswith(metrics.PRINTED)] or list(values)
+    for metric in metrics.missing(wanted, values, experiment.iteration):
+        hint = nearest(metric, printed)
+        if hint or metric == rules.metric:
+            raise Refused(f"{task.key}: it printed no {metric}{hint or f'; it has {printed}'}")
 
 
 def entry(task: Task, record: Record, started: float) -> Record:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import stats
@@ -33,8 +34,13 @@ class Estimate:
         return (self.high - self.low) / abs(self.value)
 
     def is_grey(self, above: float | None) -> bool:
-        """Too uncertain to be read, by the experiment's rule."""
-        return above is not None and self.width > above
+        """A ratio too uncertain to be read, by the experiment's rule.
+
+        An interval that is wide and holds 1. One that does not tells which side is less, however
+        wide it is.
+        """
+        is_decided = self.low > 1 or self.high < 1
+        return above is not None and self.width > above and not is_decided
 
 
 UNKNOWN = Estimate(math.nan, -math.inf, math.inf, 0)
@@ -99,20 +105,69 @@ def _log_interval(ratios: np.ndarray, confidence: float) -> tuple[float, float]:
     return float(np.exp(np.mean(logs) - margin)), float(np.exp(np.mean(logs) + margin))
 
 
+#: More rounds than anybody makes: a bar that needs more cannot be decided so.
+MOST_ROUNDS = 10_000
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a bar is met, and by what."""
+    """What the interval says of a bar: it is met, violated, or undecided."""
 
-    met: bool
+    word: Literal["met", "violated", "undecided"]
     reason: str
 
 
-def judge(estimate: Estimate, below: float | None, above: float | None = None) -> Verdict:
-    """A bar is met when the whole interval lies below it, or above it."""
+def judge(
+    estimate: Estimate,
+    below: float | None,
+    above: float | None = None,
+    confidence: float = 0.95,
+    of: str = "rounds",
+) -> Verdict:
+    """A bar is met when the whole interval is on its side, and violated when all of it is beyond.
+
+    An interval that holds the bar decides nothing; then the reason says how many rounds it would
+    take, or how many of what the interval is over, if the spread stays as it is.
+    """
     if estimate.runs < 2:
-        return Verdict(False, "less than two rounds: no interval")
-    if below is not None:
-        met = estimate.high <= below
-        return Verdict(met, f"upper bound {estimate.high:.3f} {'<=' if met else '>'} {below:g}")
-    met = above is not None and estimate.low >= above
-    return Verdict(met, f"lower bound {estimate.low:.3f} {'>=' if met else '<'} {above:g}")
+        return Verdict("undecided", f"less than two {of}: no interval")
+    bar = below if below is not None else above
+    assert bar is not None
+    bound, other = estimate.high, estimate.low
+    if below is None:
+        bound, other = other, bound
+    side, signs = ("upper", ("<=", ">")) if below is not None else ("lower", (">=", "<"))
+    far = "lower" if side == "upper" else "upper"
+    is_met = bound <= bar if below is not None else bound >= bar
+    is_violated = other > bar if below is not None else other < bar
+    if is_met:
+        return Verdict("met", f"{side} bound {bound:.3f} {signs[0]} {bar:g}")
+    if is_violated:
+        return Verdict("violated", f"{far} bound {other:.3f} {signs[1]} {bar:g}")
+    needed = rounds_to_decide(estimate, bar, confidence)
+    more = f"about {needed}" if needed is not None else f"more than {MOST_ROUNDS}"
+    return Verdict(
+        "undecided",
+        f"{side} bound {bound:.3f} {signs[1]} {bar:g} in {estimate.runs} {of}; {more} would decide",
+    )
+
+
+def rounds_to_decide(estimate: Estimate, bar: float, confidence: float) -> int | None:
+    """In how many rounds the interval would leave the bar, if the spread and the middle stay.
+
+    The interval is Student's on logarithms, so its ends tell the mean and the deviation.
+    """
+    if estimate.runs < 2 or estimate.low <= 0 or not math.isfinite(estimate.high):
+        return None
+    low, high = math.log(estimate.low), math.log(estimate.high)
+    distance = abs((low + high) / 2 - math.log(bar))
+    quantile = lambda runs: float(stats.t.ppf((1 + confidence) / 2, runs - 1))  # noqa: E731
+    deviation = (high - low) / 2 * math.sqrt(estimate.runs) / quantile(estimate.runs)
+    decides = lambda runs: quantile(runs) * deviation <= distance * math.sqrt(runs)  # noqa: E731
+    if not decides(MOST_ROUNDS):
+        return None
+    least, most = estimate.runs, MOST_ROUNDS
+    while least < most:
+        middle = (least + most) // 2
+        least, most = (least, middle) if decides(middle) else (middle + 1, most)
+    return least

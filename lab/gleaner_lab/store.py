@@ -1,16 +1,19 @@
 """Where runs are kept: a journal while they are made, a Parquet file when they are read.
 
-A result set is a directory: `experiment.yaml` as it was run, `machines.json`, `heaps.json` where
-heap sizes were searched for, `runs.jsonl` (one run a line, on the disk before the next run starts)
-and `runs.parquet` (the same, made from the journal by `table`). A line that a crash cut short is
-dropped, and its run is done again.
+A result set is a directory: `experiment.yaml` as it was run, `machines.json`, `starts.json` (each
+command that made runs, and the commit), `builds.json` (the files that were measured), `heaps.json`
+where heap sizes were searched for, `runs.jsonl` (one run a line, on the disk before the next run
+starts) and `runs.parquet` (the same, made from the journal by `table`). A line that a crash cut
+short is dropped, and its run is done again.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,38 +113,81 @@ class ResultSet:
                 if not line.endswith(b"\n"):
                     return
                 try:
-                    yield json.loads(line)
+                    run = json.loads(line)
+                    if not (isinstance(run, dict) and "key" in run):
+                        raise ValueError("it has no key")
                 except ValueError as error:
                     raise Failure(f"{path}:{number}: not a run: {error}") from error
+                yield run
 
     def finished(self, failed: bool) -> set[str]:
         """The keys of the runs that need not be made; with `failed`, what failed must be."""
         return {record["key"] for record in self.records() if not (failed and "problem" in record)}
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other runs out: two would write one journal."""
+        with (self.path / "lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                raise Failure(
+                    f"{self.path}: another gleaner-lab runs it (process {file.read().strip()}): "
+                    "wait until it has ended, or end it and resume"
+                ) from error
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
+
+    def note_start(self, facts: dict[str, Any]) -> None:
+        """Records how runs were asked for, and of which commit."""
+        self._replace("starts.json", [*self.starts(), facts])
+
+    def starts(self) -> list[dict[str, Any]]:
+        """Each command that made runs, the first one first."""
+        return self._read("starts.json", [])
+
+    def note_build(self, identity: str, files: dict[str, str]) -> None:
+        """Records once which files are measured."""
+        builds = self.builds()
+        if identity not in builds:
+            self._replace("builds.json", {**builds, identity: files})
+
+    def builds(self) -> dict[str, dict[str, str]]:
+        """The hashes of the files that were measured, by the identity of them all."""
+        return self._read("builds.json", {})
+
+    def _read(self, name: str, absent: Any) -> Any:
+        path = self.path / name
+        try:
+            return json.loads(path.read_text()) if path.exists() else absent
+        except ValueError as error:
+            raise Failure(f"{path}: not as it was written: {error}") from error
+
+    def _replace(self, name: str, value: Any) -> None:
+        fresh = self.path / f"{name}.new"
+        fresh.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
+        fresh.replace(self.path / name)
+
     def note_machine(self, identity: str, facts: dict[str, Any]) -> None:
         """Records a machine once."""
         machines = self.machines()
         if identity not in machines:
-            machines[identity] = facts
-            fresh = self.path / "machines.json.new"
-            fresh.write_text(json.dumps(machines, indent=2, sort_keys=True) + "\n")
-            fresh.replace(self.path / "machines.json")
+            self._replace("machines.json", {**machines, identity: facts})
 
     def machines(self) -> dict[str, Any]:
         """The machines by identity."""
-        path = self.path / "machines.json"
-        return json.loads(path.read_text()) if path.exists() else {}
+        return self._read("machines.json", {})
 
     def note_heaps(self, heaps: dict[str, Any]) -> None:
         """Records the heap sizes that were found so far."""
-        fresh = self.path / "heaps.json.new"
-        fresh.write_text(json.dumps(heaps, indent=2, sort_keys=True) + "\n")
-        fresh.replace(self.path / "heaps.json")
+        self._replace("heaps.json", heaps)
 
     def heaps(self) -> dict[str, Any]:
         """Minimum heaps in bytes, peaks in KB and settings of equal peak, by what they are of."""
-        path = self.path / "heaps.json"
-        return json.loads(path.read_text()) if path.exists() else {}
+        return self._read("heaps.json", {})
 
     def table(self) -> pd.DataFrame:
         """All runs as a table, which is written as Parquet, too."""

@@ -8,7 +8,6 @@ process could not measure a child's peak memory: the kernel counts the memory of
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import signal
@@ -38,8 +37,8 @@ class Tools:
         """The given program, or the one that `make build` made."""
         root = Path(__file__).resolve().parents[2]
         found = bench or root / "target" / "release" / "gleaner-bench"
-        if not os.access(found, os.X_OK):
-            raise Failure(f"{found} is not there: run make build, or name it with --bench")
+        if not (found.is_file() and os.access(found, os.X_OK)):
+            raise Failure(f"{found} is no program: run make build, or name it with --bench")
         return cls(found.resolve(), scratch.resolve())
 
     def word(self, word: str) -> str:
@@ -47,11 +46,18 @@ class Tools:
         rivals = self.bench.parents[1] / "rivals"
         return word.replace("{bench}", str(self.bench)).replace("{rivals}", str(rivals))
 
-    def build(self) -> str:
-        """A short name for what is measured: a hash of the library beside the program."""
-        library = self.bench.with_name("libgc.so")
-        measured = library if library.exists() else self.bench
-        return hashlib.sha256(measured.read_bytes()).hexdigest()[:12]
+    def check(self, command: Sequence[str]) -> None:
+        """Refuses a command of `command_of` that names a program or an option that is not there."""
+        done = subprocess.run(
+            [*command[:2], "--check", *command[2:]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        # An older gleaner-bench does not know the word, and says so.
+        if done.returncode != 0 and "'--check'" not in done.stderr:
+            raise Failure(done.stderr.strip().removeprefix("gleaner-bench: "))
 
 
 def command_of(
@@ -91,7 +97,7 @@ def run(command: Sequence[str], cell: Cell, experiment: Experiment) -> Record:
     """Runs the command; the record has either `values` or `problem`."""
     try:
         child = subprocess.Popen(
-            command,
+            [*ENDS_WITH_PARENT, str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -100,7 +106,7 @@ def run(command: Sequence[str], cell: Cell, experiment: Experiment) -> Record:
             start_new_session=True,
         )
     except OSError as error:
-        return {"problem": f"{command[0]}: {error.strerror}"}
+        return {"problem": f"{ENDS_WITH_PARENT[0]}: {error.strerror}"}
     try:
         # gleaner-bench ends what takes too long; this is for gleaner-bench itself.
         out, err = child.communicate(timeout=experiment.limit_s + 60)
@@ -114,7 +120,21 @@ def run(command: Sequence[str], cell: Cell, experiment: Experiment) -> Record:
     return read_line(out, err, child.returncode, needs_json, experiment.iteration)
 
 
+#: Put before gleaner-bench, and then the lab's process number: when the lab is killed, the kernel
+#: asks gleaner-bench to end, which ends the program that it measures, with all that it started. The
+#: shell is there for a lab that ended before setpriv was at work. (A preexec_fn would make Python
+#: fork, and an exception that a signal raises is lost in the hooks around fork.)
+ENDS_WITH_PARENT = (
+    *("setpriv", "--pdeathsig", "TERM"),
+    *("sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"'),
+)
+
+
 def _end(child: subprocess.Popen[str]) -> None:
+    """Asks gleaner-bench to end, which ends the measured program first; then it has to."""
+    child.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=5)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

@@ -144,7 +144,19 @@ def test_a_bar_of_the_mean_may_be_about_some_workloads():
     assert some.estimate.value == pytest.approx(0.5)
 
 
-def test_wide_means_are_grey_by_the_experiments_rule():
+def test_a_row_that_rounds_decide_is_not_grey_however_much_the_machine_drifts():
+    drifting = [1.0, 2.0, 1.1, 1.9, 1.0, 2.1]
+    frame = frame_of(
+        *rounds("m", "a", "one", drifting),
+        *rounds("m", "a", "other", [seconds * 0.8 for seconds in drifting]),
+    )
+    line = find(analysis.lines_of(frame, experiment_of()), variant="other")
+    assert line.relative.width > 0.2
+    assert line.ratio.high < 1
+    assert not line.grey
+
+
+def test_wide_ratios_that_decide_nothing_are_grey_by_the_experiments_rule():
     frame = frame_of(
         *rounds("m", "a", "one", [1.0, 1.0]),
         *rounds("m", "a", "other", [0.5, 1.5]),
@@ -161,10 +173,19 @@ def test_bars_are_judged_for_each_workload():
         *rounds("m", "b", "one", [1.0, 1.0, 1.0]),
         *rounds("m", "b", "other", [0.90, 0.94, 0.98]),
     )
-    judged = {one.what: one.verdict.met for one in analysis.judge(frame, experiment_of())}
-    assert judged == {"a, 1 thread": True, "b, 1 thread": False}
+    judged = analysis.judge(frame, experiment_of())
+    words = {one.what: one.verdict.word for one in judged}
+    assert words == {"a, 1 thread": "met", "b, 1 thread": "undecided"}
+    assert analysis.status_of(judged, 0) == 3
+    assert analysis.status_of(judged[:1], 0) == 0
+    assert analysis.status_of(judged[:1], 1) == 1
     (nothing,) = analysis.judge(frame.iloc[0:0], experiment_of())
-    assert (nothing.verdict.met, nothing.verdict.reason) == (False, "no runs")
+    assert (nothing.verdict.word, nothing.verdict.reason) == ("undecided", "no runs")
+    slower = frame.copy()
+    slower.loc[slower["variant"] == "other", "values.cpu_s"] += 0.2
+    judged = analysis.judge(slower, experiment_of())
+    assert {one.verdict.word for one in judged} == {"violated"}
+    assert analysis.status_of(judged, 0) == 1
 
 
 def test_the_canary_shows_drift_and_counts_for_nothing_else():
@@ -204,10 +225,10 @@ def test_a_bar_against_rivals_leaves_out_those_that_do_not_finish():
         *rounds("m", "b", "ours", [1.0, 1.0]),
         *rounds("m", "b", "slow", [2.0, 2.0]),
     )
-    judged = {one.what: one.verdict.met for one in analysis.judge(frame, experiment)}
+    judged = {one.what: one.verdict.word for one in analysis.judge(frame, experiment)}
     assert judged == {
-        "a, 1 thread against quick": False,
-        "a, 1 thread against slow": True,
+        "a, 1 thread against quick": "violated",
+        "a, 1 thread against slow": "met",
     }
     document = experiment.model_dump(exclude_unset=True)
     (bar,) = document["bars"]

@@ -1,10 +1,12 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from gleaner_lab import experiment as experiments
+from gleaner_lab import metrics
 from gleaner_lab.cells import cells_of
-from gleaner_lab.cli import EXPERIMENTS
+from gleaner_lab.cli import EXPERIMENTS, ROOT
 from gleaner_lab.failure import Failure
 
 GOOD = """\
@@ -86,6 +88,30 @@ def test_the_experiments_that_come_with_it_are_valid(path):
         ("threads: [1, 2]", "heap: {mode: default, multiples: [2]}", 12, "times-minimum"),
         ("prefetch: none}", "prefetch: none}, lacks: [other]", 10, "no other among gc_bench"),
         ("prefetch: none}", "prefetch: none}, lacks: [shell]", 14, "plain lacks shell"),
+        ("baseline: plain", "baseline: pleain", 14, "did you mean plain?"),
+        ("baseline: plain", "baseline: plain\n  metric: cpu_x", 15, "did you mean cpu_s?"),
+        ("baseline: plain", "baseline: plain\n  also: [peak]", 15, "did you mean peak_kb?"),
+        ("baseline: plain", "baseline: plain\n  equal: collection", 15, "mean collections?"),
+        ("baseline: plain", "baseline: plain\n  metric: phase.marks_s", 15, "mean phase.mark_s?"),
+        (
+            "threads: [1, 2]",
+            "bars: [{configuration: plain, below: 1, metric: wall}]",
+            12,
+            "did you mean wall_s?",
+        ),
+        (
+            "threads: [1, 2]",
+            "papers: [{table: zeroing-table-5}]",
+            12,
+            "did you mean zeroing-table-",
+        ),
+        (
+            "threads: [1, 2]",
+            "papers: [{table: zeroing-table-4, columns: {hotpath_i7: {configuration: plain, "
+            "figure: speedup}}}]",
+            12,
+            "did you mean hot_path_i7?",
+        ),
     ],
 )
 def test_errors_name_the_line_and_the_remedy(tmp_path, old, new, line, message):
@@ -95,6 +121,13 @@ def test_errors_name_the_line_and_the_remedy(tmp_path, old, new, line, message):
         experiments.read(path)
     assert f"{path}:{line}:" in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_the_phases_are_those_of_the_event_log():
+    source = (ROOT / "crates" / "base" / "src" / "events.rs").read_text()
+    table = source[source.index("\nphases! {") :]
+    found = re.findall(r'^    \w+ = "([a-z-]+)",$', table[: table.index("\n}")], re.MULTILINE)
+    assert set(metrics.PHASES) == set(found)
 
 
 def test_a_missing_file_and_a_file_of_another_kind(tmp_path):

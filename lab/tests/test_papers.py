@@ -1,7 +1,8 @@
 import pytest
 
-from gleaner_lab import papers
+from gleaner_lab import papers, statistics
 from gleaner_lab.failure import Failure
+from gleaner_lab.report import beside
 
 
 @pytest.mark.parametrize("name", papers.index())
@@ -32,6 +33,37 @@ def test_figures_that_the_texts_name():
     assert pauses.loc["Crypto AES", "parallel_scavenge_ms"] / pauses.loc[
         "Crypto AES", "naps_ms"
     ] == pytest.approx(2.8, abs=0.05)
+
+
+IMPROVEMENTS = ["hot_path", "non_temporal", "concurrent", "adaptive"]
+
+
+@pytest.mark.parametrize("machine", ["core2", "phenom", "i7"])
+@pytest.mark.parametrize("design", IMPROVEMENTS)
+def test_an_improvement_is_the_share_of_the_baselines_time_that_is_saved(design, machine):
+    """The paper's geometric means follow from its rows when p % less time means 1 - p/100 of it."""
+    table = papers.read("zeroing-table-4")
+    column = f"{design}_{machine}"
+    rows = table.rows[~table.rows["benchmark"].isin(table.facts["outliers"])]
+    summary = table.summary[table.summary["statistic"] == "geomean"].set_index("scope")
+    printed = summary.loc["all", column]
+    ratios = [1 - percent / 100 for percent in rows[column]]
+    mean = statistics.geometric_mean_of(ratios, 0.95)
+    assert float(beside._change(mean, True).split()[0]) == pytest.approx(printed, abs=0.061)
+    inverse = (statistics.geometric_mean([1 + percent / 100 for percent in rows[column]]) - 1) * 100
+    if design in ("concurrent", "adaptive") and machine == "core2":
+        assert abs(inverse - printed) > 0.1, "the other reading would not do"
+
+
+def test_a_printed_improvement_comes_back_from_its_ratio():
+    rows = papers.read("zeroing-table-4").rows.set_index("benchmark")
+    for benchmark, printed in rows["adaptive_core2"].items():
+        ratio = statistics.Estimate(1 - printed / 100, 0.5, 1.5, 9)
+        shown = beside._change(ratio, True)
+        assert float(shown.split()[0]) == pytest.approx(printed, abs=0.051), benchmark
+        assert shown.endswith("[-50.0, +50.0]")
+    slower = statistics.Estimate(1.17, 1.1, 1.2, 9)
+    assert beside._change(slower, False) == "+17.0 [+10.0, +20.0]"
 
 
 def test_an_unknown_table_is_named_with_those_that_are_known():

@@ -127,10 +127,10 @@ def test_our_figures_stand_beside_the_papers(page):
     table = text[text.index('id="paper"') : text.index('id="paper-2"')]
     rows = dict(re.findall(r"<tr><td>([^<]+)</td>(.*?)</tr>", table))
     assert '<td class="paper">49</td>' in rows["gc_bench"]
-    # A stand-in spends 0.04 s of about 1 s marking, and takes 0.8 times as long on Gleaner.
+    # A stand-in spends 0.04 s of about 1 s marking, and takes 20 % less on Gleaner.
     share, speedup = re.findall(r'class="paper"></td><td>([^<]+)</td>', rows["steady"])
     assert 3.5 < float(share) < 4.5
-    assert 20 < float(speedup.split()[0]) < 30
+    assert 18 < float(speedup.split()[0]) < 22
     table = text[text.index('id="paper-2"') : text.index("<h2>Machines</h2>")]
     rows = dict(re.findall(r"<tr><td>([^<]+)</td>(.*?)</tr>", table))
     assert '<td class="paper">6.34</td>' in rows["lusearch"]

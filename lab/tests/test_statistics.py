@@ -31,7 +31,8 @@ def test_one_value_has_no_bound_and_none_has_no_mean():
     assert statistics.mean_of([3.0], 0.95).high == math.inf
     assert math.isnan(statistics.mean_of([], 0.95).value)
     assert statistics.paired_ratio([2.0], [1.0], 0.95).high == math.inf
-    assert not statistics.judge(statistics.paired_ratio([0.5], [1.0], 0.95), 1.1).met
+    single = statistics.paired_ratio([0.5], [1.0], 0.95)
+    assert statistics.judge(single, 1.1).word == "undecided"
 
 
 def test_the_relative_mean_scales_the_interval():
@@ -79,12 +80,47 @@ def test_geometric_means():
     assert estimate.low < 1 < estimate.high
 
 
-def test_a_bar_is_judged_by_the_upper_bound():
+@pytest.mark.parametrize(
+    ("below", "above", "word"),
+    [
+        (1.11, None, "met"),
+        (1.10, None, "undecided"),
+        (1.0, None, "undecided"),
+        (0.99, None, "violated"),
+        (None, 1.0, "met"),
+        (None, 1.01, "undecided"),
+        (None, 1.11, "undecided"),
+        (None, 1.12, "violated"),
+    ],
+)
+def test_a_bar_is_met_or_violated_by_the_whole_interval(below, above, word):
     estimate = statistics.Estimate(1.05, 1.0, 1.11, 10)
-    assert not statistics.judge(estimate, 1.10).met
-    assert statistics.judge(estimate, 1.11).met
-    assert statistics.judge(estimate, None, 1.0).met
-    assert not statistics.judge(estimate, None, 1.01).met
+    assert statistics.judge(estimate, below, above).word == word
+
+
+def test_an_undecided_bar_says_how_many_rounds_it_would_take():
+    source = np.random.default_rng(7)
+    noise = source.lognormal(0, 0.1, size=20_000)
+    for truth, word in ((0.97, "met"), (1.03, "violated")):
+        ten = statistics.paired_ratio(truth * noise[:10], np.ones(10), 0.95)
+        # The same noise, but with the middle where the truth is.
+        shift = truth / math.sqrt(ten.low * ten.high)
+        ten = statistics.Estimate(truth, ten.low * shift, ten.high * shift, 10)
+        verdict = statistics.judge(ten, 1.0)
+        assert verdict.word == "undecided"
+        needed = statistics.rounds_to_decide(ten, 1.0, 0.95)
+        assert f"about {needed} would decide" in verdict.reason
+        assert 10 < needed < 300
+        # Twice as many do decide.
+        more = truth * noise[: 2 * needed] / statistics.geometric_mean(noise[: 2 * needed])
+        many = statistics.paired_ratio(more, np.ones(2 * needed), 0.95)
+        assert statistics.judge(many, 1.0).word == word
+
+
+def test_no_number_of_rounds_decides_what_lies_on_the_bar():
+    estimate = statistics.Estimate(1.0, 0.9, 1 / 0.9, 5)
+    assert "more than 10000 would decide" in statistics.judge(estimate, 1.0).reason
+    assert statistics.rounds_to_decide(statistics.Estimate(1, 0, math.inf, 1), 1.1, 0.95) is None
 
 
 def test_wide_intervals_are_grey():
@@ -92,6 +128,9 @@ def test_wide_intervals_are_grey():
     assert estimate.is_grey(0.2)
     assert not estimate.is_grey(0.25)
     assert not estimate.is_grey(None)
+    # It is wide, but says which side is less.
+    assert not statistics.Estimate(2.0, 1.1, 3.6, 5).is_grey(0.2)
+    assert not statistics.Estimate(0.5, 0.1, 0.9, 5).is_grey(0.2)
 
 
 def test_what_took_no_time_has_no_ratio():

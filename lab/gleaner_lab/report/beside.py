@@ -80,14 +80,14 @@ def _number(figure: float, digits: int) -> str:
     return f"{figure:.{digits if figure < 100 else 0}f}"
 
 
-def _change(ratio: analysis.Estimate, inverse: bool) -> str:
-    """How far a ratio is from 1, or its inverse, in percent."""
+def _change(ratio: analysis.Estimate, is_gain: bool) -> str:
+    """How far a ratio is above 1, or below it, in percent of the baseline."""
     if ratio.runs == 0:
         return "no equal rounds"
     ends = [ratio.value, ratio.low, ratio.high]
-    if inverse:
-        ends = [1 / ratio.value, 1 / ratio.high, 1 / ratio.low if ratio.low > 0 else math.inf]
     middle, low, high = ((end - 1) * 100 for end in ends)
-    if not math.isfinite(high):
+    if is_gain:
+        middle, low, high = -middle, -high, -low
+    if not (math.isfinite(low) and math.isfinite(high)):
         return f"{middle:+.1f}"
     return f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]"

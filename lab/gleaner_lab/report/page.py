@@ -123,10 +123,33 @@ def _figures(
         "failures": analysis.failures_by_cell(frame),
         "differing": analysis.differing_outputs(frame),
         "builds": analysis.builds_of(frame),
+        "starts": results.starts(),
+        "commits": _commits(results),
+        "files": _files(results, frame),
+        "named": _named(results, frame),
         "made": len(frame),
         "expected": len(tasks_of(experiment, list(cells_of(experiment)))),
         "beside": beside.tables(frame, experiment),
     }
+
+
+def _commits(results: ResultSet) -> list[str]:
+    found = [one["commit"] for one in results.starts() if one.get("commit")]
+    return list(dict.fromkeys(found))
+
+
+def _files(results: ResultSet, frame: pd.DataFrame) -> dict[str, dict[str, str]]:
+    """The files of the builds that runs were made with."""
+    known = results.builds()
+    return {name: known[name] for name in analysis.builds_of(frame) if name in known}
+
+
+def _named(results: ResultSet, frame: pd.DataFrame) -> list[str]:
+    """Gleaner's own programs and libraries with their hashes, as the tables show them."""
+    builds = list(_files(results, frame).values())
+    if len(builds) != 1:
+        return []
+    return [f"{file} {digest}" for file, digest in builds[0].items() if "/" not in file]
 
 
 def label(metric: str) -> str:

@@ -1,0 +1,74 @@
+"""Which metrics there are: an experiment that names another one is refused before it runs.
+
+What a program prints is known when it has printed it. So `missing` looks at the first runs, and an
+experiment that asks for a number which they do not have ends with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+#: What is known of every process.
+PROCESS = ("wall_s", "cpu_s", "peak_kb")
+#: What a library's log says.
+LOGGED = (
+    "collections",
+    "longest_pause_s",
+    "total_pause_s",
+    "allocated_bytes",
+    "broken_lines",
+    "mutator_s",
+)
+#: What an event of the log is about (crates/base/src/events.rs).
+PHASES = (
+    "start",
+    "libraries",
+    "stop-world",
+    "clear-marks",
+    "roots",
+    "mark",
+    "copy",
+    "plan",
+    "update",
+    "slide",
+    "overflow",
+    "weak",
+    "verify",
+    "reclaim",
+    "sweep",
+    "resize",
+    "zeroing",
+    "zeroing-ahead",
+    "zeroing-stalls",
+    "zeroing-kernel",
+    "resume-world",
+    "end",
+    "heap-grow",
+    "heap-shrink",
+    "out-of-memory",
+    "fork",
+    "options",
+)
+#: What a program prints is `printed.` and the name of the field.
+PRINTED = "printed."
+
+
+def known() -> list[str]:
+    """All metrics that can be told without running a program."""
+    return [*PROCESS, *LOGGED, *(f"phase.{name}_s" for name in PHASES)]
+
+
+def is_known(metric: str, iteration: int) -> bool:
+    """Whether there may be such a metric. The iterations of a process have fields of their own."""
+    if iteration > 1:
+        return "." not in metric
+    return metric in known() or metric.startswith(PRINTED)
+
+
+def missing(wanted: list[str], values: dict[str, Any], iteration: int) -> Iterator[str]:
+    """Of the wanted metrics, what a program should have printed and did not."""
+    for metric in wanted:
+        is_printed = metric.startswith(PRINTED) or iteration > 1
+        if is_printed and metric not in values:
+            yield metric

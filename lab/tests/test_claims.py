@@ -1,0 +1,176 @@
+"""What docs/zeroing.md says of its tables is computed from them again.
+
+scripts/check_pages.py compares each ratio with an interval; here are counts, ranges and means over
+some of the workloads.
+"""
+
+import re
+from functools import cache
+
+import pytest
+from ruamel.yaml import YAML
+
+from gleaner_lab import statistics
+from gleaner_lab.cli import EXPERIMENTS, ROOT
+
+DOCS = ROOT / "docs"
+NUMBER = r"(\d+(?:\.\d+)?)"
+WORDS = {"one": 1, "three": 3, "four": 4, "five": 5, "ten": 10}
+
+
+@cache
+def text(name):
+    return " ".join((DOCS / name).read_text().split())
+
+
+def said(pattern, name="zeroing.md"):
+    """The numbers that a sentence of the page names; the sentence must be there."""
+    found = re.search(pattern.replace("#", NUMBER).replace(" ", r"\s"), text(name))
+    assert found is not None, f"docs/{name} does not say: {pattern}"
+    return [WORDS[one] if one in WORDS else float(one) for one in found.groups()]
+
+
+def table(name, head):
+    """The rows of a page's table that begins with these columns, by column."""
+    lines = (DOCS / "measured" / name).read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(head))
+    columns = cells(lines[first])
+    rows = []
+    for line in lines[first + 2 :]:
+        if not line.startswith("|"):
+            return rows
+        rows.append(dict(zip(columns, cells(line), strict=True)))
+    return rows
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def estimate(cell):
+    """Value, low and high of a cell."""
+    return [float(one) for one in re.findall(NUMBER, cell)]
+
+
+def bars(name):
+    """The bars about single workloads: ratio, low, high, verdict."""
+    rows = [row for row in table(name, "| bar | of") if " against " in row["of"]]
+    rows = [row for row in rows if not row["of"].startswith("geometric mean")]
+    return [(*estimate(row["ratio"]), row["verdict"].split(":")[0]) for row in rows]
+
+
+def test_how_many_bars_are_met_violated_and_undecided():
+    met, of, violated, undecided = said("# of # meet it, (one) violates it, # are undecided")
+    verdicts = [row[3] for row in bars("zeroing-amd.md")]
+    assert [verdicts.count(word) for word in ("met", "violated", "undecided")] == [
+        met,
+        violated,
+        undecided,
+    ]
+    assert len(verdicts) == of
+    met, of = said("Intel: # of # meet it, none violates it")
+    verdicts = [row[3] for row in bars("zeroing.md")]
+    assert (verdicts.count("met"), verdicts.count("violated"), len(verdicts)) == (met, 0, of)
+
+
+def test_how_many_are_slower_and_how_many_chance_would_give():
+    of, slower, chance = said(
+        r"Of the #, (\w+) have a lower bound above 1, where chance alone would give (\w+):"
+    )
+    rows = bars("zeroing-amd.md")
+    assert (len(rows), sum(low > 1 for _, low, _, _ in rows)) == (of, slower)
+    assert round(0.025 * of) == chance
+    slower, of, chance = said(r"On Intel (\w+) of # have one, where chance would give (\w+):")
+    rows = bars("zeroing.md")
+    assert (len(rows), sum(low > 1 for _, low, _, _ in rows)) == (of, slower)
+    assert round(0.025 * of) == chance
+
+
+def ratios(name, configuration):
+    rows = table(name, "| workload | configuration")
+    return {
+        row["workload"]: estimate(row["printed.wall_s"])[0]
+        for row in rows
+        if row["configuration"] == configuration
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "designs", "sizes", "pattern", "inverse"),
+    [
+        (
+            "zeroing-nursery-amd.md",
+            ["hot-path", "window"],
+            r".*",
+            "`bulk` takes # to # times as long as `hot-path` and `window` at every size",
+            True,
+        ),
+        (
+            "zeroing-nursery.md",
+            ["hot-path"],
+            r".*-(1|2|4|8|32)m",
+            "`hot-path` takes # to # of its time",
+            False,
+        ),
+        (
+            "zeroing-nursery.md",
+            ["window"],
+            r".*-(1|2|4|8|32)m",
+            "of its time and `window` # to #, and",
+            False,
+        ),
+    ],
+)
+def test_ranges_over_sizes_of_eden(name, designs, sizes, pattern, inverse):
+    found = [
+        1 / ratio if inverse else ratio
+        for design in designs
+        for workload, ratio in ratios(name, design).items()
+        if re.fullmatch(sizes, workload)
+    ]
+    low, high = said(pattern)
+    assert (round(min(found), 2), round(max(found), 2)) == (low, high)
+
+
+def mean_of_allocating(design, mutators=None):
+    """Over the workloads that allocate a thousand MB a second, as the experiment's bar names."""
+    experiment = YAML(typ="safe").load(EXPERIMENTS / "zeroing.yaml")
+    wanted = experiment["bars"][2]["workloads"]
+    found = ratios("zeroing-amd.md", design)
+    chosen = [found[name] for name in wanted if mutators is None or name.endswith(f"-{mutators}")]
+    return statistics.geometric_mean_of(chosen, 0.95)
+
+
+def test_means_over_the_workloads_that_allocate_much():
+    whole, one, two, low, high = said(
+        "`hot-path` takes # of `bulk` there, # with one mutator and # with two "
+        r"\(between # and #\)"
+    )
+    assert mean_of_allocating("hot-path").value == pytest.approx(whole, abs=0.001)
+    assert mean_of_allocating("hot-path", 1).value == pytest.approx(one, abs=0.001)
+    found = mean_of_allocating("hot-path", 2)
+    assert [found.value, found.low, found.high] == pytest.approx([two, low, high], abs=0.001)
+    for design in ("auto", "concurrent"):
+        one, two = said(f"`{design}` (?:takes )?# and #[,.]")
+        assert mean_of_allocating(design, 1).value == pytest.approx(one, abs=0.001)
+        assert mean_of_allocating(design, 2).value == pytest.approx(two, abs=0.001)
+
+
+def test_techniques_whose_intervals_exclude_1_are_named_and_counted():
+    named, of = said("These are # of # intervals", "measured.md")
+    (rest,) = said("The other # hold 1", "measured.md")
+    rows = table("precise-heap-techniques.md", "| workload | configuration")
+    rows = [row for row in rows if row["configuration"] != "A/A"]
+    decided = [
+        figures
+        for figures in (estimate(row["printed.wall_s"]) for row in rows)
+        if figures[1] > 1 or figures[2] < 1
+    ]
+    assert (len(decided), len(rows), len(rows) - len(decided)) == (named, of, rest)
+    assert round(0.05 * of) == 2
+    stated = [
+        estimate(one) for one in re.findall(r"[\d.]+ \[[\d.]+, [\d.]+\]", text("measured.md"))
+    ]
+    for figures in decided:
+        near = [one for one in stated if one == pytest.approx(figures, abs=0.0051)]
+        assert near, f"docs/measured.md does not name {figures}"
