@@ -8,7 +8,9 @@
  4. an option in an example (`--opt NAME=VALUE`, `NAME=VALUE` in code type) is in
     the option table, as docs/options.md prints it;
  5. README.md names the oldest Rust that Cargo.toml allows;
- 6. a block of C or Rust in docs/embedding.md stands so in an example, which the
+ 6. a ratio with its interval, `1.02 [1.01, 1.04]` in the text of a page of docs/, stands so, or
+    the other way up, in a table of docs/measured/;
+ 7. a block of C or Rust in docs/embedding.md stands so in an example, which the
     tests build and run.
 
     check_pages.py               check the pages; last line "N passed, N failed"
@@ -29,6 +31,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
 EXAMPLE = re.compile(r"^```(?:c|rust)\n(.*?)^```", re.M | re.S)
+RATIO = re.compile(r"(\d+\.\d+)\s+\[(\d+\.\d+),\s+(\d+\.\d+)\]")
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
 OPTION = re.compile(r"(?:--opt |^|,)([a-z][a-z-]+)=")
 
@@ -83,13 +86,40 @@ def rust_problems(readme, manifest):
 
 
 def example_problems(text, examples):
-    """Rule 6; blanks and line breaks do not count."""
+    """Rule 7; blanks and line breaks do not count."""
     plain = [" ".join(example.split()) for example in examples]
     problems = []
     for block in EXAMPLE.findall(text):
         if not any(" ".join(block.split()) in example for example in plain):
             problems.append(f"docs/embedding.md: no example has: {block.strip().splitlines()[0]}")
     return problems
+
+
+def figure_problems(page, text, tables):
+    """Rule 6. A figure of the text is rounded; turned over, it has the table's rounding error, too."""
+    problems = []
+    for found in RATIO.finditer(text):
+        figures = [float(one) for one in found.groups()]
+        half = 0.5 * 10 ** -len(found[1].partition(".")[2]) + 1e-9
+        if not any(is_rounded(figures, row, half) for row in tables):
+            problems.append(f"{page}: no table has {' '.join(found[0].split())}")
+    return problems
+
+
+def is_rounded(figures, row, half):
+    """Whether value, low and high are those of a table's row, or of the inverse ratio."""
+    if all(abs(one - other) <= half for one, other in zip(figures, row)):
+        return True
+    value, low, high = row
+    if low <= 0:
+        return False
+    turned = (1 / value, 1 / high, 1 / low)
+    return all(abs(one - other) <= half + 0.0005 * other * other
+               for one, other in zip(figures, turned))
+
+
+def ratios(text):
+    return {tuple(map(float, found)) for found in RATIO.findall(text)}
 
 
 def report(checks):
@@ -116,6 +146,11 @@ def self_test():
         ("rejects a path that does not", wrong(path_problems("p.md", "`a/c.rs`", here, {"a"}))),
         ("rejects one in an example",
          wrong(path_problems("p.md", "```\nrun a/c.sh\n```\n", here, {"a"}))),
+        ("accepts a figure of a table, and of the inverse ratio",
+         figure_problems("p.md", "1.02 [1.01, 1.04] 0.979\n[0.962, 0.991]", {(1.021, 1.009, 1.039)})
+         + figure_problems("p.md", "0.98 [0.96, 0.99]", {(1.021, 1.009, 1.039)})),
+        ("rejects a figure that no table has",
+         wrong(figure_problems("p.md", "1.02 [1.02, 1.04]", {(1.021, 1.009, 1.039)}))),
         ("accepts a target", target_problems("p.md", "`make test`, make sure", {"test"})),
         ("rejects no target", wrong(target_problems("p.md", "```\nmake tests\n```\n", {"test"}))),
         ("accepts an option", option_problems("p.md", "`--opt sweep=lazy` `CFLAGS=x`", {"sweep"})),
@@ -151,6 +186,8 @@ def main():
     if os.path.exists("docs/options.md"):
         options = set(re.findall(r"^\| `([a-z-]+)` \|", read("docs/options.md"), re.M))
 
+    measured = {row for path in glob.glob("docs/measured/*.md") for row in ratios(read(path))}
+
     def over(rule, *arguments):
         return [problem for page, text in pages.items() for problem in rule(page, text, *arguments)]
 
@@ -159,6 +196,10 @@ def main():
         ("the paths they name", over(path_problems, os.path.exists, folders)),
         ("the make targets they name", over(target_problems, targets)),
         ("the options they name", over(option_problems, options)),
+        ("the figures they take from tables", [
+            problem for page, text in pages.items()
+            if os.path.dirname(page) in ("", "docs")
+            for problem in figure_problems(page, text, measured)]),
         ("the code of the guide", example_problems(
             read("docs/embedding.md"), [read(path) for path in EXAMPLES])),
         ("the oldest Rust", rust_problems(read("README.md"), read("Cargo.toml"))),

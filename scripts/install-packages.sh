@@ -52,6 +52,7 @@ need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
 if [ "$task" != build ] && [ "$task" != rivals ]; then
     need guile-3.0 "runs the Scheme programs" has guile
     need python3 "runs the lab" has python3
+    need util-linux "ends runs with the lab, pins them" has setpriv
     need python3-venv "keeps the lab's packages apart" python3 -c 'import ensurepip, venv'
 fi
 if [ "$task" = rivals ]; then
