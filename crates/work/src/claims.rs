@@ -111,6 +111,23 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
+    fn a_piece_is_done_when_it_is_finished() {
+        let states = [const { AtomicU8::new(0) }; 2];
+        let claims = Claims::new(&states);
+        for gives_up in [true, false] {
+            let claim = claims.claim(1).unwrap();
+            assert!(!claims.is_done(1) && claims.claim(1).is_none());
+            if gives_up {
+                drop(claim);
+            } else {
+                claim.finish();
+            }
+            assert_eq!(claims.is_done(1), !gives_up);
+        }
+        assert!(!claims.is_done(0));
+    }
+
+    #[test]
     fn each_piece_is_done_once_whoever_gives_up() {
         const PIECES: usize = 3000;
         let states: Vec<AtomicU8> = (0..PIECES).map(|_| AtomicU8::new(0)).collect();

@@ -1,4 +1,5 @@
-//! A thread that works ahead of others by so much and no more: it sleeps until they have come nearer.
+//! A thread that works ahead of others by so much and no more: it waits until they have come nearer. First it spins, since
+//! they come nearer every few microseconds and a sleep costs both sides a system call; then it sleeps.
 //!
 //! # Invariants
 //! - Who comes nearer counts, then looks for sleepers; who wants to sleep is counted first, then reads the count, then
@@ -6,8 +7,12 @@
 //!   whoever is second sees what the first did before. So nobody sleeps through the last step that others make, nor
 //!   through [`Lead::dismiss`].
 //! - The count that a sleeper sleeps on is the one that it read before it looked.
+//! - Who spins is not counted, so that others make no system call for it. It may miss nothing by that: it looks for
+//!   sleep anew, as above, when it has spun in vain.
 
-use gleaner_base::sync::{AtomicBool, AtomicU32, Ordering, futex_wait, futex_wake};
+use gleaner_base::sync::{
+    AtomicBool, AtomicU32, Ordering, futex_wait, futex_wake, spin_hint, spin_rounds,
+};
 
 /// What both sides share.
 #[derive(Debug)]
@@ -18,6 +23,38 @@ pub struct Lead {
     sleepers: AtomicU32,
     /// Set once: nobody sleeps any more.
     dismissed: AtomicBool,
+}
+
+/// Whether a thread spins before it sleeps: always while that spares it the sleep, and ever more seldom while it does not,
+/// as on a machine where the others wait for this thread's processor.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Spinning {
+    /// So many sleeps follow the last spin that was in vain.
+    skipped: u32,
+    /// And so many of them are left.
+    left: u32,
+}
+
+/// One sleep in so many, less one, has a spin before it when none spares anything.
+const MOST_SKIPPED: u32 = 63;
+
+impl Spinning {
+    /// Whether the next sleep has a spin before it.
+    pub fn is_due(&mut self) -> bool {
+        let is_due = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        is_due
+    }
+
+    /// What came of a spin: whether the others made a step.
+    pub fn note(&mut self, spared: bool) {
+        self.skipped = if spared {
+            0
+        } else {
+            (2 * self.skipped + 1).min(MOST_SKIPPED)
+        };
+        self.left = self.skipped;
+    }
 }
 
 /// Somebody is about to sleep.
@@ -54,10 +91,35 @@ impl Lead {
         }
     }
 
+    /// How many steps the others have made. Whoever reads that first and looks how near they are then may [`Lead::spin`].
+    pub fn steps(&self) -> u32 {
+        // Acquire partners the release of `step`: who sees a step sees what was done before it.
+        self.steps.load(Ordering::Acquire)
+    }
+
+    /// Spins for so many rounds at most until the others have made a step since there were `seen`; whether they have.
+    pub fn spin(&self, seen: u32, rounds: u32) -> bool {
+        let mut left = spin_rounds(rounds);
+        while self.steps() == seen {
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            spin_hint();
+        }
+        true
+    }
+
     /// Nobody is to sleep any more.
     pub fn dismiss(&self) {
-        self.dismissed.store(true, Ordering::Relaxed);
+        // Release partners the acquire of `sleep`: who does not sleep for it sees why.
+        self.dismissed.store(true, Ordering::Release);
         self.step();
+    }
+
+    /// In a forked child: those who slept exist in the parent only.
+    pub fn forget_sleepers_after_fork(&self) {
+        self.sleepers.store(0, Ordering::Relaxed);
     }
 
     /// Somebody wants to sleep, and looks how near the others are once more before [`Drowsy::sleep`].
@@ -73,7 +135,7 @@ impl Lead {
 impl Drowsy<'_> {
     /// Sleeps until the others have made a step since [`Lead::drowse`]; may wake earlier.
     pub fn sleep(self) {
-        if !self.lead.dismissed.load(Ordering::Relaxed) {
+        if !self.lead.dismissed.load(Ordering::Acquire) {
             futex_wait(&self.lead.steps, self.steps);
         }
     }
@@ -100,6 +162,14 @@ mod tests {
                 scope.spawn(move || {
                     for wanted in (ahead..STEPS).step_by(ahead) {
                         while place.load(Ordering::Acquire) < wanted {
+                            let seen = lead.steps();
+                            // One in three does not spin.
+                            if place.load(Ordering::Acquire) < wanted
+                                && ahead > 1
+                                && lead.spin(seen, 50)
+                            {
+                                continue;
+                            }
                             let drowsy = lead.drowse();
                             if place.load(Ordering::Acquire) < wanted {
                                 drowsy.sleep();
@@ -116,5 +186,39 @@ mod tests {
         assert_eq!(lead.sleepers.load(Relaxed), 0);
         lead.dismiss();
         lead.drowse().sleep();
+    }
+
+    #[test]
+    fn spins_in_vain_become_rare_and_one_that_is_not_brings_them_back() {
+        let mut spinning = Spinning::default();
+        let mut spins = 0;
+        for _ in 0..1000 {
+            if spinning.is_due() {
+                spins += 1;
+                spinning.note(false);
+            }
+        }
+        assert!((15..25).contains(&spins), "{spins}");
+        while !spinning.is_due() {}
+        spinning.note(true);
+        for _ in 0..10 {
+            assert!(spinning.is_due());
+            spinning.note(true);
+        }
+    }
+
+    #[test]
+    fn a_step_ends_spinning_and_nothing_else_does_but_its_bound() {
+        let lead = Lead::new();
+        let seen = lead.steps();
+        assert!(!lead.spin(seen, 1000));
+        assert!(!lead.spin(seen, 0));
+        lead.step();
+        assert!(lead.spin(seen, 0));
+        let seen = lead.steps();
+        lead.dismiss();
+        assert!(lead.spin(seen, 0));
+        // Nobody was counted, so nobody was woken for it.
+        assert_eq!(lead.sleepers.load(Relaxed), 0);
     }
 }

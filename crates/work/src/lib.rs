@@ -32,7 +32,7 @@ pub mod worker;
 pub use claims::{Claims, Done};
 pub use crew::{Crew, HelperEntry, MAX_WORKERS, Phase};
 pub use deque::{Deque, Steal};
-pub use lead::{Drowsy, Lead};
+pub use lead::{Drowsy, Lead, Spinning};
 pub use prefix::Prefix;
 pub use rounds::{Round, Rounds};
 pub use task_queue::TaskQueue;

@@ -144,7 +144,15 @@ fn lead_nobody_sleeps_through_the_last_step_or_through_dismissal() {
                 })
             };
             let goes_on = || place.load(Ordering::Relaxed) == 2 || over.load(Ordering::Relaxed);
-            while !goes_on() {
+            loop {
+                let seen = lead.steps();
+                if goes_on() {
+                    break;
+                }
+                // It may spin, in vain or not, before it goes to sleep.
+                if lead.spin(seen, 1) {
+                    continue;
+                }
                 let drowsy = lead.drowse();
                 if !goes_on() {
                     drowsy.sleep();
