@@ -35,7 +35,7 @@ STRESS ?= 100
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
-	zeroing-micro zeroing-nursery zeroing
+	deciders zeroing-micro zeroing-nursery zeroing
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
 RIVAL_BENCHES := bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady \
 	bench-zeroing-hotspot
@@ -50,16 +50,16 @@ demo: packages-demo build $(LAB_VENV)/made
 TEST_STEPS := \
 	check-format:status check-lints:status check-docs:status \
 	check-scripts:status check-layers:tally check-rooms:tally check-pages:tally check-symbols:tally \
-	test-rust:cargo test-loom:cargo check-lab:status test-lab:pytest \
+	test-rust:cargo test-mutants-short:tally test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
-	test-threads:tally test-singlestep:tally test-capi:tally
+	test-threads:tally test-singlestep:tally test-capi:tally test-bdwgc:tally
 
 .PHONY: test
 test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
-LONG_STEPS := test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := test-bdwgc-long:tally test-conformance-long:tally test-clients-long:tally \
 	test-clients-every:tally test-soak:tally
 
 .PHONY: test-long
@@ -127,6 +127,8 @@ check-scripts:
 	python3 scripts/tally.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
+	python3 scripts/mutants.py --self-test
+	python3 scripts/mutants.py check
 	python3 scripts/check_pages.py --self-test
 
 check-layers:
@@ -164,6 +166,27 @@ test-loom:
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off $(CARGO) test $(CARGO_FLAGS) --release --no-fail-fast \
 		--target-dir target/loom --tests "$${crates[@]}"
 
+# The project's own breakages (docs/mutants.md): all, a dozen, and those that cargo-mutants makes up.
+.PHONY: test-mutants test-mutants-short test-mutants-pure
+test-mutants: packages-test
+	status=0; python3 scripts/mutants.py run --keep-caught || status=$$?; \
+	python3 scripts/mutants.py report; exit $$status
+
+test-mutants-short:
+	python3 scripts/mutants.py run --short
+
+test-mutants-pure:
+	$(CARGO) mutants --version >/dev/null || $(CARGO) install --locked cargo-mutants
+	$(CARGO) mutants --output target/mutants-pure
+
+# Undefined behaviour, by the interpreter Miri, in what it can run (HACKING.md). It needs a nightly compiler, so it is
+# no part of `make test`.
+.PHONY: test-miri
+test-miri: export MIRIFLAGS := -Zmiri-permissive-provenance
+test-miri:
+	$(CARGO) +nightly miri test $(CARGO_FLAGS) -p gleaner-base --lib -- events::line options
+	$(CARGO) +nightly miri test $(CARGO_FLAGS) -p gleaner-mem --lib -- header::tests slot::tests
+
 test-conformance: test-conformance-stock test-conformance-gleaner
 
 test-conformance-stock: packages-build
@@ -171,6 +194,28 @@ test-conformance-stock: packages-build
 
 test-conformance-gleaner: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
+
+# Random programs on the precise heap, as many as SEEDS has (docs/random.md).
+SEEDS ?= 0..10_000
+.PHONY: random
+random: build
+	$(BENCH) random --seeds $(SEEDS)
+
+# libFuzzer on the stable compiler. The target is named so that build scripts are not instrumented, too.
+FUZZ_SECONDS ?= 600
+FUZZ_TARGET := x86_64-unknown-linux-gnu
+FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing
+.PHONY: fuzz
+fuzz: packages-build
+	RUSTFLAGS="$(FUZZ_FLAGS)" CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+		$(CARGO) build $(CARGO_FLAGS) --release --manifest-path fuzz/Cargo.toml \
+		--target-dir target/fuzz --target $(FUZZ_TARGET)
+	mkdir -p target/fuzz-corpus target/fuzz-finds
+	cp -r fuzz/seeds/programs target/fuzz-corpus
+	target/fuzz/$(FUZZ_TARGET)/release/programs target/fuzz-corpus/programs \
+		-artifact_prefix=target/fuzz-finds/ -len_control=0 -max_len=4000 -max_total_time=$(FUZZ_SECONDS)
 
 .PHONY: test-clients test-clients-default test-clients-stress test-stress test-threads
 .PHONY: test-singlestep
@@ -197,6 +242,15 @@ test-singlestep: build
 	tests/singlestep/run.sh --quiet --lib $(LIBGC)
 
 # The C interface of the precise heap, and the example that embeds it.
+# The tests of Boehm's collector itself. Its source is fetched by apt, once.
+.PHONY: test-bdwgc test-bdwgc-long
+test-bdwgc: build
+	tests/bdwgc/run.sh --quiet --lib $(LIBGC)
+
+test-bdwgc-long: build
+	tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt "" --opt markers=2 --opt sweep=eager \
+		--opt $(PRESSURE)20000
+
 .PHONY: test-capi
 test-capi: build
 	tests/capi/run.sh
@@ -258,7 +312,7 @@ $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES): bench-%: build $(LAB_VENV)/made
 	out=target/lab/bench/$*; status=0; \
 	if [ -d "$$out" ]; then $(LAB) resume "$$out" || status=$$?; \
 	else $(LAB) run $* --out "$$out" || status=$$?; fi; \
-	[ $$status -le 1 ]
+	[ $$status -le 1 ] || [ $$status -eq 3 ]
 	$(LAB) report target/lab/bench/$* --markdown docs/measured/$*.md
 
 # --- the rivals of the precise heap ------------------------------------------
@@ -333,6 +387,7 @@ help:
 #|   make check-lab         the lab's lints and format
 #|   make test-lab          the lab's statistics, runs, reports in a browser
 #|   make test-loom         every interleaving of the concurrent protocols
+#|   make test-miri         undefined behaviour where Miri can run; needs a nightly compiler
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
 #|   make test-clients      Guile, Nix, ECL, w3m, Crystal: output as under stock,
 #|                          with the default options, then under pressure
@@ -341,8 +396,18 @@ help:
 #|                          and poison on
 #|   make test-threads      32 threads, also under pressure
 #|   make test-singlestep   a collection at every instruction of the allocation paths
+#|   make test-bdwgc        the sixteen tests of Boehm's collector itself, whose source
+#|                          apt fetches; test-bdwgc-long: with two markers, with
+#|                          eager sweeping and under pressure, too
 #|   make test-capi         gleaner.h from C and C++, the example Lisp, and what
 #|                          make install leaves, by pkg-config
+#|   make test-mutants      breaks the collector on purpose, 200 times, and wants a
+#|                          test to fail each time (docs/mutants.md); takes hours.
+#|                          test-mutants-short does a dozen of them,
+#|                          test-mutants-pure what cargo-mutants makes up
+#|   make fuzz              libFuzzer makes up programs, FUZZ_SECONDS long (fuzz/)
+#|   make random SEEDS=A..B random programs on the precise heap, all policies
+#|                          mixed, against an oracle (docs/random.md)
 #|   make test-long         10,000 forks, all clients at full size, small ones with
 #|                          a collection at every allocation, a soak; takes hours
 #|

@@ -443,7 +443,7 @@ int main(int argc, char **argv)
 
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--stress") == 0)
-            options.stress = 1, options.verify = options.poison = true,
+            options.list = "quarantine=8,stress=1,verify=edges,poison=on",
             options.limit = 2 << 20;
         else if (strcmp(argv[i], "--compressed") == 0)
             options.compressed = true;
