@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_mem::header;
-use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes};
+use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId, array_bytes};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
 use gleaner_plans::scavenge::walk::Found;
@@ -20,7 +20,7 @@ use gleaner_plans::scavenge::walk::Found;
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{OutOfMemory, Shared, with_heap};
 use crate::mutator::Mutator;
-use crate::types::{Array, Id, ReferenceArray, Type, element};
+use crate::types::{Array, Id, ReferenceArray, Type};
 
 /// A reference, null or a small integer, in a scope. Copies are the same place. It cannot leave its scope:
 ///
@@ -97,6 +97,7 @@ impl<'s> Scope<'s> {
         Scope::enter(self.mutator(), body)
     }
 
+    #[inline]
     pub(crate) fn local(&mut self, value: Value) -> Local<'s> {
         let record = self.shared().record();
         let count = record.local_count.get();
@@ -114,6 +115,7 @@ impl<'s> Scope<'s> {
         }
     }
 
+    #[inline]
     pub(crate) fn value(&self, local: Local<'_>) -> Value {
         let offset = local.slot.offset_from(self.shared().record().local(0));
         assert!(
@@ -124,20 +126,17 @@ impl<'s> Scope<'s> {
         unsafe { Wide::load(local.slot, Address::NULL) }
     }
 
+    #[inline]
     fn put_value(&mut self, local: Local<'_>, value: Value) {
         self.value(local);
         // SAFETY: `value` has checked the slot.
         unsafe { Wide::store(local.slot, Address::NULL, value) };
     }
 
+    #[inline]
     pub(crate) fn object(&self, local: Local<'_>) -> Address {
-        match self.value(local).as_object() {
-            Some(object) => object,
-            None => panic!(
-                "an access through {:?}, which refers to no object",
-                self.value(local)
-            ),
-        }
+        let value = self.value(local);
+        value.as_object().unwrap_or_else(|| no_object(value))
     }
 
     pub(crate) fn shape<R>(&self, object: Address, body: impl FnOnce(Option<Shape<'_>>) -> R) -> R {
@@ -151,6 +150,7 @@ impl<'s> Scope<'s> {
     }
 
     /// A new local that is null.
+    #[inline]
     pub fn null(&mut self) -> Local<'s> {
         self.local(Value::NULL)
     }
@@ -170,11 +170,13 @@ impl<'s> Scope<'s> {
     }
 
     /// Whether a local is null.
+    #[inline]
     pub fn is_null(&self, local: Local<'_>) -> bool {
         self.value(local).is_null()
     }
 
     /// Whether two locals are the same object, the same integer, or both null.
+    #[inline]
     pub fn same(&self, one: Local<'_>, other: Local<'_>) -> bool {
         self.value(one) == self.value(other)
     }
@@ -189,12 +191,14 @@ impl<'s> Scope<'s> {
     }
 
     /// Makes `into` what `from` is.
+    #[inline]
     pub fn assign(&mut self, into: Local<'_>, from: Local<'_>) {
         let value = self.value(from);
         self.put_value(into, value);
     }
 
     /// The number of a type, which must be of this heap.
+    #[inline]
     pub(crate) fn own(&self, id: Id) -> TypeId {
         assert!(
             id.heap == self.shared().shared.number,
@@ -204,6 +208,7 @@ impl<'s> Scope<'s> {
     }
 
     /// A new object; its references are null and its bytes 0. `of` is a type of this heap.
+    #[inline]
     pub fn allocate(&mut self, of: Type) -> Result<Local<'s>, OutOfMemory> {
         let (id, bytes) = (self.own(of.id), of.layout.total);
         let mutator = self.mutator();
@@ -233,6 +238,7 @@ impl<'s> Scope<'s> {
         self.fresh_array(of.0, length, of.1 as u32)
     }
 
+    #[inline]
     fn fresh_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
         let (id, bytes) = (self.own(of), array_bytes(length, log2));
         let mutator = self.mutator();
@@ -271,25 +277,22 @@ impl<'s> Scope<'s> {
     }
 
     /// The offset of the reference `index` of a structure or an array of references.
+    #[inline(always)]
     fn slot_offset(&self, object: Address, index: usize) -> usize {
-        let found = self.shape(object, |shape| match shape {
-            Some(Shape::Structure { references, .. }) => {
-                references.get(index).map(|&offset| offset as usize)
-            }
-            Some(Shape::References) => {
-                let bytes = self.slot_bytes();
-                // SAFETY: this shape is an array.
-                let length = unsafe { self.shared().length_raw(object) } as usize;
-                (index < length).then_some(ELEMENTS + index * bytes)
-            }
-            _ => None,
+        // SAFETY: a local refers to a valid object.
+        let found = with_heap!(&self.shared().shared.kind, heap => unsafe {
+            heap.model.reference_offset(object, index)
         });
-        found.unwrap_or_else(|| {
-            panic!(
-                "reference {index} of an object that has {}",
-                self.describe(object)
-            )
-        })
+        found.unwrap_or_else(|| self.no_reference(object, index))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_reference(&self, object: Address, index: usize) -> ! {
+        panic!(
+            "reference {index} of an object that has {}",
+            self.describe(object)
+        )
     }
 
     pub(crate) fn describe(&self, object: Address) -> String {
@@ -319,17 +322,20 @@ impl<'s> Scope<'s> {
     }
 
     /// Reference `index` of an object or an array, as a new local.
+    #[inline]
     pub fn get(&mut self, object: Local<'_>, index: usize) -> Local<'s> {
         let value = self.read_slot(object, index);
         self.local(value)
     }
 
     /// Makes `into` what reference `index` of an object or an array is.
+    #[inline]
     pub fn load(&mut self, object: Local<'_>, index: usize, into: Local<'_>) {
         let value = self.read_slot(object, index);
         self.put_value(into, value);
     }
 
+    #[inline]
     fn read_slot(&self, object: Local<'_>, index: usize) -> Value {
         let object = self.object(object);
         let offset = self.slot_offset(object, index);
@@ -338,6 +344,7 @@ impl<'s> Scope<'s> {
     }
 
     /// Makes reference `index` of an object or an array what `value` is.
+    #[inline]
     pub fn set(&mut self, object: Local<'_>, index: usize, value: Local<'_>) {
         let value = self.value(value);
         let object = self.object(object);
@@ -363,37 +370,26 @@ impl<'s> Scope<'s> {
 
     /// Where `bytes` bytes lie from byte `index * bytes` of a structure's own bytes, or element `index` of an array
     /// with elements of so many bytes.
+    #[inline(always)]
     fn data(&self, object: Local<'_>, index: usize, bytes: usize) -> Address {
         let object = self.object(object);
-        let slot_bytes = self.slot_bytes();
-        let found = self.shape(object, |shape| match shape {
-            Some(Shape::Structure {
-                bytes: total,
-                references,
-            }) => {
-                let end = FIELDS + references.len() * slot_bytes;
-                let in_front = references
-                    .last()
-                    .is_none_or(|&last| last as usize + slot_bytes == end);
-                let start = end.next_multiple_of(8);
-                // Divided, not multiplied: any index may come.
-                let items = total.saturating_sub(start) / bytes;
-                (in_front && index < items).then(|| start + index * bytes)
-            }
-            Some(Shape::Primitives { log2 }) if 1 << log2 == bytes => {
-                // SAFETY: this shape is an array.
-                let length = unsafe { self.shared().length_raw(object) } as usize;
-                (index < length).then(|| element(index as u32, log2))
-            }
-            _ => None,
+        // SAFETY: a local refers to a valid object.
+        let found = with_heap!(&self.shared().shared.kind, heap => unsafe {
+            heap.model.item_offset(object, index, bytes)
         });
         match found {
             Some(offset) => object.add(offset),
-            None => panic!(
-                "item {index} of {bytes} bytes of an object that has {}",
-                self.describe(object)
-            ),
+            None => self.no_item(object, index, bytes),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_item(&self, object: Address, index: usize, bytes: usize) -> ! {
+        panic!(
+            "item {index} of {bytes} bytes of an object that has {}",
+            self.describe(object)
+        )
     }
 
     /// A new identity hash, or the one that the object already has: it stays the same when the object moves.
@@ -512,12 +508,19 @@ impl<'s> Scope<'s> {
     }
 }
 
+#[cold]
+#[inline(never)]
+fn no_object(value: Value) -> ! {
+    panic!("an access through {value:?}, which refers to no object")
+}
+
 /// Declares a reader and a writer for one size of data. Mutators may race for it: then either value is read.
 macro_rules! data_access {
     ($($read:ident, $write:ident: $type:ty, $atomic:ty, $from:expr, $to:expr;)+) => {
         impl Scope<'_> {
             $(
                 /// Reads item `index` of this size from a structure's own bytes, or from an array of this element.
+                #[inline]
                 pub fn $read(&self, object: Local<'_>, index: usize) -> $type {
                     let at = self.data(object, index, size_of::<$type>());
                     // SAFETY: inside the object and aligned.
@@ -525,6 +528,7 @@ macro_rules! data_access {
                 }
 
                 /// Writes item `index` of this size to a structure's own bytes, or to an array of this element.
+                #[inline]
                 pub fn $write(&mut self, object: Local<'_>, index: usize, value: $type) {
                     let at = self.data(object, index, size_of::<$type>());
                     // SAFETY: inside the object and aligned.

@@ -1,6 +1,6 @@
 //! Types of objects: what the collector has to know of them, and where the embedder finds its fields.
 
-use gleaner_mem::object_model::{ELEMENTS, FIELDS, TypeId};
+use gleaner_mem::object_model::{FIELDS, TypeId};
 
 pub use gleaner_mem::object_model::{MOST_STRUCTURE_BYTES, MOST_TYPES, TypeError};
 
@@ -115,8 +115,3 @@ pub enum Elements {
 /// A registered type of arrays without references.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Array(pub(crate) Id, pub(crate) Elements);
-
-/// Offset of an element.
-pub(crate) fn element(index: u32, log2: u32) -> usize {
-    ELEMENTS + ((index as usize) << log2)
-}

@@ -12,6 +12,8 @@
 
 use core::marker::PhantomData;
 
+use gleaner_base::sync::Ordering;
+
 use crate::Address;
 use crate::header::{self, Header};
 use crate::slot::SlotFormat;
@@ -139,7 +141,7 @@ impl<F: SlotFormat> ObjectModel<F> {
         }
         // SAFETY: this shape has a length.
         let length = unsafe { self.length(object) };
-        tailed_bytes(record.bytes as usize, length, record.element_bytes as usize)
+        tailed_bytes(record.bytes as usize, length, record.rest as usize)
     }
 
     /// The slots of an array of references, as (first slot, number); `None` for other objects.
@@ -221,8 +223,7 @@ impl<F: SlotFormat> ObjectModel<F> {
         // SAFETY: this shape has a length.
         let length = unsafe { self.length(object) } as usize;
         for number in elements.start..elements.end.min(length) {
-            let element =
-                object.add(record.bytes as usize + number * record.element_bytes as usize);
+            let element = object.add(record.bytes as usize + number * record.rest as usize);
             for &offset in tail {
                 visit(element.add(offset as usize));
             }
@@ -262,10 +263,8 @@ impl<F: SlotFormat> ObjectModel<F> {
                 // SAFETY: a header of this heap names one of its types.
                 let record = unsafe { self.types.record(header.type_id()) };
                 if record.shape == TAILED {
-                    let (first, bytes) = (
-                        object.word() + record.bytes as usize,
-                        record.element_bytes as usize,
-                    );
+                    let (first, bytes) =
+                        (object.word() + record.bytes as usize, record.rest as usize);
                     let elements = low.word().saturating_sub(first) / bytes
                         ..high.word().saturating_sub(first).div_ceil(bytes);
                     // SAFETY: the caller's promise.
@@ -276,6 +275,56 @@ impl<F: SlotFormat> ObjectModel<F> {
                 }
             }
         }
+    }
+
+    /// The offset of reference `index` of a structure or an array; `None` past the last, and for other shapes.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`].
+    #[inline(always)]
+    pub unsafe fn reference_offset(&self, object: Address, index: usize) -> Option<usize> {
+        // SAFETY: the caller's promise: its header names one of the types, and the record has `count` offsets.
+        unsafe {
+            let record = self.types.record(self.type_of(object));
+            if record.shape == STRUCTURE {
+                (index < record.count as usize).then(|| *record.offsets.add(index) as usize)
+            } else if record.shape == REFERENCES {
+                (index < self.length(object) as usize).then(|| ELEMENTS + index * F::BYTES)
+            } else {
+                None
+            }
+        }
+    }
+
+    /// The offset of item `index`, of `bytes` bytes, at most 8: of those that a structure has behind its references,
+    /// or of an array with elements of that size. `None` past the last, and for other shapes.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`].
+    #[inline(always)]
+    pub unsafe fn item_offset(&self, object: Address, index: usize, bytes: usize) -> Option<usize> {
+        // SAFETY: as above.
+        unsafe {
+            let record = self.types.record(self.type_of(object));
+            if record.shape == STRUCTURE {
+                let start = record.rest as usize;
+                // Divided, not multiplied: any index may come.
+                let items = (record.bytes as usize).saturating_sub(start) / bytes;
+                (index < items).then(|| start + index * bytes)
+            } else if record.shape == PRIMITIVES && 1 << record.log2 == bytes {
+                (index < self.length(object) as usize).then(|| ELEMENTS + index * bytes)
+            } else {
+                None
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`ObjectModel::size`].
+    #[inline(always)]
+    unsafe fn type_of(&self, object: Address) -> TypeId {
+        // SAFETY: the caller's promise.
+        unsafe { header::load(object, Ordering::Relaxed) }.type_id()
     }
 
     /// What the type is; `None` for the collector's own and unknown ones.
@@ -294,7 +343,7 @@ impl<F: SlotFormat> ObjectModel<F> {
             TAILED => Shape::Tailed {
                 head: record.bytes as usize,
                 references: record.offsets().0,
-                element: record.element_bytes as usize,
+                element: record.rest as usize,
                 element_references: record.offsets().1,
             },
             TRACED => {
@@ -312,7 +361,6 @@ impl<F: SlotFormat> ObjectModel<F> {
 mod tests {
     use super::*;
     use crate::slot::{Compressed, Wide};
-    use gleaner_base::sync::Ordering;
     use std::vec::Vec;
 
     fn model<F: SlotFormat>() -> ObjectModel<F> {

@@ -155,8 +155,9 @@ pub(crate) struct Record {
     pub(crate) bytes: u32,
     /// Slots of a structure, or of a head.
     pub(crate) count: u32,
-    /// Bytes of an element behind a head.
-    pub(crate) element_bytes: u32,
+    /// Of a structure, where the bytes begin that are behind all slots; its end if other bytes lie before a slot.
+    /// Behind a head, the bytes of an element.
+    pub(crate) rest: u32,
     /// The offsets of `count` slots, then of `element_count`.
     pub(crate) offsets: *const u32,
     /// Null but for a traced type.
@@ -178,7 +179,7 @@ impl Record {
             element_count: 0,
             bytes: 0,
             count: 0,
-            element_bytes: 0,
+            rest: 0,
             offsets: NonNull::dangling().as_ptr(),
             traced: core::ptr::null(),
         }
@@ -330,6 +331,15 @@ fn describe(shape: Shape<'_>, slot_bytes: usize) -> Result<(Record, Box<[u32]>),
             record.shape = STRUCTURE;
             record.bytes = bytes.next_multiple_of(GRANULE) as u32;
             record.count = list.len() as u32;
+            let slots_end = FIELDS + references.len() * slot_bytes;
+            let last_end = references
+                .last()
+                .map_or(FIELDS, |&last| last as usize + slot_bytes);
+            record.rest = if last_end == slots_end {
+                slots_end.next_multiple_of(GRANULE) as u32
+            } else {
+                record.bytes
+            };
         }
         Shape::Tailed {
             head,
@@ -344,7 +354,7 @@ fn describe(shape: Shape<'_>, slot_bytes: usize) -> Result<(Record, Box<[u32]>),
             check_offsets(element_references, 0..element, slot_bytes)?;
             list = [references, element_references].concat().into();
             record.shape = TAILED;
-            (record.bytes, record.element_bytes) = (head as u32, element as u32);
+            (record.bytes, record.rest) = (head as u32, element as u32);
             record.count = references.len() as u32;
             record.element_count =
                 u16::try_from(element_references.len()).map_err(|_| TypeError::Tail(element))?;
