@@ -1,6 +1,6 @@
 //! `native`: workloads on the precise heap, in this process; one line of JSON at the end.
 //!
-//! Each workload is written once, against the raw layer, as a compiler's code would be. What it comes to depends on
+//! Each workload is written once, against the raw layer, as a compiler's code would be; `scopes` against the safe layer. What it comes to depends on
 //! its scale and its input alone, so that configurations and rivals can be compared by their results. docs/workloads.md
 //! says what each one does.
 
@@ -22,6 +22,7 @@ mod queue;
 mod random;
 mod refarray;
 mod render;
+mod scopes;
 mod texts;
 mod tiny;
 mod xml;
@@ -100,6 +101,8 @@ pub enum Name {
     Gcbench,
     /// The same with dead objects between the live ones
     Holes,
+    /// The trees of gcbench through the safe Rust layer
+    Scopes,
     /// A list of a million nodes with sixteen million appends and pops
     Queue,
     /// A million references in one old array, replaced at random by fresh nodes
@@ -221,7 +224,7 @@ impl Name {
     /// MB of heap unless told: about three times what lives with wide references, as docs/workloads.md lists it.
     fn heap(self, threads: u32, working_set: usize) -> usize {
         let (whole, each) = match self {
-            Name::Gcbench | Name::Holes | Name::Queue | Name::Refarray => (0, 113),
+            Name::Gcbench | Name::Holes | Name::Scopes | Name::Queue | Name::Refarray => (0, 113),
             Name::Quads => (0, 200),
             Name::Ephemerons => (0, 48),
             Name::Finalizers => (0, 18),
@@ -252,6 +255,7 @@ impl Name {
         match self {
             Name::Gcbench => gcbench::prepare::<F>(heap, scale, false),
             Name::Holes => gcbench::prepare::<F>(heap, scale, true),
+            Name::Scopes => scopes::prepare(heap, scale),
             Name::Queue => queue::prepare::<F>(heap, scale),
             Name::Refarray => refarray::prepare::<F>(heap, scale),
             Name::Quads => quads::prepare::<F>(heap, scale),

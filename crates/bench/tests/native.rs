@@ -93,6 +93,7 @@ fn all_share(name: &str, heap: &str, expected: u64, more: &[&str]) {
 fn trees_lists_and_arrays_are_what_they_are_without_a_heap() {
     each_has_its_own("gcbench", "1", trees::gcbench);
     each_has_its_own("holes", "1", trees::gcbench);
+    each_has_its_own("scopes", "1", trees::gcbench);
     each_has_its_own("queue", "1", trees::queue);
     each_has_its_own("refarray", "1", trees::refarray);
     each_has_its_own("quads", "1", trees::quads);

@@ -321,6 +321,7 @@ parkings::tests! {
     crew_traces_two_phases,
     crew_calls_back_who_stood_by,
     crew_wakes_a_sleeping_leader,
+    crew_announces_to_who_stands_by,
 }
 
 struct Team {
@@ -530,6 +531,40 @@ fn crew_calls_back_who_stood_by(parking: Parking) {
     let reached = trace_phases(parking, 2, &[3], &[4]);
     assert_ne!(reached.called_back.load(Ordering::Relaxed), 0);
     assert_ne!(reached.leader_again.load(Ordering::Relaxed), 0);
+}
+
+/// Of a worker that announces and one that stands by, one sees the other: the leader goes on only when the helper has
+/// seen what was published.
+fn crew_announces_to_who_stands_by(parking: Parking) {
+    #[derive(Default)]
+    struct Hint {
+        published: AtomicBool,
+        seen: AtomicBool,
+    }
+    impl Phase for Hint {
+        fn work(&self, worker: &Worker<'_>) {
+            let is_published = || self.published.load(Ordering::Relaxed);
+            if worker.is_leader() {
+                self.published.store(true, Ordering::Relaxed);
+                worker.announce();
+                while !self.seen.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+                return;
+            }
+            while !is_published() {
+                if worker.offer(is_published) != Verdict::WorkAgain {
+                    return;
+                }
+            }
+            self.seen.store(true, Ordering::Relaxed);
+        }
+    }
+    check(Some(2), move || {
+        let team = Team::of(parking, 2);
+        team.crew.run(2, &Hint::default());
+        team.finish();
+    });
 }
 
 /// The helper holds the last work while the leader sleeps in its offer: the leader is woken, by the

@@ -229,8 +229,21 @@ fn every_wanted_helper_is_called_and_joins_an_open_phase(parking: Parking) {
 }
 
 fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones(parking: Parking) {
-    // What the child does, played in a process whose old helpers are gone.
-    let crew = crew(parking);
+    // What the child does, played in a process whose old helpers are gone: they have all been there.
+    let parent = Team::of(parking, 4);
+    let crew = parent.crew;
+    let assemble = || {
+        let assembly = Assembly {
+            wanted: 4,
+            present: AtomicUsize::new(0),
+        };
+        crew.run(4, &assembly);
+        assert_eq!(assembly.present.load(Ordering::Relaxed), 4);
+    };
+    assemble();
+    drop(parent);
+    crew.forget_helpers_after_fork();
+    // As if they had not gone.
     crew.ensure_helpers(3, &mut |_, _| true);
     crew.run(4, &Count::new(10));
     crew.forget_helpers_after_fork();
@@ -241,12 +254,7 @@ fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones(parking: Parking) {
         threads: Vec::new(),
     };
     assert_eq!(team.grow(3), 3);
-    let assembly = Assembly {
-        wanted: 4,
-        present: AtomicUsize::new(0),
-    };
-    crew.run(4, &assembly);
-    assert_eq!(assembly.present.load(Ordering::Relaxed), 4);
+    assemble();
 }
 
 fn a_panic_in_the_leaders_share_waits_for_the_helpers(parking: Parking) {
