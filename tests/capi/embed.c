@@ -3,6 +3,10 @@
  */
 #include "stage.h"
 
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void lists_survive(bool compressed)
 {
     struct stage s = set_up(compressed, 2 << 20);
@@ -580,9 +584,34 @@ static void a_compiler_emits_its_own_code(bool compressed)
     CHECK(gleaner_used(s.heap) == 0);
     tear_down(&s);
 }
+
+/* In a child, before this process has a heap. */
+static void a_heap_without_a_key_says_so(bool compressed)
+{
+    struct gleaner_options options;
+    char message[200] = "";
+    pthread_key_t key;
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        while (pthread_key_create(&key, NULL) == 0)
+            ;
+        memset(&options, 0, sizeof options);
+        options.limit = 1 << 20;
+        options.compressed = compressed;
+        if (gleaner_heap_new(&options, message, sizeof message) != NULL)
+            _exit(1);
+        _exit(strstr(message, "key for thread-specific data") == NULL);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
 int main(void)
 {
     static const struct stage_case cases[] = {
+        { "a heap without a key says so", a_heap_without_a_key_says_so },
         { "lists survive", lists_survive },
         { "arrays and integers", arrays_and_integers },
         { "a full heap returns null", a_full_heap_returns_null },

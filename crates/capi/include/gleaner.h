@@ -177,8 +177,8 @@ typedef struct gleaner_mutator {
     uint32_t zeroes;              /* 0 while the buffer is zero already */
 } gleaner_mutator;
 
-/* The calling thread becomes a mutator; NULL when the system gives no memory or
-   no key for thread-specific data, and in a thread that has ended (see below).
+/* The calling thread becomes a mutator; NULL when the system gives no memory,
+   and in a thread that has ended (see below).
    A thread that is one of this heap already detaches first, or is in a blocking
    region of that mutator; else the process ends with a message. */
 gleaner_mutator *gleaner_attach(gleaner_heap *heap);
@@ -202,8 +202,9 @@ void gleaner_detach(gleaner_mutator *mutator);
 /* Between the two the thread may block and must not use the heap, while
    others collect. Regions nest: the outermost counts. A call that allocates,
    polls, collects, walks, copies elements or makes a handle in a region ends the
-   process with a message, as does an end without a beginning. A thread that is a mutator of two heaps uses the one inside
-   a blocking region of the other, or two threads may wait for each other. */
+   process with a message, as does an end without a beginning. A thread that is a
+   mutator of two heaps uses the one inside a blocking region of the other, or two
+   threads may wait for each other. */
 void gleaner_blocking_begin(gleaner_mutator *mutator);
 void gleaner_blocking_end(gleaner_mutator *mutator);
 
@@ -212,9 +213,9 @@ void gleaner_blocking_end(gleaner_mutator *mutator);
    this thread holds moves in a fork, which waits until the other threads poll,
    allocate slowly or block. In the child heaps are used, collected and freed as
    anywhere: the first collection starts the collector's threads again. No fork
-   in `visit` of gleaner_walk, nor in a signal handler. Handlers of pthread_atfork
-   that were registered before the first heap was made use no heap: theirs run
-   while all heaps are held. Before glibc 2.36 a thread that forks holds a lock of
+   in `visit` of gleaner_walk, nor in a signal handler, nor while another thread
+   makes the process's first heap. Handlers of pthread_atfork that were
+   registered before that use no heap: theirs run while all heaps are held. Before glibc 2.36 a thread that forks holds a lock of
    the C library while such handlers run, so two mutators that fork at once wait
    for each other for ever there: fork in a blocking region, or one at a time. */
 

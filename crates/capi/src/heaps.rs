@@ -11,6 +11,7 @@ use gleaner::{BuildError, Builder, Heap, References};
 
 use crate::panics::install_hook;
 use crate::say;
+use crate::threads;
 
 /// `struct gleaner_options`.
 #[derive(Clone, Copy)]
@@ -96,6 +97,14 @@ pub unsafe extern "C" fn gleaner_heap_new(
     message: *mut c_char,
     message_bytes: usize,
 ) -> *mut Heap {
+    // Before anything else: the Rust runtime ends the process where it finds no key.
+    if !threads::have_key() {
+        let why = "the C library has no key for thread-specific data left (PTHREAD_KEYS_MAX), \
+                   by which the ends of threads are noticed";
+        // SAFETY: the caller's buffer.
+        unsafe { say(why, message, message_bytes) };
+        return ptr::null_mut();
+    }
     install_hook();
     // SAFETY: null, or the caller's options.
     let options = unsafe { options.as_ref() };

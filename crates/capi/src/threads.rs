@@ -51,14 +51,20 @@ thread_local! {
     };
 }
 
-/// Whether the C library has a key for the hook.
+/// Whether the C library has a key for the hook. Asked first when a heap is made, so never when a thread attaches while
+/// another forks.
 static HAS_KEY: LazyLock<bool> = LazyLock::new(|| set_exact_thread_exit_key(thread_ends));
+
+/// Whether the ends of threads can be noticed.
+pub fn have_key() -> bool {
+    *HAS_KEY
+}
 
 /// Whether the end of the calling thread will be noticed.
 pub fn will_be_noticed() -> bool {
     THREAD.with(|thread| {
         if thread.life.get() == Life::Unknown
-            && *HAS_KEY
+            && have_key()
             && arm_thread_exit(ptr::from_ref(thread).addr())
         {
             thread.life.set(Life::Noticed);
