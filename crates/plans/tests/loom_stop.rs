@@ -66,11 +66,16 @@ impl Stage {
 
     /// The stopper: waits until the mutator has stopped in this epoch.
     fn stop(&self) -> u32 {
+        self.stop_with(1)
+    }
+
+    /// The same, by sleeps of at most so many nanoseconds.
+    fn stop_with(&self, nanoseconds: u64) -> u32 {
         let epoch = self.world.begin();
         while !self.world.has_stopped(&self.station, epoch) {
             let ticket = self.world.ticket();
             if !self.world.has_stopped(&self.station, epoch) {
-                self.world.sleep(ticket, 1);
+                self.world.sleep(ticket, nanoseconds);
             }
         }
         epoch
@@ -114,6 +119,20 @@ fn a_stop_and_a_resume() {
         stage.world.resume();
         mutator.join().unwrap();
         assert!(stage.total() >= 101);
+    });
+}
+
+/// The acknowledgement wakes the stopper: it need not wait until it would send signals again.
+#[test]
+fn an_acknowledgement_wakes_the_stopper() {
+    check(Some(3), || {
+        let stage = Stage::new();
+        let mutator = start(&stage);
+        stage.stop_with(u64::MAX);
+        stage.collect();
+        stage.end();
+        stage.world.resume();
+        mutator.join().unwrap();
     });
 }
 

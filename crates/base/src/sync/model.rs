@@ -65,9 +65,14 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
     }
 }
 
-/// Under loom there is no clock: a timed wait may end at any moment, so it ends at once.
-pub fn futex_wait_timeout(_word: &AtomicU32, _expected: u32, _nanoseconds: u64) {
-    loom::thread::yield_now();
+/// Under loom there is no clock: a timed wait may end at any moment, so it ends at once; but the longest one never ends by
+/// itself.
+pub fn futex_wait_timeout(word: &AtomicU32, expected: u32, nanoseconds: u64) {
+    if nanoseconds == u64::MAX {
+        futex_wait(word, expected);
+    } else {
+        loom::thread::yield_now();
+    }
 }
 
 /// Wakes at most `count` sleepers on `word`.

@@ -111,3 +111,20 @@ pub fn resume<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
 fn set<'a>(polls: impl Iterator<Item = &'a AtomicU32>, value: u32) {
     polls.for_each(|poll| poll.store(value, Ordering::Relaxed));
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A mutator that only polls looks at its word and at nothing else.
+    #[test]
+    fn all_mutators_are_told_to_stop_and_to_go_on() {
+        let gate = PollGate::new();
+        let polls = [const { AtomicU32::new(0) }; 3];
+        let told = || polls.each_ref().map(|poll| poll.load(Ordering::Relaxed));
+        announce(&gate, polls.iter());
+        assert_eq!(told(), [1; 3]);
+        resume(&gate, polls.iter());
+        assert_eq!(told(), [0; 3]);
+    }
+}
