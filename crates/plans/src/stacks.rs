@@ -96,3 +96,85 @@ impl Mutator {
             && stack_pointer.offset_from(self.alt_stack.low) < self.alt_stack.bytes
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::mutator::{ActiveSection, AltStack, Mutators};
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    const WORDS: usize = 4096;
+
+    /// A stack, and the parts of it that are scanned from the word `stack_pointer` on, as numbers of words. `prepare`
+    /// gets the thread, and makes an address of such a number.
+    fn parts(
+        stack: &[u64; WORDS],
+        stack_pointer: usize,
+        prepare: impl FnOnce(&mut Mutator, &dyn Fn(usize) -> Address),
+    ) -> Vec<(usize, usize)> {
+        let at = |word: usize| Address::of(stack.as_ptr()).add(word * 8);
+        let mut record = Box::<Mutator>::new_uninit();
+        // SAFETY: the list is dropped before the memory, and nobody else reads it.
+        let thread = unsafe {
+            Mutators::new().add(record.as_mut_ptr());
+            record.assume_init_mut()
+        };
+        prepare(thread, &at);
+        let mut found = Vec::new();
+        let word = |of: Address| of.offset_from(at(0)) / 8;
+        // SAFETY: there is no such thread.
+        unsafe {
+            thread.for_each_stack_part(at(stack_pointer), at(WORDS), |low, high| {
+                found.push((word(low), word(high)));
+            });
+            record.assume_init_drop();
+        }
+        found
+    }
+
+    fn stack() -> Box<[u64; WORDS]> {
+        Box::new([0; WORDS])
+    }
+
+    #[test]
+    fn all_of_a_stack_is_one_part() {
+        assert_eq!(parts(&stack(), 100, |_, _| {}), [(100, WORDS)]);
+    }
+
+    /// Two regions, each with a section in it: what lies between a section and its region is nobody's.
+    #[test]
+    fn sections_of_frames_are_scanned_without_what_lies_between() {
+        let sections = |thread: &mut Mutator, at: &dyn Fn(usize) -> Address| {
+            thread.active = [(3000, 3100), (2000, 2100)]
+                .map(|(frame, blocked_at)| ActiveSection {
+                    frame: at(frame),
+                    blocked_at: at(blocked_at),
+                })
+                .into();
+        };
+        assert_eq!(
+            parts(&stack(), 100, sections),
+            [(100, 2000), (2100, 3000), (3100, WORDS)]
+        );
+        // The newer one was left by longjmp.
+        assert_eq!(
+            parts(&stack(), 2500, sections),
+            [(2500, 3000), (3100, WORDS)]
+        );
+    }
+
+    /// In a handler on an alternate stack: that stack from the handler's frames up, and the whole normal one.
+    #[test]
+    fn an_alternate_stack_is_scanned_beside_the_normal_one() {
+        let alternate = |thread: &mut Mutator, at: &dyn Fn(usize) -> Address| {
+            thread.alt_stack = AltStack {
+                normal_low: at(1000),
+                low: at(50),
+                bytes: 200 * 8,
+            };
+        };
+        assert_eq!(parts(&stack(), 100, alternate), [(100, 250), (1000, WORDS)]);
+        assert_eq!(parts(&stack(), 1500, alternate), [(1500, WORDS)]);
+    }
+}
