@@ -119,6 +119,9 @@ mod tests {
     fn the_average_follows_slowly() {
         let mut average = moving_average(0, 1000);
         assert_eq!(average, 1000);
+        // One odd collection weighs a quarter, up and down.
+        assert_eq!(moving_average(average, 0), 750);
+        assert_eq!(moving_average(average, 2000), 1250);
         for _ in 0..20 {
             average = moving_average(average, 0);
         }
