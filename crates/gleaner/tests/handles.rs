@@ -1,6 +1,8 @@
 //! More handles, weak references, ephemerons and finalizers than one task of a collection looks at: each is looked at.
 #![cfg(not(loom))]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use gleaner::{Ephemeron, Handle, Heap, Local, OldPolicy, Scope, Structure, Type, Weak};
 
 /// Handles of one task, and a few tasks with a rest.
@@ -128,5 +130,41 @@ fn the_last_of_each_task_is_looked_at_like_all_others() {
                 }
             });
         }
+    }
+}
+
+/// Each way to look at a handle is told of another heap's, before it reads anything.
+#[test]
+fn what_belongs_to_another_heap_is_refused() {
+    let shape = Structure {
+        references: 0,
+        bytes: 8,
+    };
+    let [own, other] = [(); 2].map(|()| Heap::builder().limit(1 << 20).build().unwrap());
+    let of = other.structure(shape).unwrap();
+    let (handle, weak, ephemeron) = other.attach().unwrap().scope(|scope| {
+        let object = node(scope, of, 7);
+        (
+            scope.handle(object).unwrap(),
+            scope.weak(object).unwrap(),
+            scope.ephemeron(object, object).unwrap(),
+        )
+    });
+    type Look<'a> = &'a dyn Fn(&mut Scope<'_>);
+    let looks: [Look<'_>; 4] = [
+        &|scope| _ = scope.open(&handle),
+        &|scope| _ = scope.upgrade(&weak),
+        &|scope| _ = scope.key(&ephemeron),
+        &|scope| _ = scope.value_of(&ephemeron),
+    ];
+    for look in looks {
+        other.attach().unwrap().scope(|scope| look(scope));
+        let mut mutator = own.attach().unwrap();
+        let refused = catch_unwind(AssertUnwindSafe(|| mutator.scope(|scope| look(scope))));
+        let said = refused.unwrap_err();
+        assert_eq!(
+            said.downcast_ref::<&str>(),
+            Some(&"a handle of another heap")
+        );
     }
 }
