@@ -404,6 +404,64 @@ mod tests {
     }
 
     #[test]
+    fn offsets_of_fields_end_with_the_object() {
+        fn offsets<F: SlotFormat>() {
+            let model = model::<F>();
+            let (slot, mut place) = (F::BYTES as u32, [0u64; 8]);
+            let object = Address::of(&raw mut place);
+            let mut is = |shape, length: u32| {
+                let id = model.types.register(shape, F::BYTES).unwrap();
+                // SAFETY: the place is this test's, and large enough.
+                unsafe {
+                    header::store(object, Header::fresh(id));
+                    object.add(LENGTH).ptr::<u32>().write(length);
+                }
+            };
+            let structure = |references| Shape::Structure {
+                bytes: 40,
+                references,
+            };
+            // SAFETY: an object of the model lies there.
+            let reference = |index| unsafe { model.reference_offset(object, index) };
+            // SAFETY: as above.
+            let item = |index, bytes| unsafe { model.item_offset(object, index, bytes) };
+
+            // Two slots, the rest is bytes.
+            let two = [8, 8 + slot];
+            is(structure(&two), 0);
+            assert_eq!(
+                [0, 1, 2, usize::MAX].map(reference),
+                [Some(8), Some(8 + F::BYTES), None, None]
+            );
+            let data = 8 + 2 * F::BYTES;
+            let words = (40 - data) / 8;
+            assert_eq!(item(0, 8), Some(data));
+            assert_eq!(item(words - 1, 8), Some(32));
+            assert_eq!([words, usize::MAX].map(|index| item(index, 8)), [None; 2]);
+            assert_eq!(item(8 * words - 1, 1), Some(39));
+            assert_eq!(item(8 * words, 1), None);
+            // Bytes before a slot: nothing is known to be data.
+            is(structure(&[16]), 0);
+            assert_eq!((reference(0), item(0, 8)), (Some(16), None));
+            is(structure(&[]), 0);
+            assert_eq!(
+                (reference(0), item(3, 8), item(4, 8)),
+                (None, Some(32), None)
+            );
+
+            is(Shape::References, 3);
+            assert_eq!([2, 3].map(reference), [Some(ELEMENTS + 2 * F::BYTES), None]);
+            assert_eq!(item(0, F::BYTES), None);
+            is(Shape::Primitives { log2: 1 }, 3);
+            assert_eq!(reference(0), None);
+            assert_eq!([2, 3].map(|index| item(index, 2)), [Some(20), None]);
+            assert_eq!([1, 4, 8].map(|bytes| item(0, bytes)), [None; 3]);
+        }
+        offsets::<Wide>();
+        offsets::<Compressed>();
+    }
+
+    #[test]
     fn fillers_cover_every_range() {
         let model = model::<Wide>();
         let mut place = [!0u64; 8];
