@@ -1,5 +1,6 @@
 //! Quarantine: correct programs run as without it, where the young generation was is used again late, and mistakes end
-//! the process by name. tests/capi/quarantine.c has them all, as an embedder in C makes them.
+//! the process by name. tests/capi/quarantine.c has them all, as an embedder in C makes them. And what poison
+//! leaves where there is no quarantine.
 
 mod programs;
 #[path = "../../plans/tests/harness/rng.rs"]
@@ -103,6 +104,28 @@ fn addresses_are_used_again_after_as_many_collections() {
                 let (before, last) = window.split_at(turns);
                 assert_eq!(before[0], last[0], "quarantine={quarantine}");
                 assert!(!before[1..].contains(&last[0]), "quarantine={quarantine}");
+            }
+        }
+    }
+}
+
+#[test]
+fn poison_lies_where_an_object_was() {
+    for setup in SETUPS {
+        for everything in [false, true] {
+            // Nobody zeroes what a collection has left before it is allocated.
+            let heap = builder(setup, 0).resize(false).options("zeroing=hot-path");
+            let heap = heap.unwrap().build().unwrap();
+            let pair = pair(&heap);
+            let mut mutator = heap.attach().unwrap();
+            let dead = fresh(&mut mutator, pair);
+            // SAFETY: nothing was allocated since.
+            unsafe { mutator.store_raw(dead, 16, Value::immediate(5)) };
+            mutator.collect(everything);
+            for offset in [0, 8, 16] {
+                // SAFETY: the young generation stays where it is, and is mapped.
+                let found = unsafe { dead.add(offset).load() };
+                assert_eq!(found, 0xdead_dead_dead_dead, "{setup:?}, offset {offset}");
             }
         }
     }

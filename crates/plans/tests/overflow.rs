@@ -11,6 +11,7 @@ use gleaner_base::events::Phase;
 use gleaner_mem::Address;
 use gleaner_plans::weak::{Finalizer, Order};
 use gleaner_spaces::kinds::{Kind, NORMAL, PTRFREE, descriptor};
+use gleaner_spaces::size_classes::LARGEST_SMALL;
 use gleaner_work::Crew;
 use harness::rng::Rng;
 use harness::{Bench, crew, grow};
@@ -61,6 +62,20 @@ fn wide_and_large(bench: &mut Bench) -> Graph {
             store(holder, leaf, leaf_object);
             all.push(leaf_object);
         }
+    }
+    all
+}
+
+/// Many large objects found at once: most of them do not fit the stack, and each alone refers to an object.
+fn many_large(bench: &mut Bench) -> Graph {
+    const LARGE: usize = 1000;
+    let mut all = vec![object(bench, LARGE * 8)];
+    for large in 0..LARGE {
+        let holder = object(bench, LARGEST_SMALL + 8);
+        let leaf = object(bench, 16);
+        store(all[0], large, holder);
+        store(holder, 1, leaf);
+        all.extend([holder, leaf]);
     }
     all
 }
@@ -223,7 +238,7 @@ struct Shape {
     build: fn(&mut Bench) -> Graph,
 }
 
-const SHAPES: [Shape; 7] = [
+const SHAPES: [Shape; 8] = [
     Shape {
         name: "deep",
         build: deep,
@@ -235,6 +250,10 @@ const SHAPES: [Shape; 7] = [
     Shape {
         name: "wide and large",
         build: wide_and_large,
+    },
+    Shape {
+        name: "many large",
+        build: many_large,
     },
     Shape {
         name: "bushy",

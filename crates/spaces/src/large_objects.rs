@@ -488,6 +488,34 @@ mod tests {
     }
 
     #[test]
+    fn a_clean_run_is_not_clean_when_it_is_joined_with_a_dirty_one() {
+        // The one that was given back before its neighbour died lies below it, or above.
+        for first in [0, 1] {
+            let (space, _) = space();
+            // SAFETY: there is only this thread.
+            unsafe {
+                let objects = [0, 1, 2].map(|_| space.allocate(2 * PAGE_BYTES).unwrap().0);
+                for dies in [first, 1 - first] {
+                    objects[dies].store(1);
+                    space.sweep(Generation::Young, |object, _| {
+                        if object == objects[dies] {
+                            Fate::Dies
+                        } else {
+                            Fate::Young
+                        }
+                    });
+                    if dies == first {
+                        space.release_free(2 * PAGE_BYTES);
+                        assert_eq!(space.resident(), 4 * PAGE_BYTES);
+                    }
+                }
+                assert_eq!(space.resident(), 6 * PAGE_BYTES);
+                assert_eq!(space.allocate(4 * PAGE_BYTES), Some((objects[0], false)));
+            }
+        }
+    }
+
+    #[test]
     fn old_objects_are_cut_into_strips() {
         let (space, _) = space();
         // SAFETY: there is only this thread.

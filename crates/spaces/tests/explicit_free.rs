@@ -3,12 +3,16 @@
 
 mod support;
 
+use core::sync::atomic::{AtomicBool, AtomicUsize};
+
 use gleaner_mem::Address;
 use gleaner_spaces::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
-use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::explicit_free::FreeError;
+use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext};
+use gleaner_spaces::mark_sweep::{FREE, SweepMode};
 use gleaner_spaces::size_classes::{CELL_BYTES, class_of};
 use std::collections::BTreeSet;
 use support::Space;
@@ -158,6 +162,58 @@ fn a_cell_reused_before_the_sweep_is_not_swept() {
             }
         }
     }
+}
+
+/// What a thread takes off the shared list may be of any block, also of one that is swept: a collection keeps it.
+#[test]
+fn freed_cells_that_a_thread_took_are_not_swept() {
+    for mode in [SweepMode::Lazy, SweepMode::Eager] {
+        let mut space = Space::new(mode, false);
+        let class = class_of(1000);
+        let all: Vec<Address> = (0..16)
+            .map(|_| space.0.allocate_small(NORMAL, class).unwrap())
+            .collect();
+        let (live, freed) = (&all[..4], &all[4..8]);
+        for cell in freed {
+            space.0.free(*cell).unwrap();
+        }
+        let mut cache = Box::new(Cache::new());
+        // SAFETY: this thread's own cache.
+        unsafe { space.0.refill(&mut *cache, NORMAL, class) }.unwrap();
+        assert_eq!(cache.heads[NORMAL][class], freed[3]);
+        space.collect_beside(&cache, live.iter().copied());
+        let mut known = BTreeSet::from_iter(all[..8].iter().copied());
+        for _ in 0..30 {
+            let object = space.0.allocate_small(NORMAL, class).unwrap();
+            assert!(
+                known.insert(object),
+                "{mode:?}: {object:?} is alive, or on the thread's list"
+            );
+        }
+    }
+}
+
+/// A word that refers to an uncollectable object after its free does not make it live again, which would be for ever.
+#[test]
+fn a_stale_word_does_not_keep_a_freed_cell() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let context = MarkContext {
+        table: space.0.layout.table,
+        all_interior: true,
+        displacements: [false; BLOCK / 2],
+        procs: [None; MAX_PROCS],
+        procs_on_helpers: false,
+        own_procs: 0,
+        overflowed: AtomicBool::new(false),
+        dropped: AtomicUsize::new(0),
+    };
+    let [live, stale] = [0, 1].map(|_| space.0.allocate_small(UNCOLLECTABLE, 3).unwrap());
+    space.0.free(stale).unwrap();
+    space.0.clear_marks();
+    assert!(context.grey(stale.word(), FROM_STACK).is_none());
+    assert_eq!(space.mark_of(stale), FREE);
+    space.collect([live]);
+    assert_eq!(space.0.allocate_small(UNCOLLECTABLE, 3), Ok(stale));
 }
 
 /// The lists that are handed out whole (`GC_malloc_many`) carry no trace of an earlier explicit free.

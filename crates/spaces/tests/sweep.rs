@@ -7,7 +7,10 @@ use std::collections::BTreeSet;
 
 use gleaner_mem::Address;
 use gleaner_spaces::block::BLOCK_BYTES;
-use gleaner_spaces::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::kinds::{
+    ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
+};
+use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::{FREE, MARKED, POISON, SweepMode, WHITE};
 use gleaner_spaces::size_classes::{CELL_BYTES, CLASSES};
 use proptest::prelude::*;
@@ -161,7 +164,7 @@ fn a_nearly_full_block_waits() {
 #[test]
 fn an_owned_block_is_left_alone() {
     let mut space = Space::new(SweepMode::Lazy, false);
-    let mut cache = Box::new(gleaner_spaces::mark_sweep::cache::Cache::new());
+    let mut cache = Box::new(Cache::new());
     // SAFETY: this thread's own cache.
     unsafe { space.0.refill(&mut *cache, NORMAL, 3) }.unwrap();
     let listed = cells(cache.heads[NORMAL][3]);
@@ -179,5 +182,121 @@ fn an_owned_block_is_left_alone() {
             Ok(*expected),
             "adopted cells are used first"
         );
+    }
+}
+
+/// Adopted cells come before the shared ones, and replace none of them.
+#[test]
+fn adopted_cells_are_put_before_the_shared_ones() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let mut cache = Box::new(Cache::new());
+    // SAFETY: this thread's own cache.
+    unsafe { space.0.refill(&mut *cache, NORMAL, 3) }.unwrap();
+    space.0.allocate_small(NORMAL, 3).unwrap();
+    let [adopted, shared] = [&*cache, &space.0.shared].map(|cache| cells(cache.heads[NORMAL][3]));
+    assert!(!shared.is_empty());
+    // SAFETY: as above; the cache is not used again.
+    unsafe { space.0.adopt_cells(&mut *cache) };
+    let all = cells(space.0.shared.heads[NORMAL][3]);
+    assert_eq!(all, [adopted, shared].concat());
+    space.verify();
+}
+
+/// What callbacks allocate while the heap is marked lives, also in blocks that nobody owns any more when they are done.
+#[test]
+fn what_is_born_while_the_heap_is_marked_lives() {
+    for mode in [SweepMode::Lazy, SweepMode::Eager] {
+        for kind in [PTRFREE, NORMAL] {
+            let mut space = Space::new(mode, false);
+            space.0.clear_marks();
+            space.0.born_marked = true;
+            let count = 3 * BLOCK_BYTES / usize::from(CELL_BYTES[3]);
+            let mut born: BTreeSet<Address> = (0..count)
+                .map(|_| space.0.allocate_small(kind, 3).unwrap())
+                .collect();
+            born.insert(space.large(kind, 3 * BLOCK_BYTES));
+            space.0.born_marked = false;
+            space.0.reclaim(0);
+            space.0.sweep_all();
+            space.verify();
+            assert_eq!(space.0.census.objects, born.len());
+            assert!(born.iter().all(|object| space.mark_of(*object) == MARKED));
+            for _ in 0..count {
+                let object = space.0.allocate_small(kind, 3).unwrap();
+                assert!(born.insert(object), "{object:?} is alive");
+            }
+        }
+    }
+}
+
+/// What is never collected needs nobody who finds it.
+#[test]
+fn uncollectable_objects_live_until_they_are_freed() {
+    for kind in [UNCOLLECTABLE, ATOMIC_UNCOLLECTABLE] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        let objects = [
+            space.0.allocate_small(kind, 3).unwrap(),
+            space.large(kind, 3 * BLOCK_BYTES),
+        ];
+        for _ in 0..2 {
+            space.collect([]);
+            assert_eq!(objects.map(|object| space.mark_of(object)), [MARKED; 2]);
+            assert_eq!(space.0.census.objects, 2);
+        }
+        for object in objects {
+            space.0.free(object).unwrap();
+        }
+        space.collect([]);
+        assert_eq!(space.0.used_bytes(), 0);
+    }
+}
+
+const WANTED: usize = 0x3333;
+
+/// Keeps what its client still wants.
+extern "C-unwind" fn keep_wanted(object: *mut core::ffi::c_void) -> core::ffi::c_int {
+    // SAFETY: an object of the kind has two words at least.
+    i32::from(unsafe { object.cast::<usize>().add(1).read() } == WANTED)
+}
+
+/// What a disclaim procedure keeps is not handed out, whether free cells of its kind bear a mark or not.
+#[test]
+fn what_a_disclaim_procedure_keeps_lives() {
+    for mode in [SweepMode::Lazy, SweepMode::Eager] {
+        for unlocked in [false, true] {
+            let mut space = Space::new(mode, false);
+            let kind = Kind {
+                descriptor: descriptor::LENGTH,
+                add_size: true,
+                clear: true,
+                uncollectable: false,
+                disclaim: Some(keep_wanted),
+                mark_unconditionally: false,
+                unlocked,
+            };
+            let kind = space.0.kinds.add(kind).unwrap();
+            let count = BLOCK_BYTES / usize::from(CELL_BYTES[3]);
+            let mut wanted = BTreeSet::new();
+            for number in 0..count {
+                let object = space.0.allocate_small(kind, 3).unwrap();
+                if number % 3 == 0 {
+                    // SAFETY: the test's own object.
+                    unsafe { object.add(8).store(WANTED) };
+                    wanted.insert(object);
+                }
+            }
+            // Twice: what was kept once is asked about again.
+            for _ in 0..2 {
+                space.collect([]);
+                space.0.disclaim_all();
+                space.verify();
+                assert!(wanted.iter().all(|object| space.mark_of(*object) == MARKED));
+            }
+            let mut known = wanted;
+            for _ in 0..count {
+                let object = space.0.allocate_small(kind, 3).unwrap();
+                assert!(known.insert(object), "{mode:?}: {object:?} was kept");
+            }
+        }
     }
 }

@@ -415,3 +415,30 @@ pub(super) fn publish_event(state: &mut State, event: &Event) {
     state.events.push(event);
     write_event(&mut state.log, event);
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use gleaner_mem::slot::Wide;
+    use gleaner_work::Crew;
+
+    use super::super::LEAST_LIMIT;
+    use super::super::sizes::tests::config;
+    use super::*;
+
+    /// Several mutators find no room in the same epoch: the first of them collects for all.
+    #[test]
+    fn who_waited_for_a_collection_does_not_collect_once_more() {
+        static CREW: Crew = Crew::new();
+        let heap = Scavenge::<Wide>::new(config(2 * LEAST_LIMIT, 0, true), &CREW).unwrap();
+        let record = heap.attach().unwrap();
+        let seen = heap.epoch();
+        let collect = || heap.collect_unless_past(Extent::Young, "", seen, Request::NOTHING);
+        assert_eq!((collect(), heap.epoch()), (Some(true), seen + 1));
+        assert_eq!((collect(), heap.epoch()), (None, seen + 1));
+        // SAFETY: attached above, and not used again.
+        unsafe {
+            heap.leave_for_good(record);
+            heap.detach(record);
+        }
+    }
+}

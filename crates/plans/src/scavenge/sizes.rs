@@ -175,7 +175,7 @@ const LEAST_YOUNG: usize = 256 << 10;
 const MOST_LEAST_YOUNG: usize = 8 << 20;
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use gleaner_base::options::{
         Generations, HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify,
@@ -185,7 +185,8 @@ mod tests {
 
     const MB: usize = 1 << 20;
 
-    fn config(limit: usize, young: usize, resize: bool) -> Config {
+    /// Of a heap for tests, also in other files.
+    pub fn config(limit: usize, young: usize, resize: bool) -> Config {
         Config {
             limit,
             young,

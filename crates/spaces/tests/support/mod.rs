@@ -7,6 +7,7 @@ use gleaner_mem::Address;
 use gleaner_os::memory;
 use gleaner_spaces::block::{BLOCK_BYTES, Block};
 use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::{Layout, MarkSweep};
 
 /// Bytes of a small reservation.
@@ -65,7 +66,14 @@ impl Space {
 
     /// A collection that finds exactly `live` reachable.
     pub fn collect(&mut self, live: impl IntoIterator<Item = Address>) {
+        self.collect_beside(&Cache::new(), live);
+    }
+
+    /// The same, while a stopped thread has these lists.
+    pub fn collect_beside(&mut self, cache: &Cache, live: impl IntoIterator<Item = Address>) {
         self.0.clear_marks();
+        // SAFETY: the test's own cache, whose lists nobody changes meanwhile.
+        unsafe { self.0.keep_listed_cells(cache) };
         for object in live {
             self.set_mark(object, gleaner_spaces::mark_sweep::MARKED);
         }
