@@ -409,7 +409,7 @@ mod tests {
             let model = model::<F>();
             let (slot, mut place) = (F::BYTES as u32, [0u64; 8]);
             let object = Address::of(&raw mut place);
-            let mut is = |shape, length: u32| {
+            let is = |shape, length: u32| {
                 let id = model.types.register(shape, F::BYTES).unwrap();
                 // SAFETY: the place is this test's, and large enough.
                 unsafe {
