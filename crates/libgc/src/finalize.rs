@@ -167,7 +167,8 @@ fn register(
     loop {
         LOCK.lock();
         let heap = heap();
-        let known = heap.space.object_base(object as usize).is_some();
+        // Any address in an object: it may bear the client's tag, and its finalizer is called with that.
+        let known = heap.base_of(object as usize).is_some();
         let result = if known {
             heap.weak.finalizers.register(address(object), finalizer)
         } else {

@@ -11,6 +11,7 @@ use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
+use gleaner_spaces::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::Entry;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
@@ -517,23 +518,18 @@ struct Tracing<'a> {
 }
 
 impl Tracing<'_> {
-    fn mark_of(&self, object: Address) -> Option<&core::sync::atomic::AtomicU8> {
-        let found = self.heap.space.object_base(object.word());
-        // SAFETY: the mark of a resolved object.
-        found.map(|found| unsafe { &*found.mark })
-    }
-
-    fn descriptor_of(&self, object: Address) -> usize {
-        let found = self.heap.space.object_base(object.word());
-        // SAFETY: a resolved object's block.
-        found.map_or(0, |found| unsafe { (*found.block).descriptor })
+    /// What an address that the client registered lies in: it may bear a tag of the client's.
+    fn found(&self, object: Address) -> Option<Resolved> {
+        self.heap.space.object_at(object.word())
     }
 }
 
 impl weak::Tracer for Tracing<'_> {
     fn is_marked(&self, object: Address) -> bool {
-        self.mark_of(object)
-            .is_none_or(|mark| mark.load(core::sync::atomic::Ordering::Relaxed) != WHITE)
+        self.found(object).is_none_or(|found| {
+            // SAFETY: the mark of a resolved object.
+            unsafe { &*found.mark }.load(core::sync::atomic::Ordering::Relaxed) != WHITE
+        })
     }
 
     fn base(&self, address: Address) -> Option<Address> {
@@ -545,26 +541,30 @@ impl weak::Tracer for Tracing<'_> {
     }
 
     fn trace_children(&mut self, object: Address) {
-        let descriptor = self.descriptor_of(object);
-        if descriptor != 0 {
-            self.heap.push_entry(object, descriptor);
+        if let Some(found) = self.found(object) {
+            // SAFETY: a resolved object's block.
+            let descriptor = unsafe { (*found.block).descriptor };
+            if descriptor != 0 {
+                self.heap.push_entry(found.base, descriptor);
+            }
         }
     }
 
     fn trace_children_except_self(&mut self, object: Address) {
-        let Some(mark) = self.mark_of(object).map(|mark| &raw const *mark) else {
+        let Some(found) = self.found(object) else {
             return;
         };
-        let descriptor = self.descriptor_of(object);
+        // SAFETY: a resolved object's block.
+        let descriptor = unsafe { (*found.block).descriptor };
         if descriptor == 0 {
             return;
         }
         // Marked while its own words are visited, the object is not found through them.
         // SAFETY: the mark of a resolved object; the world is stopped.
         unsafe {
-            (*mark).store(MARKED, core::sync::atomic::Ordering::Relaxed);
-            self.heap.engine.scan_now(object, descriptor);
-            (*mark).store(WHITE, core::sync::atomic::Ordering::Relaxed);
+            (*found.mark).store(MARKED, core::sync::atomic::Ordering::Relaxed);
+            self.heap.engine.scan_now(found.base, descriptor);
+            (*found.mark).store(WHITE, core::sync::atomic::Ordering::Relaxed);
         }
     }
 
