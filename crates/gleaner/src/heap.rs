@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use gleaner_base::options::References;
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+use gleaner_os::log_file::LogFile;
 use gleaner_os::output::Fd;
 use gleaner_os::refusal::Limit;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
@@ -210,7 +211,7 @@ impl Heap {
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
         };
         if let Some(log) = &log {
-            with_heap!(&kind, heap => heap.set_log(Some(Fd(log.as_raw_fd()))));
+            with_heap!(&kind, heap => heap.set_log(Some(LogFile::new(Fd(log.as_raw_fd())))));
         }
         let number = HEAPS.fetch_add(1, Ordering::Relaxed);
         let listeners = Listeners::new();

@@ -7,6 +7,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use gleaner::raw::{Address, Shape, TypeId, Value};
 use gleaner::{
@@ -389,6 +390,29 @@ fn only_mutators_that_are_known_count_in_the_child() {
     for thread in threads {
         thread.join().unwrap();
     }
+}
+
+/// A collector that has waited for long asks whether a thread still exists: the one that forked does, by another number.
+#[test]
+fn the_thread_that_forked_is_waited_for_in_the_child() {
+    let _alone = alone();
+    let heap = builder().build().unwrap();
+    let node = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let kept = list(scope, node, 1000);
+        in_child("a thread that computes while another collects", || {
+            std::thread::scope(|threads| {
+                let other = threads.spawn(|| heap.attach().unwrap().collect(true));
+                // Some times as long as a collector waits before it asks.
+                std::thread::sleep(Duration::from_millis(700));
+                scope.blocking(|| other.join().unwrap());
+            });
+            check(scope, kept, 1000);
+            scope.collect(true);
+            check(scope, kept, 1000);
+        });
+    });
 }
 
 #[test]

@@ -15,6 +15,7 @@ use gleaner_base::events::LineBuffer;
 use gleaner_base::options::Options;
 use gleaner_base::sync::Gate;
 use gleaner_mem::Address;
+use gleaner_os::log_file::LogFile;
 use gleaner_os::threads;
 use gleaner_os::{environment, output, refusal};
 use gleaner_plans::Heap;
@@ -223,7 +224,7 @@ fn open_log(heap: &mut Heap, options: &Options) {
             "cannot open the log file {path}: events are not written"
         ));
     }
-    heap.log = opened;
+    heap.log = opened.map(LogFile::new);
 }
 
 /// The cold end of the first thread's stack, as far as known when the heap starts.

@@ -29,6 +29,7 @@ pub mod fake;
 pub mod fork;
 pub mod hugepages;
 pub mod libraries;
+pub mod log_file;
 pub mod memory;
 pub mod output;
 pub mod refusal;

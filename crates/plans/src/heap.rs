@@ -12,7 +12,7 @@ use gleaner_base::events::Ring;
 use gleaner_base::options::{self, Options};
 use gleaner_mem::Address;
 use gleaner_mem::zero::processor::{self, Processor};
-use gleaner_os::output::Fd;
+use gleaner_os::log_file::LogFile;
 use gleaner_os::{memory, refusal, signals, threads};
 use gleaner_spaces::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::layout::{Layout, ReserveError};
@@ -107,7 +107,7 @@ pub struct Heap {
     /// The last events, for whoever reads a crash report.
     pub events: Ring,
     /// Where events are written as JSON lines.
-    pub log: Option<Fd>,
+    pub log: Option<LogFile>,
     /// Sums over the life of the heap.
     pub totals: Totals,
     /// What had been allocated in sum at the last collection.

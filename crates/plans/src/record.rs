@@ -3,7 +3,7 @@
 //! Events are collected while the world is stopped and written after it runs again; nothing here allocates.
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
-use gleaner_os::output::{Fd, STDERR};
+use gleaner_os::log_file::LogFile;
 use gleaner_os::{clock, threads};
 
 use crate::heap::Heap;
@@ -105,13 +105,12 @@ impl Record {
     }
 }
 
-/// Writes an event to the log. One that cannot be written is the last, and standard error says so: the program goes on.
-pub(crate) fn write_event(log: &mut Option<Fd>, event: &Event) {
+/// Writes an event to the log. One that cannot be written is the last: the program goes on.
+pub(crate) fn write_event(log: &mut Option<LogFile>, event: &Event) {
     let Some(file) = *log else { return };
     let mut line = LineBuffer::<512>::new();
-    if !file.write_all(event.write_line(threads::current_process() as u32, &mut line)) {
+    if !file.append(event.write_line(threads::current_process() as u32, &mut line)) {
         *log = None;
-        STDERR.write_all(b"gleaner: the event log cannot be written: it ends here\n");
     }
 }
 
@@ -156,7 +155,7 @@ mod tests {
     fn a_log_that_cannot_be_written_ends() {
         let event = Event::new(Phase::Start, 1);
         for (path, lasts) in [(c"/dev/null", true), (c"/dev/full", false)] {
-            let mut log = open_append(path);
+            let mut log = open_append(path).map(LogFile::new);
             write_event(&mut log, &event);
             write_event(&mut log, &event);
             assert_eq!(log.is_some(), lasts, "{path:?}");

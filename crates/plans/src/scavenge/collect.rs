@@ -14,13 +14,14 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
 use gleaner_os::clock;
+use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::Generation;
 use gleaner_spaces::tenured::Tenured;
 
 use super::allocate::Request;
 use super::resize::Collection;
 use super::walk::Edge;
-use super::{NEVER, Scavenge, State};
+use super::{NEVER, NO_ROOM, Scavenge, State};
 use crate::decide::collection::{self, Measurements};
 use crate::record::{Record, write_event};
 use crate::stop::collecting;
@@ -161,13 +162,14 @@ impl<F: SlotFormat> Scavenge<F> {
         self.retire_tlabs(state);
         self.check_before(state);
         let were_used = self.nursery.regions().map(|region| region.used() > 0);
+        let tops = self.nursery.regions().map(|region| region.top());
         self.zeroing.note_taken_up_to(self.nursery.eden.top());
         self.verify(state, record, Edge::Before);
         let why = match (extent, state.wants_full) {
             (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
             (Extent::Young, Some(why)) => Some(why),
             (Extent::Young, None) if self.scavenge(state, record) => None,
-            (Extent::Young, None) => Some("a promotion found no room"),
+            (Extent::Young, None) => Some(NO_ROOM),
         };
         if let Some(why) = why {
             let started = clock::monotonic_ns();
@@ -184,7 +186,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if self.checks() {
             self.leave_evacuated(were_used);
         }
-        self.poison_free_memory();
+        self.poison_free_memory(tops, why == Some(NO_ROOM));
         self.verify(state, record, Edge::After);
         self.check_after(state);
         why.is_some()
@@ -342,11 +344,20 @@ impl<F: SlotFormat> Scavenge<F> {
         complete
     }
 
-    fn poison_free_memory(&self) {
-        for (index, region) in self.moving_regions().into_iter().enumerate() {
-            // Under quarantine an empty space of the nursery is where nothing was lately, and its pages are not resident.
-            if index == 0 || !self.checks() || region.used() > 0 {
-                self.poison(region.top(), region.free());
+    /// Under `poison`: overwrites what is free now and was in use, and nothing else: the rest need not be resident. The
+    /// spaces of the nursery were in use up to `tops`, and higher if a scavenge was given up.
+    fn poison_free_memory(&self, tops: [Address; 3], gave_up: bool) {
+        let above = |region: &BumpRegion, high: Address| {
+            let high = high.min(region.end());
+            if region.top() < high {
+                self.poison(region.top(), high.offset_from(region.top()));
+            }
+        };
+        above(&self.old.region, self.old_reached());
+        for (region, top) in self.nursery.regions().into_iter().zip(tops) {
+            // Under quarantine an empty space is where nothing was lately, and its pages are not resident.
+            if !self.checks() || region.used() > 0 {
+                above(region, if gave_up { region.end() } else { top });
             }
         }
     }

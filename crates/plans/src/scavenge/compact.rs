@@ -156,9 +156,13 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn update_all(&self, state: &mut State) {
         // SAFETY: the world is stopped, and no phase runs.
         unsafe {
-            for region in [&self.old.region, &self.immobile.region] {
-                let end = region.end().align_up(CARD_BYTES);
-                self.cards.clean(region.start(), end);
+            // Cards above were never dirtied, or are those of nothing.
+            let immobile = &self.immobile.region;
+            for (start, end) in [
+                (self.old.region.start(), self.old_reached()),
+                (immobile.start(), immobile.top()),
+            ] {
+                self.cards.clean(start, end.align_up(CARD_BYTES));
             }
             let large = self.large.start();
             self.cards.clean(large, large.add(self.large.reached()));

@@ -64,7 +64,7 @@ use gleaner_mem::header;
 use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
 use gleaner_mem::slot::{SlotFormat, Wide};
-use gleaner_os::{clock, hugepages, memory, output::Fd, refusal::Limit};
+use gleaner_os::{clock, hugepages, log_file::LogFile, memory, refusal::Limit};
 use gleaner_spaces::bump::BumpRegion;
 use gleaner_spaces::large_objects::LargeObjects;
 use gleaner_spaces::mark_compact::Plan;
@@ -95,6 +95,7 @@ pub const LARGE_BYTES: usize = 16 << 10;
 
 /// Why everything is collected under `generations=never`.
 const NEVER: &str = "the young generation is never collected by itself";
+const NO_ROOM: &str = "a promotion found no room";
 
 /// How a heap is set up.
 #[derive(Clone, Copy, Debug)]
@@ -301,7 +302,7 @@ pub struct State {
     /// The last events.
     pub events: Ring,
     /// Where events go as JSON lines.
-    pub log: Option<Fd>,
+    pub log: Option<LogFile>,
 }
 
 /// What is told the events of each collection when it is over: by the thread that led it, which is outside of the gate
@@ -539,7 +540,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Where events are written from now on. The caller is no mutator inside the gate.
-    pub fn set_log(&self, log: Option<Fd>) {
+    pub fn set_log(&self, log: Option<LogFile>) {
         self.collecting.with(&self.gate, |state| state.log = log);
     }
 

@@ -255,14 +255,19 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old_high.fetch_max(top, Ordering::Relaxed);
     }
 
+    /// How high the old space has been since memory above its top was given back.
+    pub(super) fn old_reached(&self) -> Address {
+        Address::new(self.old_high.load(Ordering::Relaxed)).max(self.old.region.top())
+    }
+
     /// Gives memory back that no object of the spaces with a common limit uses, as far as `bytes` more would exceed it.
     ///
     /// # Safety
     /// The caller holds `beside`, or has stopped the world.
     pub(super) unsafe fn make_resident_room(&self, bytes: usize) {
         let region = &self.old.region;
-        let high = Address::new(self.old_high.load(Ordering::Relaxed));
-        let above = high.max(region.top()).offset_from(region.top());
+        let high = self.old_reached();
+        let above = high.offset_from(region.top());
         let old = region.used() + above;
         let resident = old + self.immobile.region.used() + self.large.resident();
         let limit = self.old_limit.load(Ordering::Relaxed);

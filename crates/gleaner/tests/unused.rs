@@ -1,0 +1,79 @@
+//! Memory that nobody used is not touched, and memory that nobody uses any more is given back: a collection costs what the
+//! heap holds, whatever its limit. A process of its own, since it looks at how much memory that has.
+#![cfg(not(loom))]
+
+use gleaner::{Array, Builder, Elements, Generations, Heap, Mutator, OldPolicy};
+
+const MB: usize = 1 << 20;
+
+/// Bytes of this process that are resident.
+fn resident() -> usize {
+    let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+    sizes.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+fn more_than(before: usize) -> usize {
+    resident().saturating_sub(before)
+}
+
+/// Arrays of `bytes` bytes in a list of handles, until there are so many bytes or no room.
+fn fill(mutator: &mut Mutator, of: Array, bytes: u32, sum: usize) -> Vec<gleaner::Handle> {
+    let mut kept = Vec::new();
+    while kept.len() * (bytes as usize) < sum {
+        let array = mutator.scope(|scope| {
+            let array = scope.allocate_array(of, bytes).ok()?;
+            scope.handle(array)
+        });
+        let Some(array) = array else { break };
+        kept.push(array);
+    }
+    kept
+}
+
+#[test]
+fn memory_is_touched_where_it_is_used() {
+    large_heaps_with_little_in_them();
+    what_pinned_objects_leave_is_given_back();
+}
+
+fn large_heaps_with_little_in_them() {
+    let setups: [fn(Builder) -> Builder; 5] = [
+        |builder| builder,
+        |builder| builder.old(OldPolicy::MarkSweep),
+        |builder| builder.generations(Generations::Never),
+        |builder| builder.poison(true),
+        |builder| builder.poison(true).generations(Generations::Never),
+    ];
+    for (number, setup) in setups.into_iter().enumerate() {
+        let before = resident();
+        let heap = setup(Heap::builder().limit(32 << 30)).build().unwrap();
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let kept = fill(&mut mutator, bytes, 1000, MB);
+        for everything in [true, false, true, false] {
+            mutator.collect(everything);
+        }
+        let more = more_than(before);
+        assert!(more < 24 * MB, "setup {number}: {more} bytes");
+        drop(kept);
+    }
+}
+
+/// Pinned objects fill a heap, and die; then large ones do.
+fn what_pinned_objects_leave_is_given_back() {
+    const LIMIT: usize = 64 * MB;
+    let before = resident();
+    let heap = Heap::builder().limit(LIMIT).build().unwrap();
+    let bytes = heap.array(Elements::Bytes).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let pinned = fill(&mut mutator, bytes.pinned(), 1000, LIMIT);
+    assert!(pinned.len() * 1000 > LIMIT / 4, "{}", pinned.len());
+    drop(pinned);
+    mutator.collect(true);
+    mutator.collect(true);
+    let large = fill(&mut mutator, bytes, 100_000, LIMIT);
+    let (held, more) = (large.len() * 100_000, more_than(before));
+    assert!(held > LIMIT / 3, "{held}");
+    // Its tables beside it.
+    assert!(more < LIMIT + 2 * MB, "{more} bytes, for {held}");
+}
