@@ -46,7 +46,7 @@ fn large_heaps_with_little_in_them() {
     ];
     for (number, setup) in setups.into_iter().enumerate() {
         let before = resident();
-        let heap = setup(Heap::builder().limit(32 << 30)).build().unwrap();
+        let heap = setup(Heap::builder().limit(6 << 30)).build().unwrap();
         let bytes = heap.array(Elements::Bytes).unwrap();
         let mut mutator = heap.attach().unwrap();
         let kept = fill(&mut mutator, bytes, 1000, MB);
@@ -54,7 +54,7 @@ fn large_heaps_with_little_in_them() {
             mutator.collect(everything);
         }
         let more = more_than(before);
-        assert!(more < 24 * MB, "setup {number}: {more} bytes");
+        assert!(more < 8 * MB, "setup {number}: {more} bytes");
         drop(kept);
     }
 }
