@@ -219,7 +219,7 @@ option_table! {
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
     /// Prints one block of statistics when the program ends.
     stats: bool = false, "stats", User, Libgc, None, SWITCH;
-    /// Appends one JSON line per phase of each collection to this file.
+    /// Appends one JSON line per phase of each collection to this file, until the program closes it.
     log: LogPath = LogPath::NONE, "log", User, Both, None, Accepted::Path(LogPath::LONGEST);
     /// When the collector asks the cache for an object that it will look at; the precise heap knows none and edges.
     prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Both, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
