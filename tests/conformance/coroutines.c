@@ -325,7 +325,50 @@ static void another_stack_costs_few_system_calls(void)
     CHECK_LE(other, own + 20 * 18);
 }
 
+/* A thread's stack may lie in an object: the collector's own frames there, which
+ * change while it runs, are no edges of it. */
+static void *collect_on_it(void *keep)
+{
+    for (int i = 0; i < 100; i++) {
+        size_t *list[32];
+
+        for (size_t j = 0; j < 32; j++) {
+            list[j] = GC_malloc(32 + j * 8);
+            *list[j] = j;
+        }
+        for (int j = 0; j < 200; j++)
+            (void)GC_malloc(j % 20 == 0 ? 100 : 48);
+        GC_free(GC_malloc(200));
+        for (size_t j = 0; j < 32; j++)
+            CHECK_EQ(*list[j], j);
+    }
+    return keep;
+}
+
+static void stack_in_an_object(void)
+{
+    const char *given = getenv("GLEANER_OPTIONS");
+    char options[500];
+    pthread_attr_t attributes;
+    pthread_t thread;
+    void *result;
+
+    snprintf(options, sizeof options, "%s%sverify=edges,stress=7,poison=on",
+             given != NULL ? given : "", given != NULL && *given != 0 ? "," : "");
+    setenv("GLEANER_OPTIONS", options, 1);
+    GC_INIT();
+    stack = GC_malloc_uncollectable(STACK + 4096);
+    REQUIRE(stack != NULL);
+    pthread_attr_init(&attributes);
+    stack += -(uintptr_t)stack % 4096;
+    REQUIRE(pthread_attr_setstack(&attributes, stack, STACK) == 0);
+    REQUIRE(pthread_create(&thread, &attributes, collect_on_it, &result) == 0);
+    REQUIRE(pthread_join(thread, &result) == 0);
+    CHECK_PTR(result, &result);
+}
+
 MAIN_BEGIN
+    RUN(stack_in_an_object);
     RUN(told_in_push_other_roots);
     RUN(both_stacks_are_pushed);
     RUN(default_procedure_outside);

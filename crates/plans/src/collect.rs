@@ -159,7 +159,7 @@ impl Heap {
         }
         let newly_ready = self.process_weak(record);
         client.moment(self, Moment::MarkEnd);
-        self.verify_marks(record);
+        self.verify_marks(record, request.stack_pointer);
         self.collections += 1;
         self.count_allocation(record);
         self.engine.release_stacks();
@@ -374,7 +374,7 @@ impl Heap {
         outcome.newly_ready
     }
 
-    fn verify_marks(&mut self, record: &mut Record) {
+    fn verify_marks(&mut self, record: &mut Record, stack_pointer: Address) {
         if self.options.verify == Verify::Off {
             return;
         }
@@ -383,7 +383,7 @@ impl Heap {
             let mut result = self
                 .space
                 .verify_structure()
-                .and_then(|()| self.space.verify_marks(&self.context));
+                .and_then(|()| self.space.verify_marks(&self.context, stack_pointer));
             self.mutators.for_each(|thread| {
                 if result.is_ok() {
                     // SAFETY: the thread is stopped, blocked or the calling one.

@@ -351,7 +351,7 @@ impl Bench {
         .unwrap_or_else(|fault| panic!("{fault:?}"));
         self.heap
             .space
-            .verify_marks(&self.heap.context)
+            .verify_marks(&self.heap.context, Address::NULL)
             .unwrap_or_else(|fault| panic!("{fault:?}"));
     }
 

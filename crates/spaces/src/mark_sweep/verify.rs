@@ -2,6 +2,7 @@
 //!
 //! Runs on the collecting thread under the allocator lock, in the stopped world.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
@@ -147,12 +148,15 @@ impl MarkSweep {
         }
     }
 
-    /// Checks that no marked object refers to an unmarked one (I3).
-    pub fn verify_marks(&self, context: &MarkContext) -> Result<(), Fault> {
+    /// Checks that no marked object refers to an unmarked one (I3). The frames below `stack_pointer` have changed since
+    /// marking: they are the collector's own, which count for nothing where the stack lies in an object.
+    pub fn verify_marks(&self, context: &MarkContext, stack_pointer: Address) -> Result<(), Fault> {
+        let own = self.object_at(stack_pointer.word());
+        let frames = own.map_or(Address::NULL, |own| own.base)..stack_pointer;
         let mut result = Ok(());
         let mut check = |start: Address, descriptor: usize| {
             if result.is_ok() {
-                result = self.verify_object(context, start, descriptor);
+                result = self.verify_object(context, start, descriptor, &frames);
             }
         };
         self.for_each_small_block(|index, block| {
@@ -182,6 +186,7 @@ impl MarkSweep {
         context: &MarkContext,
         start: Address,
         described: usize,
+        frames: &Range<Address>,
     ) -> Result<(), Fault> {
         if described & descriptor::TAGS != descriptor::LENGTH {
             return Ok(()); // Only the client knows what its procedures and descriptors visit.
@@ -190,6 +195,9 @@ impl MarkSweep {
             return Ok(());
         }
         for offset in (0..described & !7).step_by(8) {
+            if frames.start == start && frames.contains(&start.add(offset)) {
+                continue;
+            }
             // SAFETY: inside a marked object.
             let word = unsafe { start.add(offset).load() };
             let Some(found) = self.object_at(word) else {
