@@ -163,7 +163,8 @@ impl Mutator {
     fn refuse(&self, what: &str) -> ! {
         self.member().callback.get().assert_none(what);
         panic!(
-            "{what} inside a blocking region: collections do not wait for this thread there; end the region first"
+            "{what} inside a blocking region, or by a mutator that was detached: collections do not wait for this \
+             thread there; end the region first"
         );
     }
 
