@@ -58,7 +58,8 @@ VERBS = {"cargo", "loom", "conformance", "capi"}
 # No command takes a tenth of this on an idle machine.
 LIMIT_SECONDS = int(os.environ.get("MUTANT_LIMIT", "900"))
 # What is copied: all that the tests build or read.
-COPIED = ["Cargo.toml", "Cargo.lock", "rustfmt.toml", "crates", "examples", "fuzz", "tests", "clients", "benchmarks", "docs", "scripts"]
+COPIED = ["Cargo.toml", "Cargo.lock", "Makefile", "rustfmt.toml", "crates", "examples", "fuzz", "tests", "clients", "benchmarks",
+          "docs", "scripts"]
 
 
 class ListError(Exception):
@@ -197,7 +198,13 @@ class Runner:
             build = os.path.join(self.target, "conformance")
             test = ["tests/conformance/run.sh", "--quiet", "--build", build, "--lib", library, *words]
             return [[*release, "-p", "gleaner-libgc"]], test, self.environment(GLEANER="1")
-        return [[*release, "-p", "gleaner-capi"]], ["tests/capi/run.sh"], self.environment()
+        # It installs as `make install` does, which takes the library for programs and the launcher, too.
+        builds = [[*release, "-p", package] for package in ("gleaner-capi", "gleaner-libgc", "gleaner-cli")]
+        # Its size is tested, so as a release is built.
+        environment = self.environment(CARGO_TARGET_DIR=self.target + "-capi")
+        for setting in ("LTO", "CODEGEN_UNITS"):
+            del environment[f"CARGO_PROFILE_RELEASE_{setting}"]
+        return builds, ["tests/capi/run.sh"], environment
 
     def run(self, words, environment):
         """'passed', 'failed' or 'hangs'."""
@@ -498,6 +505,10 @@ def main():
 
     tree_folder = os.path.join(folder, "tree")
     tree = copy_tree(ROOT, tree_folder)
+    # tests/capi and the Makefile look for what was built in the tree's own target/.
+    link = os.path.join(tree_folder, "target")
+    if not os.path.islink(link):
+        os.symlink(os.path.join("..", "target-capi"), link)
     runner = Runner(tree_folder, os.path.join(folder, "target"), os.path.join(folder, "log"))
     broken = run_all(entries, tree_folder, tree, results, save, runner, chosen.keep_caught)
     lines, passed, failed = tally(entries, results, broken)
