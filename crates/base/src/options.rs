@@ -214,7 +214,7 @@ option_table! {
     /// So many bytes of the heap are for the young generation, at first if `resize` is on.
     young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit, at most 64m");
     /// After how many collections an unused block of memory goes back to the system.
-    release_after: u32 = 6, "release-after", User, Libgc, None, number(0, 1000, "never");
+    release_after: u32 = 6, "release-after", User, Libgc, None, number(0, 255, "never");
     /// Whether the heap asks the system for huge pages.
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
     /// Prints one block of statistics when the program ends.

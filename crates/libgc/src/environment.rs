@@ -196,8 +196,8 @@ fn read_numbers(options: &mut Options) {
     if let Some(collections) = number(
         c"GC_UNMAP_THRESHOLD",
         0,
-        1000,
-        "not a number from 0 (never) to 1000; ignored",
+        255,
+        "not a number from 0 (never) to 255; ignored",
     ) {
         options.release_after = collections as u32;
     }

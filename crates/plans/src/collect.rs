@@ -426,7 +426,7 @@ impl Heap {
         let release_after = if request.release_all {
             1
         } else {
-            self.settings.release_after.min(255) as u8
+            self.settings.release_after
         };
         self.space.born_marked = false;
         let reclaimed = record.step(Phase::Reclaim, |event| {

@@ -48,7 +48,7 @@ pub struct Settings {
     /// Whether the heap may collect.
     pub may_collect: bool,
     /// Collections after which a free block goes back to the system; 0 for never.
-    pub release_after: usize,
+    pub release_after: u8,
     /// Workers that mark; 0 for one a processor.
     pub markers: usize,
     /// Whether finalizable objects are marked in a pass of their own.
@@ -69,7 +69,8 @@ impl Settings {
             retries: 1,
             may_grow: true,
             may_collect: true,
-            release_after: options.release_after as usize,
+            // The option is at most that.
+            release_after: options.release_after.min(u8::MAX.into()) as u8,
             markers: options.markers as usize,
             java_finalization: false,
             suspend_signal: signals::DEFAULT_SUSPEND,

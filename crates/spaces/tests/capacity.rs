@@ -13,6 +13,43 @@ use support::Space;
 const BLOCK: usize = gleaner_spaces::block::BLOCK_BYTES;
 const MIB: usize = 1 << 20;
 
+/// The number of collections is that of the option, for blocks and for runs, up to the most that it may be.
+#[test]
+fn free_memory_goes_back_after_so_many_collections() {
+    for large in [false, true] {
+        for after in [1, 2, 6, u8::MAX] {
+            let mut space = Space::new(SweepMode::Lazy, false);
+            if large {
+                space.large(NORMAL, 3 * BLOCK);
+            } else {
+                space.0.allocate_small(NORMAL, 3).unwrap();
+            }
+            let mut collections = 0;
+            // The first one finds the object dead.
+            let released = loop {
+                space.0.clear_marks();
+                let released = space.0.reclaim(after).released_blocks;
+                if released > 0 || collections > 2 * usize::from(after) {
+                    break released;
+                }
+                collections += 1;
+            };
+            let all = if large { 3 } else { 1 };
+            assert_eq!(
+                (released, collections),
+                (all, usize::from(after)),
+                "large: {large}"
+            );
+            space.0.clear_marks();
+            assert_eq!(
+                space.0.reclaim(after).released_blocks,
+                0,
+                "it went back once"
+            );
+        }
+    }
+}
+
 fn backed(space: &Space) -> usize {
     space.0.used_bytes() + space.0.dirty_bytes()
 }

@@ -358,6 +358,11 @@ impl MarkSweep {
 
     fn release_old_runs(&mut self, release_after: u8, reclaimed: &mut Reclaimed) {
         let MarkSweep { large, layout, .. } = self;
+        if release_after != 0 {
+            // What this reclaim freed has age 0. Before runs age, since an age ends where the option does.
+            reclaimed.released_blocks +=
+                large.release(layout, usize::MAX, |block| block.age >= release_after);
+        }
         large.for_each_run(layout, |index| {
             // SAFETY: a run's head lies in the committed range and the lock is held.
             let block = unsafe { &mut *layout.table.block(index) };
@@ -365,11 +370,6 @@ impl MarkSweep {
                 block.age = block.age.saturating_add(1);
             }
         });
-        if release_after != 0 {
-            // What this reclaim freed has aged already, unlike free blocks of the small part.
-            reclaimed.released_blocks +=
-                large.release(layout, usize::MAX, |block| block.age > release_after);
-        }
     }
 
     /// Sweeps every queued block now (`sweep=eager`); the blocks stay queued, with their lists built.
