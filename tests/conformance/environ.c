@@ -312,6 +312,23 @@ static void stress_begins_when_told(void)
     CHECK_GE(GC_get_gc_no(), no + 20);
 }
 
+/* By itself, without the collections of `stress`. */
+static void poison_overwrites_what_is_freed(void)
+{
+    setenv("GLEANER_OPTIONS", "poison=on", 1);
+    GC_INIT();
+    for (int i = 0; i < 100; i++) {
+        volatile unsigned char *p = i % 2 ? GC_malloc(64) : GC_malloc_atomic(64);
+        for (int b = 0; b < 64; b++)
+            p[b] = 0x11;
+        GC_free((void *)p);
+        for (int b = 16; b < 64; b++) /* behind a link and a mark of the list's */
+            CHECK_EQ(p[b], 0xfb);
+        CHECK(all_zero(GC_malloc(64), 64));
+    }
+    check_alive();
+}
+
 static void unknown_option(void)
 {
     char text[8192];
@@ -367,6 +384,7 @@ MAIN_BEGIN
     RUN(bad_switches);
     RUN(bad_log);
     RUN_GLEANER(stress_begins_when_told);
+    RUN_GLEANER(poison_overwrites_what_is_freed);
     RUN_GLEANER(unknown_option);
     RUN_GLEANER(unknown_value);
 MAIN_END

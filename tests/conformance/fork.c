@@ -5,6 +5,7 @@
 #include <gc/gc_mark.h>
 #include <dirent.h>
 #include <sched.h>
+#include <sys/syscall.h>
 
 static int repetitions(void) { return long_run() ? 10000 : 200; }
 
@@ -416,6 +417,80 @@ static void with_the_arena_in_use(void)
     check_alive();
 }
 
+/* A thread that registers takes of that memory without the allocator's lock:
+ * a fork waits until it is done. The kernel knows when it is held up: it is the
+ * only one here that sleeps by the system call nanosleep. */
+enum { COMERS = 1000 };
+static volatile pid_t comer;
+static volatile int registered;
+
+static int is_held_up(void)
+{
+    char path[64], call[8] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)comer);
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        return 0;
+    ssize_t n = read(file, call, 3);
+    close(file);
+    return n == 3 && atoi(call) == SYS_nanosleep;
+}
+
+static void *registers(void *arg)
+{
+    struct GC_stack_base base;
+    comer = (pid_t)syscall(SYS_gettid);
+    GC_get_stack_base(&base);
+    GC_register_my_thread(&base);
+    registered = 1;
+    while (!quit)
+        nap(10000);
+    GC_unregister_my_thread();
+    return arg;
+}
+
+static void while_a_thread_registers(void)
+{
+    static pthread_t t[COMERS];
+    struct timespec before, after;
+    pthread_attr_t small;
+    int count = 0, seen = 0;
+    long longest = 0;
+    setenv("GLEANER_OPTIONS", "fault=arena-held@60", 1);
+    prepare(1);
+    GC_allow_register_threads();
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    while (count < COMERS && longest < 250) {
+        comer = registered = 0;
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        REQUIRE(raw_create()(&t[count++], &small, registers, NULL) == 0);
+        while (!registered && !(comer != 0 && is_held_up()))
+            ;
+        if (!registered) {
+            pid_t pid = fork();
+            if (pid == 0)
+                child(0);
+            CHECK(!is_held_up());
+            int status = 0;
+            while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+            CHECK_EQ(status, 0);
+            seen++;
+            break;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        longest = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
+    }
+    /* On a busy machine it may be over before we look: it takes 300 ms. */
+    CHECK(seen || longest >= 250);
+    NOTE("%d threads, %s\n", count, seen ? "one was held up" : "nothing was seen");
+    quit = 1;
+    for (int i = 0; i < count; i++)
+        raw_join()(t[i], NULL);
+    check_alive();
+}
+
 /* The child knows that it has no helpers, and makes its own. */
 static int threads_of_process(void)
 {
@@ -470,5 +545,6 @@ MAIN_BEGIN
     RUN(in_a_blocking_region);
     RUN(not_while_libraries_are_read);
     RUN_GLEANER(with_the_arena_in_use);
+    RUN_GLEANER(while_a_thread_registers);
     RUN_GLEANER(child_makes_its_own_helpers);
 MAIN_END

@@ -402,6 +402,22 @@ static UNUSED void check_alive(void)
 #endif
 }
 
+/* The macros of gc.h redirect pthread_create and the others; (pthread_create)
+ * with parentheses is not enough, so raw ones are taken from the loader. */
+typedef int (*creator)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                       void *);
+typedef int (*joiner)(pthread_t, void **);
+
+static UNUSED creator raw_create(void)
+{
+    return (creator)dlsym(RTLD_DEFAULT, "pthread_create");
+}
+
+static UNUSED joiner raw_join(void)
+{
+    return (joiner)dlsym(RTLD_DEFAULT, "pthread_join");
+}
+
 static UNUSED void nap(long microseconds)
 {
     struct timespec t = {microseconds / 1000000, microseconds % 1000000 * 1000};

@@ -240,6 +240,52 @@ static void section_left_by_a_jump(void)
     check_alive();
 }
 
+/* Where the frames of such a section were there are others' now, and they
+ * count, also for a collection from below. */
+static NOINLINE void far_down(void)
+{
+    volatile char area[64 * 1024];
+    area[0] = 0;
+    __asm__ volatile("" : : "r"(&area) : "memory");
+    GC_call_with_gc_active(jumps, NULL);
+    __asm__ volatile("" : : "r"(&area) : "memory");
+}
+
+static void *survives_a_jump_from_far_down(void *arg)
+{
+    if (setjmp(back) == 0)
+        far_down();
+    return arg;
+}
+
+static NOINLINE void fill_and_collect_from_below(void *volatile *local)
+{
+    volatile char area[256 * 1024];
+    area[0] = 0;
+    __asm__ volatile("" : : "r"(&area) : "memory");
+    fill(local, 0);
+    for (int i = 0; i < 3; i++)
+        collect();
+    __asm__ volatile("" : : "r"(&area) : "memory");
+}
+
+static NOINLINE void keep_above(void)
+{
+    void *volatile local[EACH];
+    fill_and_collect_from_below(local);
+    CHECK_NONE_GONE(EACH);
+    if (local[0] == NULL)
+        CHECK(local[0] != NULL);
+}
+
+static void section_far_down_left_by_a_jump(void)
+{
+    start();
+    CHECK_PTR(GC_do_blocking(survives_a_jump_from_far_down, &quit), &quit);
+    deep(keep_above);
+    check_alive();
+}
+
 static void *jumps_out(void *arg)
 {
     (void)arg;
@@ -344,6 +390,7 @@ MAIN_BEGIN
     RUN(frames_of_all_sections_count);
     RUN(frames_of_a_stopped_thread_count);
     RUN_GLEANER(section_left_by_a_jump);
+    RUN_GLEANER(section_far_down_left_by_a_jump);
     RUN_GLEANER(region_left_by_a_jump);
     RUN(held_thread_does_not_become_active);
     RUN(first_collection_is_counted);

@@ -5,22 +5,6 @@
 #include <sched.h>
 #include <semaphore.h>
 
-/* The macros of gc.h redirect pthread_create and the others; (pthread_create)
- * with parentheses is not enough, so raw ones are taken from the loader. */
-typedef int (*creator)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
-                       void *);
-typedef int (*joiner)(pthread_t, void **);
-
-static creator raw_create(void)
-{
-    return (creator)dlsym(RTLD_DEFAULT, "pthread_create");
-}
-
-static joiner raw_join(void)
-{
-    return (joiner)dlsym(RTLD_DEFAULT, "pthread_join");
-}
-
 /* ---- work that checks itself ---- */
 
 static int list_of_own(uintptr_t tag, int length)

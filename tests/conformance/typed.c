@@ -188,6 +188,15 @@ static void array_one_element(void)
     array(bm, 3, 4, 1);
 }
 
+/* Arrays whose every field has its bit in one word, of elements that are not
+ * pointers from their beginning on: a bitmap that repeats. */
+static void array_in_one_word(void)
+{
+    GC_word bm[1] = {2};
+    array(bm, 3, 3, 20);
+    array(bm, 2, 2, 31);
+}
+
 static void array_long(void)
 {
     GC_word bm[1] = {2};
@@ -327,6 +336,7 @@ MAIN_BEGIN
     RUN(array_of_pairs);
     RUN(array_of_three);
     RUN(array_one_element);
+    RUN(array_in_one_word);
     RUN(array_long);
     RUN(array_of_atoms);
     RUN(array_of_wide);

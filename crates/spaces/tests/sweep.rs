@@ -160,6 +160,46 @@ fn a_nearly_full_block_waits() {
     assert_eq!((list.block, list.cells), (0, count / 8 + 1));
 }
 
+/// Where layouts are exact the next collection finds no links in the cells of a list that nobody took: by the link of a
+/// dead cell that a stale word marks, whatever it led to would live.
+#[test]
+fn links_of_an_untouched_list_are_cut_where_layouts_are_exact() {
+    let mut space = Space::new(SweepMode::Eager, false);
+    let kind = Kind {
+        descriptor: descriptor::PER_OBJECT,
+        add_size: false,
+        clear: true,
+        uncollectable: false,
+        disclaim: None,
+        mark_unconditionally: false,
+        unlocked: false,
+    };
+    let kind = space.0.kinds.add(kind).unwrap();
+    let bytes = usize::from(CELL_BYTES[3]);
+    let all: Vec<Address> = (0..BLOCK_BYTES / bytes)
+        .map(|_| space.0.allocate_small(kind, 3).unwrap())
+        .collect();
+    all.iter().for_each(|object| fill(*object, bytes));
+    space.collect(all.iter().copied().step_by(3));
+    let firsts = || -> Vec<usize> { all.iter().map(|cell| words(*cell, 8)[0]).collect() };
+    let linked = firsts();
+    for (number, pair) in all
+        .windows(2)
+        .enumerate()
+        .filter(|(number, _)| number % 3 == 1)
+    {
+        assert_eq!(linked[number], pair[1].word(), "the list is there");
+    }
+    space.0.clear_marks();
+    for (number, first) in firsts().into_iter().enumerate() {
+        assert_eq!(
+            first,
+            if number % 3 == 0 { DIRT } else { 0 },
+            "cell {number}"
+        );
+    }
+}
+
 /// A block that a list's owner still uses is not swept, and its unlisted dead cells wait.
 #[test]
 fn an_owned_block_is_left_alone() {

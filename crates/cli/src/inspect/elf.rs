@@ -108,6 +108,8 @@ fn read_dynamic(
 
 #[cfg(test)]
 mod tests {
+    use object::U64;
+
     use super::*;
 
     fn of(path: &str) -> Elf {
@@ -141,5 +143,41 @@ mod tests {
         let mut narrow = whole;
         narrow[4] = 1;
         assert!(read(&narrow).unwrap_err().contains("32-bit"));
+    }
+
+    /// The end of the last segment that is loaded holds nothing that is read here, and must be there all the same.
+    #[test]
+    fn says_that_a_file_is_cut_short() {
+        let whole = std::fs::read("/bin/sh").unwrap();
+        let header = Header::parse(&*whole).unwrap();
+        let endian = header.endian().unwrap();
+        let segments = header.program_headers(endian, &*whole).unwrap().iter();
+        let end = segments
+            .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
+            .map(|segment| segment.p_offset(endian) + segment.p_filesz(endian))
+            .max()
+            .unwrap() as usize;
+        assert!(read(&whole[..end]).is_ok());
+        let said = read(&whole[..end - 1]).unwrap_err();
+        assert!(said.contains("cut short"), "{said}");
+    }
+
+    #[test]
+    fn a_runpath_hides_an_rpath_and_nothing_else_does() {
+        let little = Endianness::Little;
+        let entry = |tag: u32, value: u64| elf::Dyn64 {
+            d_tag: U64::new(little, tag.into()),
+            d_val: U64::new(little, value),
+        };
+        let read = |entries: &[elf::Dyn64<Endianness>]| {
+            let mut found = Elf::default();
+            read_dynamic(&mut found, little, entries, b"\0/old\0/new\0");
+            (found.rpath, found.runpath)
+        };
+        let (rpath, runpath) = (entry(elf::DT_RPATH, 1), entry(elf::DT_RUNPATH, 6));
+        let (old, new) = (Some("/old".to_string()), Some("/new".to_string()));
+        assert_eq!(read(&[rpath]), (old, None));
+        assert_eq!(read(&[rpath, runpath]), (None, new.clone()));
+        assert_eq!(read(&[runpath, rpath]), (None, new));
     }
 }

@@ -75,20 +75,35 @@ mod tests {
         assert!(cache.find("no-such-library.so").is_none());
     }
 
+    /// A file of the cache with these names and paths, behind an older header.
+    fn file_of(entries: &[(&str, &str)]) -> Vec<u8> {
+        let mut header = [MAGIC, &(entries.len() as u32).to_ne_bytes()].concat();
+        header.resize(HEADER, 0);
+        let mut strings = Vec::new();
+        for (name, path) in entries {
+            let at = (HEADER + entries.len() * ENTRY + strings.len()) as u32;
+            for word in [X86_64, at, at + name.len() as u32 + 1, 0, 0, 0] {
+                header.extend(word.to_ne_bytes());
+            }
+            strings.extend(format!("{name}\0{path}\0").bytes());
+        }
+        [b"ld.so-1.7.0\0 older header ".to_vec(), header, strings].concat()
+    }
+
     #[test]
     fn reads_entries_by_hand_and_refuses_what_is_cut() {
-        let mut data = b"ld.so-1.7.0\0 older header ".to_vec();
-        let strings = (HEADER + ENTRY) as u32;
-        let mut header = [MAGIC, &1u32.to_ne_bytes()].concat();
-        header.resize(HEADER, 0);
-        for word in [X86_64, strings, strings + 5, 0, 0, 0] {
-            header.extend(word.to_ne_bytes());
-        }
-        header.extend(b"a.so\0/x/a.so\0");
-        data.extend(&header);
+        let data = file_of(&[("a.so", "/x/a.so")]);
         let cache = parse(&data).unwrap();
         assert_eq!(cache.find("a.so"), Some(&PathBuf::from("/x/a.so")));
         assert!(parse(&data[..data.len() - 1]).is_none());
         assert!(parse(b"something else").is_none());
+    }
+
+    #[test]
+    fn of_entries_with_one_name_the_first_counts() {
+        let data = file_of(&[("a.so", "/first"), ("b.so", "/b"), ("a.so", "/second")]);
+        let cache = parse(&data).unwrap();
+        assert_eq!(cache.find("a.so"), Some(&PathBuf::from("/first")));
+        assert_eq!(cache.find("b.so"), Some(&PathBuf::from("/b")));
     }
 }
