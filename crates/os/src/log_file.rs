@@ -90,6 +90,8 @@ mod tests {
         assert!(!appender.append(b"three\n"));
         assert_eq!(std::fs::read(&log).unwrap(), b"one\n");
         assert_eq!(std::fs::read(&data).unwrap(), b"");
-        [log, data].map(|path| std::fs::remove_file(path).unwrap());
+        for path in [log, data] {
+            std::fs::remove_file(path).unwrap();
+        }
     }
 }
