@@ -169,8 +169,8 @@ fn what_uses_the_heap_in_a_region_is_refused_by_name() {
             assert_eq!(
                 said,
                 format!(
-                    "{what} inside a blocking region: collections do not wait for this thread there; end the region \
-                     first"
+                    "{what} inside a blocking region, or by a mutator that was detached: collections do not \
+                     wait for this thread there; end the region first"
                 )
             );
         }
