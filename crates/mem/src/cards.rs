@@ -172,7 +172,7 @@ mod models {
                 let taken = [0, 1].map(|index| self.dirtied[index].load(Ordering::Relaxed));
                 for object in self.bits.starts(self.bits.word_of(low)) {
                     let index = (object.offset_from(BASE) - 8) / 8;
-                    // SAFETY: whoever sees the bit sees the object.
+                    // SAFETY: the one that sees the bit sees the object.
                     self.objects[index].with(|contents| assert!(unsafe { *contents }));
                     seen.push(object);
                 }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_claimed_by_whoever_read_it_last() {
+    fn a_header_is_claimed_by_its_last_reader() {
         let fresh = Header::fresh(TypeId::new(7));
         let word = AtomicU64::new(fresh.word());
         assert_eq!(claim(&word, fresh, fresh.older()), Ok(()));

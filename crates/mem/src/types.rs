@@ -273,7 +273,7 @@ impl TypeTable {
         fits.then_some(TypeId(number)).ok_or(TypeError::Full)
     }
 
-    /// Before a fork: nobody is registering a type until [`TypeTable::unlock_after_fork`]. Whoever registers one waits for
+    /// Before a fork: nobody is registering a type until [`TypeTable::unlock_after_fork`]. The one that registers one waits for
     /// nobody meanwhile.
     pub fn lock_for_fork(&self) {
         self.registering.lock();

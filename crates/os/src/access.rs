@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! - An entry is claimed by compare-and-swap of its `owner`; `start` is written last (Release, partner Acquire in the
-//!   handler), and taken back first, so whoever finds an address inside sees the rest.
+//!   handler), and taken back first, so the one that finds an address inside sees the rest.
 //! - The action before ours is written before ours is installed, by the thread that claimed `INSTALLED`.
 
 use core::cell::UnsafeCell;

@@ -138,7 +138,7 @@ pub fn block_all() -> Mask {
     change(libc::SIG_SETMASK, Mask::ALL)
 }
 
-/// Blocks all signals but those that tell of a fault of the thread itself: whoever watches addresses
+/// Blocks all signals but those that tell of a fault of the thread itself: the one that watches addresses
 /// ([`access`](crate::access)) has a word to say. Otherwise as [`block_all`].
 pub fn block_all_but_faults() -> Mask {
     let faults = bit(libc::SIGSEGV) | bit(libc::SIGBUS);

@@ -76,7 +76,7 @@ impl Stage {
         }
     }
 
-    /// Whoever forwarded the object scans it: its slot is as it was, and is then updated.
+    /// The one that forwarded the object scans it: its slot is as it was, and is then updated.
     fn scan(&self, worker: usize, place: Address) {
         if place == HERE {
             assert_eq!(self.slot.load(Ordering::Relaxed), BEFORE);

@@ -267,7 +267,7 @@ fn a_thread_released_just_before_a_stop_is_awaited() {
     });
 }
 
-/// A mutator that blocks: in a region it answers no signal and leaves the heap alone, and whoever stops does not wait for
+/// A mutator that blocks: in a region it answers no signal and leaves the heap alone, and the one that stops does not wait for
 /// it. The lock is the allocator's; it is held from the beginning of a stop to its end.
 struct Regions {
     stage: Arc<Stage>,

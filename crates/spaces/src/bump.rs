@@ -14,7 +14,7 @@ pub struct BumpRegion {
     /// Set in a stopped world by one thread, while nothing is in use.
     start: AtomicUsize,
     /// No piece ends above. Set in a stopped world by one thread at a time. Relaxed: a thread that does not see it raised
-    /// finds no room, and asks again under the lock that whoever raised it held.
+    /// finds no room, and asks again under the lock that the one that raised it held.
     end: AtomicUsize,
     /// What lies below was handed out. Advanced by compare-and-swap; set by one thread in a stopped world. Relaxed:
     /// whoever gets a piece is the only one who touches it.

@@ -91,7 +91,7 @@ impl Lead {
         }
     }
 
-    /// How many steps the others have made. Whoever reads that first and looks how near they are then may [`Lead::spin`].
+    /// How many steps the others have made. The one that reads that first and looks how near they are then may [`Lead::spin`].
     pub fn steps(&self) -> u32 {
         // Acquire partners the release of `step`: who sees a step sees what was done before it.
         self.steps.load(Ordering::Acquire)

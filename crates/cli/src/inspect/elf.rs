@@ -145,7 +145,7 @@ mod tests {
         assert!(read(&narrow).unwrap_err().contains("32-bit"));
     }
 
-    /// The end of the last segment that is loaded holds nothing that is read here, and must be there all the same.
+    /// The end of the last segment that is loaded holds nothing that is read here, but must be there.
     #[test]
     fn says_that_a_file_is_cut_short() {
         let whole = std::fs::read("/bin/sh").unwrap();

@@ -4,7 +4,7 @@
 //! # Invariants
 //! - A round begins in a stopped world. A zeroing thread is inside the gate while it looks whether its round goes on,
 //!   claims a block and zeroes it; so nobody zeroes after a collection what was begun before it. It holds no lock.
-//! - A block is zeroed by whoever has claimed it, before anything in it is used ([`gleaner_work::Claims`]).
+//! - A block is zeroed by the one that has claimed it, before anything in it is used ([`gleaner_work::Claims`]).
 //! - A thread that is far enough ahead sleeps outside of the gate.
 
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering};

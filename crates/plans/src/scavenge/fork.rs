@@ -1,7 +1,7 @@
 //! Forking: what a heap does before, and after in the parent and in the child ([`crate::stop::fork`] has the protocol).
 //!
 //! In the child the mutators of all other threads are gone, with their roots; their buffers are filled, so that the
-//! heap can be walked. Helpers and zeroing threads are gone, too. Whoever has started them starts others when a collection
+//! heap can be walked. Helpers and zeroing threads are gone, too. The one that has started them starts others when a collection
 //! needs them, and until then the leader works alone and mutators zero for themselves.
 //!
 //! Runs on the thread that forks. It may be a mutator inside the gate, which stands then; nothing that it holds moves.
@@ -31,7 +31,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.gate.set_stand_aside(stand_aside, heap);
     }
 
-    /// Before the fork, in all heaps first: whoever would wait for this one stands aside.
+    /// Before the fork, in all heaps first: the one that would wait for this one stands aside.
     pub fn begin_fork(&self) {
         self.collecting.begin_fork(&self.gate);
     }

@@ -278,7 +278,7 @@ mod models {
 
     struct Shared {
         handles: Handles,
-        /// `[i]`: whether handle i is in use; touched by whoever has it, before it is discarded.
+        /// `[i]`: whether handle i is in use; touched by the one that has it, before it is discarded.
         in_use: [UnsafeCell<bool>; MOST_HANDLES],
     }
 

@@ -1,14 +1,14 @@
 //! Forking while other threads use the heap: the child has a copy of it in which nobody was at work.
 //!
 //! The thread that forks, and is perhaps a mutator inside the gate, *stands*: it stays inside, so nothing that it holds
-//! moves, and no collection begins. It closes the gate and waits until whoever else is inside has come out at a poll, or
+//! moves, and no collection begins. It closes the gate and waits until all others inside have come out at a poll, or
 //! stands, too, since it waits for the same fork. If another thread is about to stop the world, it has closed the gate
 //! already, holds the lock, and waits for those who stand. That is as good: it has touched nothing yet.
 //!
 //! # Invariants
 //! - One thread of the process forks at a time: it holds a lock of the door's, under which threads also cease to stand.
 //! - Between [`Collecting::hold_still`] and [`Collecting::let_go`] nobody is inside who does not stand, and nobody holds
-//!   the lock but a stopper that waits for those who stand. Whoever else comes for the lock or to the gate stands aside:
+//!   the lock but a stopper that waits for those who stand. Another that comes for the lock or to the gate stands aside:
 //!   it waits for the door's lock, and stands in other heaps where it is inside.
 //! - The intention is declared in all heaps before any is waited for: a thread inside one heap that waits for the gate
 //!   or the lock of another finds it there, and stands.
@@ -53,7 +53,7 @@ impl<S> Collecting<S> {
         self.lock.wake_all();
         if self.forking.load(Ordering::Relaxed) == WANTED {
             if !self.lock.try_lock() {
-                // Whoever has the lock stops the world, and waits for those who stand: then for nobody else.
+                // The one that has the lock stops the world, and waits for those who stand: then for nobody else.
                 return gate.has_standing() && gate.is_still();
             }
             gate.close();

@@ -153,7 +153,7 @@ impl PollGate {
         futex_wake(&self.word, u32::MAX >> 1);
     }
 
-    /// A thread forks: whoever wants to come in stands aside, also if a stopper has closed the gate and they wait for that.
+    /// A thread forks: the one that wants to come in stands aside, also if a stopper has closed the gate and they wait for that.
     pub fn begin_fork(&self) {
         self.word.fetch_or(FORK, Ordering::Relaxed);
         futex_wake(&self.word, u32::MAX >> 1);

@@ -140,7 +140,7 @@ impl<'a> Outbox<'a> {
         self.offered.is_empty()
     }
 
-    /// Whoever took the number: hands out the entries, then frees the buffer.
+    /// The one that took the number: hands out the entries, then frees the buffer.
     pub fn unpack(&self, number: u32, entry: impl FnMut(Entry)) {
         let batch = self.batch(number);
         // SAFETY: the caller alone took the number, and the owner wrote so many entries before it published it.
