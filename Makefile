@@ -301,13 +301,26 @@ lock-lab: $(LAB_VENV)/made
 # --- measuring ---------------------------------------------------------------
 
 # A run that was stopped goes on; remove target/lab/bench to measure anew.
+# An earlier commit, built beside this one: what is measured then is one build against the other.
+BEFORE := target/before
+BEFORE_BENCHES := bench-before-native bench-before-clients
+.PHONY: before $(BEFORE_BENCHES)
+before: packages-build
+	@test -n "$(COMMIT)" || { echo "make before: COMMIT is not set; name one, as in make before COMMIT=HEAD~1" >&2; exit 2; }
+	rm -rf $(BEFORE)/tree
+	mkdir -p $(BEFORE)/tree
+	git archive $(COMMIT) | tar --extract --directory $(BEFORE)/tree
+	cd $(BEFORE)/tree && CARGO_TARGET_DIR=$(CURDIR)/$(BEFORE) $(CARGO) build $(CARGO_FLAGS) --release --workspace
+
+$(BEFORE_BENCHES): packages-test
+
 .PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES)
 bench: $(BENCH_EXPERIMENTS:%=bench-%)
 
 $(BENCH_EXPERIMENTS:%=bench-%): packages-test
 bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady: rivals
 bench-zeroing-hotspot: rivals-hotspot
-$(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES): bench-%: build $(LAB_VENV)/made
+$(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES) $(BEFORE_BENCHES): bench-%: build $(LAB_VENV)/made
 	mkdir -p docs/measured target/lab/bench
 	out=target/lab/bench/$*; status=0; \
 	if [ -d "$$out" ]; then $(LAB) resume "$$out" || status=$$?; \
@@ -419,6 +432,9 @@ help:
 #|                  was stopped. make bench-boehm-table1 runs one of them; also
 #|                  libgc-clients, prefetch-hint, minheap, precise-heap,
 #|                  precise-heap-mutators, zeroing-micro, zeroing-nursery, zeroing
+#|   make before COMMIT=C   builds an earlier commit beside this one; then
+#|                  make bench-before-native and bench-before-clients tell whether
+#|                  workloads or programs became slower since
 #|   make rivals    what the precise heap is compared with, into target/rivals/:
 #|                  MMTk, HotSpot, libgc, Go, malloc, mimalloc (docs/rivals.md)
 #|   make test-rivals       their results are those of gleaner-bench native

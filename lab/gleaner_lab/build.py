@@ -19,9 +19,8 @@ from pathlib import Path
 
 from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.experiment import Experiment
-from gleaner_lab.workload import Tools
+from gleaner_lab.workload import ROOT, Tools
 
-ROOT = Path(__file__).resolve().parents[2]
 #: Libraries of the system are known by the machine's facts.
 SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
 #: In a word such as --class-path=a.jar:b.jar each part may be a file.
@@ -43,7 +42,7 @@ class Build:
 
 def build_of(experiment: Experiment, tools: Tools) -> Build:
     """All programs and libraries that the experiment's cells run."""
-    paths: dict[Path, None] = {tools.bench: None}
+    paths: dict[Path, None] = {}
     for cell in cells_of(experiment):
         for path in _files_of(cell, tools):
             paths[path] = None
@@ -65,6 +64,8 @@ def _name(path: Path, tools: Tools) -> str:
 def _files_of(cell: Cell, tools: Tools) -> Iterator[Path]:
     """The files that a cell's command and environment name."""
     configuration, workload = cell.configuration, cell.workload
+    tools = tools.of(configuration)
+    yield tools.bench
     if configuration.library == "gleaner":
         yield from _existing([str(tools.bench.with_name("libgc.so"))])
     elif configuration.library == "stock":

@@ -59,6 +59,9 @@ class Configuration(Part):
 
     #: `stock` is the installed libgc, `gleaner` ours under it, `none` neither.
     library: Literal["stock", "gleaner", "none"] = "gleaner"
+    #: The directory of another build of Gleaner (see `make before`), from the project's own: its
+    #: gleaner-bench and its library are run instead.
+    build: str | None = None
     options: dict[Name, Scalar | list[Scalar]] = {}
     env: dict[str, str] = {}
     #: Put before the workload's command, for example a rival's launcher.

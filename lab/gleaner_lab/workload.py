@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from gleaner_lab.cells import Cell
-from gleaner_lab.experiment import Experiment, shown
+from gleaner_lab.experiment import Configuration, Experiment, shown
 from gleaner_lab.failure import Failure
+
+ROOT = Path(__file__).resolve().parents[2]
 
 #: What a finished run tells about itself besides its values.
 Record = dict[str, Any]
@@ -35,11 +37,16 @@ class Tools:
     @classmethod
     def find(cls, bench: Path | None, scratch: Path) -> Tools:
         """The given program, or the one that `make build` made."""
-        root = Path(__file__).resolve().parents[2]
-        found = bench or root / "target" / "release" / "gleaner-bench"
+        found = bench or ROOT / "target" / "release" / "gleaner-bench"
         if not (found.is_file() and os.access(found, os.X_OK)):
             raise Failure(f"{found} is no program: run make build, or name it with --bench")
         return cls(found.resolve(), scratch.resolve())
+
+    def of(self, configuration: Configuration) -> Tools:
+        """The programs of the build that a configuration names."""
+        if configuration.build is None:
+            return self
+        return Tools.find(ROOT / configuration.build / self.bench.name, self.scratch)
 
     def word(self, word: str) -> str:
         """A word of a command with the places of the programs filled in."""
@@ -65,6 +72,7 @@ def command_of(
 ) -> list[str]:
     """The command of one run; `before` is put before the program itself."""
     configuration, workload = cell.configuration, cell.workload
+    tools = tools.of(configuration)
     command = [str(tools.bench), "run", "--json", "--out", str(tools.scratch)]
     command += ["--library", configuration.library]
     if cell.threads is not None:

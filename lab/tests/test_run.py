@@ -720,6 +720,28 @@ def test_a_rivals_words_are_filled_in(tmp_path):
         commands.with_limit(sized, {"heap-limit": 1})
 
 
+def test_a_configuration_runs_the_build_that_it_names(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    path = bench.experiment(tmp_path, "steady")
+    text = path.read_text().replace(
+        "gleaner: {options: {sweep: lazy}}", f"gleaner: {{build: {other}, options: {{sweep: lazy}}}}"
+    )
+    path.write_text(text)
+    experiment, tools = experiments.read(path), Tools(bench.make(tmp_path), tmp_path)
+    commands_of = {
+        cell.variant: (lambda cell=cell: command_of(cell, experiment, tools, log=False))
+        for cell in cells_of(experiment)
+    }
+    with pytest.raises(Failure, match=f"{other}/.* is no program"):
+        commands_of["gleaner"]()
+    before = bench.make(other)
+    before.write_text(before.read_text() + "# another build\n")
+    assert commands_of["gleaner"]()[0] == str(before)
+    assert commands_of["libgc"]()[0] == str(tools.bench)
+    assert {str(before), tools.bench.name} <= set(build_of(experiment, tools).files)
+
+
 def test_a_result_is_what_must_be_the_same():
     printed = {"result": "17", "wall_s": 1.0}
     line = json.dumps({"wall_s": 2.0, "output": "9 bytes, 1", "printed": printed})
