@@ -13,9 +13,9 @@ use gleaner_mem::Address;
 use gleaner_plans::Heap;
 use gleaner_plans::heap::Remedy;
 use gleaner_plans::mutator::Mutator;
-use gleaner_spaces::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
-use gleaner_spaces::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
+use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 
 use crate::collect;
 use crate::message::{die, warn};

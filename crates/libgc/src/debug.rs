@@ -9,8 +9,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
 
 use gleaner_mem::Address;
-use gleaner_spaces::block::Resolved;
-use gleaner_spaces::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::block::Resolved;
+use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 
 use crate::allocate::{
     GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes, out_of_memory,

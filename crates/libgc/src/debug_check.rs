@@ -6,8 +6,8 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_spaces::block::Block;
 use gleaner_spaces::mark_sweep::MARKED;
+use gleaner_spaces::mark_sweep::block::Block;
 
 use crate::debug_header::{DebugObject, HEADER, Health};
 use crate::message::say;

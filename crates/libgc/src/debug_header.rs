@@ -18,8 +18,10 @@ use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use gleaner_mem::Address;
-use gleaner_spaces::kinds::{ATOMIC_UNCOLLECTABLE, MAX_KINDS, NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::allocate::cookie;
+use gleaner_spaces::mark_sweep::kinds::{
+    ATOMIC_UNCOLLECTABLE, MAX_KINDS, NORMAL, PTRFREE, UNCOLLECTABLE,
+};
 
 /// Bytes in front of the client's part.
 pub const HEADER: usize = 32;

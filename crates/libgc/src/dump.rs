@@ -6,8 +6,8 @@
 use core::ffi::{CStr, c_char, c_int};
 
 use gleaner_plans::Heap;
-use gleaner_spaces::block::State;
-use gleaner_spaces::kinds::MAX_KINDS;
+use gleaner_spaces::mark_sweep::block::State;
+use gleaner_spaces::mark_sweep::kinds::MAX_KINDS;
 
 use crate::message::say;
 use crate::state::{heap, is_ready};
@@ -153,10 +153,11 @@ pub extern "C-unwind" fn GC_print_free_list(kind: c_int, granules: usize) {
     let (Ok(kind), Some(bytes)) = (usize::try_from(kind), granules.checked_mul(16)) else {
         return;
     };
-    if kind >= MAX_KINDS || bytes > gleaner_spaces::size_classes::LARGEST_SMALL {
+    if kind >= MAX_KINDS || bytes > gleaner_spaces::mark_sweep::size_classes::LARGEST_SMALL {
         return;
     }
-    let mut cell = space.shared.heads[kind][gleaner_spaces::size_classes::class_of(bytes)];
+    let mut cell =
+        space.shared.heads[kind][gleaner_spaces::mark_sweep::size_classes::class_of(bytes)];
     let mut count = 0;
     while !cell.is_null() {
         say(format_args!("free: {count}: {:#x}", cell.word()));

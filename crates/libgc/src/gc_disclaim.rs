@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_plans::Heap;
-use gleaner_spaces::kinds::{DisclaimProc, Kind, descriptor};
+use gleaner_spaces::mark_sweep::kinds::{DisclaimProc, Kind, descriptor};
 
 use crate::allocate::{Wanted, allocate_slowly, out_of_memory};
 use crate::message::die;

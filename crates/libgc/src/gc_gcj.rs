@@ -9,7 +9,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::mem::transmute;
 
 use gleaner_mem::Address;
-use gleaner_spaces::kinds::{Kind, descriptor};
+use gleaner_spaces::mark_sweep::kinds::{Kind, descriptor};
 use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkProc};
 
 use crate::allocate::{GC_generic_malloc_ignore_off_page, GC_malloc_kind};

@@ -5,11 +5,11 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_spaces::block::State;
-use gleaner_spaces::kinds::Kind;
+use gleaner_spaces::mark_sweep::block::State;
+use gleaner_spaces::mark_sweep::kinds::Kind;
 use gleaner_spaces::mark_sweep::scan::{Entry, MAX_PROCS, MarkProc};
+use gleaner_spaces::mark_sweep::size_classes::CLASSES;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
-use gleaner_spaces::size_classes::CLASSES;
 
 use crate::message::die;
 use crate::state::{LOCK, context, heap, is_ready, table, with_heap};
@@ -77,7 +77,7 @@ pub fn add_kind(mut kind: Kind) -> usize {
         Some(number) => number,
         None => die(format_args!(
             "too many object kinds: at most {}",
-            gleaner_spaces::kinds::MAX_KINDS
+            gleaner_spaces::mark_sweep::kinds::MAX_KINDS
         )),
     }
 }

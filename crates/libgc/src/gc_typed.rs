@@ -18,10 +18,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_plans::Heap;
-use gleaner_spaces::kinds::{Kind, descriptor};
 use gleaner_spaces::mark_sweep::POISON;
+use gleaner_spaces::mark_sweep::kinds::{Kind, descriptor};
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkProc};
-use gleaner_spaces::size_classes::{CELL_BYTES, GRANULE, LARGEST_SMALL, class_of};
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, GRANULE, LARGEST_SMALL, class_of};
 
 use crate::allocate::{
     GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes, out_of_memory,

@@ -16,7 +16,7 @@ use gleaner_base::events::LineBuffer;
 use gleaner_mem::Address;
 use gleaner_plans::Heap;
 use gleaner_plans::mutator::Mutator;
-use gleaner_spaces::kinds::Kind;
+use gleaner_spaces::mark_sweep::kinds::Kind;
 
 use crate::collect::{Order, collect};
 use crate::debug_header::AnyObject;

@@ -6,8 +6,8 @@
 use core::ffi::c_void;
 
 use gleaner_mem::Address;
-use gleaner_spaces::block::State;
-use gleaner_spaces::kinds::descriptor;
+use gleaner_spaces::mark_sweep::block::State;
+use gleaner_spaces::mark_sweep::kinds::descriptor;
 
 use crate::message::die;
 use crate::state::{context, start, table};

@@ -5,11 +5,11 @@ use core::ptr::null_mut;
 
 use gleaner_mem::Address;
 use gleaner_plans::mutator::Mutator;
-use gleaner_spaces::block::{IGNORE_OFF_PAGE, Resolved, State};
-use gleaner_spaces::kinds::{NORMAL, PTRFREE};
 use gleaner_spaces::mark_sweep::allocate::cookie;
+use gleaner_spaces::mark_sweep::block::{IGNORE_OFF_PAGE, Resolved, State};
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell};
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 
 use crate::allocate::{GC_malloc, Wanted, allocate_slowly, extra_bytes};
 use crate::message::die;

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gleaner_base::options::Options;
 use gleaner_os::{signals, threads};
 use gleaner_plans::Heap;
-use gleaner_spaces::block::BLOCK_BYTES;
+use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 
 use crate::message::{die, say};
 use crate::state::{heap, is_ready};

@@ -22,8 +22,8 @@ use gleaner_plans::Heap;
 use gleaner_plans::mutator::Mutator;
 use gleaner_plans::stop::protocol::World;
 use gleaner_plans::view::HeapView;
-use gleaner_spaces::BlockTable;
-use gleaner_spaces::layout::{Layout, ReserveError};
+use gleaner_spaces::mark_sweep::block::BlockTable;
+use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
 use gleaner_spaces::mark_sweep::scan::MarkContext;
 use gleaner_work::Crew;
 

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gleaner_plans::Heap;
 use gleaner_plans::view::HeapView;
-use gleaner_spaces::block::State;
+use gleaner_spaces::mark_sweep::block::State;
 
 use crate::state::{heap, is_ready, view, with_heap};
 use crate::variables::{GC_gc_no, GC_non_gc_bytes, GC_parallel};

@@ -11,7 +11,7 @@ use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
-use gleaner_spaces::block::Resolved;
+use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::Entry;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
@@ -453,7 +453,7 @@ impl Heap {
     }
 
     fn shrink(&mut self, released_blocks: usize, client: &dyn Client) {
-        let released = released_blocks * gleaner_spaces::block::BLOCK_BYTES;
+        let released = released_blocks * gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
         let used = self.space.used_bytes();
         let capacity = crate::decide::heap_size::shrink(
             self.space.capacity,

@@ -5,8 +5,8 @@
 mod harness;
 
 use gleaner_mem::Address;
-use gleaner_spaces::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
-use gleaner_spaces::size_classes::{CELL_BYTES, CLASSES, class_of};
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES, class_of};
 use harness::Bench;
 use harness::rng::Rng;
 

@@ -14,7 +14,7 @@ use gleaner_plans::Heap;
 use gleaner_plans::mutator::{Mutator, Mutators};
 use gleaner_plans::stop::protocol::World;
 use gleaner_plans::stop::signal::{on_suspend, stop_world};
-use gleaner_spaces::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use harness::{Bench, Exhausted, crew, grow};
 
 #[test]

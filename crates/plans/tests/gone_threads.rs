@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use gleaner_mem::Address;
 use gleaner_plans::mutator::Mutator;
-use gleaner_spaces::kinds::NORMAL;
-use gleaner_spaces::size_classes::{CELL_BYTES, class_of};
+use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
 use harness::Bench;
 
 /// Registers a thread of the heap that takes a list of free cells, uses some of them, and ends.

@@ -18,10 +18,10 @@ use gleaner_os::{signals, threads};
 use gleaner_plans::mutator::Mutator;
 use gleaner_plans::roots::Range;
 use gleaner_plans::stop::signal::on_suspend;
-use gleaner_spaces::kinds::NORMAL;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::explicit_free::push_cell;
-use gleaner_spaces::size_classes::{CELL_BYTES, class_of};
+use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
 use harness::rng::Rng;
 use harness::{Bench, crew, grow};
 

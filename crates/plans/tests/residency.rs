@@ -12,8 +12,8 @@ use std::ptr::NonNull;
 
 use gleaner_mem::Address;
 use gleaner_os::residency;
-use gleaner_spaces::block::{BLOCK_BYTES, State};
-use gleaner_spaces::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, State};
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use harness::Bench;
 
 const SMALL: usize = 512;

@@ -4,13 +4,13 @@
 mod support;
 
 use gleaner_mem::Address;
-use gleaner_spaces::kinds::{NORMAL, PTRFREE};
 use gleaner_spaces::mark_sweep::SweepMode;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
-use gleaner_spaces::size_classes::class_of;
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::size_classes::class_of;
 use support::Space;
 
-const BLOCK: usize = gleaner_spaces::block::BLOCK_BYTES;
+const BLOCK: usize = gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 const MIB: usize = 1 << 20;
 
 /// The number of collections is that of the option, for blocks and for runs, up to the most that it may be.

@@ -6,18 +6,18 @@ mod support;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use gleaner_mem::Address;
-use gleaner_spaces::kinds::{
-    ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
-};
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::explicit_free::FreeError;
+use gleaner_spaces::mark_sweep::kinds::{
+    ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
+};
 use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext};
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
 use gleaner_spaces::mark_sweep::{FREE, SweepMode};
-use gleaner_spaces::size_classes::{CELL_BYTES, class_of};
 use std::collections::BTreeSet;
 use support::Space;
 
-const BLOCK: usize = gleaner_spaces::block::BLOCK_BYTES;
+const BLOCK: usize = gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 
 fn store(object: Address, word: usize, value: usize) {
     // SAFETY: the test's own object.

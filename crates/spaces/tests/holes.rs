@@ -4,8 +4,8 @@
 
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::ObjectBits;
-use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::tenured::{BLOCK_BYTES, BlockBuffer, Growth, Tenured};
+use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::tenured::{BLOCK_BYTES, BlockBuffer, Growth, Tenured};
 
 const KB: usize = 1 << 10;
 

@@ -3,9 +3,9 @@
 
 mod support;
 
-use gleaner_spaces::kinds::NORMAL;
 use gleaner_spaces::mark_sweep::SweepMode;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
+use gleaner_spaces::mark_sweep::kinds::NORMAL;
 use support::{SPAN, Space};
 
 #[test]

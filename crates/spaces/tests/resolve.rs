@@ -6,10 +6,10 @@ mod support;
 use std::collections::BTreeMap;
 
 use gleaner_mem::Address;
-use gleaner_spaces::block::{BLOCK_BYTES, FIRST_PAGE};
-use gleaner_spaces::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::SweepMode;
-use gleaner_spaces::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, FIRST_PAGE};
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 use proptest::prelude::*;
 use support::{SPAN, Space};
 

@@ -6,8 +6,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use gleaner_mem::Address;
-use gleaner_spaces::block::{BLOCK_BYTES, BlockIndex, State};
-use gleaner_spaces::large::{LargeSpace, blocks_for};
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
+use gleaner_spaces::mark_sweep::large_runs::{LargeSpace, blocks_for};
 use gleaner_spaces::mark_sweep::pool::FreePool;
 use proptest::prelude::*;
 use support::Reserved;
@@ -175,7 +175,11 @@ proptest! {
 }
 
 /// What the space above writes into the descriptors of a run that it uses.
-fn describe(layout: &gleaner_spaces::Layout, first: BlockIndex, blocks: BlockIndex) {
+fn describe(
+    layout: &gleaner_spaces::mark_sweep::layout::Layout,
+    first: BlockIndex,
+    blocks: BlockIndex,
+) {
     for distance in 0..blocks {
         // SAFETY: blocks of a run that was just taken.
         let block = unsafe { &mut *layout.table.block(first + distance) };

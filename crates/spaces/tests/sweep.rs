@@ -6,13 +6,13 @@ mod support;
 use std::collections::BTreeSet;
 
 use gleaner_mem::Address;
-use gleaner_spaces::block::BLOCK_BYTES;
-use gleaner_spaces::kinds::{
+use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
+use gleaner_spaces::mark_sweep::cache::Cache;
+use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
-use gleaner_spaces::mark_sweep::cache::Cache;
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
 use gleaner_spaces::mark_sweep::{FREE, MARKED, POISON, SweepMode, WHITE};
-use gleaner_spaces::size_classes::{CELL_BYTES, CLASSES};
 use proptest::prelude::*;
 use support::Space;
 

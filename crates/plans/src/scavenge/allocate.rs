@@ -13,8 +13,8 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
-use gleaner_spaces::large_objects::PAGE_BYTES;
-use gleaner_spaces::tenured::{BLOCK_BYTES, Growth};
+use gleaner_spaces::precise::large_objects::PAGE_BYTES;
+use gleaner_spaces::precise::tenured::{BLOCK_BYTES, Growth};
 
 use super::collect::Extent;
 use super::mutator::Mutator;

@@ -14,9 +14,9 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
 use gleaner_os::clock;
-use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::large_objects::Generation;
-use gleaner_spaces::tenured::Tenured;
+use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::large_objects::Generation;
+use gleaner_spaces::precise::tenured::Tenured;
 
 use super::allocate::Request;
 use super::resize::Collection;

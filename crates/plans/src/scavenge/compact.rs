@@ -10,8 +10,8 @@ use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
-use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::mark_compact::{Planned, Segments};
+use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::mark_compact::{Planned, Segments};
 
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Share, Trace};

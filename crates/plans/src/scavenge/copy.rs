@@ -20,9 +20,9 @@ use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_mem::speculative::copy_words;
-use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::large_objects::{Fate, Generation};
-use gleaner_spaces::tenured::Growth;
+use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::large_objects::{Fate, Generation};
+use gleaner_spaces::precise::tenured::Growth;
 
 use super::edges::{slot_entry, slot_of};
 use super::roots::{Task, Tasks};

@@ -9,8 +9,8 @@ use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Wide};
-use gleaner_spaces::large_objects::{Fate, Generation};
-use gleaner_spaces::tenured::BlockBuffer;
+use gleaner_spaces::precise::large_objects::{Fate, Generation};
+use gleaner_spaces::precise::tenured::BlockBuffer;
 
 use super::resize::release;
 use super::roots::{Task, Tasks};

@@ -65,11 +65,11 @@ use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::{clock, hugepages, log_file::LogFile, memory, refusal::Limit};
-use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::large_objects::LargeObjects;
-use gleaner_spaces::mark_compact::Plan;
-use gleaner_spaces::nursery::Nursery;
-use gleaner_spaces::tenured::{BlockBuffer, Tenured};
+use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::large_objects::LargeObjects;
+use gleaner_spaces::precise::mark_compact::Plan;
+use gleaner_spaces::precise::nursery::Nursery;
+use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
 use crate::decide::generations;

@@ -18,7 +18,7 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_mem::traced::Visitor;
 use gleaner_os::memory;
-use gleaner_spaces::bump::LocalBuffer;
+use gleaner_spaces::precise::bump::LocalBuffer;
 
 use super::checks::Last;
 use super::zeroing::Zeroed;

@@ -12,7 +12,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
-use gleaner_spaces::tenured::BLOCK_BYTES;
+use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::{Lately, Scavenge, State};
 use crate::decide::collection::{self, moving_average};

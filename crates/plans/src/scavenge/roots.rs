@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::slot::SlotFormat;
-use gleaner_spaces::bump::BumpRegion;
+use gleaner_spaces::precise::bump::BumpRegion;
 
 use super::Scavenge;
 use super::handles::TASK_HANDLES;

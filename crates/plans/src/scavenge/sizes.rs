@@ -4,7 +4,7 @@
 //! reservation holds them all.
 
 use gleaner_mem::Address;
-use gleaner_spaces::nursery::Nursery;
+use gleaner_spaces::precise::nursery::Nursery;
 
 use super::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
 use crate::decide::generation_sizes;

@@ -22,8 +22,8 @@ use gleaner_mem::header::Header;
 use gleaner_mem::object_model::{GRANULE, ObjectModel};
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
-use gleaner_spaces::bump::LocalBuffer;
-use gleaner_spaces::tenured::BlockBuffer;
+use gleaner_spaces::precise::bump::LocalBuffer;
+use gleaner_spaces::precise::tenured::BlockBuffer;
 use gleaner_work::{Crew, Deque, Phase, Steal, TaskQueue, Verdict, Worker};
 
 /// Slots of an array that are one item.

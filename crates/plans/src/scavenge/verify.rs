@@ -21,7 +21,7 @@ use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Wide};
-use gleaner_spaces::bump::BumpRegion;
+use gleaner_spaces::precise::bump::BumpRegion;
 
 use super::walk::{Edge, Found};
 use super::{Scavenge, State};

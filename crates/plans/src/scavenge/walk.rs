@@ -7,8 +7,8 @@ use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::SlotFormat;
-use gleaner_spaces::bump::BumpRegion;
-use gleaner_spaces::large_objects::Generation;
+use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::large_objects::Generation;
 
 use super::collect::Outside;
 use super::{Scavenge, State};

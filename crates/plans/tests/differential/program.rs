@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use gleaner_mem::Address;
 use gleaner_plans::weak::{Finalizer, Order};
-use gleaner_spaces::kinds::{
+use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkContext};

@@ -23,12 +23,12 @@ use gleaner_plans::mutator::Mutator;
 use gleaner_plans::roots::{LibraryList, Range};
 use gleaner_plans::stop::protocol::World;
 use gleaner_plans::stop::signal::Refused;
-use gleaner_spaces::block::{BLOCK_BYTES, Block};
 use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, Block};
 use gleaner_spaces::mark_sweep::explicit_free::push_cell;
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
-use gleaner_spaces::size_classes::{LARGEST_SMALL, class_of};
+use gleaner_spaces::mark_sweep::size_classes::{LARGEST_SMALL, class_of};
 use gleaner_work::Crew;
 
 /// Words of the root range.

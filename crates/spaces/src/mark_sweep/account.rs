@@ -16,9 +16,9 @@ use gleaner_mem::Address;
 
 use super::MarkSweep;
 use super::cache::Cache;
-use crate::block::{BLOCK_SHIFT, BlockIndex, BlockTable};
-use crate::kinds::MAX_KINDS;
-use crate::size_classes::{CELL_BYTES, GRANULE};
+use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, BlockTable};
+use crate::mark_sweep::kinds::MAX_KINDS;
+use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
 /// A list is never longer: a block's cells, one batch of the shared list, and what a thread may free onto it.
 const MOST_LISTED: usize = 4096;

@@ -14,12 +14,12 @@ use gleaner_mem::{Address, zero};
 use super::cache::{Cache, CellList};
 use super::pool::Taken;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
-use crate::block::{
+use crate::mark_sweep::block::{
     BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State,
     inverse_of,
 };
-use crate::large::{Run, blocks_for};
-use crate::size_classes::{CELL_BYTES, GRANULE};
+use crate::mark_sweep::large_runs::{Run, blocks_for};
+use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
 /// Why memory could not be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

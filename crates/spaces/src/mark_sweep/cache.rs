@@ -12,9 +12,9 @@
 
 use gleaner_mem::Address;
 
-use crate::block::{BlockIndex, NO_BLOCK};
-use crate::kinds::MAX_KINDS;
-use crate::size_classes::CLASSES;
+use crate::mark_sweep::block::{BlockIndex, NO_BLOCK};
+use crate::mark_sweep::kinds::MAX_KINDS;
+use crate::mark_sweep::size_classes::CLASSES;
 
 /// The free lists of one thread.
 #[repr(C)]

@@ -21,7 +21,7 @@ use gleaner_mem::Address;
 use super::prefetch::Policy;
 use super::scan::{Entry, Scanner};
 use super::{MARKED, WHITE};
-use crate::block::Resolved;
+use crate::mark_sweep::block::Resolved;
 
 /// The longest queue.
 pub const MAX_EDGES: usize = 64;

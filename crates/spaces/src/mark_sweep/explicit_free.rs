@@ -10,9 +10,9 @@ use gleaner_mem::{Address, zero};
 use super::allocate::cookie;
 use super::cache::Cache;
 use super::{FREE, MarkSweep, POISON, WHITE};
-use crate::block::{FREED, Resolved, State};
-use crate::kinds::Kind;
-use crate::size_classes::CELL_BYTES;
+use crate::mark_sweep::block::{FREED, Resolved, State};
+use crate::mark_sweep::kinds::Kind;
+use crate::mark_sweep::size_classes::CELL_BYTES;
 
 /// Why an object cannot be freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

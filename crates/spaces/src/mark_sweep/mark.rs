@@ -27,8 +27,8 @@ use super::edges::EdgeQueue;
 use super::mark_phase::MarkPhase;
 use super::prefetch::PrefetchSettings;
 use super::scan::{Entry, FROM_HEAP, MarkContext, Scanner};
-use crate::block::{BLOCK_BYTES, BlockIndex};
-use crate::kinds::descriptor;
+use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex};
+use crate::mark_sweep::kinds::descriptor;
 use crate::with_policy;
 
 pub(super) const MAX_FIFO: usize = 64;

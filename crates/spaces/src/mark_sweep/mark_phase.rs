@@ -17,7 +17,7 @@ use super::mark::{MAX_FIFO, MarkEngine, Own};
 use super::prefetch::{Policy, Prefetch};
 use super::scan::{Entry, Scanned};
 use super::{MARKED, MarkSweep};
-use crate::block::{Block, BlockIndex, RESCAN, State};
+use crate::mark_sweep::block::{Block, BlockIndex, RESCAN, State};
 
 /// Entries that a worker keeps for itself even while others wait.
 const SHARE_ABOVE: usize = 16;

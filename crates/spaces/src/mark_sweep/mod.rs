@@ -21,9 +21,13 @@
 pub mod account;
 pub mod allocate;
 mod batches;
+pub mod block;
 pub mod cache;
 pub mod edges;
 pub mod explicit_free;
+pub mod kinds;
+pub mod large_runs;
+pub mod layout;
 pub mod mark;
 mod mark_phase;
 pub mod pool;
@@ -31,6 +35,7 @@ pub mod prefetch;
 pub mod reclaim;
 pub mod roots;
 pub mod scan;
+pub mod size_classes;
 pub mod sweep;
 pub mod verify;
 
@@ -38,11 +43,11 @@ use gleaner_base::options::ZeroingKernel;
 use gleaner_mem::Address;
 use gleaner_mem::zero::{Choice, Processor, choose};
 
-use crate::block::{Block, BlockIndex, NO_BLOCK, Resolved, State};
-use crate::kinds::{Kinds, MAX_KINDS};
-use crate::large::LargeSpace;
-use crate::layout::Layout;
-use crate::size_classes::CLASSES;
+use crate::mark_sweep::block::{Block, BlockIndex, NO_BLOCK, Resolved, State};
+use crate::mark_sweep::kinds::{Kinds, MAX_KINDS};
+use crate::mark_sweep::large_runs::LargeSpace;
+use crate::mark_sweep::layout::Layout;
+use crate::mark_sweep::size_classes::CLASSES;
 use account::Account;
 use cache::Cache;
 use pool::FreePool;
@@ -159,12 +164,12 @@ impl MarkSweep {
 
     /// Bytes in use: whole small blocks and the pages of large objects.
     pub fn used_bytes(&self) -> usize {
-        (self.used_small_blocks << crate::block::BLOCK_SHIFT) + self.used_large_bytes
+        (self.used_small_blocks << crate::mark_sweep::block::BLOCK_SHIFT) + self.used_large_bytes
     }
 
     /// Bytes of free memory that the system still backs.
     pub fn dirty_bytes(&self) -> usize {
-        (self.pool.dirty() + self.large.dirty_blocks()) << crate::block::BLOCK_SHIFT
+        (self.pool.dirty() + self.large.dirty_blocks()) << crate::mark_sweep::block::BLOCK_SHIFT
     }
 
     /// The object that `word` points into, if any; no displacement rule is applied.

@@ -6,8 +6,8 @@
 //!
 //! All methods run under the allocator lock.
 
-use crate::block::{BlockIndex, NO_BLOCK, State};
-use crate::layout::Layout;
+use crate::mark_sweep::block::{BlockIndex, NO_BLOCK, State};
+use crate::mark_sweep::layout::Layout;
 
 /// A block taken from the pool.
 #[derive(Clone, Copy)]

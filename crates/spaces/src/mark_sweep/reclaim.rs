@@ -13,9 +13,9 @@ use gleaner_mem::Address;
 
 use super::cache::{Cache, CellList};
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
-use crate::block::{BlockIndex, FREED, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State};
-use crate::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE};
-use crate::size_classes::CLASSES;
+use crate::mark_sweep::block::{BlockIndex, FREED, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State};
+use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE};
+use crate::mark_sweep::size_classes::CLASSES;
 
 /// What a collection gave back.
 #[derive(Clone, Copy, Default, Debug)]

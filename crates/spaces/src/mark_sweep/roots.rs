@@ -7,8 +7,8 @@ use core::sync::atomic::Ordering;
 use gleaner_mem::Address;
 
 use super::{FREE, MARKED, MarkSweep};
-use crate::block::{Block, BlockIndex, State};
-use crate::kinds::Kind;
+use crate::mark_sweep::block::{Block, BlockIndex, State};
+use crate::mark_sweep::kinds::Kind;
 
 impl MarkSweep {
     /// Calls `visit` with address and descriptor of every object that is scanned whether marked or not.

@@ -17,8 +17,8 @@ use super::edges::EdgeQueue;
 use super::mark::PROC_ENTRIES;
 use super::prefetch::{CACHE_LINE, Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
-use crate::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
-use crate::kinds::descriptor;
+use crate::mark_sweep::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
+use crate::mark_sweep::kinds::descriptor;
 
 /// One entry of the mark stack, laid out as libgc's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

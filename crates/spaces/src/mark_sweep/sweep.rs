@@ -14,8 +14,8 @@ use gleaner_os::clock;
 use super::allocate::cookie;
 use super::cache::CellList;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
-use crate::block::{BlockIndex, QUEUED};
-use crate::kinds::Kind;
+use crate::mark_sweep::block::{BlockIndex, QUEUED};
+use crate::mark_sweep::kinds::Kind;
 
 /// Builds a list of cells in address order.
 struct ListBuilder {

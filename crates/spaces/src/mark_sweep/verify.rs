@@ -10,9 +10,11 @@ use gleaner_mem::Address;
 use super::cache::Cache;
 use super::scan::MarkContext;
 use super::{FREE, MARKED, MarkSweep, WHITE};
-use crate::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, OWNED, QUEUED, State, inverse_of};
-use crate::kinds::descriptor;
-use crate::size_classes::{CELL_BYTES, CLASSES};
+use crate::mark_sweep::block::{
+    BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, OWNED, QUEUED, State, inverse_of,
+};
+use crate::mark_sweep::kinds::descriptor;
+use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
 
 /// A broken invariant.
 #[derive(Clone, Copy, Debug)]

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
 use gleaner_os::memory;
-use gleaner_spaces::block::{BLOCK_BYTES, Block};
+use gleaner_spaces::mark_sweep::MarkSweep;
 use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, Block};
 use gleaner_spaces::mark_sweep::cache::Cache;
-use gleaner_spaces::{Layout, MarkSweep};
+use gleaner_spaces::mark_sweep::layout::Layout;
 
 /// Bytes of a small reservation.
 pub const SPAN: usize = 32 << 20;

@@ -23,7 +23,7 @@ pub const BLOCK_SHIFT: usize = 14;
 /// Bytes of one block.
 pub const BLOCK_BYTES: usize = 1 << BLOCK_SHIFT;
 /// The most objects that a block of small objects can hold, and the stride of the mark table.
-pub const MARKS_PER_BLOCK: usize = BLOCK_BYTES / crate::size_classes::GRANULE;
+pub const MARKS_PER_BLOCK: usize = BLOCK_BYTES / crate::mark_sweep::size_classes::GRANULE;
 
 const INVERSE_SHIFT: u32 = 22;
 const GRANULE_SHIFT: usize = 4;
@@ -254,7 +254,7 @@ impl BlockTable {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::size_classes::{CELL_BYTES, GRANULE};
+    use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
     #[test]
     fn the_reciprocal_divides_exactly_for_every_class_and_offset() {

@@ -6,7 +6,7 @@
 //! goes to the other, the overflow block, so that no hole is given up for one object that is larger. An overflow block
 //! that has no room either is given back, with its holes. Sweeping
 //! writes nothing: the object bits say what there is, and what is between is free. A compactor slides what lives to
-//! the bottom instead ([`mark_compact`](crate::mark_compact)).
+//! the bottom instead ([`mark_compact`](crate::precise::mark_compact)).
 //!
 //! # Invariants
 //! - The start bits of the region's objects, and of nothing else, are set; except while a marking or a sliding is under
@@ -21,7 +21,7 @@ mod blocks;
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 
-use crate::bump::{BumpRegion, LocalBuffer};
+use crate::precise::bump::{BumpRegion, LocalBuffer};
 use blocks::{Blocks, Search, Taken};
 
 /// Bytes of a block: what one thread allocates in at a time.

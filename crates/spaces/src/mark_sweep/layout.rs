@@ -14,7 +14,9 @@ use gleaner_mem::{Address, zero};
 use gleaner_os::refusal::{self, Limit};
 use gleaner_os::{hugepages, memory};
 
-use crate::block::{BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK};
+use crate::mark_sweep::block::{
+    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK,
+};
 
 /// The most blocks committed at a time: 4 MiB of heap, 256 KiB of marks.
 const COMMIT_STEP: BlockIndex = 256;

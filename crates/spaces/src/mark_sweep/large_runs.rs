@@ -10,8 +10,8 @@
 //!
 //! All methods run under the allocator lock.
 
-use crate::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, State};
-use crate::layout::Layout;
+use crate::mark_sweep::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, State};
+use crate::mark_sweep::layout::Layout;
 
 const EXACT_BINS: u32 = 32;
 const BINS: usize = 128;

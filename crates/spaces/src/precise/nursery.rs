@@ -16,7 +16,7 @@ use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_os::memory;
 
-use crate::bump::BumpRegion;
+use crate::precise::bump::BumpRegion;
 
 /// Eden and the survivor spaces.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use gleaner_mem::side::Side;
 
 use gleaner_work::Prefix;
 
-use crate::bump::BumpRegion;
+use crate::precise::bump::BumpRegion;
 
 /// The destinations of one full collection.
 pub struct Plan {

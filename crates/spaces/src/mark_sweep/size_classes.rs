@@ -3,7 +3,7 @@
 //! Up to 512 bytes every multiple of the granule is a class of its own, as libgc's tiny free lists require. Above,
 //! a class is the largest cell that fits a given number of times into a block, so that little is lost at its end.
 
-use crate::block::BLOCK_BYTES;
+use crate::mark_sweep::block::BLOCK_BYTES;
 
 /// Objects are aligned to and sized in granules of this many bytes.
 pub const GRANULE: usize = 16;

@@ -1,0 +1,11 @@
+//! The spaces of the precise heap: the nursery, the old space with mark-sweep and mark-compact, and large objects.
+//!
+//! - [`nursery`]: eden and the survivor spaces; [`bump`]: how threads share a region that is filled upward
+//! - [`tenured`]: what was promoted or may not move, hole by hole; [`mark_compact`]: where what lives slides to
+//! - [`large_objects`]: pages of their own
+
+pub mod bump;
+pub mod large_objects;
+pub mod mark_compact;
+pub mod nursery;
+pub mod tenured;
