@@ -12,7 +12,9 @@ From `cargo metadata` and the sources of each crate:
  4. the inner crates are `no_std` outside tests and models;
  5. each crate takes its lints from the workspace;
  6. each outside dependency has a row with its reason in ARCHITECTURE.md, and
-    each row is about one.
+    each row is about one;
+ 7. what belongs to one heap does not name what belongs to the other, and what
+    is shared names neither.
 
 Run without arguments: the self-test (each rule must reject a bad fixture),
 then the workspace. The last line is "N passed, N failed".
@@ -39,6 +41,17 @@ PORT_LAYER = "gleaner-os"
 FREE_PREDICATES = {"test", "loom", "debug_assertions"}
 COMBINATORS = {"not", "any", "all"}
 NO_STD_LINE = "#![cfg_attr(not(any(test, loom)), no_std)]"
+
+
+# Where the sources of each heap lie, and the modules that are that heap's.
+LIBGC_HEAP, PRECISE_HEAP = ("mark_sweep",), ("precise", "scavenge")
+HEAP_OF_SOURCES = [
+    ("crates/spaces/src/mark_sweep/", LIBGC_HEAP), ("crates/plans/src/mark_sweep/", LIBGC_HEAP),
+    ("crates/libgc/src/", LIBGC_HEAP),
+    ("crates/spaces/src/precise/", PRECISE_HEAP), ("crates/plans/src/scavenge/", PRECISE_HEAP),
+    ("crates/gleaner/src/", PRECISE_HEAP), ("crates/capi/src/", PRECISE_HEAP),
+    ("crates/plans/src/shared/", ()),
+]
 
 
 def is_ours(name):
@@ -134,6 +147,20 @@ def dependency_problems(packages, page):
             + [f"{name}: has a row under Dependencies, but nothing uses it" for name in sorted(rows - used)])
 
 
+def heap_problems(sources):
+    """Rule 7."""
+    problems = []
+    for _, path, text in sources:
+        for folder, own in HEAP_OF_SOURCES:
+            if not path.startswith(folder):
+                continue
+            foreign = "|".join(sorted({*LIBGC_HEAP, *PRECISE_HEAP} - {*own}))
+            for found in re.finditer(rf"\b({foreign})::|::({foreign})\b", strip_comments(text)):
+                line = text.count("\n", 0, found.start()) + 1
+                problems.append(f"{path}:{line}: names {found.group(1) or found.group(2)}, of another heap")
+    return problems
+
+
 def report(checks):
     """Print each check with its problems; return (passed, failed)."""
     failed = 0
@@ -154,6 +181,9 @@ def self_test():
     def source(text, crate="gleaner-mem"):
         return [(crate, f"crates/{crate[8:]}/src/lib.rs", text)]
 
+    def heap_source(folder, text):
+        return [("gleaner-plans", f"crates/plans/src/{folder}/lib.rs", text)]
+
     page = "\n## Dependencies\n\n| `libc` | `os` | system calls |\n"
     accepted = [
         ("a lower crate", layer_problems([package("gleaner-os", ("gleaner-base", None))])),
@@ -170,6 +200,9 @@ def self_test():
         ("a dependency with a reason",
          dependency_problems([package("gleaner-os", ("libc", None))], page)),
         ("lints of the workspace", lint_problems([("x", "[lints]\nworkspace = true\n")])),
+        ("a heap's own space", heap_problems(heap_source("scavenge", "use gleaner_spaces::precise::bump;"))),
+        ("what is shared", heap_problems(heap_source("mark_sweep", "use crate::shared::record;"))),
+        ("the other heap in a comment", heap_problems(heap_source("scavenge", "// see mark_sweep::roots\n"))),
     ]
     rejected = [
         ("a higher crate", layer_problems([package("gleaner-mem", ("gleaner-plans", None))])),
@@ -190,6 +223,10 @@ def self_test():
         ("a dependency without a reason", dependency_problems(
             [package("gleaner-os", ("libc", None))], page.replace("system calls", ""))),
         ("a row without a dependency", dependency_problems([package("gleaner-os")], page)),
+        ("the other heap", heap_problems(heap_source("scavenge", "use gleaner_spaces::mark_sweep::block;"))),
+        ("the other heap from the module above",
+         heap_problems(heap_source("mark_sweep", "use super::{scavenge::roots, view};"))),
+        ("a heap in what is shared", heap_problems(heap_source("shared", "use crate::mark_sweep;"))),
         ("lints of its own", lint_problems([("x", "[lints.rust]\nunused = 'allow'\n")])),
     ]
     checks = [(f"self-test: accepts {name}", problems) for name, problems in accepted]
@@ -226,6 +263,7 @@ def main():
         ("only the port layer and the doors depend on libc", libc_problems(packages)),
         (f"{len(sources)} files: nothing is conditional above the port layer", cfg_problems(sources)),
         ("the inner crates are no_std", no_std_problems(sources)),
+        ("neither heap names the other", heap_problems(sources)),
         ("each crate takes its lints from the workspace", lint_problems(manifests)),
         ("ARCHITECTURE.md gives each dependency its reason", dependency_problems(packages, page)),
     ])

@@ -1,7 +1,7 @@
 //! Which thread is a mutator of which heap, and whether it is inside the heap's gate at the moment.
 //!
 //! A thread asks that of itself before it becomes a mutator twice, and before it waits for another thread that forks:
-//! where it is inside it *stands* meanwhile ([`gleaner_plans::stop::fork`]). A forked child asks which mutators of the
+//! where it is inside it *stands* meanwhile ([`gleaner_plans::scavenge::stop::fork`]). A forked child asks which mutators of the
 //! process were those of threads that it does not have.
 //!
 //! # Invariants

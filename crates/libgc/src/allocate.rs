@@ -10,9 +10,9 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 use gleaner_mem::Address;
-use gleaner_plans::Heap;
-use gleaner_plans::heap::Remedy;
-use gleaner_plans::mutator::Mutator;
+use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::heap::Remedy;
+use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};

@@ -12,8 +12,8 @@ use core::ffi::c_void;
 use gleaner_mem::Address;
 use gleaner_os::threads;
 use gleaner_os::threads::SavedRegisters;
-use gleaner_plans::mutator::{ActiveSection, Mutator, SLOW};
-use gleaner_plans::stop::signal::here;
+use gleaner_plans::mark_sweep::mutator::{ActiveSection, Mutator, SLOW};
+use gleaner_plans::mark_sweep::stop::signal::here;
 
 use crate::lock::Section;
 use crate::state::{LOCK, WORLD, heap, start};

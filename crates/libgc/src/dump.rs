@@ -5,7 +5,7 @@
 
 use core::ffi::{CStr, c_char, c_int};
 
-use gleaner_plans::Heap;
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::block::State;
 use gleaner_spaces::mark_sweep::kinds::MAX_KINDS;
 

@@ -9,9 +9,9 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_plans::Heap;
-use gleaner_plans::mutator::Mutator;
-use gleaner_plans::weak::{Finalizer, Links, Move, Order, Ready, Registration};
+use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::mutator::Mutator;
+use gleaner_plans::mark_sweep::weak::{Finalizer, Links, Move, Order, Ready, Registration};
 
 use crate::collect::{AwaitFn, CALLBACKS, ToggleFn};
 use crate::message::warn;

@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use gleaner_os::{fork, threads};
-use gleaner_plans::mutator::Mutator;
+use gleaner_plans::mark_sweep::mutator::Mutator;
 
 use crate::state::{CREW, LOADER_GATE, LOCK, MAIN_THREAD, heap, is_ready};
 use crate::variables::GC_parallel;

@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_plans::Heap;
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::kinds::{DisclaimProc, Kind, descriptor};
 
 use crate::allocate::{Wanted, allocate_slowly, out_of_memory};

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use gleaner_base::sync::{futex_wait, futex_wake};
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
-use gleaner_plans::mutator::Mutator;
+use gleaner_plans::mark_sweep::mutator::Mutator;
 
 use crate::message::die;
 use crate::registration::{GC_start_mark_threads, record_of, register};

@@ -17,7 +17,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_plans::Heap;
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::POISON;
 use gleaner_spaces::mark_sweep::kinds::{Kind, descriptor};
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkProc};

@@ -14,8 +14,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_base::events::LineBuffer;
 use gleaner_mem::Address;
-use gleaner_plans::Heap;
-use gleaner_plans::mutator::Mutator;
+use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::kinds::Kind;
 
 use crate::collect::{Order, collect};

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_base::sync::HeldLock;
 use gleaner_os::threads::thread_word_address;
-use gleaner_plans::mutator::Mutator;
+use gleaner_plans::mark_sweep::mutator::Mutator;
 
 use crate::message::die;
 

@@ -9,9 +9,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
-use gleaner_plans::Heap;
-use gleaner_plans::mutator::{AltStack, Mutator, SLOW};
-use gleaner_plans::stop::signal::{here, on_suspend};
+use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::mutator::{AltStack, Mutator, SLOW};
+use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
 
 use crate::message::{die, say};
 use crate::state::{

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
 use gleaner_mem::Address;
-use gleaner_plans::mutator::Mutator;
+use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::allocate::cookie;
 use gleaner_spaces::mark_sweep::block::{IGNORE_OFF_PAGE, Resolved, State};
 use gleaner_spaces::mark_sweep::cache::Cache;

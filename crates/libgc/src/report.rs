@@ -8,8 +8,8 @@ use std::io::Read;
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
 use gleaner_os::{residency, threads};
-use gleaner_plans::Heap;
-use gleaner_plans::view::HeapView;
+use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::view::HeapView;
 
 use crate::message::{log, say, write_error};
 use crate::settings::CLIENT;

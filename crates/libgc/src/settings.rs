@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_base::options::Options;
 use gleaner_os::{signals, threads};
-use gleaner_plans::Heap;
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 
 use crate::message::{die, say};

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use gleaner_mem::Address;
-use gleaner_plans::roots::Range;
+use gleaner_plans::mark_sweep::roots::Range;
 
 use crate::collect::{CALLBACKS, HasRootsFn};
 use crate::state::{address, with_heap};

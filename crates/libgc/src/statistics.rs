@@ -8,8 +8,8 @@
 use core::ffi::{c_int, c_ulong};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gleaner_plans::Heap;
-use gleaner_plans::view::HeapView;
+use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_spaces::mark_sweep::block::State;
 
 use crate::state::{heap, is_ready, view, with_heap};

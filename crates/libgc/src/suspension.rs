@@ -3,8 +3,8 @@
 use core::ffi::c_int;
 
 use gleaner_os::threads;
-use gleaner_plans::mutator::Mutator;
-use gleaner_plans::stop::signal::{here, hold_thread, stop_world};
+use gleaner_plans::mark_sweep::mutator::Mutator;
+use gleaner_plans::mark_sweep::stop::signal::{here, hold_thread, stop_world};
 
 use crate::collect::die_of_refusal;
 use crate::lock::Section;

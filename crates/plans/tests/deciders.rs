@@ -2,10 +2,10 @@
 
 #![cfg(not(loom))]
 
-use gleaner_plans::decide::heap_size::{
+use gleaner_plans::mark_sweep::decide::heap_size::{
     Decision, LEAST_GROWTH, Measurements, decide, least_between_collections, shrink,
 };
-use gleaner_plans::decide::workers::workers;
+use gleaner_plans::mark_sweep::decide::workers::workers;
 use proptest::prelude::*;
 
 /// Sizes from nothing to the largest word, small ones more often.

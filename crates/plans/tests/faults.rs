@@ -10,10 +10,10 @@ use gleaner_base::faults::{FaultPoint, arm, armed};
 use gleaner_base::options::Options;
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
-use gleaner_plans::Heap;
-use gleaner_plans::mutator::{Mutator, Mutators};
-use gleaner_plans::stop::protocol::World;
-use gleaner_plans::stop::signal::{on_suspend, stop_world};
+use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::mutator::{Mutator, Mutators};
+use gleaner_plans::mark_sweep::stop::protocol::World;
+use gleaner_plans::mark_sweep::stop::signal::{on_suspend, stop_world};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use harness::{Bench, Exhausted, crew, grow};
 

@@ -7,7 +7,7 @@ mod harness;
 use std::collections::BTreeSet;
 
 use gleaner_mem::Address;
-use gleaner_plans::mutator::Mutator;
+use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
 use harness::Bench;

@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gleaner_base::sync::{AtomicU32, UnsafeCell};
-use gleaner_plans::stop::collecting::{Collecting, resume, stop};
-use gleaner_plans::stop::poll::PollGate;
+use gleaner_plans::scavenge::stop::collecting::{Collecting, resume, stop};
+use gleaner_plans::scavenge::stop::poll::PollGate;
 use loom::thread;
 
 struct Record {

@@ -11,9 +11,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
-use gleaner_plans::stop::collecting::{Collecting, resume, stop};
-use gleaner_plans::stop::fork::Patience;
-use gleaner_plans::stop::poll::PollGate;
+use gleaner_plans::scavenge::stop::collecting::{Collecting, resume, stop};
+use gleaner_plans::scavenge::stop::fork::Patience;
+use gleaner_plans::scavenge::stop::poll::PollGate;
 use loom::thread;
 
 /// One heap with a part for each of its threads.

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use gleaner_base::sync::{RawLock, UnsafeCell};
-use gleaner_plans::stop::poll::PollGate;
+use gleaner_plans::scavenge::stop::poll::PollGate;
 use loom::thread;
 
 struct Stage {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use gleaner_base::sync::{
     AtomicBool, AtomicU32, Ordering, RawLock, UnsafeCell, futex_wait, futex_wake,
 };
-use gleaner_plans::stop::protocol::{Station, World};
+use gleaner_plans::mark_sweep::stop::protocol::{Station, World};
 use loom::thread;
 
 fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, UnsafeCell};
 use gleaner_plans::scavenge::ahead::{Ahead, Blocks, Design, Rests};
-use gleaner_plans::stop::poll::PollGate;
+use gleaner_plans::scavenge::stop::poll::PollGate;
 use loom::thread;
 
 const BLOCKS: usize = 2;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use gleaner_base::events::Phase;
 use gleaner_mem::Address;
-use gleaner_plans::weak::{Finalizer, Order};
+use gleaner_plans::mark_sweep::weak::{Finalizer, Order};
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, PTRFREE, descriptor};
 use gleaner_spaces::mark_sweep::size_classes::LARGEST_SMALL;
 use gleaner_work::Crew;

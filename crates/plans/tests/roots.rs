@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use gleaner_mem::Address;
-use gleaner_plans::roots::{Range, Roots};
+use gleaner_plans::mark_sweep::roots::{Range, Roots};
 use proptest::prelude::*;
 
 const SPACE: usize = 64;

@@ -15,9 +15,9 @@ use gleaner_base::sync::RawLock;
 use gleaner_mem::Address;
 use gleaner_os::signals::Information;
 use gleaner_os::{signals, threads};
-use gleaner_plans::mutator::{Mutator, Mutators};
-use gleaner_plans::stop::protocol::World;
-use gleaner_plans::stop::signal::{here, hold_thread, on_suspend, stop_world};
+use gleaner_plans::mark_sweep::mutator::{Mutator, Mutators};
+use gleaner_plans::mark_sweep::stop::protocol::World;
+use gleaner_plans::mark_sweep::stop::signal::{here, hold_thread, on_suspend, stop_world};
 
 const SIGNAL: i32 = signals::DEFAULT_SUSPEND;
 

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
-use gleaner_plans::mutator::Mutator;
-use gleaner_plans::stop::signal::on_suspend;
+use gleaner_plans::mark_sweep::mutator::Mutator;
+use gleaner_plans::mark_sweep::stop::signal::on_suspend;
 
 use super::report::Counts;
 use super::setup::OfLibgc;

@@ -10,7 +10,7 @@
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering};
 use gleaner_work::{Claims, Cursor, Done, Drowsy, Lead, Rounds, Spinning, Turn};
 
-use crate::stop::poll::PollGate;
+use crate::scavenge::stop::poll::PollGate;
 
 /// Rounds of spinning, some microseconds, that a zeroing thread is given to come to a block.
 const PATIENCE: u32 = 60;

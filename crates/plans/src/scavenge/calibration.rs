@@ -12,7 +12,7 @@ use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::Processor;
 use gleaner_os::{clock, memory};
 
-use crate::decide::zeroing::fastest;
+use crate::scavenge::decide::zeroing::fastest;
 
 /// Bytes that are zeroed at a time.
 const BLOCK: usize = 128 << 10;

@@ -22,10 +22,10 @@ use super::allocate::Request;
 use super::resize::Collection;
 use super::walk::Edge;
 use super::{NEVER, NO_ROOM, Scavenge, State};
-use crate::decide::collection::{self, Measurements};
-use crate::record::{Record, write_event};
-use crate::stop::collecting;
-use crate::stop::poll::PollGate;
+use crate::scavenge::decide::collection::{self, Measurements};
+use crate::scavenge::stop::collecting;
+use crate::scavenge::stop::poll::PollGate;
+use crate::shared::record::{Record, write_event};
 
 /// What overwrites freed memory under `poison`: no header, no reference, easy to see.
 const POISON: usize = 0xdead_dead_dead_dead;

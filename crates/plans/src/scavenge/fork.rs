@@ -1,4 +1,4 @@
-//! Forking: what a heap does before, and after in the parent and in the child ([`crate::stop::fork`] has the protocol).
+//! Forking: what a heap does before, and after in the parent and in the child ([`crate::scavenge::stop::fork`] has the protocol).
 //!
 //! In the child the mutators of all other threads are gone, with their roots; their buffers are filled, so that the
 //! heap can be walked. Helpers and zeroing threads are gone, too. The one that has started them starts others when a collection
@@ -17,7 +17,7 @@ use gleaner_os::clock;
 use super::collect::{poll_words, publish_event};
 use super::mutator::Mutator;
 use super::{Scavenge, State};
-use crate::stop::poll::StandAside;
+use crate::scavenge::stop::poll::StandAside;
 
 /// Sets the poll words of all mutators: hints, so relaxed.
 fn set_polls(state: &State, value: u32) {
@@ -37,7 +37,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Before the fork, until it is true of all heaps: whether nobody touches the heap but those who
-    /// [`stand`](crate::stop::poll::PollGate::stand). Threads that ended inside are looked for when one is `overdue`.
+    /// [`stand`](crate::scavenge::stop::poll::PollGate::stand). Threads that ended inside are looked for when one is `overdue`.
     pub fn hold_still(&self, overdue: bool) -> bool {
         let bury = |state: &mut State| self.bury(state);
         self.collecting

@@ -6,13 +6,14 @@
 //!
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
-//! - [`collect`]: a collection, step by step
+//! - [`collect`]: a collection, step by step; [`stop`]: how mutators stop, attach, detach and fork
 //! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
 //!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, finalizers; `ephemerons`;
 //!   [`waiting`]: those whose keys were not reached yet
 //! - [`zeroing`]: what zeroes eden, and when; [`ahead`]: by threads of their own; `calibration`: which kernel is fastest
 //! - `quarantine`, `checks`: for embedders who look for mistakes of theirs
-//! - `sizes`: the ranges of the spaces; [`resize`]: the sizes of the generations after a collection
+//! - `sizes`: the ranges of the spaces; [`resize`]: the sizes of the generations after a collection; [`decide`]: as pure
+//!   functions, what is decided then
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders; [`fork`]: before and after a fork
 //!
 //! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
@@ -29,6 +30,7 @@ mod checks;
 pub mod collect;
 pub mod compact;
 pub mod copy;
+pub mod decide;
 pub mod edges;
 mod ephemerons;
 pub mod fork;
@@ -39,6 +41,7 @@ mod quarantine;
 pub mod resize;
 pub mod roots;
 mod sizes;
+pub mod stop;
 pub mod trace;
 pub mod verify;
 pub mod waiting;
@@ -72,11 +75,11 @@ use gleaner_spaces::precise::nursery::Nursery;
 use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
-use crate::decide::generations;
-use crate::decide::young_size::YoungSize;
-use crate::decide::zeroing::Trials;
-use crate::stop::collecting::Collecting;
-use crate::stop::poll::PollGate;
+use crate::scavenge::decide::generations;
+use crate::scavenge::decide::young_size::YoungSize;
+use crate::scavenge::decide::zeroing::Trials;
+use crate::scavenge::stop::collecting::Collecting;
+use crate::scavenge::stop::poll::PollGate;
 use handles::Handles;
 use mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use quarantine::Quarantine;
@@ -104,7 +107,7 @@ pub struct Config {
     pub limit: usize,
     /// Bytes of the young generation; 0 for a third of the limit, or less at first where sizes change.
     pub young: usize,
-    /// The generations change their sizes as [`next_sizes`](crate::decide::generation_sizes::next_sizes) decides.
+    /// The generations change their sizes as [`next_sizes`](crate::scavenge::decide::generation_sizes::next_sizes) decides.
     pub resize: bool,
     /// Workers that collect.
     pub workers: usize,

@@ -15,11 +15,11 @@ use gleaner_os::memory;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::{Lately, Scavenge, State};
-use crate::decide::collection::{self, moving_average};
-use crate::decide::generation_sizes::{self, Decision, Measurements};
-use crate::decide::generations;
-use crate::decide::young_size;
-use crate::record::Record;
+use crate::scavenge::decide::collection::{self, moving_average};
+use crate::scavenge::decide::generation_sizes::{self, Decision, Measurements};
+use crate::scavenge::decide::generations;
+use crate::scavenge::decide::young_size;
+use crate::shared::record::Record;
 
 /// A collection that is over.
 pub(super) struct Collection {

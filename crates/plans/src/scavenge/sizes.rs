@@ -7,7 +7,7 @@ use gleaner_mem::Address;
 use gleaner_spaces::precise::nursery::Nursery;
 
 use super::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
-use crate::decide::generation_sizes;
+use crate::scavenge::decide::generation_sizes;
 
 /// Sizes of the spaces, and of their ranges of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -32,8 +32,8 @@ use super::mutator::Mutator;
 use super::resize::Collection;
 use super::zeroing_time::{Whose, zero_timed};
 use super::{Config, Scavenge, State};
-use crate::decide::zeroing::{self as decide, Mode, Nursery};
-use crate::record::Record;
+use crate::scavenge::decide::zeroing::{self as decide, Mode, Nursery};
+use crate::shared::record::Record;
 
 /// Bytes of a block that is zeroed at once: as many as a TLAB has, unless told otherwise.
 pub const BLOCK: usize = 32 << 10;

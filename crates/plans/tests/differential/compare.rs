@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
-use gleaner_plans::collect::Outcome;
+use gleaner_plans::mark_sweep::collect::Outcome;
 
 use super::model::{Id, Word};
 use super::program::{Program, load, store};

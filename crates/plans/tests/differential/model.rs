@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gleaner_mem::Address;
-use gleaner_plans::weak::Order;
+use gleaner_plans::mark_sweep::weak::Order;
 
 /// Number of an object.
 pub type Id = usize;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use gleaner_mem::Address;
-use gleaner_plans::weak::{Finalizer, Order};
+use gleaner_plans::mark_sweep::weak::{Finalizer, Order};
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };

@@ -3,7 +3,9 @@
 use crate::count_allocations::{calls, without_memory};
 use crate::heap::Heap;
 use gleaner_mem::address::Address;
-use gleaner_plans::weak::{Finalizer, NoMemory, Order, Outcome, Settings, Tracer, Weak};
+use gleaner_plans::mark_sweep::weak::{
+    Finalizer, NoMemory, Order, Outcome, Settings, Tracer, Weak,
+};
 
 const JAVA: Settings = Settings {
     java_finalization: true,

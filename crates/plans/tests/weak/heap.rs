@@ -6,7 +6,7 @@
 //! advance: whatever allocates during weak processing is weak processing itself.
 
 use gleaner_mem::address::Address;
-use gleaner_plans::weak::Tracer;
+use gleaner_plans::mark_sweep::weak::Tracer;
 
 /// Slots of an object.
 pub const SLOTS: usize = 3;

@@ -5,7 +5,7 @@
 
 use crate::heap::Heap;
 use gleaner_mem::address::Address;
-use gleaner_plans::weak::{Finalizer, Order, Tracer};
+use gleaner_plans::mark_sweep::weak::{Finalizer, Order, Tracer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Object numbers.

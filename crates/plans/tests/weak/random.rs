@@ -4,7 +4,7 @@ use crate::count_allocations::calls;
 use crate::heap::{Heap, SLOTS};
 use crate::model::{Expected, Model, Set};
 use gleaner_mem::address::Address;
-use gleaner_plans::weak::{
+use gleaner_plans::mark_sweep::weak::{
     Finalizer, Links, Move, Order, Outcome, Registration, Settings, Turn, Verdict, Weak,
 };
 use proptest::prelude::*;

@@ -23,14 +23,14 @@ use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext};
 use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
-use crate::collect::LeaderStack;
-use crate::decide::heap_size::{self, Decision, Measurements};
-use crate::mutator::Mutators;
-use crate::record::Totals;
-use crate::roots::Roots;
-use crate::stop::protocol::World;
-use crate::view::HeapView;
-use crate::weak::Weak;
+use crate::mark_sweep::collect::LeaderStack;
+use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
+use crate::mark_sweep::history::Totals;
+use crate::mark_sweep::mutator::Mutators;
+use crate::mark_sweep::roots::Roots;
+use crate::mark_sweep::stop::protocol::World;
+use crate::mark_sweep::view::HeapView;
+use crate::mark_sweep::weak::Weak;
 
 /// Settings that a client may change while it runs.
 #[derive(Clone, Copy, Debug)]
@@ -370,7 +370,7 @@ impl Heap {
     /// Workers for the next collection, and why.
     pub fn workers(&self) -> (usize, &'static str) {
         let composite = self.space.census.composite_bytes;
-        crate::decide::workers::workers(
+        crate::mark_sweep::decide::workers::workers(
             self.settings.markers,
             threads::processors,
             composite,

@@ -1,35 +1,9 @@
-//! What a heap remembers of its collections: totals, the ring of events, the log.
-//!
-//! Events are collected while the world is stopped and written after it runs again; nothing here allocates.
+//! The events of one collection, and the log: gathered while the world is stopped, written after it runs again. Nothing
+//! here allocates.
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::{clock, threads};
-
-use crate::heap::Heap;
-
-/// Sums over the life of a heap. Times in nanoseconds.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Totals {
-    /// Time in which the world was stopped.
-    pub stopped_ns: u64,
-    /// The longest single stop.
-    pub longest_stop_ns: u64,
-    /// Time from the start to the end of collections.
-    pub collecting_ns: u64,
-    /// Time in marking.
-    pub marking_ns: u64,
-    /// Time in sweeping, in the pause and outside.
-    pub sweeping_ns: u64,
-    /// Bytes reclaimed by collections.
-    pub reclaimed_bytes: u64,
-    /// Entries dropped because a mark stack was full.
-    pub dropped_entries: u64,
-    /// The largest capacity.
-    pub peak_capacity: usize,
-    /// Finalizers that became ready.
-    pub finalized: u64,
-}
 
 /// The events of one collection.
 pub struct Record {
@@ -111,38 +85,6 @@ pub(crate) fn write_event(log: &mut Option<LogFile>, event: &Event) {
     let mut line = LineBuffer::<512>::new();
     if !file.append(event.write_line(threads::current_process() as u32, &mut line)) {
         *log = None;
-    }
-}
-
-impl Heap {
-    /// Puts the events of a collection into the ring and the log.
-    pub fn publish(&mut self, record: &Record) {
-        for event in record.events() {
-            self.publish_event(event);
-        }
-    }
-
-    /// Puts one event into the ring and the log.
-    pub fn publish_event(&mut self, event: &Event) {
-        self.events.push(event);
-        write_event(&mut self.log, event);
-    }
-
-    pub(crate) fn record_growth(&mut self, before: usize, reason: &'static str) {
-        let mut event = Event::new(Phase::HeapGrow, self.collections);
-        event.start_ns = clock::monotonic_ns();
-        event.bytes = (self.space.capacity - before) as u64;
-        event.reason = reason;
-        self.publish_event(&event);
-    }
-
-    /// Records that memory was exhausted.
-    pub fn record_exhaustion(&mut self, bytes: usize, reason: &'static str) {
-        let mut event = Event::new(Phase::OutOfMemory, self.collections);
-        event.start_ns = clock::monotonic_ns();
-        event.bytes = bytes as u64;
-        event.reason = reason;
-        self.publish_event(&event);
     }
 }
 

@@ -12,7 +12,7 @@
 use gleaner_mem::Address;
 use gleaner_os::memory;
 
-use crate::mutator::Mutator;
+use crate::mark_sweep::mutator::Mutator;
 
 /// Memory below a cold end that was found readable. It is probed downwards, so that each page is asked about once: a
 /// stack pointer on another stack costs a look at the page below, where this one ended before.
@@ -100,7 +100,7 @@ impl Mutator {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::mutator::{ActiveSection, AltStack, Mutators};
+    use crate::mark_sweep::mutator::{ActiveSection, AltStack, Mutators};
     use std::boxed::Box;
     use std::vec::Vec;
 

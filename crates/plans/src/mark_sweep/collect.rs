@@ -15,12 +15,12 @@ use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::Entry;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
-use crate::heap::Heap;
-use crate::mutator::Mutator;
-use crate::record::Record;
-use crate::roots::LibraryList;
-use crate::stop::signal;
-use crate::weak;
+use crate::mark_sweep::heap::Heap;
+use crate::mark_sweep::mutator::Mutator;
+use crate::mark_sweep::roots::LibraryList;
+use crate::mark_sweep::stop::signal;
+use crate::mark_sweep::weak;
+use crate::shared::record::Record;
 
 /// A moment of a collection that a client may be told of (`GC_EventType`, in its order).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -455,7 +455,7 @@ impl Heap {
     fn shrink(&mut self, released_blocks: usize, client: &dyn Client) {
         let released = released_blocks * gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
         let used = self.space.used_bytes();
-        let capacity = crate::decide::heap_size::shrink(
+        let capacity = crate::mark_sweep::decide::heap_size::shrink(
             self.space.capacity,
             used,
             released,

@@ -19,7 +19,7 @@ use gleaner_os::signals::{self, Delivery, Information};
 use gleaner_os::threads::{self, ThreadId};
 
 use super::protocol::World;
-use crate::mutator::{Mutator, Mutators};
+use crate::mark_sweep::mutator::{Mutator, Mutators};
 
 const RESEND_AFTER_NS: u64 = 100_000_000;
 

@@ -14,8 +14,8 @@ use gleaner_mem::Address;
 use gleaner_os::threads::{self, ThreadId};
 use gleaner_spaces::mark_sweep::cache::Cache;
 
-use crate::stacks::ProbedStack;
-use crate::stop::protocol::{Station, World};
+use crate::mark_sweep::stacks::ProbedStack;
+use crate::mark_sweep::stop::protocol::{Station, World};
 
 /// Set in the thread word while the thread must take the slow path.
 pub const SLOW: usize = 1 << 63;

@@ -8,10 +8,10 @@ use gleaner_os::threads;
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::account::SpaceView;
 
-use crate::decide;
-use crate::heap::Heap;
-use crate::mutator::Mutators;
-use crate::record::Totals;
+use crate::mark_sweep::decide;
+use crate::mark_sweep::heap::Heap;
+use crate::mark_sweep::history::Totals;
+use crate::mark_sweep::mutator::Mutators;
 
 /// The view of a heap. Any thread, any state of the world.
 #[derive(Clone, Copy)]

@@ -1,0 +1,7 @@
+//! What the collector of the libgc heap decides by itself, as pure functions from measurements to a decision and its
+//! reason.
+
+#![forbid(unsafe_code)]
+
+pub mod heap_size;
+pub mod workers;

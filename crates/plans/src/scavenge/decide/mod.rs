@@ -1,0 +1,10 @@
+//! What the collector of the precise heap decides by itself, as pure functions from measurements to a decision and its
+//! reason.
+
+#![forbid(unsafe_code)]
+
+pub mod collection;
+pub mod generation_sizes;
+pub mod generations;
+pub mod young_size;
+pub mod zeroing;

@@ -1,0 +1,3 @@
+//! What both collectors use.
+
+pub mod record;
