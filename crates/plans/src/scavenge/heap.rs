@@ -1,0 +1,389 @@
+//! A precise heap: its spaces and tables, how it is made, and how threads become its mutators.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+
+use gleaner_base::events::{Event, Ring};
+use gleaner_base::options::{Generations, HugePages};
+use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
+use gleaner_mem::Address;
+use gleaner_mem::cards::CardTable;
+use gleaner_mem::header;
+use gleaner_mem::object_bits::ObjectBits;
+use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
+use gleaner_mem::slot::SlotFormat;
+use gleaner_os::{clock, hugepages, log_file::LogFile, memory, refusal::Limit};
+use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::large_objects::LargeObjects;
+use gleaner_spaces::precise::mark_compact::Plan;
+use gleaner_spaces::precise::nursery::Nursery;
+use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
+use gleaner_work::Crew;
+
+use super::config::{Config, CreateError, REGION_GRANULE};
+use super::handles::Handles;
+use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
+use super::quarantine::Quarantine;
+use super::sizes::Sizes;
+use super::state::{LastFull, Lately, State, Totals};
+use super::trace::Engine;
+use super::weak::WeakTables;
+use super::zeroing::{Contention, Zeroed, Zeroing};
+use super::{handles, trace, waiting};
+use crate::scavenge::decide::generations;
+use crate::scavenge::decide::young_size::YoungSize;
+use crate::scavenge::decide::zeroing::Trials;
+use crate::scavenge::stop::collecting::Collecting;
+use crate::scavenge::stop::poll::PollGate;
+
+/// Why everything is collected under `generations=never`.
+pub(super) const NEVER: &str = "the young generation is never collected by itself";
+pub(super) const NO_ROOM: &str = "a promotion found no room";
+
+/// What is told the events of each collection when it is over: by the thread that led it, which is outside of the gate
+/// and holds no lock, so several may be told at once.
+pub type Listener = dyn Fn(&[Event]) + Send + Sync;
+
+/// A heap of precise objects with slots of format `F`.
+pub struct Scavenge<F> {
+    /// How it was set up; sizes are rounded.
+    pub config: Config,
+    /// The layout of objects.
+    pub model: ObjectModel<F>,
+    /// The young generation.
+    pub nursery: Nursery,
+    /// Where it was.
+    pub(super) quarantine: Quarantine,
+    /// How eden is zeroed.
+    pub zeroing: Zeroing,
+    /// The old space.
+    pub old: Tenured,
+    /// Small objects that may not move.
+    pub immobile: Tenured,
+    /// Objects of more than [`LARGE_BYTES`](super::LARGE_BYTES).
+    pub large: LargeObjects,
+    /// Which cards were stored into, for the whole span.
+    pub cards: CardTable,
+    /// Where objects of the old and the immobile space begin; during a collection, more.
+    pub bits: ObjectBits,
+    /// Global handles.
+    pub handles: Handles,
+    /// Weak references, ephemerons, finalizers.
+    pub weak: WeakTables,
+    /// Who is inside.
+    pub gate: PollGate,
+    /// Set before the heap is shared.
+    pub listener: Option<Box<Listener>>,
+    /// What the thread that is to lead a collection does first, outside of the gate and without a lock: it makes the
+    /// threads that the heap is to have and has not. Set before the heap is shared.
+    pub before_collection: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Asked when a stop takes long: which mutators inside the gate are of threads that have ended. Nobody else speaks for
+    /// them from then on. Set before the heap is shared.
+    pub ended: Option<Box<dyn Fn() -> Vec<NonNull<Mutator>> + Send + Sync>>,
+    pub(super) root_visitor: RootVisitorPlace,
+    /// See the invariants.
+    pub(super) collecting: Collecting<State>,
+    pub(super) plan: Plan,
+    /// The least young generation that makes sense, in bytes.
+    pub(super) least_young: usize,
+    /// Bytes that the old, the immobile and the large space may use together. Written in a stopped world.
+    pub(super) old_limit: AtomicUsize,
+    /// Young large objects take at most so many bytes before a scavenge. Written in a stopped world; relaxed, since it is
+    /// no more than a number to compare with.
+    pub(super) young_large_limit: AtomicUsize,
+    /// The highest top of the old space since memory above its top was released. Written as `beside` says.
+    pub(super) old_high: AtomicUsize,
+    /// Held by a mutator inside the gate that allocates in the immobile or the large space: a stopped world is as good.
+    pub(super) beside: RawLock,
+    /// Bytes of pinned objects since everything was collected, each as small ones or with pages of its own. Written as
+    /// `beside` says.
+    pub(super) pinned: AtomicUsize,
+    /// With so many everything is collected. Written in a stopped world.
+    pub(super) pinned_due: AtomicUsize,
+    /// Where the immobile space is filled. As `beside` says.
+    pub(super) immobile_buffer: UnsafeCell<BlockBuffer>,
+    pub(super) crew: &'static Crew,
+    /// Collections so far; raised in stopped worlds, read by mutators to see whether somebody collected before them.
+    pub(super) epoch: AtomicU64,
+    pub(super) reservation: (NonNull<u8>, usize),
+}
+
+// SAFETY: the state is protected by `collecting`, the rest is made for sharing.
+unsafe impl<F: SlotFormat> Sync for Scavenge<F> {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
+    pub fn new(config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
+        let mut refused = CreateError::Memory("its spaces", Limit::Other);
+        for sizes in Sizes::candidates(&config, F::SPAN)?.into_iter().flatten() {
+            match Scavenge::with_sizes(config, sizes, crew) {
+                Ok(heap) => return Ok(heap),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    fn with_sizes(
+        mut config: Config,
+        sizes: Sizes,
+        crew: &'static Crew,
+    ) -> Result<Box<Scavenge<F>>, CreateError> {
+        config.limit = sizes.limit;
+        config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
+        let span = sizes.span();
+        let need = |what| move || CreateError::Memory(what, memory::refusal());
+        let start = memory::reserve(span, REGION_GRANULE).ok_or_else(need("its addresses"))?;
+        let base = Address::of(start.as_ptr());
+        let reserved = Reserved(start, span);
+        // SAFETY: the reservation is ours; the first pages stay without access.
+        if !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) } {
+            return Err(need("its spaces")());
+        }
+        let immobile = base.add(REGION_GRANULE);
+        let old = immobile.add(sizes.immobile);
+        let eden = old.add(sizes.old);
+        let large = eden.add(sizes.young());
+        // SAFETY: the old space and the nursery are committed memory of ours.
+        unsafe { ask_for_huge_pages(&config, old, large.offset_from(old)) };
+        let types = TypeTable::new().ok_or_else(need("its types"))?;
+        // Every object, and every chunk of an array, may lie on one stack.
+        let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
+        let engine = Engine::new(config.workers, items, config.trace_order)
+            .ok_or_else(need("its workers"))?;
+        let mut heap = Box::new(Scavenge {
+            model: ObjectModel::new(types, base),
+            nursery: sizes.nursery(eden),
+            quarantine: Quarantine::new(),
+            zeroing: Zeroing::new(&config, eden, sizes.edens()).ok_or_else(need("its blocks"))?,
+            old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
+            immobile: Tenured::new(BumpRegion::new(immobile, sizes.immobile))
+                .ok_or_else(need("its blocks"))?,
+            large: LargeObjects::new(large, sizes.large).ok_or_else(need("its large objects"))?,
+            cards: CardTable::new(base, span).ok_or_else(need("its cards"))?,
+            bits: ObjectBits::new(base, span).ok_or_else(need("its object bits"))?,
+            handles: Handles::new(1, handles::most_handles(config.limit))
+                .ok_or_else(need("its handles"))?,
+            weak: WeakTables::new(handles::most_handles(config.limit))
+                .ok_or_else(need("its weak references"))?,
+            gate: PollGate::new(),
+            listener: None,
+            before_collection: None,
+            ended: None,
+            root_visitor: RootVisitorPlace::default(),
+            collecting: Collecting::new(State {
+                mutators: Vec::new(),
+                next_number: 1,
+                engine,
+                waiting: waiting::Memory::default(),
+                guarded_from: eden,
+                wants_full: (config.generations == Generations::Never).then_some(NEVER),
+                scavenging: config.generations != Generations::Never,
+                last_full: LastFull::default(),
+                young_size: YoungSize::new(),
+                generations: generations::Memory::new(),
+                zeroed: Zeroed::default(),
+                zeroed_by_others: Zeroed::default(),
+                zeroing_trials: Trials::default(),
+                contention: Contention::default(),
+                lately: Lately {
+                    resumed_ns: clock::monotonic_ns(),
+                    young: sizes.first_young(),
+                    old_target: sizes.first_old_target(),
+                    ..Lately::default()
+                },
+                totals: Totals::default(),
+                events: Ring::new(),
+                log: None,
+            }),
+            plan: Plan::new(base, span).ok_or_else(need("its compactor"))?,
+            old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),
+            least_young: sizes.least_young(),
+            young_large_limit: AtomicUsize::new(sizes.first_eden()),
+            old_high: AtomicUsize::new(old.word()),
+            beside: RawLock::new(),
+            pinned: AtomicUsize::new(0),
+            pinned_due: AtomicUsize::new(sizes.first_old_target()),
+            immobile_buffer: UnsafeCell::new(BlockBuffer::default()),
+            crew,
+            epoch: AtomicU64::new(0),
+            reservation: (start, span),
+            config,
+        });
+        core::mem::forget(reserved);
+        heap.begin_quarantine();
+        Ok(heap)
+    }
+
+    /// Adds a type.
+    pub fn register(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
+        self.model.types.register(shape, F::BYTES)
+    }
+
+    /// A thread becomes a mutator, inside the gate. It must not be inside as another one: it may have to wait for a
+    /// collection here. The record stays in place until it is detached; the collector changes it in stopped worlds.
+    /// `None` when the system gives no memory.
+    pub fn attach(&self) -> Option<NonNull<Mutator>> {
+        self.collecting.attach(&self.gate, |state| {
+            let number = state.next_number;
+            let cards = self.cards.biased();
+            let (base, stress) = (self.model.base, self.config.stress);
+            let visitor = NonNull::from(&self.root_visitor);
+            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress, visitor)?;
+            let record = NonNull::from(Box::leak(Box::new(mutator)));
+            state.next_number += 1;
+            state.mutators.push(record);
+            Some(record)
+        })
+    }
+
+    /// A mutator that is inside the gate leaves it for good, without roots: collections go on without it, and none looks
+    /// at its frames, which may be gone. It waits for nobody.
+    ///
+    /// # Safety
+    /// `attach` of this heap gave the record. [`Scavenge::detach`] is all that follows.
+    pub unsafe fn leave_for_good(&self, record: NonNull<Mutator>) {
+        // SAFETY: the record exists until it is detached; inside the gate its cells are the caller's.
+        unsafe { record.as_ref().forget_roots() };
+        self.gate.leave();
+    }
+
+    /// A mutator that is outside of the gate stops being one. It may have to wait for a collection here.
+    ///
+    /// # Safety
+    /// `attach` of this heap gave the record, which is not used again.
+    pub unsafe fn detach(&self, record: NonNull<Mutator>) {
+        // SAFETY: leaked by `attach`; without a collection only its owner, the caller, looks at it, and at its buffer.
+        let mutator = self.collecting.detach(&self.gate, |state| unsafe {
+            state.mutators.retain(|&other| other != record);
+            let mutator = Box::from_raw(record.as_ptr());
+            mutator.retire_tlab();
+            state.zeroed_by_others.add(mutator.zeroed.get());
+            mutator
+        });
+        drop(mutator);
+    }
+
+    /// Sums so far. The caller is no mutator inside the gate.
+    pub fn totals(&self) -> Totals {
+        self.collecting.with(&self.gate, |state| Totals {
+            zeroed: self.zeroing.in_nanoseconds(state.zeroed),
+            ..state.totals
+        })
+    }
+
+    /// Where events are written from now on. The caller is no mutator inside the gate.
+    pub fn set_log(&self, log: Option<LogFile>) {
+        self.collecting.with(&self.gate, |state| state.log = log);
+    }
+
+    /// Who visits the roots in compiled frames from now on. The caller is no mutator inside the gate.
+    ///
+    /// # Safety
+    /// The function keeps what [`RootVisitor`] asks.
+    pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
+        // SAFETY: the lock is held.
+        self.collecting
+            .with(&self.gate, |_| unsafe { self.root_visitor.set(visitor) });
+    }
+
+    /// Bytes of all spaces in use: objects, dead or alive, and buffers.
+    pub fn used(&self) -> usize {
+        self.nursery.used() + self.old_used()
+    }
+
+    /// Bytes in use of the old, the immobile and the large space: what `old_limit` limits.
+    pub(super) fn old_used(&self) -> usize {
+        self.old.region.used() + self.immobile.region.used() + self.large.used()
+    }
+
+    /// Of those, bytes that are free: in holes.
+    pub(super) fn old_holes(&self) -> usize {
+        self.old.holes() + self.immobile.holes()
+    }
+
+    /// Bytes in use of the immobile and the large space.
+    pub(super) fn beside_used(&self) -> usize {
+        self.immobile.region.used() + self.large.used()
+    }
+
+    /// Bytes that those may take yet.
+    pub(super) fn old_left(&self) -> usize {
+        let limit = self.old_limit.load(Ordering::Relaxed);
+        limit.saturating_sub(self.old_used())
+    }
+
+    /// Bytes of side metadata. They do not count toward the limit.
+    pub fn metadata_bytes(&self) -> usize {
+        self.cards.bytes() + self.bits.bytes() + self.plan.bytes() + self.large.metadata_bytes()
+    }
+
+    /// Whether an object is in eden or a survivor space.
+    #[inline(always)]
+    pub fn in_nursery(&self, object: Address) -> bool {
+        object.offset_from(self.nursery.start()) < self.nursery.bytes()
+    }
+
+    /// Whether an object stays where it is as long as it lives.
+    pub fn never_moves(&self, object: Address) -> bool {
+        object < self.old.region.start() || self.large.contains(object)
+    }
+
+    /// Whether an object is young.
+    #[inline(always)]
+    pub fn is_young(&self, object: Address) -> bool {
+        object >= self.nursery.start() && (self.in_nursery(object) || self.large.is_young(object))
+    }
+
+    /// Whether the object at `object` may hold references.
+    pub(super) fn has_slots(&self, object: Address) -> bool {
+        // SAFETY: the callers know of an object there.
+        let header = unsafe { header::load(object, Ordering::Relaxed) };
+        !matches!(
+            self.model.shape(header.type_id()),
+            Some(Shape::Primitives { .. })
+        )
+    }
+}
+
+/// The limit from which `huge-pages=auto` asks for huge pages. In smaller heaps they are faster on average, but now and
+/// then one takes long to get.
+const HUGE_PAGES_FROM: usize = 512 << 20;
+
+/// # Safety
+/// The range is memory of the caller's.
+unsafe fn ask_for_huge_pages(config: &Config, start: Address, bytes: usize) {
+    let Some(start) = NonNull::new(start.ptr::<u8>()) else {
+        return;
+    };
+    match config.huge_pages {
+        HugePages::Auto if config.limit < HUGE_PAGES_FROM => {}
+        // It is advice: the kernel may not know of huge pages.
+        // SAFETY: the caller's promise.
+        HugePages::On | HugePages::Auto => drop(unsafe { hugepages::advise(start, bytes) }),
+        // SAFETY: as above.
+        HugePages::Off => drop(unsafe { hugepages::unadvise(start, bytes) }),
+    }
+}
+
+/// Gives the addresses back if a heap is not finished.
+struct Reserved(NonNull<u8>, usize);
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        // SAFETY: the reservation is ours, and nothing of it was handed out.
+        unsafe { memory::unmap(self.0, self.1) };
+    }
+}
+
+impl<F> Drop for Scavenge<F> {
+    fn drop(&mut self) {
+        self.quarantine.end();
+        let (start, bytes) = self.reservation;
+        // SAFETY: nobody has the heap any more.
+        unsafe { memory::unmap(start, bytes) };
+    }
+}

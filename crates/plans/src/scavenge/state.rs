@@ -1,0 +1,122 @@
+//! What a precise heap remembers from collection to collection.
+
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+
+use gleaner_base::events::Ring;
+use gleaner_mem::Address;
+use gleaner_os::log_file::LogFile;
+
+use super::mutator::Mutator;
+use super::trace::Engine;
+use super::waiting;
+use super::zeroing::{Contention, Zeroed};
+use crate::scavenge::decide::generations;
+use crate::scavenge::decide::young_size::YoungSize;
+use crate::scavenge::decide::zeroing::Trials;
+
+/// Sums over the life of a heap.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Totals {
+    /// Collections of the young generation.
+    pub scavenges: u64,
+    /// Collections of the whole heap.
+    pub full_collections: u64,
+    /// Time in which the world was stopped, in nanoseconds.
+    pub stopped_ns: u64,
+    /// The longest single stop.
+    pub longest_stop_ns: u64,
+    /// Bytes copied within the young generation.
+    pub survived_bytes: u64,
+    /// Bytes copied to the old space by scavenges.
+    pub promoted_bytes: u64,
+    /// How often collections looked at the key of an ephemeron.
+    pub ephemeron_looks: u64,
+    /// What zeroing came to until the last collection, in nanoseconds.
+    pub zeroed: Zeroed,
+}
+
+/// Moving averages over the last collections, and what was decided. Sizes are in bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Lately {
+    /// What scavenges promoted.
+    pub(super) promoted: usize,
+    /// What the last one promoted.
+    pub(super) last_promoted: usize,
+    /// What survived in the young generation.
+    pub(super) survived: usize,
+    /// What survived the last scavenge of what had been allocated just before.
+    pub(super) fresh: usize,
+    /// Nanoseconds that scavenges took for each KB that they copied.
+    pub(super) copy_ns_per_kb: usize,
+    /// The share of the time that scavenges took, in thousandths.
+    pub(super) scavenge_share: usize,
+    /// The share that full collections took.
+    pub(super) full_share: usize,
+    /// When the world was resumed.
+    pub(super) resumed_ns: u64,
+    /// What all spaces held after the last collection.
+    pub(super) used: usize,
+    /// Of that, what large and immobile objects took.
+    pub(super) beside_used: usize,
+    /// What was allocated between collections.
+    pub(super) allocated: usize,
+    /// Of that, what large and immobile objects took.
+    pub(super) beside: usize,
+    /// What the young generation is to have while it is collected by itself.
+    pub(super) young: usize,
+    /// Up to which the old, the immobile and the large space are to be filled before everything is collected.
+    pub(super) old_target: usize,
+    /// What collections took since the full one before the last, for want of room, in nanoseconds.
+    pub(super) cycle_ns: u64,
+    /// What was allocated meanwhile.
+    pub(super) cycle_allocated: usize,
+}
+
+/// What the last full collection was like.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct LastFull {
+    /// What it took.
+    pub(super) ns: u64,
+    /// Bytes in the young generation that lived.
+    pub(super) young_lived: usize,
+    /// Bytes that the old generation held afterwards, holes left out.
+    pub(super) filled: usize,
+}
+
+/// What only the holder of `collecting` touches.
+pub struct State {
+    /// Attached mutators, with the numbers handed out so far.
+    pub(super) mutators: Vec<NonNull<Mutator>>,
+    pub(super) next_number: u32,
+    pub(super) engine: Engine,
+    /// Where ephemerons wait for their keys during a trace.
+    pub(super) waiting: waiting::Memory,
+    /// Under `quarantine`, where the guards of eden begin.
+    pub(super) guarded_from: Address,
+    /// Why the next collection has to be of everything, if it has.
+    pub(super) wants_full: Option<&'static str>,
+    /// Whether the young generation is collected by itself.
+    pub(super) scavenging: bool,
+    /// What is known of the last collections.
+    pub(super) lately: Lately,
+    pub(super) last_full: LastFull,
+    /// What is known of sizes of the young generation.
+    pub(super) young_size: YoungSize,
+    /// And of collecting it by itself.
+    pub(super) generations: generations::Memory,
+    /// What zeroing came to until the last collection, in ticks.
+    pub(super) zeroed: Zeroed,
+    /// What mutators zeroed since then that are gone.
+    pub(super) zeroed_by_others: Zeroed,
+    /// Where `zeroing=auto` is.
+    pub(super) zeroing_trials: Trials,
+    /// And whether a zeroing thread would have a processor.
+    pub(super) contention: Contention,
+    /// Sums.
+    pub totals: Totals,
+    /// The last events.
+    pub events: Ring,
+    /// Where events go as JSON lines.
+    pub log: Option<LogFile>,
+}
