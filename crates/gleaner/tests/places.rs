@@ -172,7 +172,7 @@ fn a_walk_finds_every_object_once() {
             });
             assert_eq!(places.len(), 30_000 + 1 + 100);
             assert_eq!(spaces["large"], 1);
-            assert_eq!(spaces["immobile"], 3000);
+            assert_eq!(spaces["pinned"], 3000);
             assert_eq!(spaces.values().sum::<usize>(), places.len());
         });
     }

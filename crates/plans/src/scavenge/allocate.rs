@@ -130,8 +130,8 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Pinned objects that died are free after a collection of everything, not after a scavenge: whether one is due for
     /// their sake. Not for a few, whatever the room.
     fn pinned_are_due(&self) -> bool {
-        let pinned = self.pinned.load(Ordering::Relaxed);
-        let no_room = || self.old_left() < 2 * BLOCK_BYTES || self.immobile.region.free() == 0;
+        let pinned = self.pinned_lately.load(Ordering::Relaxed);
+        let no_room = || self.old_left() < 2 * BLOCK_BYTES || self.pinned.region.free() == 0;
         pinned >= self.pinned_due.load(Ordering::Relaxed)
             || pinned >= self.least_pinned() && no_room()
     }
@@ -144,7 +144,7 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn set_pinned_due(&self, room: usize) {
         let due = room.max(self.least_pinned());
         self.pinned_due.store(due, Ordering::Relaxed);
-        self.pinned.store(0, Ordering::Relaxed);
+        self.pinned_lately.store(0, Ordering::Relaxed);
     }
 
     /// Whether there is room, in a stopped world. It never says so where [`Scavenge::take`] would find none.
@@ -219,12 +219,12 @@ impl<F: SlotFormat> Scavenge<F> {
         self.beside.lock();
         // SAFETY: the lock is held.
         let taken = unsafe {
-            let small = (bytes <= LARGE_BYTES).then(|| self.take_immobile(bytes));
+            let small = (bytes <= LARGE_BYTES).then(|| self.take_pinned(bytes));
             small.flatten().or_else(|| {
                 let taken = self.take_large(bytes);
                 if taken.is_some() && bytes <= LARGE_BYTES {
                     let pages = bytes.next_multiple_of(PAGE_BYTES);
-                    self.pinned.fetch_add(pages, Ordering::Relaxed);
+                    self.pinned_lately.fetch_add(pages, Ordering::Relaxed);
                 }
                 taken
             })
@@ -242,7 +242,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// # Safety
     /// The caller holds `beside`.
-    unsafe fn take_immobile(&self, bytes: usize) -> Option<(Address, bool)> {
+    unsafe fn take_pinned(&self, bytes: usize) -> Option<(Address, bool)> {
         // The space grows by the rest of a block and another one at most.
         let growth = if self.old_left() < 2 * BLOCK_BYTES {
             Growth::Forbidden
@@ -252,12 +252,12 @@ impl<F: SlotFormat> Scavenge<F> {
             Growth::Allowed
         };
         // SAFETY: the lock protects the buffer.
-        let object = self.immobile_buffer.with_mut(|buffer| unsafe {
-            self.immobile
+        let object = self.pinned_buffer.with_mut(|buffer| unsafe {
+            self.pinned
                 .allocate(&self.bits, &mut *buffer, bytes, growth)
         })?;
         self.bits.add(object);
-        self.pinned.fetch_add(bytes, Ordering::Relaxed);
+        self.pinned_lately.fetch_add(bytes, Ordering::Relaxed);
         Some((object, false))
     }
 

@@ -267,10 +267,10 @@ impl<F: SlotFormat> Scavenge<F> {
             let complete = self.copy_young(state);
             let took = clock::monotonic_ns() - started;
             let (mut survived, mut promoted, mut objects) = (0, 0, 0);
-            for share in state.engine.shares() {
-                survived += core::mem::take(&mut share.survived);
-                promoted += core::mem::take(&mut share.promoted);
-                objects += core::mem::take(&mut share.objects);
+            for local in state.engine.worker_states() {
+                survived += core::mem::take(&mut local.survived);
+                promoted += core::mem::take(&mut local.promoted);
+                objects += core::mem::take(&mut local.objects);
             }
             state.totals.survived_bytes += survived as u64;
             state.totals.promoted_bytes += promoted as u64;
@@ -327,9 +327,9 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         let complete = record.step(Phase::Copy, |event| {
             let complete = self.promote_young(state);
-            for share in state.engine.shares() {
-                event.bytes += core::mem::take(&mut share.promoted) as u64;
-                event.objects += core::mem::take(&mut share.objects) as u64;
+            for local in state.engine.worker_states() {
+                event.bytes += core::mem::take(&mut local.promoted) as u64;
+                event.objects += core::mem::take(&mut local.objects) as u64;
             }
             complete
         });

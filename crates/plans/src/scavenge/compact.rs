@@ -14,7 +14,7 @@ use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::mark_compact::{Planned, Segments};
 
 use super::roots::{Task, Tasks};
-use super::trace::{Item, Share, Trace};
+use super::trace::{Item, Trace, WorkerState};
 use super::{Scavenge, State};
 
 /// Replaces references by those to the new places.
@@ -76,7 +76,7 @@ impl<F: SlotFormat> Updating<'_, F> {
 }
 
 impl<F: SlotFormat> Trace for Updating<'_, F> {
-    fn task(&self, _: &mut Share, task: usize) {
+    fn task(&self, _: &mut WorkerState, task: usize) {
         let heap = self.heap;
         match self.tasks.get(task) {
             // What is weak lives by now, or was cleared.
@@ -102,7 +102,7 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
         }
     }
 
-    fn item(&self, _: &mut Share, _: Item) {}
+    fn item(&self, _: &mut WorkerState, _: Item) {}
 }
 
 /// Slides segments: the tasks, which are taken in ascending order.
@@ -112,7 +112,7 @@ struct Sliding<'a, F: SlotFormat> {
 }
 
 impl<F: SlotFormat> Trace for Sliding<'_, F> {
-    fn task(&self, _: &mut Share, task: usize) {
+    fn task(&self, _: &mut WorkerState, task: usize) {
         let heap = self.heap;
         // SAFETY: a task is one worker's; references were updated, and no header of a live object is forwarded.
         unsafe {
@@ -121,7 +121,7 @@ impl<F: SlotFormat> Trace for Sliding<'_, F> {
         }
     }
 
-    fn item(&self, _: &mut Share, _: Item) {}
+    fn item(&self, _: &mut WorkerState, _: Item) {}
 }
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -157,10 +157,10 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the world is stopped, and no phase runs.
         unsafe {
             // Cards above were never dirtied, or are those of nothing.
-            let immobile = &self.immobile.region;
+            let pinned = &self.pinned.region;
             for (start, end) in [
                 (self.old.region.start(), self.old_reached()),
-                (immobile.start(), immobile.top()),
+                (pinned.start(), pinned.top()),
             ] {
                 self.cards.clean(start, end.align_up(CARD_BYTES));
             }
@@ -168,7 +168,7 @@ impl<F: SlotFormat> Scavenge<F> {
             self.cards.clean(large, large.add(self.large.reached()));
         }
         let [old, eden, first, second] = self.moving_regions();
-        let regions = [&self.immobile.region, old, eden, first, second];
+        let regions = [&self.pinned.region, old, eden, first, second];
         let nursery_end = self.nursery.start().add(self.nursery.bytes());
         let updating = Updating {
             heap: self,

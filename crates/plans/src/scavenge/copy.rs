@@ -26,7 +26,7 @@ use gleaner_spaces::precise::tenured::Growth;
 
 use super::edges::{slot_entry, slot_of};
 use super::roots::{Task, Tasks};
-use super::trace::{Item, Share, Trace, scan_item};
+use super::trace::{Item, Trace, WorkerState, scan_item};
 use super::waiting::{Keys, Nothing, Watch};
 use super::weak::Liveness;
 use super::{Scavenge, State};
@@ -71,7 +71,7 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         // SAFETY: the world is stopped.
         unsafe { self.reserve_old(promoted) };
-        let old = [&self.immobile.region, &self.old.region];
+        let old = [&self.pinned.region, &self.old.region];
         let copying = Copying {
             heap: self,
             tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &old),
@@ -92,10 +92,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let (engine, workers) = (&mut state.engine, self.config.workers);
         self.weak
             .process(engine, self.crew, workers, &copying, waiting.as_ref());
-        for share in state.engine.shares() {
-            state.totals.ephemeron_looks += core::mem::take(&mut share.looks);
+        for local in state.engine.worker_states() {
+            state.totals.ephemeron_looks += core::mem::take(&mut local.looks);
             // SAFETY: the phase is over, so the buffer is the leader's.
-            unsafe { share.survivor_plab.retire() };
+            unsafe { local.survivor_plab.retire() };
         }
         self.settle_young_large(tenure);
         self.note_old_top();
@@ -154,44 +154,44 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
 
     /// Makes an object live, and says where it is from now on.
     #[inline(always)]
-    fn reach(&self, share: &mut Share, object: Address) -> Address {
+    fn reach(&self, local: &mut WorkerState, object: Address) -> Address {
         if !self.in_nursery(object) {
             // Above the nursery are large objects, below are old ones.
             if object > self.nursery.0 {
-                self.reach_large(share, object);
+                self.reach_large(local, object);
             }
             object
         } else if self.in_to_space(object) {
             object
         } else {
-            self.forward(share, object)
+            self.forward(local, object)
         }
     }
 
-    fn reach_large(&self, share: &mut Share, object: Address) {
+    fn reach_large(&self, local: &mut WorkerState, object: Address) {
         if self.heap.large.is_young(object) && self.heap.bits.mark(object) {
-            share.objects += 1;
-            share.grey(Item::object(object, self.heap.model.base));
-            self.watch.won(share, object);
+            local.objects += 1;
+            local.grey(Item::object(object, self.heap.model.base));
+            self.watch.won(local, object);
         }
     }
 
     /// Where an object of eden or the from-space is from now on.
     #[inline(always)]
-    fn forward(&self, share: &mut Share, object: Address) -> Address {
+    fn forward(&self, local: &mut WorkerState, object: Address) -> Address {
         // SAFETY: references lead to objects; one that moved has left its place mapped.
         let header = header::look(unsafe { header::word_of(object) });
         match header.forwardee(object) {
             Some(place) => place,
-            None => self.copy(share, object, header),
+            None => self.copy(local, object, header),
         }
     }
 
-    fn copy(&self, share: &mut Share, object: Address, header: Header) -> Address {
+    fn copy(&self, local: &mut WorkerState, object: Address, header: Header) -> Address {
         // SAFETY: the header was normal, and size and length of an object never change.
         let bytes = unsafe { self.heap.model.size(header, object) };
-        let Some((target, is_old)) = self.room(share, header, bytes) else {
-            return self.stay(share, object, header);
+        let Some((target, is_old)) = self.room(local, header, bytes) else {
+            return self.stay(local, object, header);
         };
         // SAFETY: the target is this worker's, of `bytes` bytes. Of the object only slots change in a stopped world, and
         // only once another worker forwarded it to itself: then the claim below fails.
@@ -205,20 +205,20 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
             Ok(target) => {
                 if is_old {
                     self.heap.bits.add(target);
-                    share.promoted += bytes;
+                    local.promoted += bytes;
                 } else {
-                    share.survived += bytes;
+                    local.survived += bytes;
                 }
-                share.objects += 1;
-                share.grey(Item::object(target, self.heap.model.base));
-                self.watch.won(share, object);
+                local.objects += 1;
+                local.grey(Item::object(target, self.heap.model.base));
+                self.watch.won(local, object);
                 target
             }
             Err(place) => {
                 if is_old {
-                    share.old_buffer.retract(target);
+                    local.old_buffer.retract(target);
                 } else {
-                    share.survivor_plab.retract(target);
+                    local.survivor_plab.retract(target);
                 }
                 place
             }
@@ -227,45 +227,50 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
 
     /// Room for a copy, and whether it is in the old space.
     #[inline(always)]
-    fn room(&self, share: &mut Share, header: Header, bytes: usize) -> Option<(Address, bool)> {
+    fn room(
+        &self,
+        local: &mut WorkerState,
+        header: Header,
+        bytes: usize,
+    ) -> Option<(Address, bool)> {
         if header.age() < self.tenure
-            && let Some(target) = self.survivor_room(share, bytes)
+            && let Some(target) = self.survivor_room(local, bytes)
         {
             return Some((target, false));
         }
         if faults::armed(FaultPoint::Promotion) {
             return None;
         }
-        if let Some(target) = self.old_room(share, bytes) {
+        if let Some(target) = self.old_room(local, bytes) {
             return Some((target, true));
         }
-        Some((self.survivor_room(share, bytes)?, false))
+        Some((self.survivor_room(local, bytes)?, false))
     }
 
     #[inline(always)]
-    fn survivor_room(&self, share: &mut Share, bytes: usize) -> Option<Address> {
-        if let Some(target) = share.survivor_plab.allocate(bytes) {
+    fn survivor_room(&self, local: &mut WorkerState, bytes: usize) -> Option<Address> {
+        if let Some(target) = local.survivor_plab.allocate(bytes) {
             return Some(target);
         }
         let piece = self.to?.take(bytes, SURVIVOR_PLAB.max(bytes))?;
         // SAFETY: the buffer is this worker's.
-        unsafe { share.survivor_plab.retire() };
-        share.survivor_plab.refill(piece);
-        share.survivor_plab.allocate(bytes)
+        unsafe { local.survivor_plab.retire() };
+        local.survivor_plab.refill(piece);
+        local.survivor_plab.allocate(bytes)
     }
 
     #[inline(always)]
-    fn old_room(&self, share: &mut Share, bytes: usize) -> Option<Address> {
-        if let Some(target) = share.old_buffer.allocate(bytes) {
+    fn old_room(&self, local: &mut WorkerState, bytes: usize) -> Option<Address> {
+        if let Some(target) = local.old_buffer.allocate(bytes) {
             return Some(target);
         }
-        self.more_old_room(share, bytes)
+        self.more_old_room(local, bytes)
     }
 
-    fn more_old_room(&self, share: &mut Share, bytes: usize) -> Option<Address> {
+    fn more_old_room(&self, local: &mut WorkerState, bytes: usize) -> Option<Address> {
         let heap = self.heap;
         loop {
-            let buffer = &mut share.old_buffer;
+            let buffer = &mut local.old_buffer;
             let target = heap
                 .old
                 .allocate(&heap.bits, buffer, bytes, Growth::Allowed);
@@ -276,23 +281,23 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     }
 
     #[cold]
-    fn stay(&self, share: &mut Share, object: Address, header: Header) -> Address {
+    fn stay(&self, local: &mut WorkerState, object: Address, header: Header) -> Address {
         self.failed.store(true, Ordering::Relaxed);
         // SAFETY: the object's place stays mapped.
         match header::publish(unsafe { header::word_of(object) }, object, header, None) {
             Ok(stays) => {
-                share.grey(Item::object(stays, self.heap.model.base));
-                self.watch.won(share, object);
+                local.grey(Item::object(stays, self.heap.model.base));
+                self.watch.won(local, object);
                 stays
             }
             Err(place) => place,
         }
     }
 
-    fn root(&self, share: &mut Share, slot: Address) {
+    fn root(&self, local: &mut WorkerState, slot: Address) {
         // SAFETY: root slots are wide, and their owner is stopped.
         if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
-            let place = self.reach(share, object);
+            let place = self.reach(local, object);
             if place != object {
                 // SAFETY: as above.
                 unsafe { Wide::store(slot, Address::NULL, Value::reference(place)) };
@@ -301,36 +306,36 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     }
 
     #[inline(always)]
-    fn slot(&self, share: &mut Share, slot: Address, holder_is_old: bool) {
+    fn slot(&self, local: &mut WorkerState, slot: Address, holder_is_old: bool) {
         // SAFETY: a slot of an object that this worker scans.
         let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() else {
             return;
         };
-        if self.edges && self.in_nursery(object) && share.is_busy() {
+        if self.edges && self.in_nursery(object) && local.is_busy() {
             object.prefetch();
-            let Some(waited) = share.edges.exchange(slot_entry(slot, holder_is_old)) else {
+            let Some(waited) = local.edges.exchange(slot_entry(slot, holder_is_old)) else {
                 return;
             };
             let (slot, holder_is_old) = slot_of(waited);
-            self.waited(share, slot, holder_is_old);
+            self.waited(local, slot, holder_is_old);
         } else {
-            self.edge(share, slot, object, holder_is_old);
+            self.edge(local, slot, object, holder_is_old);
         }
     }
 
     /// A slot that has waited.
     #[inline(always)]
-    fn waited(&self, share: &mut Share, slot: Address, holder_is_old: bool) {
+    fn waited(&self, local: &mut WorkerState, slot: Address, holder_is_old: bool) {
         // SAFETY: a slot of an object that this worker scanned.
         if let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() {
-            self.edge(share, slot, object, holder_is_old);
+            self.edge(local, slot, object, holder_is_old);
         }
     }
 
     /// The slot refers to the object.
     #[inline(always)]
-    fn edge(&self, share: &mut Share, slot: Address, object: Address, holder_is_old: bool) {
-        let place = self.reach(share, object);
+    fn edge(&self, local: &mut WorkerState, slot: Address, object: Address, holder_is_old: bool) {
+        let place = self.reach(local, object);
         if place != object {
             // SAFETY: a slot of an object that this worker scans.
             unsafe { F::store(slot, self.heap.model.base, Value::reference(place)) };
@@ -350,10 +355,10 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     }
 
     /// A dirty card: the objects that begin in it, and the one before, which may reach into it.
-    fn card(&self, share: &mut Share, low: Address, high: Address) {
+    fn card(&self, local: &mut WorkerState, low: Address, high: Address) {
         let heap = self.heap;
         let space = if low < heap.old.region.start() {
-            &heap.immobile
+            &heap.pinned
         } else {
             &heap.old
         };
@@ -366,7 +371,7 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
             unsafe {
                 let header = header::load(object, Ordering::Relaxed);
                 heap.model.scan_between(header, object, low, high, |slot| {
-                    self.slot(share, slot, true)
+                    self.slot(local, slot, true)
                 });
             }
         }
@@ -374,13 +379,13 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
 }
 
 impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
-    fn task(&self, share: &mut Share, task: usize) {
+    fn task(&self, local: &mut WorkerState, task: usize) {
         let heap = self.heap;
         match self.tasks.get(task) {
-            Task::Finalizers => heap.weak.visit_roots(|slot| self.root(share, slot)),
+            Task::Finalizers => heap.weak.visit_roots(|slot| self.root(local, slot)),
             Task::Strip(low, high) => heap
                 .cards
-                .take_dirty(low, high, |low, high| self.card(share, low, high)),
+                .take_dirty(low, high, |low, high| self.card(local, low, high)),
             Task::Large(strip) => {
                 // SAFETY: the strips were cut for this phase.
                 let (object, low, high) = unsafe { heap.large.strip(strip) };
@@ -389,17 +394,17 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
                     unsafe {
                         let header = header::load(object, Ordering::Relaxed);
                         heap.model.scan_between(header, object, low, high, |slot| {
-                            self.slot(share, slot, true)
+                            self.slot(local, slot, true)
                         });
                     }
                 });
             }
-            other => heap.visit_roots(other, |slot| self.root(share, slot)),
+            other => heap.visit_roots(other, |slot| self.root(local, slot)),
         }
     }
 
     #[inline]
-    fn item(&self, share: &mut Share, item: Item) {
+    fn item(&self, local: &mut WorkerState, item: Item) {
         let (object, chunk) = item.get(self.heap.model.base);
         // SAFETY: an item is an object that was copied, or stays, and is scanned by this worker alone.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
@@ -412,24 +417,24 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
                 item,
                 object,
                 chunk,
-                share,
-                |share, slot| {
-                    self.slot(share, slot, is_old);
+                local,
+                |local, slot| {
+                    self.slot(local, slot, is_old);
                 },
             );
         }
     }
 
-    fn settle(&self, share: &mut Share) {
+    fn settle(&self, local: &mut WorkerState) {
         loop {
-            while let Some(entry) = share.edges.take() {
+            while let Some(entry) = local.edges.take() {
                 let (slot, holder_is_old) = slot_of(entry);
-                self.waited(share, slot, holder_is_old);
+                self.waited(local, slot, holder_is_old);
             }
-            let keep = |share: &mut Share, value| {
-                self.reach(share, value);
+            let keep = |local: &mut WorkerState, value| {
+                self.reach(local, value);
             };
-            if !self.watch.found(share, keep) {
+            if !self.watch.found(local, keep) {
                 return;
             }
         }
@@ -451,7 +456,7 @@ impl<F: SlotFormat, W: Watch> Liveness for Copying<'_, F, W> {
         header::look(unsafe { header::word_of(object) }).forwardee(object)
     }
 
-    fn keep(&self, share: &mut Share, object: Address) -> Address {
-        self.reach(share, object)
+    fn keep(&self, local: &mut WorkerState, object: Address) -> Address {
+        self.reach(local, object)
     }
 }

@@ -17,7 +17,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_work::Crew;
 
 use super::handles::{Handles, TASK_HANDLES};
-use super::trace::{Engine, Item, Share, Trace};
+use super::trace::{Engine, Item, Trace, WorkerState};
 use super::waiting::Waiting;
 use super::weak::Liveness;
 
@@ -146,8 +146,8 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// Makes the value live if the key does; otherwise returns the key.
-    fn visit(&self, share: &mut Share, number: u32) -> Option<Address> {
-        share.looks += 1;
+    fn visit(&self, local: &mut WorkerState, number: u32) -> Option<Address> {
+        local.looks += 1;
         let key = self.handles.load(number).as_object()?;
         if self.trace.place(key).is_none() {
             return Some(key);
@@ -156,7 +156,7 @@ impl Pass<'_> {
             .as_object()
             .filter(|&value| self.trace.place(value).is_none());
         if let Some(value) = dead {
-            self.trace.keep(share, value);
+            self.trace.keep(local, value);
             // Others read its cache line.
             if !self.changed.load(Ordering::Relaxed) {
                 self.changed.store(true, Ordering::Relaxed);
@@ -167,14 +167,14 @@ impl Pass<'_> {
 }
 
 impl Trace for Pass<'_> {
-    fn task(&self, share: &mut Share, task: usize) {
+    fn task(&self, local: &mut WorkerState, task: usize) {
         for number in entries(task, self.count) {
             if let Part::Second(waiting) = self.part
                 && !waiting.waits(number)
             {
                 continue;
             }
-            let key = self.visit(share, number);
+            let key = self.visit(local, number);
             if let Part::First(waiting) = self.part {
                 match key {
                     Some(key) => {
@@ -187,12 +187,12 @@ impl Trace for Pass<'_> {
         }
     }
 
-    fn item(&self, share: &mut Share, item: Item) {
-        self.trace.item(share, item);
+    fn item(&self, local: &mut WorkerState, item: Item) {
+        self.trace.item(local, item);
     }
 
-    fn settle(&self, share: &mut Share) {
-        self.trace.settle(share);
+    fn settle(&self, local: &mut WorkerState) {
+        self.trace.settle(local);
     }
 }
 
@@ -204,9 +204,9 @@ struct Settling<'a> {
 }
 
 impl Trace for Settling<'_> {
-    fn task(&self, share: &mut Share, task: usize) {
+    fn task(&self, local: &mut WorkerState, task: usize) {
         for number in entries(task, self.count) {
-            share.looks += 1;
+            local.looks += 1;
             let Some(key) = self.handles.load(number).as_object() else {
                 continue;
             };
@@ -224,11 +224,11 @@ impl Trace for Settling<'_> {
         }
     }
 
-    fn item(&self, share: &mut Share, item: Item) {
-        self.trace.item(share, item);
+    fn item(&self, local: &mut WorkerState, item: Item) {
+        self.trace.item(local, item);
     }
 
-    fn settle(&self, share: &mut Share) {
-        self.trace.settle(share);
+    fn settle(&self, local: &mut WorkerState) {
+        self.trace.settle(local);
     }
 }

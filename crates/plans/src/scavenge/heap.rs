@@ -60,12 +60,12 @@ pub struct Scavenge<F> {
     /// The old space.
     pub old: Tenured,
     /// Small objects that may not move.
-    pub immobile: Tenured,
+    pub pinned: Tenured,
     /// Objects of more than [`LARGE_BYTES`](super::LARGE_BYTES).
     pub large: LargeObjects,
     /// Which cards were stored into, for the whole span.
     pub cards: CardTable,
-    /// Where objects of the old and the immobile space begin; during a collection, more.
+    /// Where objects of the old and the pinned space begin; during a collection, more.
     pub bits: ObjectBits,
     /// Global handles.
     pub handles: Handles,
@@ -87,22 +87,22 @@ pub struct Scavenge<F> {
     pub(super) plan: Plan,
     /// The least young generation that makes sense, in bytes.
     pub(super) least_young: usize,
-    /// Bytes that the old, the immobile and the large space may use together. Written in a stopped world.
+    /// Bytes that the old, the pinned and the large space may use together. Written in a stopped world.
     pub(super) old_limit: AtomicUsize,
     /// Young large objects take at most so many bytes before a scavenge. Written in a stopped world; relaxed, since it is
     /// no more than a number to compare with.
     pub(super) young_large_limit: AtomicUsize,
     /// The highest top of the old space since memory above its top was released. Written as `beside` says.
     pub(super) old_high: AtomicUsize,
-    /// Held by a mutator inside the gate that allocates in the immobile or the large space: a stopped world is as good.
+    /// Held by a mutator inside the gate that allocates in the pinned or the large space: a stopped world is as good.
     pub(super) beside: RawLock,
     /// Bytes of pinned objects since everything was collected, each as small ones or with pages of its own. Written as
     /// `beside` says.
-    pub(super) pinned: AtomicUsize,
+    pub(super) pinned_lately: AtomicUsize,
     /// With so many everything is collected. Written in a stopped world.
     pub(super) pinned_due: AtomicUsize,
-    /// Where the immobile space is filled. As `beside` says.
-    pub(super) immobile_buffer: UnsafeCell<BlockBuffer>,
+    /// Where the pinned space is filled. As `beside` says.
+    pub(super) pinned_buffer: UnsafeCell<BlockBuffer>,
     pub(super) crew: &'static Crew,
     /// Collections so far; raised in stopped worlds, read by mutators to see whether somebody collected before them.
     pub(super) epoch: AtomicU64,
@@ -143,8 +143,8 @@ impl<F: SlotFormat> Scavenge<F> {
         if !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) } {
             return Err(need("its spaces")());
         }
-        let immobile = base.add(REGION_GRANULE);
-        let old = immobile.add(sizes.immobile);
+        let pinned = base.add(REGION_GRANULE);
+        let old = pinned.add(sizes.pinned);
         let eden = old.add(sizes.old);
         let large = eden.add(sizes.young());
         // SAFETY: the old space and the nursery are committed memory of ours.
@@ -160,7 +160,7 @@ impl<F: SlotFormat> Scavenge<F> {
             quarantine: Quarantine::new(),
             zeroing: Zeroing::new(&config, eden, sizes.edens()).ok_or_else(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
-            immobile: Tenured::new(BumpRegion::new(immobile, sizes.immobile))
+            pinned: Tenured::new(BumpRegion::new(pinned, sizes.pinned))
                 .ok_or_else(need("its blocks"))?,
             large: LargeObjects::new(large, sizes.large).ok_or_else(need("its large objects"))?,
             cards: CardTable::new(base, span).ok_or_else(need("its cards"))?,
@@ -205,9 +205,9 @@ impl<F: SlotFormat> Scavenge<F> {
             young_large_limit: AtomicUsize::new(sizes.first_eden()),
             old_high: AtomicUsize::new(old.word()),
             beside: RawLock::new(),
-            pinned: AtomicUsize::new(0),
+            pinned_lately: AtomicUsize::new(0),
             pinned_due: AtomicUsize::new(sizes.first_old_target()),
-            immobile_buffer: UnsafeCell::new(BlockBuffer::default()),
+            pinned_buffer: UnsafeCell::new(BlockBuffer::default()),
             crew,
             epoch: AtomicU64::new(0),
             reservation: (start, span),
@@ -295,19 +295,19 @@ impl<F: SlotFormat> Scavenge<F> {
         self.nursery.used() + self.old_used()
     }
 
-    /// Bytes in use of the old, the immobile and the large space: what `old_limit` limits.
+    /// Bytes in use of the old, the pinned and the large space: what `old_limit` limits.
     pub(super) fn old_used(&self) -> usize {
-        self.old.region.used() + self.immobile.region.used() + self.large.used()
+        self.old.region.used() + self.pinned.region.used() + self.large.used()
     }
 
     /// Of those, bytes that are free: in holes.
     pub(super) fn old_holes(&self) -> usize {
-        self.old.holes() + self.immobile.holes()
+        self.old.holes() + self.pinned.holes()
     }
 
-    /// Bytes in use of the immobile and the large space.
+    /// Bytes in use of the pinned and the large space.
     pub(super) fn beside_used(&self) -> usize {
-        self.immobile.region.used() + self.large.used()
+        self.pinned.region.used() + self.large.used()
     }
 
     /// Bytes that those may take yet.

@@ -14,7 +14,7 @@ use gleaner_spaces::precise::tenured::BlockBuffer;
 
 use super::resize::release;
 use super::roots::{Task, Tasks};
-use super::trace::{Item, Share, Trace, scan_item};
+use super::trace::{Item, Trace, WorkerState, scan_item};
 use super::waiting::{Keys, Nothing, Watch};
 use super::weak::Liveness;
 use super::{Scavenge, State};
@@ -31,19 +31,19 @@ struct Marking<'a, F: SlotFormat, W> {
 
 impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
     #[inline(always)]
-    fn edge(&self, share: &mut Share, object: Address) {
-        if !self.edges || !share.is_busy() {
-            return self.object(share, object);
+    fn edge(&self, local: &mut WorkerState, object: Address) {
+        if !self.edges || !local.is_busy() {
+            return self.object(local, object);
         }
         object.prefetch();
         self.heap.bits.prefetch(object);
-        if let Some(waited) = share.edges.exchange(object.word()) {
-            self.object(share, Address::new(waited));
+        if let Some(waited) = local.edges.exchange(object.word()) {
+            self.object(local, Address::new(waited));
         }
     }
 
     #[inline(always)]
-    fn object(&self, share: &mut Share, object: Address) {
+    fn object(&self, local: &mut WorkerState, object: Address) {
         let heap = self.heap;
         if !heap.bits.mark(object) {
             return;
@@ -60,15 +60,15 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
                     .mark_granules(object, heap.model.size(header, object));
             }
         }
-        share.objects += 1;
-        share.grey(Item::object(object, heap.model.base));
-        self.watch.won(share, object);
+        local.objects += 1;
+        local.grey(Item::object(object, heap.model.base));
+        self.watch.won(local, object);
     }
 
-    fn root(&self, share: &mut Share, slot: Address) {
+    fn root(&self, local: &mut WorkerState, slot: Address) {
         // SAFETY: root slots are wide, and their owner is stopped.
         if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
-            self.object(share, object);
+            self.object(local, object);
         }
     }
 }
@@ -78,15 +78,15 @@ impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
         self.heap.bits.is_marked(object).then_some(object)
     }
 
-    fn keep(&self, share: &mut Share, object: Address) -> Address {
-        self.object(share, object);
+    fn keep(&self, local: &mut WorkerState, object: Address) -> Address {
+        self.object(local, object);
         object
     }
 }
 
 impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
-    fn task(&self, share: &mut Share, task: usize) {
-        let visit = |slot| self.root(share, slot);
+    fn task(&self, local: &mut WorkerState, task: usize) {
+        let visit = |slot| self.root(local, slot);
         match self.roots.get(task) {
             Task::Finalizers => self.heap.weak.visit_roots(visit),
             other => self.heap.visit_roots(other, visit),
@@ -94,7 +94,7 @@ impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
     }
 
     #[inline]
-    fn item(&self, share: &mut Share, item: Item) {
+    fn item(&self, local: &mut WorkerState, item: Item) {
         let base = self.heap.model.base;
         let (object, chunk) = item.get(base);
         // SAFETY: a marked object, scanned by this worker alone.
@@ -106,23 +106,23 @@ impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
                 item,
                 object,
                 chunk,
-                share,
-                |share, slot| {
+                local,
+                |local, slot| {
                     if let Some(object) = F::load(slot, base).as_object() {
-                        self.edge(share, object);
+                        self.edge(local, object);
                     }
                 },
             );
         }
     }
 
-    fn settle(&self, share: &mut Share) {
+    fn settle(&self, local: &mut WorkerState) {
         loop {
-            while let Some(object) = share.edges.take() {
-                self.object(share, Address::new(object));
+            while let Some(object) = local.edges.take() {
+                self.object(local, Address::new(object));
             }
-            let keep = |share: &mut Share, value| self.object(share, value);
-            if !self.watch.found(share, keep) {
+            let keep = |local: &mut WorkerState, value| self.object(local, value);
+            if !self.watch.found(local, keep) {
                 return;
             }
         }
@@ -135,13 +135,13 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the world is stopped, and no phase runs.
         unsafe {
             self.old.begin_marking(&self.bits);
-            self.immobile.begin_marking(&self.bits);
+            self.pinned.begin_marking(&self.bits);
         }
-        for share in state.engine.shares() {
-            share.old_buffer = BlockBuffer::default();
+        for local in state.engine.worker_states() {
+            local.old_buffer = BlockBuffer::default();
         }
         // SAFETY: the world is stopped.
-        self.immobile_buffer
+        self.pinned_buffer
             .with_mut(|buffer| unsafe { *buffer = BlockBuffer::default() });
         let marking = Marking {
             heap: self,
@@ -163,15 +163,15 @@ impl<F: SlotFormat> Scavenge<F> {
         let (engine, workers) = (&mut state.engine, self.config.workers);
         self.weak
             .process(engine, self.crew, workers, &marking, waiting.as_ref());
-        self.poison_holes(&self.immobile);
-        let top = self.immobile.region.top();
+        self.poison_holes(&self.pinned);
+        let top = self.pinned.region.top();
         // SAFETY: all that lives is marked.
-        unsafe { self.immobile.finish_marking(&self.bits) };
-        release(self.immobile.region.top(), top);
+        unsafe { self.pinned.finish_marking(&self.bits) };
+        release(self.pinned.region.top(), top);
         let mut objects = 0;
-        for share in state.engine.shares() {
-            state.totals.ephemeron_looks += core::mem::take(&mut share.looks);
-            objects += core::mem::take(&mut share.objects);
+        for local in state.engine.worker_states() {
+            state.totals.ephemeron_looks += core::mem::take(&mut local.looks);
+            objects += core::mem::take(&mut local.objects);
         }
         objects
     }

@@ -17,12 +17,12 @@
 //!   functions, what is decided then
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders; [`fork`]: before and after a fork
 //!
-//! The spaces lie in ascending order: immobile, old, eden, survivors, large. So one comparison tells what is surely old.
+//! The spaces lie in ascending order: pinned, old, eden, survivors, large. So one comparison tells what is surely old.
 //!
 //! # Invariants
 //! - `collecting` is held by whoever stops the world, attaches or detaches; its holder is outside of the gate.
 //! - The state is touched by the holder of `collecting` alone; all else is shared as its type says.
-//! - The old, the immobile and the large space together use no more than `old_limit` bytes (I7).
+//! - The old, the pinned and the large space together use no more than `old_limit` bytes (I7).
 
 pub mod ahead;
 pub mod allocate;

@@ -204,7 +204,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn farthest_old_end(&self) -> Address {
         let region = &self.old.region;
-        let others = self.immobile.region.used() + self.large.used();
+        let others = self.pinned.region.used() + self.large.used();
         let limit = self.old_limit.load(Ordering::Relaxed);
         let bytes = limit.saturating_sub(others) / BLOCK_BYTES * BLOCK_BYTES;
         // Sizes are rounded: the limit may be a little more than the range.
@@ -237,7 +237,7 @@ impl<F: SlotFormat> Scavenge<F> {
             let end = seen.add(RESERVED_AT_ONCE).min(self.farthest_old_end());
             let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
             let old = high.offset_from(region.start());
-            let resident = old + self.immobile.region.used() + self.large.resident();
+            let resident = old + self.pinned.region.used() + self.large.resident();
             let limit = self.old_limit.load(Ordering::Relaxed);
             // Memory above the top is about to be used by other workers: only that of large objects is given back.
             // SAFETY: the lock is held, and in a scavenge nobody else is about large objects until it is traced.
@@ -269,7 +269,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let high = self.old_reached();
         let above = high.offset_from(region.top());
         let old = region.used() + above;
-        let resident = old + self.immobile.region.used() + self.large.resident();
+        let resident = old + self.pinned.region.used() + self.large.resident();
         let limit = self.old_limit.load(Ordering::Relaxed);
         let excess = (resident + bytes).saturating_sub(limit);
         if excess > 0 {

@@ -16,7 +16,7 @@ pub(super) struct Sizes {
     pub limit: usize,
     /// Eden and a survivor space, at first.
     first: (usize, usize),
-    pub immobile: usize,
+    pub pinned: usize,
     pub old: usize,
     pub eden: usize,
     pub survivor: usize,
@@ -61,7 +61,7 @@ impl Sizes {
     /// Nearly all is for objects that may move and are not large.
     fn dense(self) -> Sizes {
         Sizes {
-            immobile: round(self.old / 32),
+            pinned: round(self.old / 32),
             ..self
         }
     }
@@ -69,7 +69,7 @@ impl Sizes {
     /// All that is not young may be pinned.
     fn all_pinned(self) -> Sizes {
         Sizes {
-            immobile: self.old,
+            pinned: self.old,
             ..self
         }
     }
@@ -94,7 +94,7 @@ impl Sizes {
         Ok(Sizes {
             limit: young + round(limit - young),
             first: (eden, survivor),
-            immobile: round((limit - young) / 4),
+            pinned: round((limit - young) / 4),
             old: round(limit - young),
             eden,
             survivor,
@@ -127,7 +127,7 @@ impl Sizes {
 
     /// Bytes of addresses. The first granule is never allocated: no object is at offset 0.
     pub fn span(&self) -> usize {
-        REGION_GRANULE + self.immobile + self.old + self.young() + self.large
+        REGION_GRANULE + self.pinned + self.old + self.young() + self.large
     }
 
     /// Bytes of addresses of the nursery.
@@ -229,7 +229,7 @@ pub(super) mod tests {
                 assert!(sizes.old >= sizes.limit - sizes.first_young());
                 assert_eq!(sizes.large, 2 * limit);
                 assert_eq!(
-                    sizes.immobile, sizes.old,
+                    sizes.pinned, sizes.old,
                     "all that is not young may be pinned"
                 );
             }
@@ -246,7 +246,7 @@ pub(super) mod tests {
         for limit in [9, 12, 13] {
             let dense = sizes(limit << 30, 0, true, Compressed::SPAN).unwrap();
             assert!(dense.span() <= Compressed::SPAN && dense.limit > (limit << 30) - MB);
-            assert!(dense.large >= dense.limit / 9 && dense.immobile >= dense.limit / 34);
+            assert!(dense.large >= dense.limit / 9 && dense.pinned >= dense.limit / 34);
         }
         for limit in [15 << 30, 17 << 30, usize::MAX] {
             let refused = sizes(limit, 0, true, Compressed::SPAN).unwrap_err();

@@ -57,15 +57,15 @@ pub(super) struct Lately {
     pub(super) resumed_ns: u64,
     /// What all spaces held after the last collection.
     pub(super) used: usize,
-    /// Of that, what large and immobile objects took.
+    /// Of that, what large and pinned objects took.
     pub(super) beside_used: usize,
     /// What was allocated between collections.
     pub(super) allocated: usize,
-    /// Of that, what large and immobile objects took.
+    /// Of that, what large and pinned objects took.
     pub(super) beside: usize,
     /// What the young generation is to have while it is collected by itself.
     pub(super) young: usize,
-    /// Up to which the old, the immobile and the large space are to be filled before everything is collected.
+    /// Up to which the old, the pinned and the large space are to be filled before everything is collected.
     pub(super) old_target: usize,
     /// What collections took since the full one before the last, for want of room, in nanoseconds.
     pub(super) cycle_ns: u64,

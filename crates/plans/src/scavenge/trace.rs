@@ -8,7 +8,7 @@
 //! - An item is on one stack or in one deque, or being scanned (I3: at the end nothing is left in either).
 //! - An object is made grey once, by whoever won it; so a stack that has room for every object never overflows.
 //!
-//! Each worker runs this on its own [`Share`]; the leader makes and reads the shares between phases.
+//! Each worker runs this on its own [`WorkerState`]; the leader makes and reads the states between phases.
 
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
@@ -165,7 +165,7 @@ impl Drop for Stack {
 }
 
 /// What one worker has to itself during a phase.
-pub struct Share {
+pub struct WorkerState {
     stack: Stack,
     /// Where it copies survivors to.
     pub survivor_plab: LocalBuffer,
@@ -185,7 +185,7 @@ pub struct Share {
     pub edges: Edges,
 }
 
-impl Share {
+impl WorkerState {
     /// Whether there is anything to do while the cache fetches something.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
@@ -208,12 +208,12 @@ impl Share {
 /// What is done with tasks and grey objects: scavenging, marking, updating.
 pub trait Trace: Sync {
     /// Does a task of the queue.
-    fn task(&self, share: &mut Share, task: usize);
+    fn task(&self, local: &mut WorkerState, task: usize);
     /// Scans a grey object.
-    fn item(&self, share: &mut Share, item: Item);
-    /// Does what waits in the share's queue of edges, and makes the values of ephemerons grey whose keys it won. When
+    fn item(&self, local: &mut WorkerState, item: Item);
+    /// Does what waits in the worker's queue of edges, and makes the values of ephemerons grey whose keys it won. When
     /// the stack is empty afterwards, nothing waits in either.
-    fn settle(&self, _: &mut Share) {}
+    fn settle(&self, _: &mut WorkerState) {}
 }
 
 /// Visits the slots of an item; of a large array, makes the other chunks grey first.
@@ -227,30 +227,30 @@ pub unsafe fn scan_item<F: SlotFormat>(
     item: Item,
     object: Address,
     chunk: usize,
-    share: &mut Share,
-    mut visit: impl FnMut(&mut Share, Address),
+    local: &mut WorkerState,
+    mut visit: impl FnMut(&mut WorkerState, Address),
 ) {
     // SAFETY: the caller's promise.
     if let Some((first, slots)) = unsafe { model.array_slots(header, object) }
         && slots > CHUNK_SLOTS
     {
         if chunk == 0 {
-            (1..slots.div_ceil(CHUNK_SLOTS)).for_each(|number| share.grey(item.chunk(number)));
+            (1..slots.div_ceil(CHUNK_SLOTS)).for_each(|number| local.grey(item.chunk(number)));
         }
         let start = chunk * CHUNK_SLOTS;
         for index in start..(start + CHUNK_SLOTS).min(slots) {
-            visit(share, first.add(index * F::BYTES));
+            visit(local, first.add(index * F::BYTES));
         }
         return;
     }
     // SAFETY: the caller's promise.
-    unsafe { model.scan(header, object, |slot| visit(share, slot)) };
+    unsafe { model.scan(header, object, |slot| visit(local, slot)) };
 }
 
-/// The workers' shares and deques.
+/// The workers' states and deques.
 pub struct Engine {
     /// `[i]` is touched by worker i during a phase, and by the leader between phases.
-    shares: Vec<UnsafeCell<Share>>,
+    states: Vec<UnsafeCell<WorkerState>>,
     /// `[i]` belongs to worker i; others steal.
     deques: Vec<Deque<'static, AtomicU64>>,
     /// Memory of the deques.
@@ -258,13 +258,13 @@ pub struct Engine {
     tasks: TaskQueue,
 }
 
-// SAFETY: a share is touched by one worker at a time (see the field).
+// SAFETY: a worker's state is touched by one worker at a time (see the field).
 unsafe impl Sync for Engine {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// Shares for so many workers, whose stacks have room for `items` items each; `None` when the system gives no
+    /// States for so many workers, whose stacks have room for `items` items each; `None` when the system gives no
     /// memory.
     pub fn new(workers: usize, items: usize, order: TraceOrder) -> Option<Engine> {
         let ring = DEQUE_ITEMS * size_of::<AtomicU64>();
@@ -276,13 +276,13 @@ impl Engine {
             })
             .collect();
         let mut engine = Engine {
-            shares: Vec::new(),
+            states: Vec::new(),
             deques,
             rings,
             tasks: TaskQueue::new(),
         };
         for _ in 0..workers {
-            engine.shares.push(UnsafeCell::new(Share {
+            engine.states.push(UnsafeCell::new(WorkerState {
                 stack: Stack::new(items, order)?,
                 survivor_plab: LocalBuffer::default(),
                 old_buffer: BlockBuffer::default(),
@@ -299,12 +299,12 @@ impl Engine {
 
     /// How many workers there are at most.
     pub fn workers(&self) -> usize {
-        self.shares.len()
+        self.states.len()
     }
 
-    /// The shares; between phases.
-    pub fn shares(&mut self) -> impl Iterator<Item = &mut Share> {
-        self.shares.iter_mut().map(UnsafeCell::get_mut)
+    /// The workers' states; between phases.
+    pub fn worker_states(&mut self) -> impl Iterator<Item = &mut WorkerState> {
+        self.states.iter_mut().map(UnsafeCell::get_mut)
     }
 
     /// Runs a phase with the tasks `0..tasks` until nothing is grey.
@@ -316,8 +316,8 @@ impl Engine {
             trace,
         };
         crew.run(workers, &run);
-        for share in self.shares() {
-            share.stack.release();
+        for local in self.worker_states() {
+            local.stack.release();
         }
     }
 }
@@ -339,12 +339,12 @@ struct Run<'a> {
 impl Run<'_> {
     /// The worker's own next item.
     #[inline(always)]
-    fn next(&self, share: &mut Share, deque: &Deque<'_, AtomicU64>) -> Option<Item> {
-        if let Some(item) = share.stack.pop() {
+    fn next(&self, local: &mut WorkerState, deque: &Deque<'_, AtomicU64>) -> Option<Item> {
+        if let Some(item) = local.stack.pop() {
             return Some(item);
         }
-        self.trace.settle(share);
-        share.stack.pop().or_else(|| deque.pop().map(Item))
+        self.trace.settle(local);
+        local.stack.pop().or_else(|| deque.pop().map(Item))
     }
 
     fn steal(&self, own: usize) -> Option<Item> {
@@ -371,22 +371,22 @@ impl Phase for Run<'_> {
     fn work(&self, worker: &Worker<'_>) {
         let own = worker.index();
         let deque = &self.engine.deques[own];
-        // SAFETY: during a phase the share belongs to the worker of its index.
-        let share = unsafe { &mut *self.engine.shares[own].get() };
+        // SAFETY: during a phase the state belongs to the worker of its index.
+        let local = unsafe { &mut *self.engine.states[own].get() };
         loop {
-            while let Some(item) = self.next(share, deque) {
-                self.trace.item(share, item);
-                if worker.anyone_waiting() && deque.is_empty() && share.stack.share(deque) {
+            while let Some(item) = self.next(local, deque) {
+                self.trace.item(local, item);
+                if worker.anyone_waiting() && deque.is_empty() && local.stack.share(deque) {
                     worker.announce();
                 }
             }
             if let Some(task) = worker.take_task(&self.engine.tasks) {
-                self.trace.task(share, task);
+                self.trace.task(local, task);
                 if !self.engine.tasks.is_empty() {
                     worker.announce();
                 }
             } else if let Some(item) = self.steal(own) {
-                share.stack.push(item);
+                local.stack.push(item);
             } else {
                 match worker.offer(|| self.something_is_left()) {
                     Verdict::WorkAgain => {}
@@ -415,14 +415,14 @@ mod tests {
     struct Trees(Mutex<Vec<u64>>);
 
     impl Trace for Trees {
-        fn task(&self, share: &mut Share, _: usize) {
-            share.grey(Item(1));
+        fn task(&self, local: &mut WorkerState, _: usize) {
+            local.grey(Item(1));
         }
-        fn item(&self, share: &mut Share, item: Item) {
+        fn item(&self, local: &mut WorkerState, item: Item) {
             self.0.lock().unwrap().push(item.0);
             for child in [item.0 * 2, item.0 * 2 + 1] {
                 if child < 3000 {
-                    share.grey(Item(child));
+                    local.grey(Item(child));
                 }
             }
         }

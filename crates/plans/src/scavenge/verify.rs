@@ -74,8 +74,8 @@ impl<F: SlotFormat> Verifier<'_, F> {
 
     fn regions(&self) -> [&BumpRegion; 5] {
         let [eden, first, second] = self.heap.nursery.regions();
-        let (immobile, old) = (&self.heap.immobile.region, &self.heap.old.region);
-        [immobile, old, eden, first, second]
+        let (pinned, old) = (&self.heap.pinned.region, &self.heap.old.region);
+        [pinned, old, eden, first, second]
     }
 
     fn verify_ends(&self) {
@@ -89,7 +89,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
             Header::forwarded_to(Address::NULL),
         );
         let next = regions.iter().skip(1).map(|region| region.start());
-        let names = ["immobile", "old", "eden", "survivor 0", "survivor 1"];
+        let names = ["pinned", "old", "eden", "survivor 0", "survivor 1"];
         let ends = next.chain([self.heap.large.start()]);
         for ((region, next), space) in regions.iter().zip(ends).zip(names) {
             self.require(

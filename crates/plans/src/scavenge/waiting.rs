@@ -32,7 +32,7 @@ use gleaner_mem::Address;
 use gleaner_mem::object_model::LEAST_BYTES;
 use gleaner_os::memory;
 
-use super::trace::Share;
+use super::trace::WorkerState;
 
 /// Values that are traced before other work is looked at: enough to share with other workers.
 const BATCH: usize = 64;
@@ -166,9 +166,9 @@ impl<'a> Waiting<'a> {
 /// What a trace does beside when it reaches an object.
 pub trait Watch: Sync {
     /// The worker has won the object, which lay at `object` so far.
-    fn won(&self, share: &mut Share, object: Address);
+    fn won(&self, local: &mut WorkerState, object: Address);
     /// The worker's stack may be empty: values that became live meanwhile, at most a batch; whether there were any.
-    fn found(&self, share: &mut Share, keep: impl FnMut(&mut Share, Address)) -> bool;
+    fn found(&self, local: &mut WorkerState, keep: impl FnMut(&mut WorkerState, Address)) -> bool;
 }
 
 /// A trace that looks nothing up: the ordinary one.
@@ -177,9 +177,9 @@ pub struct Nothing;
 
 impl Watch for Nothing {
     #[inline(always)]
-    fn won(&self, _: &mut Share, _: Address) {}
+    fn won(&self, _: &mut WorkerState, _: Address) {}
     #[inline(always)]
-    fn found(&self, _: &mut Share, _: impl FnMut(&mut Share, Address)) -> bool {
+    fn found(&self, _: &mut WorkerState, _: impl FnMut(&mut WorkerState, Address)) -> bool {
         false
     }
 }
@@ -190,22 +190,26 @@ pub struct Keys<'a>(pub Option<&'a Waiting<'a>>);
 
 impl Watch for Keys<'_> {
     #[inline]
-    fn won(&self, share: &mut Share, object: Address) {
+    fn won(&self, local: &mut WorkerState, object: Address) {
         let Some(waiting) = self.0 else { return };
         if waiting.complete.load(Ordering::Relaxed) {
-            share.looks += waiting.look_up(object, &mut share.found);
+            local.looks += waiting.look_up(object, &mut local.found);
         }
     }
 
-    fn found(&self, share: &mut Share, mut keep: impl FnMut(&mut Share, Address)) -> bool {
+    fn found(
+        &self,
+        local: &mut WorkerState,
+        mut keep: impl FnMut(&mut WorkerState, Address),
+    ) -> bool {
         let Some(waiting) = self.0 else { return false };
-        if share.found == 0 || share.has_items() {
+        if local.found == 0 || local.has_items() {
             return false;
         }
         for _ in 0..BATCH {
-            match waiting.take_found(&mut share.found) {
+            match waiting.take_found(&mut local.found) {
                 Some(Address::NULL) => {}
-                Some(value) => keep(share, value),
+                Some(value) => keep(local, value),
                 None => break,
             }
         }

@@ -75,7 +75,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Visits every object that is no filler and that there is at this edge. The world is stopped, and buffers are
     /// retired.
     pub(super) fn for_each_object(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
-        self.walk_bits(edge, "immobile", &self.immobile.region, visit);
+        self.walk_bits(edge, "pinned", &self.pinned.region, visit);
         self.walk_bits(edge, "old", &self.old.region, visit);
         let names = ["eden", "survivor 0", "survivor 1"];
         for (space, region) in names.into_iter().zip(self.nursery.regions()) {

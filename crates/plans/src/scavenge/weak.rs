@@ -22,7 +22,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
 use super::ephemerons::Ephemerons;
 use super::handles::Handles;
-use super::trace::{Engine, Item, Share, Trace};
+use super::trace::{Engine, Item, Trace, WorkerState};
 use super::waiting::Waiting;
 use gleaner_work::Crew;
 
@@ -48,7 +48,7 @@ pub trait Liveness: Trace {
     /// Where an object is if it lives, as far as was traced.
     fn place(&self, object: Address) -> Option<Address>;
     /// Makes an object live, and says where it is.
-    fn keep(&self, share: &mut Share, object: Address) -> Address;
+    fn keep(&self, local: &mut WorkerState, object: Address) -> Address;
 }
 
 fn load(slot: Address) -> Value {
@@ -207,19 +207,19 @@ struct ReadyPass<'a> {
 }
 
 impl Trace for ReadyPass<'_> {
-    fn task(&self, share: &mut Share, _: usize) {
+    fn task(&self, local: &mut WorkerState, _: usize) {
         self.tables.visit_roots(|slot| {
             if let Some(object) = load(slot).as_object() {
-                store(slot, Value::reference(self.trace.keep(share, object)));
+                store(slot, Value::reference(self.trace.keep(local, object)));
             }
         });
     }
 
-    fn item(&self, share: &mut Share, item: Item) {
-        self.trace.item(share, item);
+    fn item(&self, local: &mut WorkerState, item: Item) {
+        self.trace.item(local, item);
     }
 
-    fn settle(&self, share: &mut Share) {
-        self.trace.settle(share);
+    fn settle(&self, local: &mut WorkerState) {
+        self.trace.settle(local);
     }
 }
