@@ -322,5 +322,6 @@ fn config(options: &Options) -> Config {
         stress: options.stress,
         poison: options.poison,
         quarantine: options.quarantine,
+        nodes: 1,
     }
 }

@@ -180,7 +180,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if let Some(object) = self.next_window(mutator, bytes, fresh) {
             return Some(object);
         }
-        let piece = self.nursery.eden.take(bytes, wanted)?;
+        let piece = self.nursery.eden.take(mutator.node, bytes, wanted)?;
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
         mutator.note_allocated(piece.1);
@@ -200,7 +200,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// A buffer for one object, which has a guard behind it: so every allocation comes here.
     fn take_guarded(&self, mutator: &Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
         let whole = bytes + self.guard_bytes();
-        let (object, _) = self.nursery.eden.take(whole, whole)?;
+        let (object, _) = self.nursery.eden.take(mutator.node, whole, whole)?;
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
         mutator

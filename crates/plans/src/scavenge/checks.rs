@@ -21,6 +21,7 @@ use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes, ta
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::traced::Size;
 use gleaner_mem::zero;
+use gleaner_spaces::precise::regions::Kind;
 
 use super::allocate::Fresh;
 use super::mutator::Mutator;
@@ -210,23 +211,34 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: attached mutators exist, and they are stopped.
             self.check_last(unsafe { mutator.as_ref() });
         }
-        let (mut at, top) = (state.guarded_from, self.nursery.eden.top());
-        if !self.nursery.eden.contains(at) {
-            return;
-        }
-        while at < top {
-            let found = self.found(Edge::Before, "eden", at, top);
-            at = at.add(found.bytes);
-            if !found.header.type_id().is_filler() {
-                self.check_guard(found.object, found.bytes);
-                at = at.add(GUARD_BYTES);
+        for (fragment, &from) in self
+            .nursery
+            .eden
+            .fragments()
+            .iter()
+            .zip(&state.guarded_from)
+        {
+            let (mut at, top) = (from.max(fragment.start()), fragment.top());
+            while at < top {
+                let found = self.found(Edge::Before, Kind::Eden, at, top);
+                at = at.add(found.bytes);
+                if !found.header.type_id().is_filler() {
+                    self.check_guard(found.object, found.bytes);
+                    at = at.add(GUARD_BYTES);
+                }
             }
         }
     }
 
     /// Leader, when a collection is over, and the evacuated spaces were left.
     pub(super) fn check_after(&self, state: &mut State) {
-        state.guarded_from = self.nursery.eden.top();
+        for (from, fragment) in state
+            .guarded_from
+            .iter_mut()
+            .zip(self.nursery.eden.fragments())
+        {
+            *from = fragment.top();
+        }
         if !self.checks() || F::BYTES != 8 {
             return;
         }

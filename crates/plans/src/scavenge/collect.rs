@@ -16,6 +16,7 @@ use gleaner_mem::zero;
 use gleaner_os::clock;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::Generation;
+use gleaner_spaces::precise::regions::MOST_REGIONS;
 use gleaner_spaces::precise::tenured::Tenured;
 
 use super::allocate::Request;
@@ -161,9 +162,11 @@ impl<F: SlotFormat> Scavenge<F> {
     fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
         self.retire_tlabs(state);
         self.check_before(state);
-        let were_used = self.nursery.regions().map(|region| region.used() > 0);
-        let tops = self.nursery.regions().map(|region| region.top());
-        self.zeroing.note_taken_up_to(self.nursery.eden.top());
+        let mut tops = [Address::NULL; MOST_REGIONS];
+        for (top, region) in tops.iter_mut().zip(self.nursery.regions().iter()) {
+            *top = region.space.top();
+        }
+        self.zeroing.note_taken(&self.nursery.eden);
         self.verify(state, record, Edge::Before);
         let why = match (extent, state.wants_full) {
             (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
@@ -184,9 +187,9 @@ impl<F: SlotFormat> Scavenge<F> {
             state.last_full.ns = clock::monotonic_ns() - started;
         }
         if self.checks() {
-            self.leave_evacuated(were_used);
+            self.leave_evacuated(&tops);
         }
-        self.poison_free_memory(tops, why == Some(NO_ROOM));
+        self.poison_free_memory(&tops, why == Some(NO_ROOM));
         self.verify(state, record, Edge::After);
         self.check_after(state);
         why.is_some()
@@ -304,13 +307,12 @@ impl<F: SlotFormat> Scavenge<F> {
         state.last_full.young_lived = planned.lived[1..].iter().sum();
         record.step(Phase::Update, |_| self.update_all(state));
         record.step(Phase::Slide, |event| {
-            self.slide_all(state, planned.ends);
+            self.slide_all(state, &planned);
             event.bytes = self.used() as u64;
         });
         self.verify(state, record, Edge::Slid);
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
-        let [_, first, second] = self.nursery.regions();
-        let occupied = first.used() + second.used() > 0;
+        let occupied = self.nursery.to().used() + self.nursery.from().used() > 0;
         state.wants_full = occupied.then_some("objects are left in the survivor spaces");
     }
 
@@ -335,10 +337,7 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         if complete {
             self.verify(state, record, Edge::Promoted);
-            self.nursery
-                .regions()
-                .iter()
-                .for_each(|region| region.reset());
+            self.nursery.reset();
             state.wants_full = None;
         }
         complete
@@ -346,7 +345,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Under `poison`: overwrites what is free now and was in use, and nothing else: the rest need not be resident. The
     /// spaces of the nursery were in use up to `tops`, and higher if a scavenge was given up.
-    fn poison_free_memory(&self, tops: [Address; 3], gave_up: bool) {
+    fn poison_free_memory(&self, tops: &[Address], gave_up: bool) {
         let above = |region: &BumpRegion, high: Address| {
             let high = high.min(region.end());
             if region.top() < high {
@@ -354,7 +353,8 @@ impl<F: SlotFormat> Scavenge<F> {
             }
         };
         above(&self.old.region, self.old_reached());
-        for (region, top) in self.nursery.regions().into_iter().zip(tops) {
+        for (region, &top) in self.nursery.regions().iter().zip(tops) {
+            let region = region.space;
             // Under quarantine an empty space is where nothing was lately, and its pages are not resident.
             if !self.checks() || region.used() > 0 {
                 above(region, if gave_up { region.end() } else { top });

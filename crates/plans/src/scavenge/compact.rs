@@ -10,8 +10,8 @@ use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
-use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::mark_compact::{Planned, Segments};
+use gleaner_spaces::precise::regions::{Kind, Regions};
 
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Trace, WorkerState};
@@ -126,9 +126,8 @@ impl<F: SlotFormat> Trace for Sliding<'_, F> {
 
 impl<F: SlotFormat> Scavenge<F> {
     /// The regions whose objects move, in ascending order.
-    pub(super) fn moving_regions(&self) -> [&BumpRegion; 4] {
-        let [eden, first, second] = self.nursery.regions();
-        [&self.old.region, eden, first, second]
+    pub(super) fn moving_regions(&self) -> Regions<'_> {
+        Regions::of(Kind::Old, 0, &self.old.region).and_all(&self.nursery.regions())
     }
 
     /// Bytes of a live object in its normal state.
@@ -145,7 +144,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.set_old_end();
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
-            let planned = self.plan.make(&self.bits, self.moving_regions());
+            let planned = self.plan.make(&self.bits, &self.moving_regions());
             let (top, end) = (self.old.region.top(), planned.ends[0]);
             self.make_resident_room(end.max(top).offset_from(top));
             planned
@@ -167,13 +166,12 @@ impl<F: SlotFormat> Scavenge<F> {
             let large = self.large.start();
             self.cards.clean(large, large.add(self.large.reached()));
         }
-        let [old, eden, first, second] = self.moving_regions();
-        let regions = [&self.pinned.region, old, eden, first, second];
+        let old = self.old.region.start();
         let nursery_end = self.nursery.start().add(self.nursery.bytes());
         let updating = Updating {
             heap: self,
-            tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &regions),
-            moving: (old.start(), nursery_end.offset_from(old.start())),
+            tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &self.regions()),
+            moving: (old, nursery_end.offset_from(old)),
         };
         let tasks = updating.tasks.count();
         state
@@ -182,7 +180,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Moves everything, and leaves the spaces as they are from now on.
-    pub(super) fn slide_all(&self, state: &mut State, ends: [Address; 4]) {
+    pub(super) fn slide_all(&self, state: &mut State, planned: &Planned) {
         // SAFETY: the world is stopped, and no phase runs.
         let segments = unsafe { self.plan.segments(self.moving_regions()) };
         let sliding = Sliding {
@@ -200,12 +198,13 @@ impl<F: SlotFormat> Scavenge<F> {
             let old = &self.old.region;
             self.bits
                 .clear_live(old.start(), old.top().align_up(WORD_BYTES));
-            self.old.finish_sliding(&self.bits, ends[0]);
-            for (region, &end) in self.nursery.regions().into_iter().zip(&ends[1..]) {
-                let reached = region.top().max(end).align_up(WORD_BYTES);
-                self.bits.clear(region.start(), reached);
-                region.set_top(end);
+            let [end, young @ ..] = &planned.ends;
+            self.old.finish_sliding(&self.bits, *end);
+            for (region, &end) in self.nursery.regions().iter().zip(young) {
+                let reached = region.space.top().max(end).align_up(WORD_BYTES);
+                self.bits.clear(region.space.start(), reached);
             }
+            self.nursery.set_tops(young.iter().copied());
         }
         self.note_old_top();
     }

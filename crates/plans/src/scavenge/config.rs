@@ -60,6 +60,8 @@ pub struct Config {
     pub stress: u32,
     /// Overwrites what is freed.
     pub poison: bool,
+    /// For how many memory nodes the nursery is cut into fragments: 1 unless a plan places memory.
+    pub nodes: usize,
     /// How many collections pass before evacuated addresses of the nursery are used again; 0 for none, and no checks of
     /// allocations.
     pub quarantine: u32,

@@ -20,8 +20,8 @@ use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_mem::speculative::copy_words;
-use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
+use gleaner_spaces::precise::nursery::Fragmented;
 use gleaner_spaces::precise::tenured::Growth;
 
 use super::edges::{slot_entry, slot_of};
@@ -39,7 +39,7 @@ pub struct Copying<'a, F: SlotFormat, W = Nothing> {
     heap: &'a Scavenge<F>,
     tasks: Tasks<'a>,
     /// Where survivors go; nowhere when all are promoted.
-    to: Option<&'a BumpRegion>,
+    to: Option<&'a Fragmented>,
     /// The range of the to-space, or an empty one.
     to_range: (Address, usize),
     nursery: (Address, usize),
@@ -64,19 +64,18 @@ impl<F: SlotFormat> Scavenge<F> {
         self.copy(state, None, 0)
     }
 
-    fn copy(&self, state: &mut State, to: Option<&BumpRegion>, tenure: u32) -> bool {
+    fn copy(&self, state: &mut State, to: Option<&Fragmented>, tenure: u32) -> bool {
         let promoted = match to {
             Some(_) => self.nursery.used().min(2 * state.lately.promoted),
             None => self.nursery.used(),
         };
         // SAFETY: the world is stopped.
         unsafe { self.reserve_old(promoted) };
-        let old = [&self.pinned.region, &self.old.region];
         let copying = Copying {
             heap: self,
-            tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &old),
+            tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &self.old_regions()),
             to,
-            to_range: to.map_or((Address::NULL, 0), |to| (to.start(), to.bytes())),
+            to_range: to.map_or((Address::NULL, 0), |_| self.nursery.to_range()),
             nursery: (self.nursery.start(), self.nursery.bytes()),
             tenure,
             edges: self.config.prefetch == Prefetch::Edges,
@@ -252,7 +251,7 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         if let Some(target) = local.survivor_plab.allocate(bytes) {
             return Some(target);
         }
-        let piece = self.to?.take(bytes, SURVIVOR_PLAB.max(bytes))?;
+        let piece = self.to?.take(local.node, bytes, SURVIVOR_PLAB.max(bytes))?;
         // SAFETY: the buffer is this worker's.
         unsafe { local.survivor_plab.retire() };
         local.survivor_plab.refill(piece);

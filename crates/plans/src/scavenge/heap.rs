@@ -18,6 +18,7 @@ use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
 use gleaner_spaces::precise::nursery::Nursery;
+use gleaner_spaces::precise::regions::{Kind, MOST_NODES, Regions};
 use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
 use gleaner_work::Crew;
 
@@ -143,22 +144,21 @@ impl<F: SlotFormat> Scavenge<F> {
         if !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) } {
             return Err(need("its spaces")());
         }
-        let pinned = base.add(REGION_GRANULE);
-        let old = pinned.add(sizes.pinned);
-        let eden = old.add(sizes.old);
-        let large = eden.add(sizes.young());
+        let [pinned, old, eden, large] =
+            [Kind::Pinned, Kind::Old, Kind::Eden, Kind::Large].map(|kind| sizes.start(base, kind));
         // SAFETY: the old space and the nursery are committed memory of ours.
         unsafe { ask_for_huge_pages(&config, old, large.offset_from(old)) };
         let types = TypeTable::new().ok_or_else(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
-        let engine = Engine::new(config.workers, items, config.trace_order)
+        let engine = Engine::new(config.workers, config.nodes, items, config.trace_order)
             .ok_or_else(need("its workers"))?;
         let mut heap = Box::new(Scavenge {
             model: ObjectModel::new(types, base),
-            nursery: sizes.nursery(eden),
-            quarantine: Quarantine::new(),
-            zeroing: Zeroing::new(&config, eden, sizes.edens()).ok_or_else(need("its blocks"))?,
+            nursery: sizes.nursery(base),
+            quarantine: Quarantine::new(&config),
+            zeroing: Zeroing::new(&config, eden, sizes.range(Kind::Eden))
+                .ok_or_else(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
             pinned: Tenured::new(BumpRegion::new(pinned, sizes.pinned))
                 .ok_or_else(need("its blocks"))?,
@@ -179,7 +179,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 next_number: 1,
                 engine,
                 waiting: waiting::Memory::default(),
-                guarded_from: eden,
+                guarded_from: [Address::NULL; MOST_NODES],
                 wants_full: (config.generations == Generations::Never).then_some(NEVER),
                 scavenging: config.generations != Generations::Never,
                 last_full: LastFull::default(),
@@ -231,8 +231,11 @@ impl<F: SlotFormat> Scavenge<F> {
             let number = state.next_number;
             let cards = self.cards.biased();
             let (base, stress) = (self.model.base, self.config.stress);
+            // Mutators belong to the nodes in turn.
+            let node = number as usize % self.config.nodes;
             let visitor = NonNull::from(&self.root_visitor);
-            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress, visitor)?;
+            let mutator =
+                Mutator::new(number, F::BYTES as u32, base, cards, stress, node, visitor)?;
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
             state.mutators.push(record);
@@ -288,6 +291,16 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the lock is held.
         self.collecting
             .with(&self.gate, |_| unsafe { self.root_visitor.set(visitor) });
+    }
+
+    /// All regions that are filled upward, in the order of their addresses. The large space lies above them.
+    pub(super) fn regions(&self) -> Regions<'_> {
+        self.old_regions().and_all(&self.nursery.regions())
+    }
+
+    /// Those where every object is old.
+    pub(super) fn old_regions(&self) -> Regions<'_> {
+        Regions::of(Kind::Pinned, 0, &self.pinned.region).and(Kind::Old, 0, &self.old.region)
     }
 
     /// Bytes of all spaces in use: objects, dead or alive, and buffers.

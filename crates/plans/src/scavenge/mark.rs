@@ -199,9 +199,9 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
             self.old.finish_marking(&self.bits);
-            for region in self.nursery.regions() {
-                self.bits
-                    .clear(region.start(), region.top().align_up(WORD_BYTES));
+            for region in self.nursery.regions().iter() {
+                let top = region.space.top().align_up(WORD_BYTES);
+                self.bits.clear(region.space.start(), top);
             }
             self.large.for_each(Generation::Young, |object| {
                 self.bits.clear_starts(object, object.add(WORD_BYTES));

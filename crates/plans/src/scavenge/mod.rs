@@ -52,6 +52,7 @@ pub mod waiting;
 pub mod walk;
 pub mod weak;
 pub mod zeroing;
+mod zeroing_fragment;
 mod zeroing_time;
 
 pub use config::{Config, CreateError, LARGE_BYTES, LEAST_LIMIT, REGION_GRANULE};

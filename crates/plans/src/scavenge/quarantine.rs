@@ -2,7 +2,7 @@
 //! reference that was kept outside of a root slot faults at its first use, with a message that says which collection
 //! evacuated the place.
 //!
-//! Each of the three spaces has N + 1 places of its largest size. One that was in use and is empty after a collection
+//! Each fragment of the three spaces has N + 1 places of its largest size. One that was in use and is empty after a collection
 //! goes to its next place. The place that it leaves gives its memory back and loses access, and gets it again when the
 //! space comes round. Without this a space is used again from its start, and a stale reference finds a valid object.
 //!
@@ -10,37 +10,54 @@
 //! - A place without access was evacuated: no object, filler or buffer is there, and no reference but stale ones.
 //! - The leader moves spaces, in a stopped world. The handler of a fault reads atomics only, at any time.
 
+use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
 
 use gleaner_base::sync::{AtomicU64, Ordering};
-use gleaner_base::sync_array;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::access::{self, Watch};
 use gleaner_os::memory;
+use gleaner_spaces::precise::regions::Kind;
 
-use super::Scavenge;
-
-/// The most places that a space can have: one more than the option allows.
-const MOST_TURNS: usize = 65;
-const SPACES: [&str; 3] = ["eden", "a survivor space", "a survivor space"];
+use super::{Config, Scavenge};
 
 /// What is known of the places of one nursery.
 pub struct Quarantine {
-    /// The collection that evacuated a place last, `[space * MOST_TURNS + turn]`; 0 for none. Written in stopped worlds.
-    evacuated: [AtomicU64; 3 * MOST_TURNS],
+    /// The collection that evacuated a place last, by [`Quarantine::place`]; 0 for none. Empty unless places are left.
+    /// Written in stopped worlds.
+    evacuated: Vec<AtomicU64>,
+    nodes: usize,
+    turns: usize,
     /// The addresses are watched as long as this is here.
     watch: Option<Watch>,
 }
 
 impl Quarantine {
     /// Nothing was evacuated yet.
-    pub(super) fn new() -> Quarantine {
+    pub(super) fn new(config: &Config) -> Quarantine {
+        let (nodes, turns) = (config.nodes, 1 + config.quarantine as usize);
+        let places = match config.quarantine {
+            0 => 0,
+            _ => Kind::YOUNG.len() * nodes * turns,
+        };
         Quarantine {
-            evacuated: sync_array!(AtomicU64::new(0); 3 * MOST_TURNS),
+            evacuated: (0..places).map(|_| AtomicU64::new(0)).collect(),
+            nodes,
+            turns,
             watch: None,
         }
+    }
+
+    /// What is known of a place: of a fragment's turn.
+    fn place(&self, kind: Kind, node: usize, turn: usize) -> Option<&AtomicU64> {
+        let space = match kind {
+            Kind::Survivor(place) => 1 + place,
+            _ => 0,
+        };
+        self.evacuated
+            .get((space * self.nodes + node) * self.turns + turn)
     }
 
     /// Faults have no message from now on.
@@ -51,7 +68,7 @@ impl Quarantine {
 
 /// Where something was, for messages.
 pub(super) struct Evacuated {
-    space: usize,
+    kind: Kind,
     /// By which collection, and how many there were.
     collection: u64,
     so_far: u64,
@@ -59,11 +76,15 @@ pub(super) struct Evacuated {
 
 impl fmt::Display for Evacuated {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let space = match self.kind {
+            Kind::Survivor(_) => "a survivor space",
+            kind => kind.name(),
+        };
         write!(
             out,
             "{} was evacuated from there by collection {} of {} so far; a reference was kept over an allocation or a poll \
              outside of a root slot, or went around the write barrier",
-            SPACES[self.space], self.collection, self.so_far
+            space, self.collection, self.so_far
         )
     }
 }
@@ -81,11 +102,13 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// What lay at an address of the nursery where no space is at the moment.
     pub(super) fn evacuated(&self, at: Address) -> Option<Evacuated> {
-        let (space, turn, is_there) = self.nursery.turn_of(at)?;
-        let collection =
-            self.quarantine.evacuated[space * MOST_TURNS + turn].load(Ordering::Relaxed);
+        let (kind, node, turn, is_there) = self.nursery.turn_of(at)?;
+        let collection = self
+            .quarantine
+            .place(kind, node, turn)?
+            .load(Ordering::Relaxed);
         (!is_there && collection > 0).then(|| Evacuated {
-            space,
+            kind,
             collection,
             so_far: self.epoch(),
         })
@@ -97,24 +120,27 @@ impl<F: SlotFormat> Scavenge<F> {
             .is_some_and(|place| place.collection == self.epoch() + 1)
     }
 
-    /// Leader, at the end of a collection: the spaces that were in use when it began and are empty now leave where they
+    /// Leader, at the end of a collection: the fragments that were in use when it began, up to `tops`, and are empty now leave where they
     /// are. Where the system refuses, they stay.
-    pub(super) fn leave_evacuated(&self, were_used: [bool; 3]) {
-        for (space, was_used) in were_used.into_iter().enumerate() {
-            if !was_used || self.nursery.regions()[space].used() > 0 {
+    pub(super) fn leave_evacuated(&self, tops: &[Address]) {
+        for (region, &top) in self.nursery.regions().iter().zip(tops) {
+            if top == region.space.start() || region.space.used() > 0 {
                 continue;
             }
-            let ((here, bytes), (next, _)) = (self.nursery.here(space), self.nursery.next(space));
+            let (kind, node) = (region.kind, region.node);
+            let (here, bytes) = self.nursery.here(kind, node);
+            let (next, _) = self.nursery.next(kind, node);
             let [Some(old), Some(new)] = [here, next].map(|at| NonNull::new(at.ptr::<u8>())) else {
                 continue;
             };
             // SAFETY: both are whole granules of the heap's reservation, in which no object is.
             let moved = unsafe { memory::commit(new, bytes) && memory::forbid(old, bytes) };
-            if moved {
-                let (_, turn, _) = self.nursery.turn_of(here).unwrap_or_default();
-                let place = &self.quarantine.evacuated[space * MOST_TURNS + turn];
+            if moved
+                && let Some((_, _, turn, _)) = self.nursery.turn_of(here)
+                && let Some(place) = self.quarantine.place(kind, node, turn)
+            {
                 place.store(self.epoch() + 1, Ordering::Relaxed);
-                self.nursery.move_on(space);
+                self.nursery.move_on(kind, node);
             }
         }
     }

@@ -12,6 +12,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
+use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS};
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::{Lately, Scavenge, State};
@@ -169,17 +170,20 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn apply(&self, lately: &mut Lately, decision: &Decision, event: &mut Event) {
         let nursery = &self.nursery;
-        let ends = nursery.regions().map(|region| region.end());
+        let mut ends = [Address::NULL; MOST_REGIONS];
+        for (end, region) in ends.iter_mut().zip(nursery.regions().iter()) {
+            *end = region.space.end();
+        }
         let whole = |bytes: usize| bytes / BLOCK_BYTES * BLOCK_BYTES;
         nursery.resize_within(
             whole(decision.eden).max(BLOCK_BYTES),
             whole(decision.survivor).max(BLOCK_BYTES),
             self.config.limit.saturating_sub(self.old_used()),
         );
-        for (region, end) in nursery.regions().into_iter().zip(ends) {
-            let zero = release(region.end(), end);
-            if zero && core::ptr::eq(region, &nursery.eden) {
-                self.zeroing.note_released(region.end());
+        for (region, end) in nursery.regions().iter().zip(ends) {
+            let zero = release(region.space.end(), end);
+            if zero && region.kind == Kind::Eden {
+                self.zeroing.note_released(region.node, region.space.end());
             }
         }
         let old_limit = self.config.limit.saturating_sub(nursery.capacity());

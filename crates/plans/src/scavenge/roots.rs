@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::slot::SlotFormat;
-use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::regions::{MOST_REGIONS, Region};
 
 use super::Scavenge;
 use super::handles::TASK_HANDLES;
@@ -21,14 +21,13 @@ pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
 pub struct Tasks<'a> {
     mutators: &'a [NonNull<Mutator>],
     handles: usize,
-    /// Ranges that are cut into strips.
-    ranges: Ranges,
+    /// Ranges that are cut into strips, as (low, high).
+    ranges: [(Address, Address); MOST_REGIONS],
+    /// How many of them.
+    regions: usize,
     /// Strips of large objects.
     large: usize,
 }
-
-/// Pieces of address space: as many as a heap has regions beside the large space, or fewer.
-type Ranges = [(Address, Address); 5];
 
 /// What a task is.
 pub enum Task<'a> {
@@ -56,7 +55,8 @@ impl<'a> Tasks<'a> {
         Tasks {
             mutators,
             handles: heap.handles.prepare(),
-            ranges: [(Address::NULL, Address::NULL); 5],
+            ranges: [(Address::NULL, Address::NULL); MOST_REGIONS],
+            regions: 0,
             large: 0,
         }
     }
@@ -65,15 +65,23 @@ impl<'a> Tasks<'a> {
     pub fn with_strips<F: SlotFormat>(
         self,
         heap: &Scavenge<F>,
-        regions: &[&BumpRegion],
+        regions: &[Region<'_>],
     ) -> Tasks<'a> {
         let mut tasks = self;
         for (range, region) in tasks.ranges.iter_mut().zip(regions) {
-            *range = (region.start(), region.top().align_up(CARD_BYTES));
+            *range = (
+                region.space.start(),
+                region.space.top().align_up(CARD_BYTES),
+            );
         }
+        tasks.regions = regions.len();
         // SAFETY: the world is stopped, and the leader is alone.
         tasks.large = unsafe { heap.large.cut_into_strips(|object| heap.has_slots(object)) };
         tasks
+    }
+
+    fn ranges(&self) -> &[(Address, Address)] {
+        &self.ranges[..self.regions]
     }
 
     fn strips((low, high): (Address, Address)) -> usize {
@@ -86,7 +94,7 @@ impl<'a> Tasks<'a> {
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        let strips: usize = self.ranges.iter().map(|&range| Self::strips(range)).sum();
+        let strips: usize = self.ranges().iter().map(|&range| Self::strips(range)).sum();
         self.mutators.len() + 1 + self.handle_tasks() + strips + self.large
     }
 
@@ -105,7 +113,7 @@ impl<'a> Tasks<'a> {
             return Task::Handles(first..(first + TASK_HANDLES).min(self.handles));
         }
         task -= self.handle_tasks();
-        for range in self.ranges {
+        for &range in self.ranges() {
             let strips = Self::strips(range);
             if task < strips {
                 let low = range.0.add(task * STRIP_BYTES);

@@ -5,6 +5,7 @@
 
 use gleaner_mem::Address;
 use gleaner_spaces::precise::nursery::Nursery;
+use gleaner_spaces::precise::regions::Kind;
 
 use super::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
 use crate::scavenge::decide::generation_sizes;
@@ -21,8 +22,10 @@ pub(super) struct Sizes {
     pub eden: usize,
     pub survivor: usize,
     pub large: usize,
-    /// How many places each space of the nursery has: one more than collections that pass before one is used again.
+    /// How many places each fragment of the nursery has: one more than collections that pass before one is used again.
     turns: usize,
+    /// How many fragments each space of the nursery has: one for each memory node.
+    nodes: usize,
 }
 
 /// The largest young generation that a heap with changing sizes begins with.
@@ -100,6 +103,7 @@ impl Sizes {
             survivor,
             large: 0,
             turns: 1 + config.quarantine as usize,
+            nodes: config.nodes,
         })
     }
 
@@ -125,24 +129,35 @@ impl Sizes {
         Ok(Sizes { large, ..self })
     }
 
+    /// Bytes of addresses of a space, all its fragments together.
+    pub fn range(&self, kind: Kind) -> usize {
+        let fragments = self.nodes * self.turns;
+        match kind {
+            Kind::Pinned => self.pinned,
+            Kind::Old => self.old,
+            Kind::Eden => fragments * self.eden,
+            Kind::Survivor(_) => fragments * self.survivor,
+            Kind::Large => self.large,
+        }
+    }
+
     /// Bytes of addresses. The first granule is never allocated: no object is at offset 0.
     pub fn span(&self) -> usize {
-        REGION_GRANULE + self.pinned + self.old + self.young() + self.large
+        let ranges = Kind::ALL.into_iter().map(|kind| self.range(kind));
+        REGION_GRANULE + ranges.sum::<usize>()
     }
 
-    /// Bytes of addresses of the nursery.
-    pub fn young(&self) -> usize {
-        self.turns * (self.eden + 2 * self.survivor)
+    /// Where a space begins in a heap whose addresses begin at `base`.
+    pub fn start(&self, base: Address, kind: Kind) -> Address {
+        let below = Kind::ALL.into_iter().take_while(|&below| below < kind);
+        let bytes: usize = below.map(|below| self.range(below)).sum();
+        base.add(REGION_GRANULE + bytes)
     }
 
-    /// Bytes of addresses of eden.
-    pub fn edens(&self) -> usize {
-        self.turns * self.eden
-    }
-
-    /// The nursery from `start` on.
-    pub fn nursery(&self, start: Address) -> Nursery {
-        let nursery = Nursery::new(start, self.eden, self.survivor, self.turns);
+    /// The nursery of a heap whose addresses begin at `base`.
+    pub fn nursery(&self, base: Address) -> Nursery {
+        let start = self.start(base, Kind::Eden);
+        let nursery = Nursery::new(start, self.eden, self.survivor, self.turns, self.nodes);
         nursery.resize(self.first.0, self.first.1);
         nursery
     }
@@ -209,6 +224,7 @@ pub(super) mod tests {
             stress: 0,
             poison: false,
             quarantine: 0,
+            nodes: 1,
         }
     }
 

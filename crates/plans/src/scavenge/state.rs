@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use gleaner_base::events::Ring;
 use gleaner_mem::Address;
 use gleaner_os::log_file::LogFile;
+use gleaner_spaces::precise::regions::MOST_NODES;
 
 use super::mutator::Mutator;
 use super::trace::Engine;
@@ -92,8 +93,8 @@ pub struct State {
     pub(super) engine: Engine,
     /// Where ephemerons wait for their keys during a trace.
     pub(super) waiting: waiting::Memory,
-    /// Under `quarantine`, where the guards of eden begin.
-    pub(super) guarded_from: Address,
+    /// Under `quarantine`, where the guards of each of eden's fragments begin.
+    pub(super) guarded_from: [Address; MOST_NODES],
     /// Why the next collection has to be of everything, if it has.
     pub(super) wants_full: Option<&'static str>,
     /// Whether the young generation is collected by itself.

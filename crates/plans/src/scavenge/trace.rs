@@ -167,6 +167,8 @@ impl Drop for Stack {
 /// What one worker has to itself during a phase.
 pub struct WorkerState {
     stack: Stack,
+    /// The memory node to whose fragment of the to-space it copies, counted from 0.
+    pub node: usize,
     /// Where it copies survivors to.
     pub survivor_plab: LocalBuffer,
     /// Where it promotes to. It is kept from one scavenge to the next.
@@ -264,9 +266,9 @@ unsafe impl Sync for Engine {}
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// States for so many workers, whose stacks have room for `items` items each; `None` when the system gives no
+    /// States for so many workers, which belong to so many memory nodes in turn, and whose stacks have room for `items` items each; `None` when the system gives no
     /// memory.
-    pub fn new(workers: usize, items: usize, order: TraceOrder) -> Option<Engine> {
+    pub fn new(workers: usize, nodes: usize, items: usize, order: TraceOrder) -> Option<Engine> {
         let ring = DEQUE_ITEMS * size_of::<AtomicU64>();
         let rings = memory::map(workers * ring)?;
         let deques = (0..workers)
@@ -281,8 +283,9 @@ impl Engine {
             rings,
             tasks: TaskQueue::new(),
         };
-        for _ in 0..workers {
+        for index in 0..workers {
             engine.states.push(UnsafeCell::new(WorkerState {
+                node: index % nodes,
                 stack: Stack::new(items, order)?,
                 survivor_plab: LocalBuffer::default(),
                 old_buffer: BlockBuffer::default(),
@@ -439,7 +442,7 @@ mod tests {
             true
         });
         for order in [TraceOrder::Depth, TraceOrder::Breadth] {
-            let mut engine = Engine::new(4, 1 << 16, order).unwrap();
+            let mut engine = Engine::new(4, 1, 1 << 16, order).unwrap();
             for _ in 0..20 {
                 let trees = Trees(Mutex::new(Vec::new()));
                 engine.run(&CREW, 4, 5, &trees);

@@ -21,7 +21,6 @@ use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Wide};
-use gleaner_spaces::precise::bump::BumpRegion;
 
 use super::walk::{Edge, Found};
 use super::{Scavenge, State};
@@ -64,23 +63,17 @@ impl<F: SlotFormat> Verifier<'_, F> {
         heap.for_each_object(self.edge, &mut |found| self.verify_slots(found));
         self.verify_roots();
         if self.edge != Edge::Marked {
-            for region in heap.nursery.regions() {
-                heap.bits
-                    .clear_starts(region.start(), region.top().align_up(WORD_BYTES));
+            for region in heap.nursery.regions().iter() {
+                let top = region.space.top().align_up(WORD_BYTES);
+                heap.bits.clear_starts(region.space.start(), top);
             }
         }
         objects
     }
 
-    fn regions(&self) -> [&BumpRegion; 5] {
-        let [eden, first, second] = self.heap.nursery.regions();
-        let (pinned, old) = (&self.heap.pinned.region, &self.heap.old.region);
-        [pinned, old, eden, first, second]
-    }
-
     fn verify_ends(&self) {
-        let regions = self.regions();
         let heap = self.heap;
+        let regions = heap.regions();
         self.require(
             heap.used() <= heap.config.limit,
             "the spaces together use no more than the limit (I7)",
@@ -88,15 +81,14 @@ impl<F: SlotFormat> Verifier<'_, F> {
             Address::new(heap.used()),
             Header::forwarded_to(Address::NULL),
         );
-        let next = regions.iter().skip(1).map(|region| region.start());
-        let names = ["pinned", "old", "eden", "survivor 0", "survivor 1"];
-        let ends = next.chain([self.heap.large.start()]);
-        for ((region, next), space) in regions.iter().zip(ends).zip(names) {
+        let next = regions.iter().skip(1).map(|region| region.space.start());
+        let ends = next.chain([heap.large.start()]);
+        for (region, next) in regions.iter().zip(ends) {
             self.require(
-                region.end() <= next,
+                region.space.end() <= next,
                 "a space ends where the next begins",
-                space,
-                region.end(),
+                region.kind.name(),
+                region.space.end(),
                 Header::forwarded_to(Address::NULL),
             );
         }
@@ -195,10 +187,10 @@ impl<F: SlotFormat> Verifier<'_, F> {
                 && (self.edge != Edge::Marked || heap.bits.is_marked(at));
         }
         at.word().is_multiple_of(8)
-            && self
+            && heap
                 .regions()
                 .iter()
-                .any(|region| at >= region.start() && at < region.top())
+                .any(|region| at >= region.space.start() && at < region.space.top())
             && heap.bits.is_marked(at)
     }
 

@@ -7,8 +7,8 @@ use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::SlotFormat;
-use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::Generation;
+use gleaner_spaces::precise::regions::{Kind, Region};
 
 use super::collect::Outside;
 use super::{Scavenge, State};
@@ -75,15 +75,13 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Visits every object that is no filler and that there is at this edge. The world is stopped, and buffers are
     /// retired.
     pub(super) fn for_each_object(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
-        self.walk_bits(edge, "pinned", &self.pinned.region, visit);
-        self.walk_bits(edge, "old", &self.old.region, visit);
-        let names = ["eden", "survivor 0", "survivor 1"];
-        for (space, region) in names.into_iter().zip(self.nursery.regions()) {
+        for region in self.regions().iter() {
             match edge {
-                Edge::Copied if region.start() != self.nursery.to().start() => {}
+                _ if !region.kind.is_nursery() => self.walk_bits(edge, region, visit),
+                Edge::Copied if region.kind != self.nursery.to_kind() => {}
                 Edge::Promoted => {}
-                Edge::Marked => self.walk_bits(edge, space, region, visit),
-                _ => self.walk_region(edge, space, region, visit),
+                Edge::Marked => self.walk_bits(edge, region, visit),
+                _ => self.walk_from_start(edge, region, visit),
             }
         }
         for generation in [Generation::Young, Generation::Old] {
@@ -92,20 +90,15 @@ impl<F: SlotFormat> Scavenge<F> {
             unsafe {
                 self.large.for_each(generation, |object| {
                     if edge != Edge::Marked || self.bits.is_marked(object) {
-                        visit(&self.found(edge, "large", object, end));
+                        visit(&self.found(edge, Kind::Large, object, end));
                     }
                 });
             }
         }
     }
 
-    pub(super) fn found(
-        &self,
-        edge: Edge,
-        space: &'static str,
-        object: Address,
-        end: Address,
-    ) -> Found {
+    pub(super) fn found(&self, edge: Edge, kind: Kind, object: Address, end: Address) -> Found {
+        let space = kind.name();
         // SAFETY: the callers know that something begins there.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
         let known = header.is_normal() && header.type_id().get() < self.model.types.count();
@@ -125,30 +118,20 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn walk_bits(
-        &self,
-        edge: Edge,
-        space: &'static str,
-        region: &BumpRegion,
-        visit: &mut dyn FnMut(&Found),
-    ) {
+    fn walk_bits(&self, edge: Edge, region: &Region<'_>, visit: &mut dyn FnMut(&Found)) {
+        let (kind, region) = (region.kind, region.space);
         let words =
             self.bits.word_of(region.start())..self.bits.word_of(region.top().align_up(WORD_BYTES));
         for object in words.flat_map(|word| self.bits.starts(word)) {
-            visit(&self.found(edge, space, object, region.top()));
+            visit(&self.found(edge, kind, object, region.top()));
         }
     }
 
-    fn walk_region(
-        &self,
-        edge: Edge,
-        space: &'static str,
-        region: &BumpRegion,
-        visit: &mut dyn FnMut(&Found),
-    ) {
+    fn walk_from_start(&self, edge: Edge, region: &Region<'_>, visit: &mut dyn FnMut(&Found)) {
+        let (kind, region) = (region.kind, region.space);
         let mut at = region.start();
         while at < region.top() {
-            let found = self.found(edge, space, at, region.top());
+            let found = self.found(edge, kind, at, region.top());
             if !found.header.type_id().is_filler() {
                 visit(&found);
             }

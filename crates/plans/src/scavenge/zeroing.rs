@@ -7,22 +7,24 @@
 //! # Invariants
 //! - What is handed out reads as zero, or the mutator's `zeroes` is not 0 (I2). Under [`Mode::Window`] that holds up to
 //!   the limit of its buffer.
-//! - Eden at and above `virgin` was never written to since the system gave it: it reads as zero.
+//! - A fragment of eden at and above its `virgin` was never written to since the system gave it: it reads as zero
+//!   ([`super::zeroing_fragment`]).
 //! - Who zeroes a block ahead, and who waits for that, [`super::ahead`] says.
 
-use core::ptr::NonNull;
+use alloc::vec::Vec;
 
 use gleaner_base::events::Phase;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Zeroing as Policy;
 use gleaner_base::options::ZeroingKernel;
-use gleaner_base::sync::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use gleaner_base::sync::{AtomicU8, AtomicU64, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::{self, Processor};
-use gleaner_os::{clock, contention, memory, threads, topology};
+use gleaner_os::{clock, contention, threads, topology};
+use gleaner_spaces::precise::nursery::Fragmented;
 use gleaner_work::{Claims, Done};
 
 use super::ahead::{Ahead, Blocks, Design, Rests};
@@ -30,6 +32,7 @@ use super::allocate::Fresh;
 use super::calibration::calibration;
 use super::mutator::Mutator;
 use super::resize::Collection;
+use super::zeroing_fragment::ZeroingFragment;
 use super::zeroing_time::{Whose, zero_timed};
 use super::{Config, Scavenge, State};
 use crate::scavenge::decide::zeroing::{self as decide, Mode, Nursery};
@@ -153,27 +156,13 @@ pub struct Zeroing {
     processors: usize,
     /// A [`Mode`], by its place in [`MODES`]. Written in stopped worlds, read by mutators and zeroing threads.
     mode: AtomicU8,
-    /// An address. Written in stopped worlds.
-    virgin: AtomicUsize,
-    /// Bytes above it that mutators took in the last nursery. Written and read in stopped worlds.
-    fresh: AtomicUsize,
-    /// The first address of eden that is zeroed ahead in this round, and where that ends. Written in stopped worlds.
-    range: [AtomicUsize; 2],
-    /// What is zeroed ahead, round by round.
-    rounds: Ahead,
     /// What zeroing threads did, as [`Zeroed::ahead`]; each adds its own.
     did_ahead: [AtomicU64; 5],
     /// The time-stamp counter and the clock when the heap was made.
     began: (u64, u64),
-    /// A state for each block of eden's range; none where no thread zeroes.
-    states: Option<(NonNull<AtomicU8>, usize)>,
-    eden: Address,
+    /// What is known of each fragment of eden.
+    fragments: Vec<ZeroingFragment>,
 }
-
-// SAFETY: the states are atomics in memory of this value's own.
-unsafe impl Sync for Zeroing {}
-// SAFETY: as above.
-unsafe impl Send for Zeroing {}
 
 const MODES: [Mode; 5] = [
     Mode::HotPath,
@@ -185,10 +174,15 @@ const MODES: [Mode; 5] = [
 
 /// How many zeroing threads a heap is to have.
 pub fn wanted_threads(config: &Config) -> usize {
-    match config.zeroing {
+    config.nodes * threads_of_each(config.zeroing, config.zeroing_threads)
+}
+
+/// How many zeroing threads each fragment of eden has.
+fn threads_of_each(policy: Policy, wanted: usize) -> usize {
+    match policy {
         Policy::HotPath | Policy::Window | Policy::Bulk | Policy::NonTemporal => 0,
         Policy::Concurrent | Policy::Adaptive | Policy::Auto => 1,
-        Policy::ConcurrentStatic | Policy::ConcurrentRacing => config.zeroing_threads.max(1),
+        Policy::ConcurrentStatic | Policy::ConcurrentRacing => wanted.max(1),
     }
 }
 
@@ -206,19 +200,24 @@ impl Zeroing {
         };
         // What is zeroed a little ahead is used soon.
         let ahead = if config.zeroing_lead > 0 { soon } else { past };
-        let threads = wanted_threads(config);
+        let threads = threads_of_each(config.zeroing, config.zeroing_threads);
         // Nobody asks where the number of mutators decides nothing.
         let processors = if threads > 0 {
             topology::processors()
         } else {
             1
         };
-        let states = if threads > 0 {
-            let count = bytes.div_ceil(BLOCK);
-            Some((memory::map(count)?.cast(), count))
-        } else {
-            None
+        let design = Design {
+            threads,
+            is_static: config.zeroing == Policy::ConcurrentStatic,
+            has_lead: config.zeroing_lead > 0,
+            // A single processor is what the others need.
+            spins: if processors > 1 { SPINS } else { 0 },
         };
+        let each = bytes / config.nodes;
+        let fragments = (0..config.nodes)
+            .map(|node| ZeroingFragment::new(eden.add(node * each), each, config.poison, design))
+            .collect::<Option<_>>()?;
         let first = match config.zeroing {
             Policy::HotPath | Policy::Auto => Mode::HotPath,
             Policy::Window => Mode::Window,
@@ -239,24 +238,9 @@ impl Zeroing {
             },
             processors,
             mode: AtomicU8::new(place(first)),
-            virgin: AtomicUsize::new(if config.poison {
-                usize::MAX
-            } else {
-                eden.word()
-            }),
-            fresh: AtomicUsize::new(0),
-            range: [eden, eden.add(bytes)].map(|at| AtomicUsize::new(at.word())),
-            rounds: Ahead::new(Design {
-                threads,
-                is_static: config.zeroing == Policy::ConcurrentStatic,
-                has_lead: config.zeroing_lead > 0,
-                // A single processor is what the others need.
-                spins: if processors > 1 { SPINS } else { 0 },
-            }),
             did_ahead: core::array::from_fn(|_| AtomicU64::new(0)),
             began: (clock::ticks(), clock::monotonic_ns()),
-            states,
-            eden,
+            fragments,
         })
     }
 
@@ -301,81 +285,55 @@ impl Zeroing {
         (u128::from(ticks) * u128::from(ns) / u128::from(passed)) as u64
     }
 
-    fn states(&self) -> &[AtomicU8] {
-        match self.states {
-            // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
-            Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
-            None => &[],
+    /// The memory that a mutator or a zeroing thread of this node allocates in or zeroes.
+    fn fragment(&self, node: usize) -> &ZeroingFragment {
+        &self.fragments[node]
+    }
+
+    /// Mutators have taken the fragments of eden up to their tops. In a stopped world.
+    pub(super) fn note_taken(&self, eden: &Fragmented) {
+        for (fragment, space) in self.fragments.iter().zip(eden.fragments()) {
+            fragment.note_taken_up_to(space.top());
         }
     }
 
-    fn block_of(&self, at: Address) -> usize {
-        at.offset_from(self.eden) / BLOCK
+    /// The memory of eden's fragment of this node was given back from `end` on. In a stopped world.
+    pub(super) fn note_released(&self, node: usize, end: Address) {
+        self.fragments[node].note_released(end);
     }
 
-    /// The part of a block that is zeroed in this round, as (start, bytes).
-    fn part(&self, block: usize) -> (Address, usize) {
-        let start = self.eden.add(block * BLOCK);
-        let from = start.max(Address::new(self.range[0].load(Ordering::Relaxed)));
-        let end = Address::new(self.range[1].load(Ordering::Relaxed)).min(start.add(BLOCK));
-        (from, end.offset_from(from))
-    }
-
-    fn virgin(&self) -> Address {
-        Address::new(self.virgin.load(Ordering::Relaxed))
-    }
-
-    /// Mutators have taken eden up to there. In a stopped world.
-    pub(super) fn note_taken_up_to(&self, top: Address) {
-        let fresh = top.word().saturating_sub(self.virgin().word());
-        self.fresh.store(fresh, Ordering::Relaxed);
-        self.note_top(top);
-    }
-
-    /// Memory of eden below was written to. In a stopped world.
-    fn note_top(&self, top: Address) {
-        self.virgin.fetch_max(top.word(), Ordering::Relaxed);
-    }
-
-    /// Eden's memory from `end` on was given back. In a stopped world.
-    pub(super) fn note_released(&self, end: Address) {
-        if self.virgin() != Address::new(usize::MAX) {
-            self.virgin.fetch_min(end.word(), Ordering::Relaxed);
-        }
-    }
-
-    /// What the mode is from now on, and what lies free in eden. In a stopped world.
-    pub(super) fn begin_round(&self, mode: Mode, top: Address, end: Address) {
+    /// What the mode is from now on; what lies free in eden is zeroed in that mode. In a stopped world.
+    pub(super) fn begin_round(&self, mode: Mode, eden: &Fragmented) {
         self.mode.store(place(mode), Ordering::Relaxed);
-        let ahead = (mode == Mode::Concurrent).then(|| {
-            let end = end.min(self.virgin()).max(top);
-            self.range[0].store(top.word(), Ordering::Relaxed);
-            self.range[1].store(end.word(), Ordering::Relaxed);
-            let blocks = end.offset_from(self.eden).div_ceil(BLOCK);
-            (self.block_of(top), blocks)
-        });
-        self.rounds.begin(self.states(), ahead);
+        for (fragment, space) in self.fragments.iter().zip(eden.fragments()) {
+            fragment.note_top(space.top());
+            fragment.begin_round(mode == Mode::Concurrent, space.top(), space.end());
+        }
     }
 
     /// Wakes the zeroing threads for the round; the world runs again.
     pub(super) fn wake(&self) {
         if self.threads() > 0 && self.mode() == Mode::Concurrent {
-            self.rounds.wake();
+            self.all_rounds().for_each(Ahead::wake);
         }
     }
 
     fn threads(&self) -> usize {
-        self.rounds.design().threads
+        self.fragments[0].rounds.design().threads
+    }
+
+    fn all_rounds(&self) -> impl Iterator<Item = &Ahead> {
+        self.fragments.iter().map(|fragment| &fragment.rounds)
     }
 
     /// Zeroing threads end. The caller joins them.
     pub fn dismiss(&self) {
-        self.rounds.dismiss();
+        self.all_rounds().for_each(Ahead::dismiss);
     }
 
     /// In a forked child.
     pub(super) fn forget_threads_after_fork(&self) {
-        self.rounds.forget_threads_after_fork();
+        self.all_rounds().for_each(Ahead::forget_threads_after_fork);
     }
 
     /// What happened since the last collection, and what was decided. Without a choice and with nothing to count there is
@@ -388,7 +346,7 @@ impl Zeroing {
             });
             record.set_last_duration(duration);
         };
-        let is_first = self.rounds.is_first();
+        let is_first = self.fragments[0].rounds.is_first();
         let uses = |policies: &[Policy]| is_first && policies.contains(&self.policy);
         if is_first {
             say(Phase::ZeroingKernel, 0, 0, 0, self.soon.reason);
@@ -439,27 +397,22 @@ fn place(mode: Mode) -> u8 {
     MODES.iter().position(|&one| one == mode).unwrap_or(0) as u8
 }
 
-impl Drop for Zeroing {
-    fn drop(&mut self) {
-        if let Some((states, count)) = self.states {
-            // SAFETY: `new` mapped so many bytes.
-            unsafe { memory::unmap(states.cast(), memory::whole_pages(count).unwrap_or(count)) };
-        }
-    }
-}
-
-/// The blocks of eden, for a zeroing thread: what it did, and how much of that it has added to the heap's counts.
+/// The blocks of a fragment of eden, for a zeroing thread: what it did, and how much of that it has added to the heap's
+/// counts.
 struct Eden<'a, F: SlotFormat> {
     scavenge: &'a Scavenge<F>,
+    node: usize,
     did: Zeroed,
     noted: Zeroed,
 }
 
 impl<F: SlotFormat> Blocks for Eden<'_, F> {
     fn is_far(&self, block: usize) -> bool {
-        let taken = self.scavenge.nursery.eden.top();
+        let taken = self.scavenge.nursery.eden.fragments()[self.node].top();
         let zeroing = &self.scavenge.zeroing;
-        block * BLOCK > taken.offset_from(zeroing.eden) + zeroing.lead
+        zeroing
+            .fragment(self.node)
+            .is_far(block, taken, zeroing.lead)
     }
 
     fn zero(&mut self, block: usize, rests: Rests) -> bool {
@@ -468,7 +421,7 @@ impl<F: SlotFormat> Blocks for Eden<'_, F> {
             return false;
         }
         let zeroing = &self.scavenge.zeroing;
-        let (from, bytes) = zeroing.part(block);
+        let (from, bytes) = zeroing.fragment(self.node).part(block);
         // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
         let zero = || unsafe { zeroing.ahead.kernel.zero(from, bytes) };
         let nanoseconds = |ticks| zeroing.nanoseconds(ticks);
@@ -493,7 +446,8 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.tlab.refill(piece);
         mutator.tlab_end.set(end);
         mutator.zeroes.set(0);
-        let stale = end.min(zeroing.virgin()).max(start).offset_from(start);
+        let virgin = zeroing.fragment(mutator.node).virgin();
+        let stale = end.min(virgin).max(start).offset_from(start);
         if stale == 0 {
             return;
         }
@@ -513,17 +467,18 @@ impl<F: SlotFormat> Scavenge<F> {
     /// The blocks of a piece are zeroed when this returns.
     fn ensure(&self, mutator: &Mutator, start: Address, bytes: usize) {
         let zeroing = &self.zeroing;
-        let (states, kernel) = (zeroing.states(), zeroing.soon.kernel);
-        let last = zeroing.block_of(start.add(bytes - 1));
-        for block in zeroing.block_of(start)..=last {
+        let fragment = zeroing.fragment(mutator.node);
+        let (states, kernel) = (fragment.states(), zeroing.soon.kernel);
+        let last = fragment.block_of(start.add(bytes - 1));
+        for block in fragment.block_of(start)..=last {
             if Claims::new(states).is_done(block) {
                 continue;
             }
             let began = clock::ticks();
             let mut own = 0;
-            let how = zeroing.rounds.ensure(states, block, || {
+            let how = fragment.rounds.ensure(states, block, || {
                 let ticks = clock::ticks();
-                let (from, bytes) = zeroing.part(block);
+                let (from, bytes) = fragment.part(block);
                 // SAFETY: the block is claimed: nobody allocates in what was free of it when the round began.
                 zeroing.zero_as_mutator(mutator, bytes, || unsafe { kernel.zero(from, bytes) });
                 own = clock::ticks_since(ticks);
@@ -535,7 +490,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 });
             }
         }
-        zeroing.rounds.note_taken();
+        fragment.rounds.note_taken();
     }
 
     /// Room in the mutator's buffer beyond the window that is zero, under [`Mode::Window`]. An object that its caller
@@ -565,14 +520,19 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.tlab.allocate(bytes)
     }
 
-    /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0. Returns when they are dismissed.
+    /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0. Returns when they are dismissed. As
+    /// many as the design has are those of the first fragment, and so on.
     pub fn zeroing_thread(&self, index: usize) {
+        let each = self.zeroing.threads();
+        let (node, index) = (index / each, index % each);
         let mut eden = Eden {
             scavenge: self,
+            node,
             did: Zeroed::default(),
             noted: Zeroed::default(),
         };
-        let (ahead, states) = (&self.zeroing.rounds, self.zeroing.states());
+        let fragment = self.zeroing.fragment(node);
+        let (ahead, states) = (&fragment.rounds, fragment.states());
         ahead.run(&self.gate, states, index, &mut eden);
     }
 
@@ -594,7 +554,7 @@ impl<F: SlotFormat> Scavenge<F> {
                     mutator_ns: collection.mutator_ns,
                     stalled_ns: zeroed.stalled_time,
                     allocated: collection.allocated,
-                    fresh: zeroing.fresh.load(Ordering::Relaxed),
+                    fresh: zeroing.fragments.iter().map(ZeroingFragment::fresh).sum(),
                     active,
                     processors,
                     contended: state.contention.is_high(collection.now_ns),
@@ -608,9 +568,7 @@ impl<F: SlotFormat> Scavenge<F> {
             _ => decide::fixed(zeroing.mode()),
         };
         zeroing.report(record, &zeroed, decision.reason);
-        let eden = &self.nursery.eden;
-        zeroing.note_top(eden.top());
-        zeroing.begin_round(decision.mode, eden.top(), eden.end());
+        zeroing.begin_round(decision.mode, &self.nursery.eden);
     }
 
     /// What was zeroed since the last time, with times in nanoseconds, and how many mutators allocated meanwhile; in a

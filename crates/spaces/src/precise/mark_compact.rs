@@ -7,8 +7,8 @@
 //! the word. References are updated by that, and [`Segments::slide`] moves the objects.
 //!
 //! # Invariants
-//! - Regions are planned in ascending order of addresses: the old space, eden, the survivor spaces. So no object moves
-//!   up.
+//! - Regions are planned in ascending order of addresses: the old space, eden, the survivor spaces, of those each fragment.
+//!   So no object moves up.
 //! - Objects keep their order, and the objects that begin in one word stay together.
 //! - The regions are slid in segments, each by one worker. A segment waits until all segments from which an object may
 //!   have to leave the place where its own go are finished; so none is overwritten before it has moved.
@@ -25,7 +25,7 @@ use gleaner_mem::side::Side;
 
 use gleaner_work::Prefix;
 
-use crate::precise::bump::BumpRegion;
+use crate::precise::regions::{MOST_REGIONS, Regions};
 
 /// The destinations of one full collection.
 pub struct Plan {
@@ -41,16 +41,13 @@ const SEGMENT_SHIFT: u32 = 16;
 /// Bytes of a segment.
 pub const SEGMENT_BYTES: usize = 1 << SEGMENT_SHIFT;
 
-/// The regions in ascending order: the old space, eden, the survivor spaces.
-pub type Regions<'a> = [&'a BumpRegion; 4];
-
-/// What was planned for each region.
+/// What was planned for each region, by its place in the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     /// Where its last object ends after sliding.
-    pub ends: [Address; 4],
+    pub ends: [Address; MOST_REGIONS],
     /// Bytes of what lives in it before.
-    pub lived: [usize; 4],
+    pub lived: [usize; MOST_REGIONS],
 }
 
 impl Plan {
@@ -58,28 +55,38 @@ impl Plan {
     pub fn new(base: Address, bytes: usize) -> Option<Plan> {
         let destinations = Side::new(base, bytes, WORD_SHIFT)?;
         // A region's last segment may not be whole.
-        let spare = 4 * SEGMENT_BYTES;
+        let spare = MOST_REGIONS * SEGMENT_BYTES;
         let slid = Side::new(base, bytes + spare, SEGMENT_SHIFT)?;
         Some(Plan { destinations, slid })
     }
 
-    /// Decides where everything that is marked goes. No object is looked at: the bits tell.
+    /// Decides where everything that is marked in these regions goes: the old space first, then the nursery's. No object is
+    /// looked at: the bits tell.
     ///
     /// # Safety
     /// The world is stopped, marking is over, nobody else uses the plan.
-    pub unsafe fn make(&self, marks: &ObjectBits, regions: Regions<'_>) -> Planned {
+    pub unsafe fn make(&self, marks: &ObjectBits, regions: &Regions<'_>) -> Planned {
         let mut planned = Planned {
-            ends: regions.map(BumpRegion::start),
-            lived: [0; 4],
+            ends: [Address::NULL; MOST_REGIONS],
+            lived: [0; MOST_REGIONS],
         };
+        for (end, region) in planned.ends.iter_mut().zip(regions.iter()) {
+            *end = region.space.start();
+        }
         let mut target = 0;
-        for (from, region) in regions.into_iter().enumerate() {
+        for (from, region) in regions.iter().enumerate() {
+            let region = region.space;
             let words =
                 marks.word_of(region.start())..marks.word_of(region.top().add(WORD_BYTES - 1));
             let mut place = |word: usize, tail: usize, granules: usize| {
                 let bytes = granules * GRANULE;
                 // A region has room for its own objects, so this ends there at the latest.
-                while regions[target].end().offset_from(planned.ends[target]) < bytes {
+                while regions[target]
+                    .space
+                    .end()
+                    .offset_from(planned.ends[target])
+                    < bytes
+                {
                     target += 1;
                 }
                 let end = &mut planned.ends[target];
@@ -133,11 +140,11 @@ impl Plan {
     /// # Safety
     /// The world is stopped, and no worker slides.
     pub unsafe fn segments<'a>(&'a self, regions: Regions<'a>) -> Segments<'a> {
-        let mut first = [0; 5];
+        let mut first = [0; MOST_REGIONS + 1];
         for (index, region) in regions.iter().enumerate() {
-            first[index + 1] = first[index] + region.used().div_ceil(SEGMENT_BYTES);
+            first[index + 1] = first[index] + region.space.used().div_ceil(SEGMENT_BYTES);
         }
-        let count = first[4];
+        let count = first[regions.len()];
         // SAFETY: there is an element for each segment, and nobody else uses them.
         let finished = unsafe {
             let flags = self.slid.first();
@@ -158,33 +165,35 @@ pub struct Segments<'a> {
     plan: &'a Plan,
     regions: Regions<'a>,
     /// The number of the first segment of each region, and of all.
-    first: [usize; 5],
+    first: [usize; MOST_REGIONS + 1],
     slid: Prefix<'a>,
 }
 
 impl Segments<'_> {
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.first[4]
+        self.first[self.regions.len()]
     }
 
     fn words(&self, bits: &ObjectBits, segment: usize) -> Range<usize> {
-        let region = (0..3)
+        let last = self.regions.len() - 1;
+        let region = (0..last)
             .find(|&region| segment < self.first[region + 1])
-            .unwrap_or(3);
-        let low = self.regions[region]
+            .unwrap_or(last);
+        let space = self.regions[region].space;
+        let low = space
             .start()
             .add((segment - self.first[region]) * SEGMENT_BYTES);
-        let top = self.regions[region].top().align_up(WORD_BYTES);
+        let top = space.top().align_up(WORD_BYTES);
         bits.word_of(low)..bits.word_of(low.add(SEGMENT_BYTES).min(top))
     }
 
     /// Segments below this number may have objects at or below `place`, which lies in a region.
     fn up_to(&self, place: Address) -> usize {
-        let region = (0..4)
-            .rfind(|&region| self.regions[region].start() <= place)
+        let region = (0..self.regions.len())
+            .rfind(|&region| self.regions[region].space.start() <= place)
             .unwrap_or(0);
-        let offset = place.offset_from(self.regions[region].start());
+        let offset = place.offset_from(self.regions[region].space.start());
         let number = self.first[region] + offset / SEGMENT_BYTES + 1;
         number.min(self.first[region + 1])
     }
@@ -252,11 +261,21 @@ impl NewStarts<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::precise::bump::BumpRegion;
+    use crate::precise::nursery::Nursery;
+    use crate::precise::regions::Kind;
     use gleaner_mem::header::{self, Header};
     use gleaner_mem::object_model::TypeId;
     use gleaner_os::memory;
     use std::collections::BTreeMap;
     use std::vec::Vec;
+
+    fn listed<'a>(all: impl IntoIterator<Item = &'a BumpRegion>) -> Regions<'a> {
+        let mut all = all.into_iter();
+        let old = Regions::of(Kind::Old, 0, all.next().unwrap());
+        all.enumerate()
+            .fold(old, |list, (node, space)| list.and(Kind::Eden, node, space))
+    }
 
     /// Lays objects of these sizes out from the start of a region, each marked or not, with its number inside.
     fn lay(
@@ -326,9 +345,9 @@ mod tests {
         );
         lay(young[2], &mut sizes, &marks, &[(16, Some(8))]);
         let size = |at: Address| sizes[&at.word()];
-        let regions = [&old, young[0], young[1], young[2]];
+        let regions = listed([&old, young[0], young[1], young[2]]);
         // SAFETY: there is only this thread.
-        let Planned { ends, lived } = unsafe { plan.make(&marks, regions) };
+        let Planned { ends, lived } = unsafe { plan.make(&marks, &regions) };
         // SAFETY: as above.
         unsafe {
             let segments = plan.segments(regions);
@@ -342,7 +361,7 @@ mod tests {
             .collect();
         let numbers: Vec<usize> = places.iter().map(|place| place.1).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(lived, [1088, 3040, 2016, 16]);
+        assert_eq!(lived[..4], [1088, 3040, 2016, 16]);
         let lengths = [600, 488, 24, 3000, 16, 512, 1504, 16];
         // 600 + 488 fit into the old space; the word with 24 and 3000 does not, and so nothing after it does.
         let mut expected = base;
@@ -355,9 +374,53 @@ mod tests {
             expected = expected.add(lengths[index]);
         }
         assert_eq!(ends[1], expected);
-        assert_eq!(ends[2..], [young[1].start(), young[2].start()]);
+        assert_eq!(ends[2..4], [young[1].start(), young[2].start()]);
         // SAFETY: nobody uses it any more.
         unsafe { memory::unmap(core::ptr::NonNull::new(base.ptr()).unwrap(), bytes) };
+    }
+
+    #[test]
+    fn the_fragments_of_four_nodes_slide_in_the_order_of_their_addresses() {
+        let bytes = 512 << 10;
+        let base = Address::of(memory::map(bytes).unwrap().as_ptr()).align_up(WORD_BYTES);
+        let (marks, plan) = (
+            ObjectBits::new(base, bytes - WORD_BYTES).unwrap(),
+            Plan::new(base, bytes - WORD_BYTES).unwrap(),
+        );
+        let old = BumpRegion::new(base, 8192);
+        let nursery = Nursery::new(base.add(8192), 16384, 4096, 1, 4);
+        let mut sizes = BTreeMap::new();
+        lay(&old, &mut sizes, &marks, &[(512, None), (512, Some(0))]);
+        let list = Regions::of(Kind::Old, 0, &old).and_all(&nursery.regions());
+        assert_eq!(list.len(), 13);
+        for (number, region) in list.iter().enumerate().skip(1) {
+            let objects = [(512, None), (1024, Some(number as u64)), (512, None)];
+            lay(region.space, &mut sizes, &marks, &objects);
+        }
+        let size = |at: Address| sizes[&at.word()];
+        // SAFETY: there is only this thread.
+        let Planned { ends, lived } = unsafe { plan.make(&marks, &list) };
+        assert_eq!(lived[..3], [512, 1024, 1024]);
+        // SAFETY: there is only this thread, and no reference is to be updated.
+        unsafe {
+            let segments = plan.segments(list);
+            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
+        }
+        // Seven fit into the old space beside the one that was there, the other five into the first fragment of eden.
+        assert_eq!(ends[0], base.add(512 + 7 * 1024));
+        let eden = list[1].space.start();
+        assert_eq!(ends[1], eden.add(5 * 1024));
+        for (end, region) in ends.iter().zip(list.iter()).skip(2) {
+            assert_eq!(*end, region.space.start(), "nothing is left in the others");
+        }
+        nursery.set_tops(ends[1..13].iter().copied());
+        assert_eq!(nursery.used(), 5 * 1024);
+        let words = marks.word_of(base)..marks.word_of(nursery.start().add(nursery.bytes()));
+        // SAFETY: the objects lie where their bits are.
+        let numbers = words
+            .flat_map(|word| marks.starts(word))
+            .map(|at| unsafe { at.add(8).load() });
+        assert!(numbers.eq(0..13));
     }
 
     #[test]
@@ -369,9 +432,9 @@ mod tests {
         let regions: Vec<BumpRegion> = (0..4)
             .map(|i| BumpRegion::new(base.add(i * 1024), 1024))
             .collect();
-        let regions = [&regions[0], &regions[1], &regions[2], &regions[3]];
+        let list = listed(&regions);
         let mut sizes = BTreeMap::new();
-        for (index, region) in regions.into_iter().enumerate() {
+        for (index, region) in regions.iter().enumerate() {
             let number = Some(index as u64);
             let dead = if index < 2 { 0 } else { 256 };
             let rest = 1024 - dead;
@@ -387,13 +450,13 @@ mod tests {
         }
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
-        let ends = unsafe { plan.make(&marks, regions) }.ends;
+        let ends = unsafe { plan.make(&marks, &list) }.ends;
         // SAFETY: as above.
         unsafe {
-            let segments = plan.segments(regions);
+            let segments = plan.segments(list);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
         }
-        for (index, region) in regions.into_iter().enumerate() {
+        for (index, region) in regions.iter().enumerate() {
             let used = if index < 2 { 1024 } else { 768 };
             assert_eq!(ends[index], region.start().add(used));
             let words = marks.word_of(region.start())..marks.word_of(region.end());

@@ -3,9 +3,11 @@
 //! - [`nursery`]: eden and the survivor spaces; [`bump`]: how threads share a region that is filled upward
 //! - [`tenured`]: what was promoted or may not move, hole by hole; [`mark_compact`]: where what lives slides to
 //! - [`large_objects`]: pages of their own
+//! - [`regions`]: the order of all of them, by kind and memory node
 
 pub mod bump;
 pub mod large_objects;
 pub mod mark_compact;
 pub mod nursery;
+pub mod regions;
 pub mod tenured;

@@ -1,0 +1,112 @@
+//! The regions of a precise heap, in the order of their addresses: pinned, old, eden, the two survivor spaces, large.
+//!
+//! Each space of the nursery has a fragment for each memory node, one above the other; every other space is one region.
+//! All loops over regions run from one list. In this order "surely old", "in the nursery" and "in the to-space" are one
+//! comparison each.
+
+use core::ops::Deref;
+
+use crate::precise::bump::BumpRegion;
+
+/// The most memory nodes that a heap can be cut for.
+pub const MOST_NODES: usize = 16;
+/// The most regions that are filled upward: all but the large space.
+pub const MOST_REGIONS: usize = 2 + 3 * MOST_NODES;
+
+/// What a region holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// Small objects that never move.
+    Pinned,
+    /// What was promoted.
+    Old,
+    /// What was just born.
+    Eden,
+    /// One of the two survivor spaces, by its place: 0 is the lower one.
+    Survivor(usize),
+    /// Objects with pages of their own.
+    Large,
+}
+
+impl Kind {
+    /// All of them, in the order of their addresses.
+    pub const ALL: [Kind; 6] = [
+        Kind::Pinned,
+        Kind::Old,
+        Kind::Eden,
+        Kind::Survivor(0),
+        Kind::Survivor(1),
+        Kind::Large,
+    ];
+    /// Those of the nursery.
+    pub const YOUNG: [Kind; 3] = [Kind::Eden, Kind::Survivor(0), Kind::Survivor(1)];
+
+    /// For messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Pinned => "pinned",
+            Kind::Old => "old",
+            Kind::Eden => "eden",
+            Kind::Survivor(0) => "survivor 0",
+            Kind::Survivor(_) => "survivor 1",
+            Kind::Large => "large",
+        }
+    }
+
+    /// Whether it belongs to the nursery.
+    pub fn is_nursery(self) -> bool {
+        matches!(self, Kind::Eden | Kind::Survivor(_))
+    }
+}
+
+/// A region that is filled upward.
+#[derive(Clone, Copy, Debug)]
+pub struct Region<'a> {
+    /// What it holds.
+    pub kind: Kind,
+    /// The memory node that its memory is to be on, counted from 0; 0 where it is on no particular one.
+    pub node: usize,
+    /// Its bounds at the moment, and what of it is in use.
+    pub space: &'a BumpRegion,
+}
+
+/// Regions in ascending order of addresses, one at least: a slice of them, in a value of fixed size, so that one can be
+/// made in a stopped world.
+#[derive(Clone, Copy, Debug)]
+pub struct Regions<'a> {
+    /// Those behind `count` repeat the first.
+    list: [Region<'a>; MOST_REGIONS],
+    count: usize,
+}
+
+impl<'a> Regions<'a> {
+    /// One alone.
+    pub fn of(kind: Kind, node: usize, space: &'a BumpRegion) -> Regions<'a> {
+        Regions {
+            list: [Region { kind, node, space }; MOST_REGIONS],
+            count: 1,
+        }
+    }
+
+    /// And this one, which lies above all others.
+    pub fn and(mut self, kind: Kind, node: usize, space: &'a BumpRegion) -> Regions<'a> {
+        debug_assert!(self[self.count - 1].space.end() <= space.start());
+        self.list[self.count] = Region { kind, node, space };
+        self.count += 1;
+        self
+    }
+
+    /// And all of these, which lie above all others.
+    pub fn and_all(self, others: &[Region<'a>]) -> Regions<'a> {
+        let with = |all: Regions<'a>, one: &Region<'a>| all.and(one.kind, one.node, one.space);
+        others.iter().fold(self, with)
+    }
+}
+
+impl<'a> Deref for Regions<'a> {
+    type Target = [Region<'a>];
+
+    fn deref(&self) -> &[Region<'a>] {
+        &self.list[..self.count]
+    }
+}
