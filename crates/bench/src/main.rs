@@ -9,7 +9,6 @@ mod arguments;
 mod catalogue;
 mod clients;
 mod events;
-mod failure;
 mod native;
 mod output;
 mod process;
@@ -28,6 +27,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
+use gleaner_workloads::failure;
 
 fn main() -> ExitCode {
     end_on_closed_pipe();

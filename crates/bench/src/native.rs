@@ -1,34 +1,7 @@
 //! `native`: workloads on the precise heap, in this process; one line of JSON at the end.
 //!
-//! Each workload is written once, against the raw layer, as a compiler's code would be; `scopes` against the safe layer. What it comes to depends on
-//! its scale and its input alone, so that configurations and rivals can be compared by their results. docs/workloads.md
-//! says what each one does.
+//! The workloads are those of the crate `gleaner-workloads`; docs/workloads.md says what each one does.
 
-mod agents;
-mod chacha;
-mod cipher;
-mod costs;
-mod document;
-mod ephemerons;
-mod finalizers;
-mod gcbench;
-mod index;
-mod jbb;
-mod mutators;
-mod objects;
-mod producer;
-mod quads;
-mod queue;
-mod random;
-mod refarray;
-mod render;
-mod scopes;
-mod texts;
-mod tiny;
-mod xml;
-mod zeroing;
-
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -36,13 +9,16 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use gleaner::raw::{Compressed, SlotFormat, Wide};
-use gleaner::{Builder, Heap, Mutator, OutOfMemory, References};
+use gleaner::{Builder, Heap, References};
+use gleaner_workloads::mutators::Mutators;
+use gleaner_workloads::{
+    Facts, Prepared, Scale, agents, cipher, costs, ephemerons, failed, finalizers, gcbench, index,
+    jbb, producer, quads, queue, refarray, render, scopes, tiny, xml, zeroing,
+};
 use serde::Serialize;
-use serde_json::Map;
 
 use crate::failure::{Failure, Result};
 use crate::process;
-use mutators::Mutators;
 
 /// Arguments of `native`.
 #[derive(Args)]
@@ -137,71 +113,6 @@ pub enum Name {
     Initfresh,
     /// The same, and writes an old array instead
     Initstale,
-}
-
-/// The scale of a run.
-#[derive(Clone)]
-pub struct Scale {
-    /// A thousandth or so.
-    pub tiny: bool,
-    /// See [`Native::wasteful`].
-    pub wasteful: bool,
-    /// See [`Native::input`].
-    pub input: Option<PathBuf>,
-    /// See [`Native::working_set`].
-    pub working_set: usize,
-    /// See [`Native::seed`].
-    pub seed: u64,
-    /// See [`Native::transactions`].
-    pub transactions: Option<u32>,
-}
-
-impl Scale {
-    /// A number of things: so many, or so many in a test.
-    fn of<T>(&self, full: T, tiny: T) -> T {
-        if self.tiny { tiny } else { full }
-    }
-}
-
-/// What the line says beside the fields of all workloads.
-type Facts = Map<String, serde_json::Value>;
-
-/// A workload that is ready to run: its types are registered, its input is read.
-trait Workload {
-    /// Runs once; what it comes to.
-    fn run(
-        &self,
-        mutator: &mut Mutator,
-        mutators: &Mutators,
-        facts: &mut Facts,
-    ) -> std::result::Result<u64, OutOfMemory>;
-}
-
-/// A workload whose mutators each do all of it with data of their own. It is given the number of its mutator; the sum
-/// of what all of them return is the result.
-struct Own<F>(F);
-
-impl<F> Workload for Own<F>
-where
-    F: Fn(&mut Mutator, u32) -> std::result::Result<u64, OutOfMemory> + Sync,
-{
-    fn run(
-        &self,
-        mutator: &mut Mutator,
-        mutators: &Mutators,
-        _: &mut Facts,
-    ) -> std::result::Result<u64, OutOfMemory> {
-        let results = mutators.run(mutator, &self.0)?;
-        Ok(results.into_iter().fold(0, u64::wrapping_add))
-    }
-}
-
-/// What `prepare` of a workload gives.
-type Prepared = Result<Box<dyn Workload>>;
-
-/// A message about something that could not be done.
-fn failed(error: impl fmt::Display) -> Failure {
-    Failure::new(error.to_string())
 }
 
 impl Name {

@@ -7,7 +7,7 @@ mod binding;
 mod cipher;
 mod context;
 mod ephemerons;
-#[path = "../../../crates/bench/src/failure.rs"]
+#[path = "../../../crates/workloads/src/failure.rs"]
 mod failure;
 mod finalizers;
 mod handles;

@@ -1,13 +1,13 @@
 //! What the workloads here share with those of `gleaner-bench native`, since nothing of it depends on a heap: random
 //! numbers, texts, documents.
 
-#[path = "../../../crates/bench/src/native/chacha.rs"]
+#[path = "../../../crates/workloads/src/chacha.rs"]
 pub mod chacha;
-#[path = "../../../crates/bench/src/native/document.rs"]
+#[path = "../../../crates/workloads/src/document.rs"]
 pub mod document;
-#[path = "../../../crates/bench/src/native/random.rs"]
+#[path = "../../../crates/workloads/src/random.rs"]
 pub mod random;
-#[path = "../../../crates/bench/src/native/texts.rs"]
+#[path = "../../../crates/workloads/src/texts.rs"]
 pub mod texts;
 
 use std::path::PathBuf;

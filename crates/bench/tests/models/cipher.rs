@@ -6,7 +6,7 @@ pub fn cipher(thread: u32) -> u64 {
     let mut random = Random::new(7000 + u64::from(thread));
     let mut sum = 0;
     for number in 0..40u32 {
-        let key: Vec<u32> = (0..8).map(|_| random.next()).collect();
+        let key: Vec<u32> = (0..8).map(|_| random.draw()).collect();
         let mut sent: Vec<u8> = (0..4096u32).map(|index| (index ^ number) as u8).collect();
         for (block, text) in sent.chunks_mut(64).enumerate() {
             let stream = block_of(&key, 1 + block as u32, number);

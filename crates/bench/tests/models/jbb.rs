@@ -105,7 +105,7 @@ impl Company {
             }
             21 => (0..DISTRICTS).for_each(|district| self.deliver(random, own, district)),
             _ => {
-                random.next();
+                random.draw();
                 let orders = &self.districts[own * DISTRICTS + district].orders;
                 let latest = orders.iter().rev().take(self.sizes.orders.min(20));
                 let lines = latest.flat_map(|order| &order.lines);
@@ -123,7 +123,7 @@ impl Company {
 
     /// The own warehouse, or in a tenth of all cases another one.
     fn somewhere(&self, random: &mut Random, own: usize) -> usize {
-        let (percent, which) = (random.below(100), random.next() as usize);
+        let (percent, which) = (random.below(100), random.draw() as usize);
         let mut others = (1..self.warehouses).map(|step| (own + step) % self.warehouses);
         match percent {
             0..=9 if self.warehouses > 1 => others.nth(which % (self.warehouses - 1)).unwrap(),

@@ -3,9 +3,9 @@
 pub mod cipher;
 pub mod index;
 pub mod jbb;
-#[path = "../../src/native/random.rs"]
-pub mod random;
 pub mod render;
 pub mod shared;
 pub mod trees;
 pub mod zeroing;
+
+pub use gleaner_workloads::random;

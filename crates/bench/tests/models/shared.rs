@@ -22,7 +22,7 @@ pub fn agents() -> u64 {
                 last = *register;
             }
             if step % 4 == 0 {
-                random.next();
+                random.draw();
                 sum = sum.wrapping_add(u64::from(last));
             }
             if step % 16 == 0 {

@@ -60,7 +60,7 @@ pub fn ephemerons(thread: u32) -> u64 {
         if random.below(64) == 0 {
             length *= 8;
         }
-        random.next();
+        random.draw();
         let first = next;
         next += length + 1;
         scattered(first ^ (first + length) << 20)

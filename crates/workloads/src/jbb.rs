@@ -470,7 +470,7 @@ impl<F: SlotFormat> Clerk<'_, F> {
 
     /// The warehouse that delivers or whose customer pays.
     fn somewhere(&mut self) -> usize {
-        let (away, which) = (self.random.below(100) < AWAY, self.random.next() as usize);
+        let (away, which) = (self.random.below(100) < AWAY, self.random.draw() as usize);
         match self.trade.locks.len() - 1 {
             others if away && others > 0 => (self.own + 1 + which % others) % (others + 1),
             _ => self.own,

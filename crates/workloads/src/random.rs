@@ -11,7 +11,7 @@ impl Random {
 
     /// The next number of 31 bits.
     #[inline(always)]
-    pub fn next(&mut self) -> u32 {
+    pub fn draw(&mut self) -> u32 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -22,7 +22,7 @@ impl Random {
     /// The next number below a bound.
     #[inline(always)]
     pub fn below(&mut self, bound: u32) -> u32 {
-        self.next() % bound
+        self.draw() % bound
     }
 }
 

@@ -44,7 +44,7 @@ impl Types {
     ) -> Result<u64, OutOfMemory> {
         let mut sum = 0;
         for number in 0..messages {
-            let key: [u32; 8] = std::array::from_fn(|_| random.next());
+            let key: [u32; 8] = std::array::from_fn(|_| random.draw());
             let key = self.words.copied(mutator, &key)?;
             frame(mutator, [key, Address::NULL], |mutator, [key, plain]| {
                 plain.set(value(self.plain(mutator, number)?));
