@@ -4,17 +4,12 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
-use gleaner::raw::{Compressed, SlotFormat, Wide};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gleaner::{Builder, Heap, References};
-use gleaner_workloads::mutators::Mutators;
-use gleaner_workloads::{
-    Facts, Prepared, Scale, agents, cipher, costs, ephemerons, failed, finalizers, gcbench, index,
-    jbb, producer, quads, queue, refarray, render, scopes, tiny, xml, zeroing,
-};
+use gleaner_workloads::{Entry, Extra, Facts, Mutators, Scale, TABLE, failed, find};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -24,8 +19,8 @@ use crate::process;
 #[derive(Args)]
 pub struct Native {
     /// What runs
-    #[arg(value_enum)]
-    pub name: Name,
+    #[arg(value_name = "NAME", value_parser = workloads())]
+    pub workload: &'static Entry,
     /// Size of the heap in MB, about three times what lives unless given; 0 for a quarter of the memory, at most 8 GB
     #[arg(long, value_name = "MB")]
     pub heap: Option<usize>,
@@ -70,128 +65,10 @@ pub struct Native {
     pub iterations: u32,
 }
 
-/// The workloads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Name {
-    /// Binary trees that come and go beside one that stays
-    Gcbench,
-    /// The same with dead objects between the live ones
-    Holes,
-    /// The trees of gcbench through the safe Rust layer
-    Scopes,
-    /// A list of a million nodes with sixteen million appends and pops
-    Queue,
-    /// A million references in one old array, replaced at random by fresh nodes
-    Refarray,
-    /// A quad tree of depth 10 that stays, beside trees of depth 3 that come and go
-    Quads,
-    /// Chains of ephemerons whose first keys come and go; full collections, with exactly the right survivors
-    Ephemerons,
-    /// Objects with finalizers that are replaced at random, taken when they are ready, and now and then kept
-    Finalizers,
-    /// Warehouses that take orders, payments and deliveries, in the manner of pjbb2005 with fixed work
-    Jbb,
-    /// An inverted index that is built over Debian's texts and then queried, in the manner of luindex and lusearch
-    Index,
-    /// An XML document of Debian's that is read, transformed and written again
-    Xml,
-    /// One thread allocates messages, the others consume them
-    Producer,
-    /// Many unequal threads that share data and allocate little
-    Agents,
-    /// A ray tracer that keeps all processors busy with objects that die at once
-    Render,
-    /// Messages enciphered and deciphered: arrays of numbers that die young
-    Cipher,
-    /// Sixteen threads that allocate in a heap of a few MB
-    Tiny,
-    /// What it costs to make a heap, and to store once into a huge old array
-    Costs,
-    /// Allocates 64 million arrays of eight numbers
-    Initnone,
-    /// The same, and writes each
-    Initfresh,
-    /// The same, and writes an old array instead
-    Initstale,
-}
-
-impl Name {
-    /// As it is written.
-    fn text(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-
-    /// How many mutators it has unless told.
-    fn threads(self) -> u32 {
-        match self {
-            Name::Jbb | Name::Index => 2,
-            Name::Producer => 4,
-            Name::Agents | Name::Tiny => 16,
-            Name::Render => thread::available_parallelism().map_or(1, |count| count.get() as u32),
-            _ => 1,
-        }
-    }
-
-    /// MB of heap unless told: about three times what lives with wide references, as docs/workloads.md lists it.
-    fn heap(self, threads: u32, working_set: usize) -> usize {
-        let (whole, each) = match self {
-            Name::Gcbench | Name::Holes | Name::Scopes | Name::Queue | Name::Refarray => (0, 113),
-            Name::Quads => (0, 200),
-            Name::Ephemerons => (0, 48),
-            Name::Finalizers => (0, 18),
-            Name::Jbb => (0, 34),
-            Name::Index => (48, 0),
-            Name::Xml => (0, 75),
-            Name::Producer | Name::Tiny => (4, 0),
-            Name::Agents => (3, 0),
-            Name::Render => (12, 0),
-            Name::Cipher => (0, 3),
-            Name::Costs => (200, 0),
-            Name::Initnone | Name::Initfresh | Name::Initstale => {
-                (3, (3 * working_set).div_ceil(1024))
-            }
-        };
-        whole + each * threads as usize
-    }
-
-    fn prepare(self, heap: &Heap, scale: &Scale) -> Prepared {
-        match heap.references() {
-            References::Wide => self.prepare_in::<Wide>(heap, scale),
-            References::Compressed => self.prepare_in::<Compressed>(heap, scale),
-        }
-    }
-
-    /// In a heap that has slots of this format, which the workload's compiler then knows.
-    fn prepare_in<F: SlotFormat>(self, heap: &Heap, scale: &Scale) -> Prepared {
-        match self {
-            Name::Gcbench => gcbench::prepare::<F>(heap, scale, false),
-            Name::Holes => gcbench::prepare::<F>(heap, scale, true),
-            Name::Scopes => scopes::prepare(heap, scale),
-            Name::Queue => queue::prepare::<F>(heap, scale),
-            Name::Refarray => refarray::prepare::<F>(heap, scale),
-            Name::Quads => quads::prepare::<F>(heap, scale),
-            Name::Ephemerons => ephemerons::prepare::<F>(heap, scale),
-            Name::Finalizers => finalizers::prepare::<F>(heap, scale),
-            Name::Jbb => jbb::prepare::<F>(heap, scale),
-            Name::Index => index::prepare::<F>(heap, scale),
-            Name::Xml => xml::prepare::<F>(heap, scale),
-            Name::Producer => producer::prepare::<F>(heap, scale),
-            Name::Agents => agents::prepare::<F>(heap, scale),
-            Name::Render => render::prepare::<F>(heap, scale),
-            Name::Cipher => cipher::prepare(heap, scale),
-            Name::Tiny => tiny::prepare::<F>(heap, scale),
-            Name::Costs => costs::prepare::<F>(heap, scale),
-            Name::Initnone => zeroing::initnone(heap, scale),
-            Name::Initfresh => zeroing::initfresh(heap, scale),
-            Name::Initstale => zeroing::initstale(heap, scale),
-        }
-    }
-}
-
 /// The line. Times are in seconds.
 #[derive(Serialize)]
 struct Line {
-    benchmark: String,
+    benchmark: &'static str,
     result: String,
     wall_s: f64,
     cpu_s: f64,
@@ -275,26 +152,38 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
         .map_err(failed)
 }
 
+/// The names of the table with their help, and what a name stands for.
+fn workloads() -> impl TypedValueParser<Value = &'static Entry> {
+    let names = TABLE
+        .iter()
+        .map(|entry| PossibleValue::new(entry.name).help(entry.about));
+    PossibleValuesParser::new(names).map(|name| find(&name).expect("a name of the table"))
+}
+
 /// An option that would change nothing is a mistake.
 fn refuse_what_is_not_used(chosen: &Native) -> Result<()> {
-    use Name::{Index, Initfresh, Initnone, Initstale, Jbb, Xml};
-    let options: [(&str, bool, &[Name]); 5] = [
-        ("--wasteful", chosen.wasteful, &[Index]),
-        ("--input", chosen.input.is_some(), &[Index, Xml]),
+    let extras = [
+        ("--wasteful", Extra::Wasteful, chosen.wasteful),
+        ("--input", Extra::Input, chosen.input.is_some()),
         (
             "--working-set",
+            Extra::WorkingSet,
             chosen.working_set.is_some(),
-            &[Initnone, Initfresh, Initstale],
         ),
-        ("--seed", chosen.seed.is_some(), &[Jbb]),
-        ("--transactions", chosen.transactions.is_some(), &[Jbb]),
+        ("--seed", Extra::Seed, chosen.seed.is_some()),
+        (
+            "--transactions",
+            Extra::Transactions,
+            chosen.transactions.is_some(),
+        ),
     ];
-    for (option, is_given, users) in options {
-        if is_given && !users.contains(&chosen.name) {
-            let users: Vec<_> = users.iter().map(|name| name.text()).collect();
+    for (option, extra, is_given) in extras {
+        if is_given && !chosen.workload.takes(extra) {
+            let users = TABLE.iter().filter(|entry| entry.takes(extra));
+            let users: Vec<_> = users.map(|entry| entry.name).collect();
             return Err(Failure::new(format!(
                 "{} has no use for {option}, which is for {}",
-                chosen.name.text(),
+                chosen.workload.name,
                 users.join(", ")
             )));
         }
@@ -313,10 +202,10 @@ pub fn run(chosen: &Native) -> Result<bool> {
         seed: u64::from(chosen.seed.unwrap_or(0)),
         transactions: chosen.transactions,
     };
-    let mutators = Mutators::new(chosen.threads.unwrap_or_else(|| chosen.name.threads()));
-    let usual = || chosen.name.heap(mutators.threads, scale.working_set);
+    let mutators = Mutators::new(chosen.threads.unwrap_or_else(|| chosen.workload.threads()));
+    let usual = || chosen.workload.heap_mb(mutators.threads, scale.working_set);
     let heap = build(chosen, chosen.heap.unwrap_or_else(usual))?;
-    let workload = chosen.name.prepare(&heap, &scale)?;
+    let workload = chosen.workload.prepare(&heap, &scale)?;
     let mut mutator = heap.attach().map_err(failed)?;
     let (mut result, mut iterations, mut facts) = (0, Vec::new(), Facts::new());
     let before = mutator.totals().zeroed;
@@ -324,7 +213,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
     for _ in 0..chosen.iterations {
         let clock = Clock::start();
         let once = workload.run(&mut mutator, &mutators, &mut facts);
-        result = once.map_err(|full| Failure::new(format!("{}: {full}", chosen.name.text())))?;
+        result = once.map_err(|full| Failure::new(format!("{}: {full}", chosen.workload.name)))?;
         iterations.push(clock.read());
     }
     let Iteration { wall_s, cpu_s } = whole.read();
@@ -339,7 +228,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
     let zeroing_ns = took.saturating_sub(before.time + before.ahead_time) as f64;
     let timed = (zeroed.timed + zeroed.ahead_timed) as f64;
     let line = Line {
-        benchmark: chosen.name.text(),
+        benchmark: chosen.workload.name,
         result: format!("{result:016x}"),
         wall_s,
         cpu_s,

@@ -13,6 +13,7 @@ use std::thread;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use gleaner_workloads::TABLE;
 use models::{cipher, index, jbb, random, render, shared, trees, zeroing};
 
 fn start(arguments: &[&str]) -> Output {
@@ -457,16 +458,22 @@ fn an_option_that_would_change_nothing_is_refused() {
 fn the_help_has_a_line_for_each() {
     let done = start(&["--help"]);
     let help = String::from_utf8_lossy(&done.stdout).into_owned();
-    for name in [
-        "quads:",
-        "jbb:",
-        "index:",
-        "xml:",
-        "tiny:",
-        "initfresh:",
-        "--threads",
-        "--wasteful",
-    ] {
-        assert!(help.contains(name), "{name} in {help}");
+    for entry in TABLE {
+        let name = format!("- {}:", entry.name);
+        let line = help.lines().find(|line| line.contains(&name));
+        let about = line.is_some_and(|line| line.ends_with(entry.about));
+        assert!(about, "{name} in {help}");
+    }
+    for option in ["--threads", "--wasteful"] {
+        assert!(help.contains(option), "{option} in {help}");
+    }
+}
+
+#[test]
+fn a_misspelt_name_is_refused_with_the_nearest() {
+    for (word, nearest) in [("gcbenchs", "gcbench"), ("Queue", "queue")] {
+        let said = failure(&[word, "--tiny"]);
+        assert!(said.contains(&format!("'{word}'")), "{said}");
+        assert!(said.contains(&format!("exists: '{nearest}'")), "{said}");
     }
 }

@@ -24,8 +24,18 @@ struct Forest<F> {
     next: u32,
 }
 
+/// With nothing between the nodes.
+pub fn gcbench<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    prepare::<F>(heap, scale, false)
+}
+
+/// With a dead object between any two live ones.
+pub fn holes<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    prepare::<F>(heap, scale, true)
+}
+
 /// Trees of height 18, or 8 in a test.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
+fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
     let node = Pair::<F>::register(heap).map_err(failed)?;
     let doubles = Numbers::register(heap).map_err(failed)?;
     let (most, length) = scale.of((18, 500_000), (8, 500));

@@ -1,33 +1,34 @@
 //! Workloads on the precise heap: what `gleaner-bench native` runs and measures.
 //!
-//! Each workload is written once, against the raw layer, as a compiler's code would be; `scopes` against the safe layer.
-//! What it comes to depends on its scale and its input alone, so that configurations and rivals can be compared by their
-//! results. docs/workloads.md says what each one does.
+//! Each workload is written once, against the raw layer, as a compiler's code would be; `scopes` against the safe
+//! layer. What it comes to depends on its scale and its input alone, so that configurations and rivals can be compared
+//! by their results. [`TABLE`] has a row for each; docs/workloads.md says what each one does.
 
-pub mod agents;
+mod agents;
 mod chacha;
-pub mod cipher;
-pub mod costs;
+mod cipher;
+mod costs;
 mod document;
-pub mod ephemerons;
+mod ephemerons;
 pub mod failure;
-pub mod finalizers;
-pub mod gcbench;
-pub mod index;
-pub mod jbb;
-pub mod mutators;
+mod finalizers;
+mod gcbench;
+mod index;
+mod jbb;
+mod mutators;
 mod objects;
-pub mod producer;
-pub mod quads;
-pub mod queue;
+mod producer;
+mod quads;
+mod queue;
 pub mod random;
-pub mod refarray;
-pub mod render;
-pub mod scopes;
+mod refarray;
+mod render;
+mod scopes;
+mod table;
 mod texts;
-pub mod tiny;
-pub mod xml;
-pub mod zeroing;
+mod tiny;
+mod xml;
+mod zeroing;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,22 +37,24 @@ use gleaner::{Mutator, OutOfMemory};
 use serde_json::Map;
 
 use failure::{Failure, Result};
-use mutators::Mutators;
+
+pub use mutators::Mutators;
+pub use table::{Entry, Extra, TABLE, find};
 
 /// The scale of a run.
 #[derive(Clone)]
 pub struct Scale {
     /// A thousandth or so.
     pub tiny: bool,
-    /// Allocates as the program did that the workload follows: index, all buffers and lists of a query anew.
+    /// Allocates as the program did that the workload follows.
     pub wasteful: bool,
-    /// What is read instead of Debian's files: index, a directory of texts; xml, a document.
+    /// What is read instead of Debian's files.
     pub input: Option<PathBuf>,
-    /// What each mutator reads again and again while it allocates, in KB: initnone, initfresh, initstale.
+    /// What each mutator reads again and again while it allocates, in KB.
     pub working_set: usize,
-    /// Which sequence of random numbers: jbb.
+    /// Which sequence of random numbers.
     pub seed: u64,
-    /// Transactions of each mutator, if not as many as usual: jbb.
+    /// Transactions of each mutator, if not as many as usual.
     pub transactions: Option<u32>,
 }
 

@@ -1,0 +1,153 @@
+//! The table of the workloads: a row each, from which command lines take names, help, defaults and refusals.
+
+use std::thread;
+
+use gleaner::raw::{Compressed, SlotFormat, Wide};
+use gleaner::{Heap, References};
+
+use crate::{
+    Prepared, Scale, agents, cipher, costs, ephemerons, finalizers, gcbench, index, jbb, producer,
+    quads, queue, refarray, render, scopes, tiny, xml, zeroing,
+};
+
+/// What some workloads take; the others have no use for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extra {
+    /// [`Scale::wasteful`]
+    Wasteful,
+    /// [`Scale::input`]
+    Input,
+    /// [`Scale::working_set`]
+    WorkingSet,
+    /// [`Scale::seed`]
+    Seed,
+    /// [`Scale::transactions`]
+    Transactions,
+}
+
+/// A workload: a row of the table.
+pub struct Entry {
+    /// As it is written.
+    pub name: &'static str,
+    /// What it does, as a line of help.
+    pub about: &'static str,
+    threads: fn() -> u32,
+    /// MB of heap for all mutators together, and for each.
+    heap_mb: (usize, usize),
+    takes: &'static [Extra],
+    wide: fn(&Heap, &Scale) -> Prepared,
+    compressed: fn(&Heap, &Scale) -> Prepared,
+}
+
+impl Entry {
+    /// How many mutators it has unless told.
+    pub fn threads(&self) -> u32 {
+        (self.threads)()
+    }
+
+    /// MB of heap unless told: about three times what lives with wide references, as docs/workloads.md lists it.
+    /// `working_set` is that of [`Scale`].
+    pub fn heap_mb(&self, threads: u32, working_set: usize) -> usize {
+        let (whole, each) = self.heap_mb;
+        whole + (each + (3 * working_set).div_ceil(1024)) * threads as usize
+    }
+
+    /// Whether it has a use for that.
+    pub fn takes(&self, extra: Extra) -> bool {
+        self.takes.contains(&extra)
+    }
+
+    /// Registers its types and reads its input, compiled for the heap's format of slots.
+    ///
+    /// # Errors
+    ///
+    /// Its input cannot be read, or is not what it needs; the heap has no place for more types.
+    pub fn prepare(&self, heap: &Heap, scale: &Scale) -> Prepared {
+        match heap.references() {
+            References::Wide => (self.wide)(heap, scale),
+            References::Compressed => (self.compressed)(heap, scale),
+        }
+    }
+}
+
+/// The workload of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| entry.name == name)
+}
+
+/// One mutator for each processor.
+fn processors() -> u32 {
+    thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
+/// A row: the line of help; the name, the function that prepares it for slots of format `F`, its mutators, the MB of
+/// heap for all of them together and for each, and what it takes beside what all do.
+macro_rules! table {
+    ($(
+        #[doc = $about:literal]
+        $name:literal: $prepare:expr, $threads:expr, ($whole:expr, $each:expr), [$($extra:ident),*];
+    )+) => {
+        /// Every workload, the order being that of the help.
+        pub static TABLE: &[Entry] = &[ $( {
+            #[allow(
+                clippy::extra_unused_type_parameters,
+                reason = "some workloads have no references of a format"
+            )]
+            fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+                $prepare(heap, scale)
+            }
+            Entry {
+                name: $name,
+                about: $about.trim_ascii(),
+                threads: || $threads,
+                heap_mb: ($whole, $each),
+                takes: &[$(Extra::$extra),*],
+                wide: prepare::<Wide>,
+                compressed: prepare::<Compressed>,
+            }
+        }, )+ ];
+    };
+}
+
+table! {
+    /// Binary trees that come and go beside one that stays
+    "gcbench": gcbench::gcbench::<F>, 1, (0, 113), [];
+    /// The same with dead objects between the live ones
+    "holes": gcbench::holes::<F>, 1, (0, 113), [];
+    /// The trees of gcbench through the safe Rust layer
+    "scopes": scopes::prepare, 1, (0, 113), [];
+    /// A list of a million nodes with sixteen million appends and pops
+    "queue": queue::prepare::<F>, 1, (0, 113), [];
+    /// A million references in one old array, replaced at random by fresh nodes
+    "refarray": refarray::prepare::<F>, 1, (0, 113), [];
+    /// A quad tree of depth 10 that stays, beside trees of depth 3 that come and go
+    "quads": quads::prepare::<F>, 1, (0, 200), [];
+    /// Chains of ephemerons whose first keys come and go; full collections, with exactly the right survivors
+    "ephemerons": ephemerons::prepare::<F>, 1, (0, 48), [];
+    /// Objects with finalizers that are replaced at random, taken when they are ready, and now and then kept
+    "finalizers": finalizers::prepare::<F>, 1, (0, 18), [];
+    /// Warehouses that take orders, payments and deliveries, in the manner of pjbb2005 with fixed work
+    "jbb": jbb::prepare::<F>, 2, (0, 34), [Seed, Transactions];
+    /// An inverted index that is built over Debian's texts and then queried, in the manner of luindex and lusearch
+    "index": index::prepare::<F>, 2, (48, 0), [Wasteful, Input];
+    /// An XML document of Debian's that is read, transformed and written again
+    "xml": xml::prepare::<F>, 1, (0, 75), [Input];
+    /// One thread allocates messages, the others consume them
+    "producer": producer::prepare::<F>, 4, (4, 0), [];
+    /// Many unequal threads that share data and allocate little
+    "agents": agents::prepare::<F>, 16, (3, 0), [];
+    /// A ray tracer that keeps all processors busy with objects that die at once
+    "render": render::prepare::<F>, processors(), (12, 0), [];
+    /// Messages enciphered and deciphered: arrays of numbers that die young
+    "cipher": cipher::prepare, 1, (0, 3), [];
+    /// Sixteen threads that allocate in a heap of a few MB
+    "tiny": tiny::prepare::<F>, 16, (4, 0), [];
+    /// What it costs to make a heap, and to store once into a huge old array
+    "costs": costs::prepare::<F>, 1, (200, 0), [];
+    /// Allocates 64 million arrays of eight numbers
+    "initnone": zeroing::initnone, 1, (3, 0), [WorkingSet];
+    /// The same, and writes each
+    "initfresh": zeroing::initfresh, 1, (3, 0), [WorkingSet];
+    /// The same, and writes an old array instead
+    "initstale": zeroing::initstale, 1, (3, 0), [WorkingSet];
+}
