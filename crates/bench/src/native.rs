@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use gleaner::{Builder, Heap, References};
+use gleaner_work::MAX_WORKERS;
 use gleaner_workloads::{Entry, Extra, Facts, Mutators, Scale, TABLE, failed, find};
 use serde::Serialize;
 
@@ -28,7 +29,7 @@ pub struct Native {
     #[arg(long, value_name = "MB", default_value_t = 0)]
     pub young: usize,
     /// Threads that collect
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(0..=MAX_WORKERS as u64))]
     pub workers: usize,
     /// Mutator threads; 1 unless given, but for workloads about many
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]

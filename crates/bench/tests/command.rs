@@ -127,6 +127,17 @@ fn a_log_that_cannot_be_written_is_named_once_and_ends_nothing() {
 }
 
 #[test]
+fn workers_are_as_many_as_the_heap_may_have() {
+    for (workers, status) in [("0", 0), ("64", 0), ("65", 2), ("18446744073709551616", 2)] {
+        let output = command(&["native", "gcbench", "--tiny", "--workers", workers])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(status), "{workers}");
+        assert_eq!(errors(&output).contains("--workers"), status == 2);
+    }
+}
+
+#[test]
 fn a_heap_of_more_bytes_than_there_are_numbers_is_refused() {
     for size in ["--heap", "--young"] {
         let output = command(&["native", "gcbench", "--tiny", size, "17592186044416"])
