@@ -13,7 +13,7 @@
 //!   partners Acquire in [`ObjectBits::starts`]: whoever sees the bit sees the object.
 //! - Bits are cleared, range by range, in a stopped world by one thread.
 
-use gleaner_base::sync::{AtomicU64, Ordering};
+use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::Address;
 use crate::object_model::GRANULE;
@@ -37,6 +37,46 @@ unsafe impl Element for Pair {
             starts: AtomicU64::new(0),
             live: AtomicU64::new(0),
         }
+    }
+}
+
+/// The table of the objects that there are, and that of marks.
+pub struct BitTables {
+    tables: [ObjectBits; 2],
+    /// Which one is of the objects. Written in a stopped world, between phases.
+    objects: AtomicUsize,
+}
+
+impl BitTables {
+    /// Empty tables; `None` when the system gives no memory. `base` is a multiple of [`WORD_BYTES`].
+    pub fn new(base: Address, bytes: usize) -> Option<BitTables> {
+        Some(BitTables {
+            tables: [ObjectBits::new(base, bytes)?, ObjectBits::new(base, bytes)?],
+            objects: AtomicUsize::new(0),
+        })
+    }
+
+    /// The objects that there are.
+    #[inline(always)]
+    pub fn objects(&self) -> &ObjectBits {
+        &self.tables[self.objects.load(Ordering::Relaxed) & 1]
+    }
+
+    /// What marking sets.
+    #[inline(always)]
+    pub fn marks(&self) -> &ObjectBits {
+        &self.tables[!self.objects.load(Ordering::Relaxed) & 1]
+    }
+
+    /// What is marked is what there is from now on. The table of marks has what there was, which the caller clears. In a
+    /// stopped world, by one thread.
+    pub fn adopt_marks(&self) {
+        self.objects.fetch_xor(1, Ordering::Relaxed);
+    }
+
+    /// Bytes of both.
+    pub fn bytes(&self) -> usize {
+        self.tables.iter().map(ObjectBits::bytes).sum()
     }
 }
 
@@ -344,6 +384,29 @@ impl Iterator for Starts {
 mod tests {
     use super::*;
     use std::vec::Vec;
+
+    #[test]
+    fn marking_takes_nothing_away_until_its_marks_are_adopted() {
+        let base = Address::new(0x20_0000);
+        let tables = BitTables::new(base, 1 << 14).unwrap();
+        let (dead, alive) = (base, base.add(64));
+        for object in [dead, alive] {
+            tables.objects().add(object);
+            tables.objects().mark_granules(object, 64);
+        }
+        assert!(tables.marks().mark(alive));
+        tables.marks().mark_granules(alive, 64);
+        let holes = || tables.objects().next_hole(base, base.add(512), 8);
+        assert_eq!(tables.objects().starts(0).count(), 2);
+        assert_eq!(holes(), Some((base.add(128), 384)));
+        tables.adopt_marks();
+        assert!(tables.objects().starts(0).eq([alive]));
+        assert_eq!(holes(), Some((dead, 64)));
+        // SAFETY: nobody else uses the tables.
+        unsafe { tables.marks().clear(base, base.add(512)) };
+        assert_eq!(tables.marks().starts(0).count(), 0);
+        assert_eq!(tables.objects().starts(0).count(), 1);
+    }
 
     #[test]
     fn granules_are_counted_and_starts_found() {

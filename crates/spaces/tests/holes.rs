@@ -19,7 +19,7 @@ fn with_holes(bytes: usize, blocks: usize, above: usize) -> (Tenured, ObjectBits
         space.region.take_block(BLOCK_BYTES).unwrap();
     }
     // SAFETY: there is only this thread.
-    unsafe { space.begin_marking(&bits) };
+    unsafe { space.clear(&bits) };
     for block in 0..blocks {
         let start = base.add(block * BLOCK_BYTES);
         for at in (0..BLOCK_BYTES).step_by(2 * bytes) {

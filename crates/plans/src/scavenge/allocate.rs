@@ -254,9 +254,9 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the lock protects the buffer.
         let object = self.pinned_buffer.with_mut(|buffer| unsafe {
             self.pinned
-                .allocate(&self.bits, &mut *buffer, bytes, growth)
+                .allocate(self.bits(), &mut *buffer, bytes, growth)
         })?;
-        self.bits.add(object);
+        self.bits().add(object);
         self.pinned_lately.fetch_add(bytes, Ordering::Relaxed);
         Some((object, false))
     }

@@ -176,12 +176,16 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         if let Some(why) = why {
             let started = clock::monotonic_ns();
-            let in_place = self.config.old == OldPolicy::MarkSweep && extent != Extent::Compact;
-            if !in_place {
-                self.collect_compacting(state, record, why);
-            } else if !self.collect_in_place(state, record, why) {
-                let why = "the holes are too small for what was to be promoted";
-                self.collect_compacting(state, record, why);
+            match (self.config.old, extent) {
+                (OldPolicy::MarkCompact, _) | (_, Extent::Compact) => {
+                    self.collect_compacting(state, record, why);
+                }
+                (OldPolicy::MarkSweep, Extent::Young | Extent::Full) => {
+                    if !self.collect_in_place(state, record, why) {
+                        let why = "the holes are too small for what was to be promoted";
+                        self.collect_compacting(state, record, why);
+                    }
+                }
             }
             state.totals.full_collections += 1;
             state.last_full.ns = clock::monotonic_ns() - started;
@@ -374,7 +378,7 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn poison_holes(&self, space: &Tenured) {
         let (mut at, end) = (space.region.start(), space.region.top());
         while self.config.poison
-            && let Some((hole, bytes)) = self.bits.next_hole(at, end, 1)
+            && let Some((hole, bytes)) = self.bits().next_hole(at, end, 1)
         {
             self.poison(hole, bytes);
             at = hole.add(bytes);

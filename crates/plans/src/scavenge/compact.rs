@@ -29,7 +29,7 @@ impl<F: SlotFormat> Updating<'_, F> {
     #[inline(always)]
     fn new_address(&self, object: Address) -> Address {
         if object.offset_from(self.moving.0) < self.moving.1 {
-            self.heap.plan.new_address(&self.heap.bits, object)
+            self.heap.plan.new_address(self.heap.bits(), object)
         } else {
             object
         }
@@ -82,8 +82,8 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
             // What is weak lives by now, or was cleared.
             Task::Finalizers => heap.weak.visit_all(|slot| self.root(slot)),
             Task::Strip(low, high) => {
-                for word in heap.bits.word_of(low)..heap.bits.word_of(high) {
-                    heap.bits
+                for word in heap.bits().word_of(low)..heap.bits().word_of(high) {
+                    heap.bits()
                         .starts(word)
                         .for_each(|object| self.object(object));
                 }
@@ -117,7 +117,7 @@ impl<F: SlotFormat> Trace for Sliding<'_, F> {
         // SAFETY: a task is one worker's; references were updated, and no header of a live object is forwarded.
         unsafe {
             self.segments
-                .slide(&heap.bits, task, |object| heap.live_bytes(object));
+                .slide(heap.bits(), task, |object| heap.live_bytes(object));
         }
     }
 
@@ -144,7 +144,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.set_old_end();
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
-            let planned = self.plan.make(&self.bits, &self.moving_regions());
+            let planned = self.plan.make(self.bits(), &self.moving_regions());
             let (top, end) = (self.old.region.top(), planned.ends[0]);
             self.make_resident_room(end.max(top).offset_from(top));
             planned
@@ -196,13 +196,13 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the phase is over.
         unsafe {
             let old = &self.old.region;
-            self.bits
+            self.bits()
                 .clear_live(old.start(), old.top().align_up(WORD_BYTES));
             let [end, young @ ..] = &planned.ends;
-            self.old.finish_sliding(&self.bits, *end);
+            self.old.finish_sliding(self.bits(), *end);
             for (region, &end) in self.nursery.regions().iter().zip(young) {
                 let reached = region.space.top().max(end).align_up(WORD_BYTES);
-                self.bits.clear(region.space.start(), reached);
+                self.bits().clear(region.space.start(), reached);
             }
             self.nursery.set_tops(young.iter().copied());
         }

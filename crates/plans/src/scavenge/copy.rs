@@ -17,7 +17,7 @@ use gleaner_base::options::Prefetch;
 use gleaner_base::sync::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_bits::WORD_BYTES;
+use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_mem::speculative::copy_words;
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
@@ -37,6 +37,7 @@ const SURVIVOR_PLAB: usize = 8 << 10;
 /// One scavenge.
 pub struct Copying<'a, F: SlotFormat, W = Nothing> {
     heap: &'a Scavenge<F>,
+    bits: &'a ObjectBits,
     tasks: Tasks<'a>,
     /// Where survivors go; nowhere when all are promoted.
     to: Option<&'a Fragmented>,
@@ -73,6 +74,7 @@ impl<F: SlotFormat> Scavenge<F> {
         unsafe { self.reserve_old(promoted) };
         let copying = Copying {
             heap: self,
+            bits: self.bits(),
             tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &self.old_regions()),
             to,
             to_range: to.map_or((Address::NULL, 0), |_| self.nursery.to_range()),
@@ -106,11 +108,11 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
             self.large.sweep(Generation::Young, |object, bytes| {
-                if !self.bits.is_marked(object) {
+                if !self.bits().is_marked(object) {
                     self.poison(object, bytes);
                     return Fate::Dies;
                 }
-                self.bits.clear_starts(object, object.add(WORD_BYTES));
+                self.bits().clear_starts(object, object.add(WORD_BYTES));
                 let header = header::load(object, Ordering::Relaxed);
                 header::store(object, header.older());
                 if header.age() < tenure {
@@ -128,6 +130,7 @@ impl<'a, F: SlotFormat> Copying<'a, F> {
     fn watched<W: Watch>(self, watch: W) -> Copying<'a, F, W> {
         Copying {
             heap: self.heap,
+            bits: self.bits,
             tasks: self.tasks,
             to: self.to,
             to_range: self.to_range,
@@ -168,7 +171,7 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     }
 
     fn reach_large(&self, local: &mut WorkerState, object: Address) {
-        if self.heap.large.is_young(object) && self.heap.bits.mark(object) {
+        if self.heap.large.is_young(object) && self.bits.mark(object) {
             local.objects += 1;
             local.grey(Item::object(object, self.heap.model.base));
             self.watch.won(local, object);
@@ -203,7 +206,7 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         match header::publish(word, object, header, Some(target)) {
             Ok(target) => {
                 if is_old {
-                    self.heap.bits.add(target);
+                    self.bits.add(target);
                     local.promoted += bytes;
                 } else {
                     local.survived += bytes;
@@ -270,9 +273,7 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         let heap = self.heap;
         loop {
             let buffer = &mut local.old_buffer;
-            let target = heap
-                .old
-                .allocate(&heap.bits, buffer, bytes, Growth::Allowed);
+            let target = heap.old.allocate(self.bits, buffer, bytes, Growth::Allowed);
             if target.is_some() || !heap.reserve_more() {
                 return target;
             }
@@ -361,10 +362,10 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         } else {
             &heap.old
         };
-        let before = heap.bits.start_before(low, space.region.start());
+        let before = self.bits.start_before(low, space.region.start());
         for object in before
             .into_iter()
-            .chain(heap.bits.starts(heap.bits.word_of(low)))
+            .chain(self.bits.starts(self.bits.word_of(low)))
         {
             // SAFETY: start bits are those of objects that are complete.
             unsafe {
@@ -445,7 +446,7 @@ impl<F: SlotFormat, W: Watch> Liveness for Copying<'_, F, W> {
         if !self.in_nursery(object) {
             let unreached = object > self.nursery.0
                 && self.heap.large.is_young(object)
-                && !self.heap.bits.is_marked(object);
+                && !self.bits.is_marked(object);
             return (!unreached).then_some(object);
         }
         if self.in_to_space(object) {

@@ -10,7 +10,7 @@ use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
 use gleaner_mem::header;
-use gleaner_mem::object_bits::ObjectBits;
+use gleaner_mem::object_bits::{BitTables, ObjectBits};
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::{clock, hugepages, log_file::LogFile, memory, refusal::Limit};
@@ -66,8 +66,8 @@ pub struct Scavenge<F> {
     pub large: LargeObjects,
     /// Which cards were stored into, for the whole span.
     pub cards: CardTable,
-    /// Where objects of the old and the pinned space begin; during a collection, more.
-    pub bits: ObjectBits,
+    /// Where objects of the old and the pinned space begin, and during a collection, more; and what marking sets.
+    pub tables: BitTables,
     /// Global handles.
     pub handles: Handles,
     /// Weak references, ephemerons, finalizers.
@@ -164,7 +164,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 .ok_or_else(need("its blocks"))?,
             large: LargeObjects::new(large, sizes.large).ok_or_else(need("its large objects"))?,
             cards: CardTable::new(base, span).ok_or_else(need("its cards"))?,
-            bits: ObjectBits::new(base, span).ok_or_else(need("its object bits"))?,
+            tables: BitTables::new(base, span).ok_or_else(need("its object bits"))?,
             handles: Handles::new(1, handles::most_handles(config.limit))
                 .ok_or_else(need("its handles"))?,
             weak: WeakTables::new(handles::most_handles(config.limit))
@@ -293,6 +293,12 @@ impl<F: SlotFormat> Scavenge<F> {
             .with(&self.gate, |_| unsafe { self.root_visitor.set(visitor) });
     }
 
+    /// Which objects there are: of the old and the pinned space always, after marking of all.
+    #[inline(always)]
+    pub fn bits(&self) -> &ObjectBits {
+        self.tables.objects()
+    }
+
     /// All regions that are filled upward, in the order of their addresses. The large space lies above them.
     pub(super) fn regions(&self) -> Regions<'_> {
         self.old_regions().and_all(&self.nursery.regions())
@@ -331,7 +337,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Bytes of side metadata. They do not count toward the limit.
     pub fn metadata_bytes(&self) -> usize {
-        self.cards.bytes() + self.bits.bytes() + self.plan.bytes() + self.large.metadata_bytes()
+        self.cards.bytes() + self.tables.bytes() + self.plan.bytes() + self.large.metadata_bytes()
     }
 
     /// Whether an object is in eden or a survivor space.

@@ -7,7 +7,7 @@ use gleaner_base::options::Prefetch;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header;
-use gleaner_mem::object_bits::WORD_BYTES;
+use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
 use gleaner_spaces::precise::tenured::BlockBuffer;
@@ -22,6 +22,7 @@ use super::{Scavenge, State};
 /// Marks all that can be reached.
 struct Marking<'a, F: SlotFormat, W> {
     heap: &'a Scavenge<F>,
+    marks: &'a ObjectBits,
     roots: Tasks<'a>,
     /// Whether objects wait until the cache has them.
     edges: bool,
@@ -36,7 +37,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
             return self.object(local, object);
         }
         object.prefetch();
-        self.heap.bits.prefetch(object);
+        self.marks.prefetch(object);
         if let Some(waited) = local.edges.exchange(object.word()) {
             self.object(local, Address::new(waited));
         }
@@ -45,7 +46,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
     #[inline(always)]
     fn object(&self, local: &mut WorkerState, object: Address) {
         let heap = self.heap;
-        if !heap.bits.mark(object) {
+        if !self.marks.mark(object) {
             return;
         }
         // SAFETY: references lead to objects; whoever marked one is the only one who changes its header.
@@ -56,7 +57,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
                 header::store(object, header);
             }
             if !heap.large.contains(object) {
-                heap.bits
+                self.marks
                     .mark_granules(object, heap.model.size(header, object));
             }
         }
@@ -75,7 +76,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
 
 impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
     fn place(&self, object: Address) -> Option<Address> {
-        self.heap.bits.is_marked(object).then_some(object)
+        self.marks.is_marked(object).then_some(object)
     }
 
     fn keep(&self, local: &mut WorkerState, object: Address) -> Address {
@@ -130,21 +131,19 @@ impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
 }
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// Marks all that lives. Returns how many objects that are.
+    /// Marks all that lives, and adopts the marks: afterwards the bits say what lives, in the nursery, too. Returns how
+    /// many objects that are.
     pub(super) fn mark_all(&self, state: &mut State) -> usize {
-        // SAFETY: the world is stopped, and no phase runs.
-        unsafe {
-            self.old.begin_marking(&self.bits);
-            self.pinned.begin_marking(&self.bits);
-        }
         for local in state.engine.worker_states() {
             local.old_buffer = BlockBuffer::default();
         }
         // SAFETY: the world is stopped.
         self.pinned_buffer
             .with_mut(|buffer| unsafe { *buffer = BlockBuffer::default() });
+        let marks = self.tables.marks();
         let marking = Marking {
             heap: self,
+            marks,
             roots: Tasks::of_roots(self, &state.mutators),
             edges: self.config.prefetch == Prefetch::Edges,
             watch: Nothing,
@@ -156,6 +155,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let waiting = state.waiting.table(self.weak.ephemerons.count());
         let marking = Marking {
             heap: self,
+            marks,
             roots: marking.roots,
             edges: marking.edges,
             watch: Keys(waiting.as_ref()),
@@ -163,10 +163,16 @@ impl<F: SlotFormat> Scavenge<F> {
         let (engine, workers) = (&mut state.engine, self.config.workers);
         self.weak
             .process(engine, self.crew, workers, &marking, waiting.as_ref());
+        self.tables.adopt_marks();
+        // SAFETY: the world is stopped, and what there was is of no use any more.
+        unsafe {
+            self.old.clear(self.tables.marks());
+            self.pinned.clear(self.tables.marks());
+        }
         self.poison_holes(&self.pinned);
         let top = self.pinned.region.top();
         // SAFETY: all that lives is marked.
-        unsafe { self.pinned.finish_marking(&self.bits) };
+        unsafe { self.pinned.finish_marking(self.bits()) };
         release(self.pinned.region.top(), top);
         let mut objects = 0;
         for local in state.engine.worker_states() {
@@ -181,8 +187,8 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
             self.large.sweep(generation, |object, bytes| {
-                if self.bits.is_marked(object) {
-                    self.bits.clear_starts(object, object.add(WORD_BYTES));
+                if self.bits().is_marked(object) {
+                    self.bits().clear_starts(object, object.add(WORD_BYTES));
                     Fate::Old
                 } else {
                     self.poison(object, bytes);
@@ -198,13 +204,13 @@ impl<F: SlotFormat> Scavenge<F> {
         self.poison_holes(&self.old);
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
-            self.old.finish_marking(&self.bits);
+            self.old.finish_marking(self.bits());
             for region in self.nursery.regions().iter() {
                 let top = region.space.top().align_up(WORD_BYTES);
-                self.bits.clear(region.space.start(), top);
+                self.bits().clear(region.space.start(), top);
             }
             self.large.for_each(Generation::Young, |object| {
-                self.bits.clear_starts(object, object.add(WORD_BYTES));
+                self.bits().clear_starts(object, object.add(WORD_BYTES));
             });
         }
         self.sweep_large(Generation::Old);

@@ -1,7 +1,7 @@
 //! The invariants of the precise heap, checked in a stopped world at the edges of phases (`verify=edges`).
 //!
 //! Every space is walked: each header is normal and names a type, each object ends before the next begins and inside
-//! its space, and no space reaches into the next. All together use no more than the limit (I7). Every slot and root then holds null, an immediate, or the address of an
+//! its space, and no space reaches into the next, and the table of marks is empty. All together use no more than the limit (I7). Every slot and root then holds null, an immediate, or the address of an
 //! object that was walked over. A slot of an old object that refers to a young one lies on a dirty card (I5). The start
 //! bits of the nursery, which are clear outside of a full collection, serve as its set of objects.
 //!
@@ -56,7 +56,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
             self.verify_place(found, free.1);
             free.1 = found.object.add(found.bytes);
             if heap.in_nursery(found.object) {
-                heap.bits.mark(found.object);
+                heap.bits().mark(found.object);
             }
             objects += 1;
         });
@@ -65,7 +65,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
         if self.edge != Edge::Marked {
             for region in heap.nursery.regions().iter() {
                 let top = region.space.top().align_up(WORD_BYTES);
-                heap.bits.clear_starts(region.space.start(), top);
+                heap.bits().clear_starts(region.space.start(), top);
             }
         }
         objects
@@ -81,6 +81,19 @@ impl<F: SlotFormat> Verifier<'_, F> {
             Address::new(heap.used()),
             Header::forwarded_to(Address::NULL),
         );
+        for region in regions.iter() {
+            let (start, top) = (region.space.start(), region.space.top());
+            let marks = heap.tables.marks();
+            let words = marks.word_of(start)..marks.word_of(top.align_up(WORD_BYTES));
+            let marked = words.flat_map(|word| marks.starts(word)).next();
+            self.require(
+                marked.is_none(),
+                "nothing is marked outside of marking",
+                region.kind.name(),
+                marked.unwrap_or(start),
+                Header::forwarded_to(Address::NULL),
+            );
+        }
         let next = regions.iter().skip(1).map(|region| region.space.start());
         let ends = next.chain([heap.large.start()]);
         for (region, next) in regions.iter().zip(ends) {
@@ -184,14 +197,14 @@ impl<F: SlotFormat> Verifier<'_, F> {
         let heap = self.heap;
         if heap.large.contains(at) {
             return heap.large.is_object(at)
-                && (self.edge != Edge::Marked || heap.bits.is_marked(at));
+                && (self.edge != Edge::Marked || heap.bits().is_marked(at));
         }
         at.word().is_multiple_of(8)
             && heap
                 .regions()
                 .iter()
                 .any(|region| at >= region.space.start() && at < region.space.top())
-            && heap.bits.is_marked(at)
+            && heap.bits().is_marked(at)
     }
 
     fn require(&self, holds: bool, what: &str, space: &str, at: Address, header: Header) {

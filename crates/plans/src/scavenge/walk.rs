@@ -89,7 +89,7 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: the world is stopped.
             unsafe {
                 self.large.for_each(generation, |object| {
-                    if edge != Edge::Marked || self.bits.is_marked(object) {
+                    if edge != Edge::Marked || self.bits().is_marked(object) {
                         visit(&self.found(edge, Kind::Large, object, end));
                     }
                 });
@@ -120,9 +120,9 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn walk_bits(&self, edge: Edge, region: &Region<'_>, visit: &mut dyn FnMut(&Found)) {
         let (kind, region) = (region.kind, region.space);
-        let words =
-            self.bits.word_of(region.start())..self.bits.word_of(region.top().align_up(WORD_BYTES));
-        for object in words.flat_map(|word| self.bits.starts(word)) {
+        let words = self.bits().word_of(region.start())
+            ..self.bits().word_of(region.top().align_up(WORD_BYTES));
+        for object in words.flat_map(|word| self.bits().starts(word)) {
             visit(&self.found(edge, kind, object, region.top()));
         }
     }

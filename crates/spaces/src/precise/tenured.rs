@@ -245,20 +245,19 @@ impl Tenured {
         start.add(at.offset_from(start) / BLOCK_BYTES * BLOCK_BYTES)
     }
 
-    /// Everything counts as dead until it is marked. Buffers of the space are not used again.
+    /// Clears the bits of the space in a table.
     ///
     /// # Safety
-    /// The world is stopped, and nobody else uses the bits.
-    pub unsafe fn begin_marking(&self, bits: &ObjectBits) {
-        // SAFETY: the caller's promise.
+    /// Nobody else uses the table.
+    pub unsafe fn clear(&self, bits: &ObjectBits) {
+        // SAFETY: nobody else uses the table, as asked.
         unsafe { bits.clear(self.region.start(), self.region.top().align_up(WORD_BYTES)) };
-        self.blocks.reset(0, 0);
     }
 
-    /// What was not marked is free from now on.
+    /// What has no bits is free from now on. Buffers of the space are not used again.
     ///
     /// # Safety
-    /// As for [`Tenured::begin_marking`]; all that lives was marked, with its granules.
+    /// The world is stopped; all that lives has its bits, with its granules.
     pub unsafe fn finish_marking(&self, bits: &ObjectBits) {
         let region = &self.region;
         let end = bits.live_end(region.start(), region.top().align_up(WORD_BYTES));
@@ -313,7 +312,7 @@ mod tests {
         assert_eq!(space.region.used(), 2 * BLOCK_BYTES);
         // Every other object of the first block lives, and none of the second.
         // SAFETY: there is only this thread.
-        unsafe { space.begin_marking(&bits) };
+        unsafe { space.clear(&bits) };
         for object in first.iter().take(BLOCK_BYTES / 1024).step_by(2) {
             assert!(bits.mark(*object));
             bits.mark_granules(*object, 1024);
@@ -341,7 +340,7 @@ mod tests {
         let space = Tenured::new(BumpRegion::new(base, 2 * BLOCK_BYTES)).unwrap();
         space.region.take(8, BLOCK_BYTES).unwrap();
         // SAFETY: there is only this thread.
-        unsafe { space.begin_marking(&bits) };
+        unsafe { space.clear(&bits) };
         bits.mark_granules(base.add(100 * 8), BLOCK_BYTES - 200 * 8);
         // SAFETY: as above.
         unsafe { space.finish_marking(&bits) };
