@@ -8,7 +8,7 @@
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
 //! - [`collect`]: a collection, step by step; [`stop`]: how mutators stop, attach, detach and fork
-//! - [`trace`]: what the workers do in parallel; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
+//! - [`trace`]: what the workers do in parallel; `grey`: their stacks; [`roots`]: where they begin; [`copy`]: scavenging; [`mark`]: marking;
 //!   [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak references, finalizers; `ephemerons`;
 //!   [`waiting`]: those whose keys were not reached yet
 //! - [`zeroing`]: what zeroes eden, and when; [`ahead`]: by threads of their own; `calibration`: which kernel is fastest
@@ -36,6 +36,7 @@ pub mod decide;
 pub mod edges;
 mod ephemerons;
 pub mod fork;
+mod grey;
 pub mod handles;
 mod heap;
 pub mod mark;

@@ -1,26 +1,29 @@
 //! The parallel trace of the precise heap: what workers do until nothing is grey.
 //!
-//! Grey objects are items on each worker's own stack; a worker whose colleagues wait moves the oldest items to its
-//! deque, where they are stolen. Tasks (roots, strips of cards) come from one queue first. A large array of
+//! Grey objects are items on each worker's own stack ([`super::grey`]); a worker whose colleagues wait moves the oldest
+//! items to its deque, where they are stolen. Tasks (roots, strips of cards) come from one queue first. A large array of
 //! references is cut into chunks, so that several workers scan it.
 //!
 //! # Invariants
 //! - An item is on one stack or in one deque, or being scanned (I3: at the end nothing is left in either).
-//! - An object is made grey once, by whoever won it; so a stack that has room for every object never overflows.
+//! - An object is made grey once, by the worker that won it.
 //!
 //! Each worker runs this on its own [`WorkerState`]; the leader makes and reads the states between phases.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use super::edges::Edges;
+pub use super::grey::Item;
+use super::grey::{Arena, Stack};
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::AtomicU64;
 use gleaner_mem::Address;
 use gleaner_mem::header::Header;
-use gleaner_mem::object_model::{GRANULE, ObjectModel};
-use gleaner_mem::slot::{SlotFormat, Wide};
+use gleaner_mem::object_model::ObjectModel;
+use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::precise::bump::LocalBuffer;
 use gleaner_spaces::precise::tenured::BlockBuffer;
@@ -30,143 +33,11 @@ use gleaner_work::{Crew, Deque, Phase, Steal, TaskQueue, Verdict, Worker};
 pub const CHUNK_SLOTS: usize = 512;
 /// Items that a deque holds.
 const DEQUE_ITEMS: usize = 1024;
-/// The most items that are moved to the deque at once.
-const MOST_SHARED: usize = 256;
-/// With fewer items on its stack a worker shares nothing.
-const FEW_ITEMS: usize = 8;
-/// After a collection a stack keeps so many bytes of memory.
-const KEPT_BYTES: usize = 1 << 20;
-
-/// A grey object, or a chunk of a grey array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(transparent)]
-pub struct Item(u64);
-
-const CHUNK_SHIFT: u32 = 40;
-
-/// Every object of the largest span has an item.
-const _: () = assert!(Wide::SPAN / GRANULE <= 1 << CHUNK_SHIFT);
-
-impl Item {
-    /// The object at `object` in the span from `base`.
-    #[inline(always)]
-    pub fn object(object: Address, base: Address) -> Item {
-        Item((object.offset_from(base) / GRANULE) as u64)
-    }
-
-    /// The chunk of that number, from 1, of the same array.
-    #[inline(always)]
-    pub fn chunk(self, number: usize) -> Item {
-        Item(self.0 | (number as u64) << CHUNK_SHIFT)
-    }
-
-    /// The object, and the number of its chunk: 0 stands for the object as such, with its first chunk.
-    #[inline(always)]
-    pub fn get(self, base: Address) -> (Address, usize) {
-        let offset = self.0 & ((1 << CHUNK_SHIFT) - 1);
-        (
-            base.add(offset as usize * GRANULE),
-            (self.0 >> CHUNK_SHIFT) as usize,
-        )
-    }
-}
-
-/// A worker's stack of items, or queue (`trace-order`), in memory that is mapped for the most there can be.
-struct Stack {
-    items: NonNull<u64>,
-    capacity: usize,
-    /// Items below were moved to the deque.
-    bottom: usize,
-    top: usize,
-    /// The highest top since memory was given back.
-    highest: usize,
-    /// The oldest item is taken next.
-    breadth_first: bool,
-}
-
-impl Stack {
-    fn new(capacity: usize, order: TraceOrder) -> Option<Stack> {
-        Some(Stack {
-            breadth_first: order == TraceOrder::Breadth,
-            items: memory::map(capacity * 8)?.cast(),
-            capacity,
-            bottom: 0,
-            top: 0,
-            highest: 0,
-        })
-    }
-
-    #[inline(always)]
-    fn push(&mut self, item: Item) {
-        assert!(
-            self.top < self.capacity,
-            "phase trace: a stack of {} items is full, which has room for every object",
-            self.capacity
-        );
-        // SAFETY: below the capacity.
-        unsafe { self.items.add(self.top).write(item.0) };
-        self.top += 1;
-    }
-
-    #[inline(always)]
-    fn pop(&mut self) -> Option<Item> {
-        if self.top == self.bottom {
-            self.highest = self.highest.max(self.top);
-            (self.bottom, self.top) = (0, 0);
-            return None;
-        }
-        let index = if self.breadth_first {
-            self.bottom += 1;
-            self.bottom - 1
-        } else {
-            self.top -= 1;
-            self.top
-        };
-        // SAFETY: between bottom and top, so it was written.
-        Some(Item(unsafe { self.items.add(index).read() }))
-    }
-
-    /// Moves the older half to the deque; whether anything was moved.
-    fn share(&mut self, deque: &Deque<'_, AtomicU64>) -> bool {
-        let count = self.top - self.bottom;
-        self.highest = self.highest.max(self.top);
-        if count < FEW_ITEMS {
-            return false;
-        }
-        for _ in 0..(count / 2).min(MOST_SHARED) {
-            // SAFETY: between bottom and top.
-            let item = unsafe { self.items.add(self.bottom).read() };
-            if deque.push(item).is_err() {
-                break;
-            }
-            self.bottom += 1;
-        }
-        true
-    }
-
-    /// Gives memory back that a deep trace took.
-    fn release(&mut self) {
-        debug_assert_eq!(self.top, self.bottom);
-        let high = memory::whole_pages(self.highest * 8).unwrap_or(0);
-        if high > KEPT_BYTES {
-            // SAFETY: whole pages of the mapping, and no item is on the stack.
-            unsafe { memory::release(self.items.cast::<u8>().add(KEPT_BYTES), high - KEPT_BYTES) };
-        }
-        self.highest = 0;
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        let bytes = memory::whole_pages(self.capacity * 8).unwrap_or(0);
-        // SAFETY: `new` mapped so much.
-        unsafe { memory::unmap(self.items.cast(), bytes) };
-    }
-}
-
 /// What one worker has to itself during a phase.
 pub struct WorkerState {
     stack: Stack,
+    /// Where the stack has its segments from: the engine's.
+    arena: NonNull<Arena>,
     /// The memory node to whose fragment of the to-space it copies, counted from 0.
     pub node: usize,
     /// Where it copies survivors to.
@@ -197,13 +68,14 @@ impl WorkerState {
     /// Whether something grey is on its stack.
     #[inline(always)]
     pub fn has_items(&self) -> bool {
-        self.stack.top != self.stack.bottom
+        !self.stack.is_empty()
     }
 
     /// Makes an object grey; the caller has won it.
     #[inline(always)]
     pub fn grey(&mut self, item: Item) {
-        self.stack.push(item);
+        // SAFETY: the engine's arena outlives its workers' states.
+        self.stack.push(unsafe { self.arena.as_ref() }, item);
     }
 }
 
@@ -251,6 +123,8 @@ pub unsafe fn scan_item<F: SlotFormat>(
 
 /// The workers' states and deques.
 pub struct Engine {
+    /// The segments of the workers' stacks.
+    arena: NonNull<Arena>,
     /// `[i]` is touched by worker i during a phase, and by the leader between phases.
     states: Vec<UnsafeCell<WorkerState>>,
     /// `[i]` belongs to worker i; others steal.
@@ -266,9 +140,10 @@ unsafe impl Sync for Engine {}
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// States for so many workers, which belong to so many memory nodes in turn, and whose stacks have room for `items` items each; `None` when the system gives no
-    /// memory.
+    /// States for so many workers, which belong to so many memory nodes in turn. There is room for `items` grey items, all
+    /// workers' together; `None` when the system gives no memory.
     pub fn new(workers: usize, nodes: usize, items: usize, order: TraceOrder) -> Option<Engine> {
+        let arena = Box::new(Arena::new(workers, items)?);
         let ring = DEQUE_ITEMS * size_of::<AtomicU64>();
         let rings = memory::map(workers * ring)?;
         let deques = (0..workers)
@@ -277,7 +152,9 @@ impl Engine {
                 unsafe { Deque::from_raw(rings.add(index * ring).cast().as_ptr(), DEQUE_ITEMS) }
             })
             .collect();
+        let arena = NonNull::from(Box::leak(arena));
         let mut engine = Engine {
+            arena,
             states: Vec::new(),
             deques,
             rings,
@@ -286,7 +163,8 @@ impl Engine {
         for index in 0..workers {
             engine.states.push(UnsafeCell::new(WorkerState {
                 node: index % nodes,
-                stack: Stack::new(items, order)?,
+                stack: Stack::new(order),
+                arena,
                 survivor_plab: LocalBuffer::default(),
                 old_buffer: BlockBuffer::default(),
                 survived: 0,
@@ -320,13 +198,17 @@ impl Engine {
         };
         crew.run(workers, &run);
         for local in self.worker_states() {
-            local.stack.release();
+            local.stack.forget();
         }
+        // SAFETY: leaked by `new`, and freed by `drop` alone.
+        unsafe { self.arena.as_ref() }.release();
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        // SAFETY: leaked by `new`; no phase runs any more, so no worker asks it for a segment.
+        drop(unsafe { Box::from_raw(self.arena.as_ptr()) });
         let bytes = self.deques.len() * DEQUE_ITEMS * size_of::<AtomicU64>();
         self.deques.clear();
         // SAFETY: `new` mapped so much, and the deques are gone.
@@ -389,7 +271,7 @@ impl Phase for Run<'_> {
                     worker.announce();
                 }
             } else if let Some(item) = self.steal(own) {
-                local.stack.push(item);
+                local.grey(item);
             } else {
                 match worker.offer(|| self.something_is_left()) {
                     Verdict::WorkAgain => {}
@@ -404,15 +286,6 @@ impl Phase for Run<'_> {
 mod tests {
     use super::*;
     use std::sync::Mutex;
-
-    #[test]
-    fn items_keep_object_and_chunk() {
-        let base = Address::new(0x7000_0000_0000);
-        let object = base.add((1 << 42) - 8);
-        let item = Item::object(object, base);
-        assert_eq!(item.get(base), (object, 0));
-        assert_eq!(item.chunk(9_000_000).get(base), (object, 9_000_000));
-    }
 
     /// Each task greys a tree of items: item n has the children 2n and 2n+1 below a bound.
     struct Trees(Mutex<Vec<u64>>);

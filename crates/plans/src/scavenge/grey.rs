@@ -1,0 +1,398 @@
+//! Grey objects: items, and the stacks on which workers keep theirs, in segments of one arena.
+//!
+//! The arena has room for every object once, whichever worker makes it grey; so the stacks of all workers together take
+//! as much memory as one of them might need. A worker takes a segment when its last one is full and keeps it until the
+//! phase is over.
+//!
+//! # Invariants
+//! - An object is made grey once, by the worker that won it, and an item is pushed again only after it was stolen from a
+//!   deque: one at a time, onto an empty stack, which begins in its first segment again. So the arena is never exhausted.
+//! - A segment belongs to the worker that took it. The leader takes all of them back between phases.
+
+use core::ptr::{self, NonNull};
+
+use gleaner_base::options::TraceOrder;
+use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering};
+use gleaner_mem::Address;
+use gleaner_mem::object_model::GRANULE;
+use gleaner_mem::slot::{SlotFormat, Wide};
+use gleaner_os::memory;
+use gleaner_work::Deque;
+
+/// Items of a segment.
+const SEGMENT_ITEMS: usize = 4094;
+/// The most items that are moved to the deque at once.
+const MOST_SHARED: usize = 256;
+/// With fewer items on its stack a worker shares nothing.
+const FEW_ITEMS: usize = 8;
+/// After a collection the arena keeps so many bytes of memory for each worker.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// A grey object, or a chunk of a grey array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Item(pub(super) u64);
+
+const CHUNK_SHIFT: u32 = 40;
+
+/// Every object of the largest span has an item.
+const _: () = assert!(Wide::SPAN / GRANULE <= 1 << CHUNK_SHIFT);
+
+impl Item {
+    /// The object at `object` in the span from `base`.
+    #[inline(always)]
+    pub fn object(object: Address, base: Address) -> Item {
+        Item((object.offset_from(base) / GRANULE) as u64)
+    }
+
+    /// The chunk of that number, from 1, of the same array.
+    #[inline(always)]
+    pub fn chunk(self, number: usize) -> Item {
+        Item(self.0 | (number as u64) << CHUNK_SHIFT)
+    }
+
+    /// The object, and the number of its chunk: 0 stands for the object as such, with its first chunk.
+    #[inline(always)]
+    pub fn get(self, base: Address) -> (Address, usize) {
+        let offset = self.0 & ((1 << CHUNK_SHIFT) - 1);
+        (
+            base.add(offset as usize * GRANULE),
+            (self.0 >> CHUNK_SHIFT) as usize,
+        )
+    }
+}
+
+/// A piece of a stack: 32 KB.
+#[repr(C)]
+struct Segment {
+    previous: *mut Segment,
+    /// The one above, which is used again; null for the last.
+    next: *mut Segment,
+    items: [u64; SEGMENT_ITEMS],
+}
+
+/// The memory of all stacks of a heap.
+pub struct Arena {
+    segments: NonNull<Segment>,
+    count: usize,
+    workers: usize,
+    /// Segments below were taken in this phase. Relaxed: a segment is its taker's alone.
+    taken: AtomicUsize,
+}
+
+// SAFETY: segments are handed out once each, by an atomic counter.
+unsafe impl Sync for Arena {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// For `items` items on the stacks of so many workers; `None` when the system gives no memory.
+    pub fn new(workers: usize, items: usize) -> Option<Arena> {
+        let count = items.div_ceil(SEGMENT_ITEMS) + workers;
+        Some(Arena {
+            segments: memory::map(count * size_of::<Segment>())?.cast(),
+            count,
+            workers,
+            taken: AtomicUsize::new(0),
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take(&self, previous: *mut Segment) -> *mut Segment {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            number < self.count,
+            "phase trace: all {} segments of the stacks are full, which have room for every object",
+            self.count
+        );
+        // SAFETY: below the count, so inside of the mapping; nobody else is given this segment.
+        unsafe {
+            let segment = self.segments.add(number).as_ptr();
+            (*segment).previous = previous;
+            (*segment).next = ptr::null_mut();
+            if !previous.is_null() {
+                (*previous).next = segment;
+            }
+            segment
+        }
+    }
+
+    /// Takes all segments back, and gives memory back that a deep trace took. Between phases; each stack begins anew.
+    pub fn release(&self) {
+        let taken = self.taken.swap(0, Ordering::Relaxed).min(self.count);
+        let (used, kept) = (taken * size_of::<Segment>(), self.workers * KEPT_BYTES);
+        if used > kept {
+            // SAFETY: whole pages of the mapping, and no stack uses them.
+            unsafe { memory::release(self.segments.cast::<u8>().add(kept), used - kept) };
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let bytes = memory::whole_pages(self.count * size_of::<Segment>()).unwrap_or(0);
+        // SAFETY: `new` mapped so much.
+        unsafe { memory::unmap(self.segments.cast(), bytes) };
+    }
+}
+
+/// Where one end of a stack is: in a segment.
+#[derive(Clone, Copy)]
+struct End {
+    /// Where the next item goes, or the oldest one is.
+    at: *mut u64,
+    /// The items of the segment.
+    first: *mut u64,
+    limit: *mut u64,
+    segment: *mut Segment,
+}
+
+impl End {
+    const NOWHERE: End = End {
+        at: ptr::null_mut(),
+        first: ptr::null_mut(),
+        limit: ptr::null_mut(),
+        segment: ptr::null_mut(),
+    };
+
+    /// At the start of a segment.
+    ///
+    /// # Safety
+    /// The segment is the calling worker's.
+    unsafe fn start(segment: *mut Segment) -> End {
+        // SAFETY: the segment exists; the address of a field, and one past an array.
+        unsafe {
+            let first = (&raw mut (*segment).items).cast::<u64>();
+            End {
+                at: first,
+                first,
+                limit: first.add(SEGMENT_ITEMS),
+                segment,
+            }
+        }
+    }
+}
+
+/// A worker's stack of items, or queue (`trace-order`).
+pub(super) struct Stack {
+    top: End,
+    /// Items below were moved to the deque, or taken as the oldest.
+    bottom: End,
+    /// The first segment that was taken in this phase, or null.
+    begin: *mut Segment,
+    /// The oldest item is taken next.
+    breadth_first: bool,
+}
+
+// SAFETY: the segments belong to the stack, whichever thread has it.
+unsafe impl Send for Stack {}
+
+impl Stack {
+    pub fn new(order: TraceOrder) -> Stack {
+        Stack {
+            top: End::NOWHERE,
+            bottom: End::NOWHERE,
+            begin: ptr::null_mut(),
+            breadth_first: order == TraceOrder::Breadth,
+        }
+    }
+
+    /// The segments were taken back.
+    pub fn forget(&mut self) {
+        debug_assert!(self.is_empty());
+        (self.top, self.bottom) = (End::NOWHERE, End::NOWHERE);
+        self.begin = ptr::null_mut();
+    }
+
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.top.at == self.bottom.at
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, arena: &Arena, item: Item) {
+        if self.top.at == self.top.limit {
+            self.grow(arena);
+        }
+        // SAFETY: below the limit of a segment of this stack.
+        unsafe {
+            self.top.at.write(item.0);
+            self.top.at = self.top.at.add(1);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, arena: &Arena) {
+        let full = self.top.segment;
+        // SAFETY: the segments of the chain are this stack's.
+        unsafe {
+            let above = match full.is_null() {
+                true => ptr::null_mut(),
+                false => (*full).next,
+            };
+            let segment = match above.is_null() {
+                true => arena.take(full),
+                false => above,
+            };
+            let was_empty = self.is_empty();
+            self.top = End::start(segment);
+            if full.is_null() {
+                self.begin = segment;
+            }
+            if was_empty {
+                self.bottom = self.top;
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Item> {
+        if self.is_empty() {
+            self.begin_again();
+            return None;
+        }
+        if self.breadth_first {
+            return Some(self.oldest());
+        }
+        // SAFETY: not empty, so an item lies below the top, in this segment or the one below.
+        unsafe {
+            if self.top.at == self.top.first {
+                self.retreat();
+            }
+            self.top.at = self.top.at.sub(1);
+            Some(Item(self.top.at.read()))
+        }
+    }
+
+    /// Nothing is left: the first segment is in the cache, as a rule.
+    #[inline(always)]
+    fn begin_again(&mut self) {
+        if !self.begin.is_null() {
+            // SAFETY: the segment is this stack's.
+            self.top = unsafe { End::start(self.begin) };
+            self.bottom = self.top;
+        }
+    }
+
+    /// The top goes to the end of the segment below.
+    ///
+    /// # Safety
+    /// The top is at the start of a segment, and the stack is not empty.
+    #[cold]
+    #[inline(never)]
+    unsafe fn retreat(&mut self) {
+        // SAFETY: the stack is not empty, so there is a segment below, which is this stack's.
+        unsafe {
+            self.top = End::start((*self.top.segment).previous);
+            self.top.at = self.top.limit;
+        }
+    }
+
+    /// Takes the oldest item; the stack is not empty.
+    #[inline(always)]
+    fn oldest(&mut self) -> Item {
+        // SAFETY: between bottom and top, so it was written; a segment that the bottom has left behind has one above it,
+        // which the top is in or above.
+        unsafe {
+            let item = Item(self.bottom.at.read());
+            self.bottom.at = self.bottom.at.add(1);
+            if self.bottom.at == self.bottom.limit && self.bottom.segment != self.top.segment {
+                self.bottom = End::start((*self.bottom.segment).next);
+            }
+            item
+        }
+    }
+
+    /// About how many items there are: what is in segments between the first and the last does not count.
+    fn items(&self) -> usize {
+        let between = |low: *mut u64, high: *mut u64| (high as usize - low as usize) / 8;
+        if self.bottom.segment == self.top.segment {
+            return between(self.bottom.at, self.top.at);
+        }
+        between(self.bottom.at, self.bottom.limit) + between(self.top.first, self.top.at)
+    }
+
+    /// Moves the older half to the deque, or some of it; whether anything was moved.
+    pub fn share(&mut self, deque: &Deque<'_, AtomicU64>) -> bool {
+        let count = self.items();
+        if count < FEW_ITEMS {
+            return false;
+        }
+        for _ in 0..(count / 2).min(MOST_SHARED) {
+            // SAFETY: an item lies at the bottom.
+            let item = unsafe { self.bottom.at.read() };
+            if deque.push(item).is_err() {
+                break;
+            }
+            self.oldest();
+        }
+        true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn items_keep_object_and_chunk() {
+        let base = Address::new(0x7000_0000_0000);
+        let object = base.add((1 << 42) - 8);
+        let item = Item::object(object, base);
+        assert_eq!(item.get(base), (object, 0));
+        assert_eq!(item.chunk(9_000_000).get(base), (object, 9_000_000));
+    }
+
+    /// Pushes and pops in bursts around the bounds of segments, beside a queue of the standard library.
+    #[test]
+    fn a_stack_has_the_items_of_a_model_over_many_segments() {
+        for order in [TraceOrder::Depth, TraceOrder::Breadth] {
+            let arena = Arena::new(2, 20 * SEGMENT_ITEMS).unwrap();
+            let (mut stack, mut model) = (Stack::new(order), VecDeque::new());
+            let mut number = 0;
+            let bursts = [
+                3,
+                SEGMENT_ITEMS,
+                5,
+                3 * SEGMENT_ITEMS - 1,
+                1,
+                2 * SEGMENT_ITEMS,
+            ];
+            for (round, burst) in bursts.into_iter().cycle().take(12).enumerate() {
+                for _ in 0..burst {
+                    stack.push(&arena, Item(number));
+                    model.push_back(number);
+                    number += 1;
+                }
+                let pops = if round % 3 == 2 {
+                    usize::MAX
+                } else {
+                    burst - burst / 3
+                };
+                for _ in 0..pops {
+                    let expected = match order {
+                        TraceOrder::Depth => model.pop_back(),
+                        TraceOrder::Breadth => model.pop_front(),
+                    };
+                    assert_eq!(
+                        stack.pop().map(|item| item.0),
+                        expected,
+                        "{order:?} {round}"
+                    );
+                    if expected.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(stack.is_empty(), model.is_empty());
+            }
+            while stack.pop().is_some() {}
+            stack.forget();
+            arena.release();
+            stack.push(&arena, Item(7));
+            assert_eq!((stack.pop(), stack.pop()), (Some(Item(7)), None));
+        }
+    }
+}
