@@ -88,7 +88,7 @@ class EqualPeak:
     Guesses come first: the first of them that reaches the peak is the result. Then the free-space
     divisor is tried: a larger one means a smaller heap. Its steps may be too
     coarse; then the heap limit is moved beside the divisor whose heap is too large. A run that
-    fails for want of memory counts as a limit that is too small. A large divisor collects all the
+    fails for lack of memory counts as a limit that is too small. A large divisor collects all the
     time to hold down a peak that lasts for a moment, so where it had to grow much, the limit is
     tried by itself, too; the cheapest setting that reaches the peak is the result.
 

@@ -1,6 +1,6 @@
 """Runs an experiment: every task once, in the scheduled order, each result on the disk at once.
 
-Whoever stops it loses at most the runs in progress; `resume` does what is missing. A run that fails
+Stopping it loses at most the runs in progress; `resume` does what is missing. A run that fails
 is recorded with its problem and the others go on.
 """
 
@@ -29,7 +29,7 @@ class Executor(Protocol):
 
 @dataclass
 class Progress:
-    """How far a run is, for whoever shows it."""
+    """How far a run is, for the progress bar."""
 
     total: int
     finished: int = 0

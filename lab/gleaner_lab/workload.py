@@ -2,7 +2,7 @@
 
 Everything runs through `gleaner-bench run`, a small process that measures another one: it knows the
 catalogue of programs, both libraries and how to read their logs, and prints one line of JSON. (This
-process could not measure a child's peak memory: the kernel counts the memory of whoever starts it.)
+process could not measure a child's peak memory: the kernel counts the memory of its parent.)
 """
 
 from __future__ import annotations

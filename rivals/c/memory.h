@@ -36,7 +36,7 @@ static struct node **memory_references(size_t length);
 static void *memory_numbers(size_t bytes);
 /* The same, all zero. */
 static void *memory_zeros(size_t bytes);
-/* A fresh object of so many bytes that may refer to others. Whoever asks for it
+/* A fresh object of so many bytes that may refer to others. The caller
  * writes all of it. */
 static void *memory_object(size_t bytes);
 

@@ -3,7 +3,7 @@ import java.util.Map;
 /**
  * Many unequal threads that compute for themselves, share cells under locks, and allocate little.
  *
- * <p>The last agent does sixteen times as many steps as the first. Whoever brings a cell's notes to eight takes them.
+ * <p>The last agent does sixteen times as many steps as the first. The one that brings a cell's notes to eight takes them.
  */
 final class Agents implements Workload {
     /** Threads share the agents among them. */

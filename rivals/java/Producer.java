@@ -92,7 +92,7 @@ final class Producer implements Workload {
         batches = scale.of(64_000, 640);
     }
 
-    /** A number made of all messages, whoever consumed them. */
+    /** A number made of all messages, whichever thread consumed them. */
     @Override
     public long run(Mutators mutators, Map<String, Object> facts) {
         Ring ring = new Ring();

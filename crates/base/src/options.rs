@@ -1,8 +1,9 @@
-//! The one option table. The struct, the parser, the errors, `gleaner options` and the docs page all come from it, so an
-//! option cannot be half there.
+//! The one option table. The struct, the parser, the errors, `gleaner options` and the docs page all come from it, so
+//! an option cannot be half there.
 //!
-//! An option has a name, a type, a default, what it accepts, a tier, the heaps it serves, one line of documentation and,
-//! when a paper describes it, the section. [`Options`] is a plain value: whoever starts a heap copies it in.
+//! An option has a name, a type, a default, what it accepts, a tier, the heaps it serves, one line of documentation
+//! and, when a paper describes it, the section. [`Options`] is a plain value, which is copied into a heap when it
+//! starts.
 //!
 //! Invariants: a refused name or value changes nothing; the text of a value reads back as the same value; sizes fit in
 //! `usize`. The module allocates nothing and forbids unsafe code, so it can run first thing in any process.
@@ -26,11 +27,11 @@ pub use types::{
 /// Whom an option is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tier {
-    /// Whoever runs a program.
+    /// People who run a program.
     User,
-    /// Whoever measures; the defaults are meant to be good.
+    /// People who measure; the defaults are meant to be good.
     Tuning,
-    /// Whoever looks for a bug.
+    /// People who look for a bug.
     Testing,
 }
 
@@ -348,7 +349,7 @@ impl Options {
             let ignored = foreign == Foreign::Ignored
                 && find(name).is_some_and(|info| !info.serves.includes(kind));
             if ignored {
-                // Whoever mistypes a value wants to know it, whichever heap comes first.
+                // A mistyped value is to be reported, whichever heap comes first.
                 Options::default().set(name, value)?;
             } else {
                 options.set_of(kind, name, value)?;

@@ -1,13 +1,13 @@
 //! The mutators of each thread, so that a thread that ends attached is detached.
 //!
 //! A mutator that stays inside the gate without a thread would hold up every collection for ever. The C library tells
-//! of the end of a thread in the last round of destructors, so those of the program's thread-specific data may still use
-//! the mutators, and may detach them, too. By then others than its frames use the thread's stack: the mutators have no
-//! roots any more.
+//! of the end of a thread in the last round of destructors, so those of the program's thread-specific data may still
+//! use the mutators, and may detach them, too. By then others than its frames use the thread's stack: the mutators have
+//! no roots any more.
 //!
 //! # Invariants
-//! - A list is touched by its own thread alone. What is not in it is not looked at, so whoever detaches a mutator that
-//!   was detached already does no harm.
+//! - A list is touched by its own thread alone. What is not in it is not looked at, so a caller that detaches a mutator
+//!   that was detached already does no harm.
 //! - Before an ending thread waits for a collection of one heap, it is outside of the gates of all.
 
 use std::cell::Cell;

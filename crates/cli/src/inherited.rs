@@ -1,8 +1,9 @@
-//! What the program inherits from whoever started this command: the signal mask, and whether SIGPIPE is ignored.
+//! What the program inherits from the process that started this command: the signal mask, and whether SIGPIPE is
+//! ignored.
 //!
-//! The Rust runtime ignores SIGPIPE before `main` runs, and `Command::exec` sets SIGPIPE and the mask to their defaults.
-//! A program under `nohup` or in a pipeline of a careful shell would notice. So the disposition is read before the
-//! runtime starts, and both are set again as the last step before the program takes over.
+//! The Rust runtime ignores SIGPIPE before `main` runs, and `Command::exec` sets SIGPIPE and the mask to their
+//! defaults. A program under `nohup` or in a pipeline of a careful shell would notice. So the disposition is read
+//! before the runtime starts, and both are set again as the last step before the program takes over.
 //!
 //! One thread only: nothing here runs beside anything else.
 #![allow(

@@ -135,8 +135,8 @@ fn markdown() -> String {
 /// The heading of a tier's table.
 fn heading(tier: Tier) -> &'static str {
     match tier {
-        Tier::User => "For whoever runs a program",
-        Tier::Tuning => "For whoever measures",
-        Tier::Testing => "For whoever looks for a bug",
+        Tier::User => "For people who run a program",
+        Tier::Tuning => "For people who measure",
+        Tier::Testing => "For people who look for a bug",
     }
 }

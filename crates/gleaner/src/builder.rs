@@ -1,7 +1,7 @@
 //! The setup of a heap: options by name from the one table, or by method.
 //!
 //! In rising order of weight: defaults, what the embedder sets on the builder, `GLEANER_OPTIONS` of the environment. So
-//! whoever runs a program has the last word, as with the libgc heap. An option that serves the libgc heap alone is an
+//! the user of a program has the last word, as with the libgc heap. An option that serves the libgc heap alone is an
 //! error on the builder; in the environment it is left to that heap. A program that runs with more rights than its user
 //! has no environment, and an embedder may refuse it ([`Builder::ignore_environment`]).
 
@@ -227,8 +227,8 @@ impl Builder {
         self
     }
 
-    /// What `GLEANER_OPTIONS` says counts nothing. So it is anyway in a program that runs with more rights than its user
-    /// (setuid, file capabilities), as the loader sees it.
+    /// What `GLEANER_OPTIONS` says counts nothing. So it is anyway in a program that runs with more rights than its
+    /// user (setuid, file capabilities), as the loader sees it.
     ///
     /// ```
     /// # // SAFETY: this program has one thread.

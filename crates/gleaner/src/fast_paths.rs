@@ -2,15 +2,15 @@
 //!
 //! A compiler reads it once for a heap and emits, with its numbers as constants:
 //!
-//! - allocation: `object = cursor; if bytes > large_bytes or limit - object < bytes, call; cursor = object + bytes; *object = header`;
-//!   It pays to prefetch 512 bytes ahead of the object then;
+//! - allocation: `object = cursor; if bytes > large_bytes or limit - object < bytes, call; cursor = object + bytes;
+//!   *object = header`; It pays to prefetch 512 bytes ahead of the object then;
 //! - a load: the slot's word w; if its low bit is 1 it is an immediate, if w is 0 it is null, else the reference is
 //!   `(w << slot_shift) + slot_base`;
 //! - a store: the reverse, then `card_dirty` to the byte `card_base + (slot >> card_shift)`;
 //! - a poll: `if poll != 0, call`.
 //!
-//! Each field of the enums is checked first: a value that the compiler does not know means that it calls the functions of
-//! the raw layer instead. All numbers hold as long as the heap does.
+//! Each field of the enums is checked first: a value that the compiler does not know means that it calls the functions
+//! of the raw layer instead. All numbers hold as long as the heap does.
 
 use gleaner_mem::Address;
 use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
@@ -45,7 +45,7 @@ pub struct FastPaths {
     pub version: u32,
     /// Bytes of this record.
     pub bytes: u32,
-    /// In a mutator's record: where the next object begins (8 bytes); written by whoever allocates.
+    /// In a mutator's record: where the next object begins (8 bytes); written by the code that allocates.
     pub cursor_offset: u32,
     /// In a mutator's record: where its buffer ends (8 bytes).
     pub limit_offset: u32,
@@ -89,8 +89,8 @@ pub struct FastPaths {
     pub card_dirty: u32,
     /// Larger objects are not allocated in the buffer.
     pub large_bytes: u32,
-    /// In a mutator's record: 0 while memory in its buffer is zero already (4 bytes). It changes when the buffer does. Code
-    /// that zeroes each object need not look.
+    /// In a mutator's record: 0 while memory in its buffer is zero already (4 bytes). It changes when the buffer does.
+    /// Code that zeroes each object need not look.
     pub zeroes_offset: u32,
 }
 

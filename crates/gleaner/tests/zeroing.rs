@@ -1,5 +1,5 @@
-//! Fresh memory is zero (I2) under every design of zeroing, in reused memory of every size, whoever zeroes it; and
-//! programs come to the same under all of them.
+//! Fresh memory is zero (I2) under every design of zeroing, in reused memory of every size, whichever thread zeroes it;
+//! and programs come to the same under all of them.
 
 mod programs;
 #[path = "../../plans/tests/harness/rng.rs"]
@@ -100,7 +100,7 @@ fn fresh_memory_is_zero_under_every_design() {
                 run_mutators(&heap, 1, 3000);
                 let totals = heap.totals();
                 assert!(totals.scavenges + totals.full_collections > 3, "{totals:?}");
-                // Whoever zeroes each object counts large ones alone.
+                // Where each object is zeroed by itself, only large ones are counted.
                 let each = [Zeroing::HotPath, Zeroing::Auto].contains(&zeroing);
                 let zeroed = totals.zeroed.bytes + totals.zeroed.ahead_bytes;
                 assert!(each || zeroed > 3 << 20, "{zeroing:?}: {totals:?}");

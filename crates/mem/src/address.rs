@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A machine word that is used as an address. It may point anywhere; whoever dereferences it must know why it may.
+/// A machine word that is used as an address. It may point anywhere; code that dereferences it must know why it may.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Address(usize);

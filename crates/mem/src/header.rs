@@ -17,8 +17,8 @@ use gleaner_base::sync::{AtomicU64, Ordering};
 use crate::Address;
 use crate::object_model::TypeId;
 
-/// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for whoever
-/// compiles them into code.
+/// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for compilers
+/// that have them in their code.
 pub const VERSION: u32 = 5;
 
 const STATE: u64 = 0b11;
@@ -192,8 +192,8 @@ pub fn publish(
     }
 }
 
-/// The identity hash in a header word of an object that is where its reference leads: found there, or put there, made of
-/// what `seed` gives. Mutators may compete; all get the same.
+/// The identity hash in a header word of an object that is where its reference leads: found there, or put there, made
+/// of what `seed` gives. Mutators may compete; all get the same.
 #[inline]
 pub fn identity_hash(word: &AtomicU64, mut seed: impl FnMut() -> u32) -> u32 {
     let mut header = Header(word.load(Ordering::Relaxed));

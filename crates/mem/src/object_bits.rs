@@ -1,16 +1,16 @@
 //! Object bits: one bit a granule that says "an object begins here", and one that says "live at the last marking".
 //!
-//! Two bitmaps of the same span, in words of 64 bits that lie in pairs, since whoever marks an object sets bits of both:
-//! a pair is about 512 bytes, as a card is. In the old space the
-//! start bits say at any time which objects there are: marking clears them and sets those of what lives, promotion adds
-//! to them. So a dead object is forgotten by its mark, memory between objects needs no filler, and the objects of a card
-//! are found without touching the others. The live bits count what lies before an address in its word (compare Kermany
-//! and Petrank, PLDI 2006) and show where the holes are.
+//! Two bitmaps of the same span, in words of 64 bits that lie in pairs, since marking an object sets bits of both: a
+//! pair is about 512 bytes, as a card is. In the old space the start bits say at any time which objects there are:
+//! marking clears them and sets those of what lives, promotion adds to them. So a dead object is forgotten by its mark,
+//! memory between objects needs no filler, and the objects of a card are found without touching the others. The live
+//! bits count what lies before an address in its word (compare Kermany and Petrank, PLDI 2006) and show where the holes
+//! are.
 //!
 //! # Invariants
 //! - Workers that mark compete for a start bit by fetch-or (I4: the one that set it marks the granules).
 //! - [`ObjectBits::add`] is for a word that no other thread sets bits of. Release there, after the object is complete,
-//!   partners Acquire in [`ObjectBits::starts`]: whoever sees the bit sees the object.
+//!   partners Acquire in [`ObjectBits::starts`]: a thread that sees the bit sees the object.
 //! - Bits are cleared, range by range, in a stopped world by one thread.
 
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -68,8 +68,8 @@ impl BitTables {
         &self.tables[!self.objects.load(Ordering::Relaxed) & 1]
     }
 
-    /// What is marked is what there is from now on. The table of marks has what there was, which the caller clears. In a
-    /// stopped world, by one thread.
+    /// What is marked is what there is from now on. The table of marks has what there was, which the caller clears. In
+    /// a stopped world, by one thread.
     pub fn adopt_marks(&self) {
         self.objects.fetch_xor(1, Ordering::Relaxed);
     }
@@ -244,8 +244,8 @@ impl ObjectBits {
         None
     }
 
-    /// Bytes of a hole that there surely is in `low..high`, multiples of [`WORD_BYTES`], though not always of the largest:
-    /// of holes inside a word it tells 64, 128 and 256 bytes apart. 0 if none has 64 bytes.
+    /// Bytes of a hole that there surely is in `low..high`, multiples of [`WORD_BYTES`], though not always of the
+    /// largest: of holes inside a word it tells 64, 128 and 256 bytes apart. 0 if none has 64 bytes.
     pub fn hole_within(&self, low: Address, high: Address) -> usize {
         let (mut best, mut run) = (0, 0);
         for word in self.word_of(low)..self.word_of(high) {

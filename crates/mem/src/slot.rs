@@ -5,7 +5,8 @@
 //! and the span is 16 GB. The first granule of a span is never allocated, so no object has the offset 0.
 //!
 //! Tracing code is written once over [`SlotFormat`]. Mutators may race for a slot, and then either value is there. A
-//! store releases and a load acquires, so whoever finds a reference finds the object as it was when it was stored.
+//! store releases and a load acquires, so a thread that finds a reference finds the object as it was when it was
+//! stored.
 
 use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering};
 

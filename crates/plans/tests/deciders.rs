@@ -61,7 +61,7 @@ proptest! {
         }
     }
 
-    /// Whoever follows the decisions ends, by success or by giving up, after a bounded number of collections.
+    /// A heap that follows the decisions ends, by success or by giving up, after a bounded number of collections.
     #[test]
     fn following_the_decisions_ends(m in measurements(), frees in 0..(1usize << 20)) {
         let (mut m, mut collections) = (m, 0);

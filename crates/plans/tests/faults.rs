@@ -166,7 +166,7 @@ fn the_list_of_libraries_changed() {
     assert!(!bench.heap.world.is_stopped());
 }
 
-/// A signal that seems lost is sent again; the stop waits for the thread all the same.
+/// A signal that seems lost is sent again; the stop waits for the thread nevertheless.
 fn a_thread_acknowledges_late() {
     const SIGNAL: i32 = signals::DEFAULT_SUSPEND;
     assert!(signals::install_suspend_handler(SIGNAL, on_suspend));

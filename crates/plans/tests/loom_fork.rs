@@ -1,10 +1,10 @@
 //! Forking under loom: the shipped order of `stop::fork`, with the lock, the gate and collections. Run with
 //! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test loom_fork`.
 //!
-//! The heap is a cell: mutators inside the gate write their part of it, whoever stops the world writes all of it, and
-//! whoever holds the lock writes the state. A fork is a look at everything, as if it were copied: loom fails the model
-//! if anybody writes at the same time. What the model leaves out is the child, which is one thread. Threads that
-//! wait for each other in a cycle are a deadlock, which loom finds, too.
+//! The heap is a cell: mutators inside the gate write their part of it, the thread that stops the world writes all of
+//! it, and the holder of the lock writes the state. A fork is a look at everything, as if it were copied: loom fails
+//! the model if anybody writes at the same time. What the model leaves out is the child, which is one thread. Threads
+//! that wait for each other in a cycle are a deadlock, which loom finds, too.
 #![cfg(loom)]
 
 use std::cell::Cell;

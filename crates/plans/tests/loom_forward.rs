@@ -1,10 +1,10 @@
-//! The forwarding claim under loom (I4): workers that reach the same object copy it, publish by one compare-and-swap, and
-//! all go on with the winner's copy. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test loom_forward`.
+//! The forwarding claim under loom (I4): workers that reach the same object copy it, publish by one compare-and-swap,
+//! and all go on with the winner's copy. Run with `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test
+//! loom_forward`.
 //!
 //! The header word is the shipped one, with the shipped functions. A copy is a cell: loom fails the model if somebody
-//! reads one before the winner has finished writing it. The object's slot is an atomic, as slots are: whoever forwards
-//! the object to itself stores to it, while others may still copy it.
+//! reads one before the winner has finished writing it. The object's slot is an atomic, as slots are: a worker that
+//! forwards the object to itself stores to it, while others may still copy it.
 #![cfg(loom)]
 
 use std::sync::Arc;

@@ -223,8 +223,8 @@ fn a_held_thread_is_stopped_until_it_is_released() {
     });
 }
 
-/// Held, let go, and held again at once: the thread may still be leaving the first hold. Whoever sees it as held may
-/// rely on that, also a stop that counts it as stopped.
+/// Held, let go, and held again at once: the thread may still be leaving the first hold. A stopper that sees it as held
+/// may rely on that, also a stop that counts it as stopped.
 #[test]
 fn a_thread_held_again_at_once_does_not_slip_through() {
     check(Some(3), || {
@@ -267,8 +267,8 @@ fn a_thread_released_just_before_a_stop_is_awaited() {
     });
 }
 
-/// A mutator that blocks: in a region it answers no signal and leaves the heap alone, and the one that stops does not wait for
-/// it. The lock is the allocator's; it is held from the beginning of a stop to its end.
+/// A mutator that blocks: in a region it answers no signal and leaves the heap alone, and the one that stops does not
+/// wait for it. The lock is the allocator's; it is held from the beginning of a stop to its end.
 struct Regions {
     stage: Arc<Stage>,
     lock: RawLock,

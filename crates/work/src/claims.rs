@@ -1,11 +1,11 @@
-//! Pieces of work that anybody may do ahead of time, each of them once: fresh blocks are zeroed by threads of their own,
-//! or by the mutator that needs one before they have come to it (OOPSLA 2011, section 6.2).
+//! Pieces of work that anybody may do ahead of time, each of them once: fresh blocks are zeroed by threads of their
+//! own, or by the mutator that needs one before they have come to it (OOPSLA 2011, section 6.2).
 //!
 //! # Invariants
-//! - A piece goes from open to claimed to done, or back to open when whoever claimed it gives up. One thread at a time
-//!   has it claimed.
-//! - Release by whoever has done a piece partners Acquire by whoever needs it: what was done is seen, and nothing of it
-//!   happens later.
+//! - A piece goes from open to claimed to done, or back to open when the one that claimed it gives up. One thread at a
+//!   time has it claimed.
+//! - Release by the thread that has done a piece partners Acquire by one that needs it: what was done is seen, and
+//!   nothing of it happens later.
 //! - Pieces are opened again while nobody else uses them.
 
 use gleaner_base::sync::{AtomicU8, Ordering, spin_hint, spin_rounds, yield_now};
@@ -68,7 +68,7 @@ impl<'a> Claims<'a> {
     /// Claims a piece that is open.
     pub fn claim(&self, piece: usize) -> Option<Claim<'a>> {
         let state = &self.0[piece];
-        // Acquire: whoever gave the piece up has written, too.
+        // Acquire: the one that gave the piece up has written, too.
         state
             .compare_exchange(OPEN, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_piece_is_done_once_whoever_gives_up() {
+    fn each_piece_is_done_once_if_some_give_up() {
         const PIECES: usize = 3000;
         let states: Vec<AtomicU8> = (0..PIECES).map(|_| AtomicU8::new(0)).collect();
         let (claims, done) = (Claims::new(&states), AtomicUsize::new(0));

@@ -187,7 +187,7 @@ impl<'a, C: Cell> Deque<'a, C> {
         }
     }
 
-    /// Moves `top` on by one; whoever succeeds owns the item that lay there. SeqCst orders it
+    /// Moves `top` on by one; the thread that succeeds owns the item that lay there. SeqCst orders it
     /// against the fences of `pop` and `steal`; its release half partners the Acquire loads of
     /// `top`.
     #[inline]

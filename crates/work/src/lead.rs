@@ -1,10 +1,10 @@
-//! A thread that works ahead of others by so much and no more: it waits until they have come nearer. First it spins, since
-//! they come nearer every few microseconds and a sleep costs both sides a system call; then it sleeps.
+//! A thread that works ahead of others by so much and no more: it waits until they have come nearer. First it spins,
+//! since they come nearer every few microseconds and a sleep costs both sides a system call; then it sleeps.
 //!
 //! # Invariants
 //! - Who comes nearer counts, then looks for sleepers; who wants to sleep is counted first, then reads the count, then
 //!   looks once more how near the others are. Both touch the count by a read-modify-write that acquires and releases:
-//!   whoever is second sees what the first did before. So nobody sleeps through the last step that others make, nor
+//!   the second sees what the first did before. So nobody sleeps through the last step that others make, nor
 //!   through [`Lead::dismiss`].
 //! - The count that a sleeper sleeps on is the one that it read before it looked.
 //! - Who spins is not counted, so that others make no system call for it. It may miss nothing by that: it looks for
@@ -25,8 +25,8 @@ pub struct Lead {
     dismissed: AtomicBool,
 }
 
-/// Whether a thread spins before it sleeps: always while that spares it the sleep, and ever more seldom while it does not,
-/// as on a machine where the others wait for this thread's processor.
+/// Whether a thread spins before it sleeps: always while that spares it the sleep, and ever more seldom while it does
+/// not, as on a machine where the others wait for this thread's processor.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Spinning {
     /// So many sleeps follow the last spin that was in vain.
@@ -91,7 +91,8 @@ impl Lead {
         }
     }
 
-    /// How many steps the others have made. The one that reads that first and looks how near they are then may [`Lead::spin`].
+    /// How many steps the others have made. The one that reads that first and looks how near they are then may
+    /// [`Lead::spin`].
     pub fn steps(&self) -> u32 {
         // Acquire partners the release of `step`: who sees a step sees what was done before it.
         self.steps.load(Ordering::Acquire)

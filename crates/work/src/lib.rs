@@ -4,7 +4,7 @@
 //! - [`termination`]: who is in a phase, and the moment at which it is finished.
 //! - [`parking`]: where a thread sleeps until it is called to a phase: on a seat of its own, or with all others.
 //! - [`task_queue`]: the tasks that a phase begins with.
-//! - [`claims`]: work that is done ahead of time, by whoever comes first.
+//! - [`claims`]: work that is done ahead of time, by the thread that comes first.
 //! - [`lead`]: who works ahead of others sleeps until they have come nearer.
 //! - [`rounds`]: who works ahead of others sleeps from one round of that to the next.
 //! - [`turns`]: which piece of that work a thread comes to next.

@@ -1,11 +1,12 @@
 //! Tasks that are done in any order, of which one may have to wait for all below a number: sliding objects over the
 //! places of others.
 //!
-//! Workers take tasks in ascending order, so the lowest one that is not finished never waits, and nobody waits for ever.
+//! Workers take tasks in ascending order, so the lowest one that is not finished never waits, and nobody waits for
+//! ever.
 //!
 //! # Invariants
-//! - All tasks below `prefix` are finished. Release by whoever finishes a task partners Acquire by whoever waits: what
-//!   was done is seen.
+//! - All tasks below `prefix` are finished. Release by the worker that finishes a task partners Acquire by one that
+//!   waits: what was done is seen.
 
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, spin_hint, spin_rounds, yield_now};
 
@@ -50,7 +51,7 @@ impl<'a> Prefix<'a> {
         while let Some(next) = self.finished.get(prefix)
             && next.load(Ordering::Acquire) != 0
         {
-            // Whoever comes later sees what this worker has seen.
+            // Workers that come later see what this one has seen.
             let counted = self.prefix.compare_exchange(
                 prefix,
                 prefix + 1,

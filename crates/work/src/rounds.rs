@@ -3,9 +3,11 @@
 //! # Invariants
 //! - One word holds the number of the round. An even one has something to do; an odd one has nothing. Numbers grow, and
 //!   the first is odd.
-//! - A round begins while nobody works: those who work look at [`Rounds::is`] where whoever begins one shuts them out,
-//!   in the gate of a stopped world. Whoever sees that the round is the one it was given works on nothing older.
-//! - Release by whoever begins a round partners Acquire in [`Rounds::next`]: what was prepared for the round is seen.
+//! - A round begins while nobody works: those who work look at [`Rounds::is`] where the thread that begins one shuts
+//!   them out, in the gate of a stopped world. A thread that sees that the round is the one it was given works on
+//!   nothing older.
+//! - Release by the thread that begins a round partners Acquire in [`Rounds::next`]: what was prepared for the round is
+//!   seen.
 //! - Who sleeps, sleeps on the number that it read before it looked whether it is dismissed; dismissal is set before
 //!   the number changes. So nobody sleeps through the beginning of a round of work that is announced, nor through
 //!   dismissal.
@@ -60,7 +62,7 @@ impl Rounds {
         futex_wake(&self.number, u32::MAX >> 1);
     }
 
-    /// There is no further round: whoever waits for one ends. Nobody begins one any more.
+    /// There is no further round: threads that wait for one end. Nobody begins one any more.
     pub fn dismiss(&self) {
         self.dismissed.store(true, Ordering::Relaxed);
         self.number.fetch_add(2, Ordering::Release);

@@ -29,7 +29,7 @@
 //!
 //! # Orderings
 //! Every change is an AcqRel read-modify-write, so all changes of a phase form one release
-//! sequence from `begin` on: whoever reads a later value with Acquire sees everything that the
+//! sequence from `begin` on: a thread that reads a later value with Acquire sees everything that the
 //! workers who changed the word before did before. The leader that reads "drained" sees the
 //! whole phase; a helper that joins sees what the leader prepared.
 

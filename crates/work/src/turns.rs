@@ -1,4 +1,4 @@
-//! How threads that work ahead of time go through the pieces of a round: whoever is next takes the next one, or each
+//! How threads that work ahead of time go through the pieces of a round: the next thread takes the next one, or each
 //! has every n-th piece for itself (OOPSLA 2011, section 6.2).
 //!
 //! # Invariants
@@ -45,8 +45,8 @@ impl Cursor {
         self.0.store(piece, Ordering::Relaxed);
     }
 
-    /// The turn of thread `index` of `threads`, each of which has pieces of its own. It begins where the round does, so it
-    /// is for rounds in which nobody races.
+    /// The turn of thread `index` of `threads`, each of which has pieces of its own. It begins where the round does, so
+    /// it is for rounds in which nobody races.
     pub fn part(&self, index: usize, threads: usize) -> Turn {
         Turn::Static {
             next: self.0.load(Ordering::Relaxed) + index,

@@ -14,7 +14,8 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// What is to be zeroed, as a cell that loom watches: whoever zeroes it and whoever uses it then never meet.
+/// What is to be zeroed, as a cell that loom watches: the thread that zeroes it and the one that uses it then never
+/// meet.
 struct Blocks {
     states: [AtomicU8; 2],
     cells: [UnsafeCell<u32>; 2],
@@ -118,8 +119,8 @@ fn claims_that_two_need_are_done_by_one() {
     });
 }
 
-/// One that works ahead waits for the second step of another, or to be dismissed after the first: it never sleeps through
-/// either, or loom would find nobody left to run.
+/// One that works ahead waits for the second step of another, or to be dismissed after the first: it never sleeps
+/// through either, or loom would find nobody left to run.
 #[test]
 fn lead_nobody_sleeps_through_the_last_step_or_through_dismissal() {
     for dismissed in [false, true] {

@@ -221,8 +221,8 @@ impl OnMonitor {
 }
 
 /// Two helpers and the leader on one condition. A call reaches both helpers, at whatever moment of going to sleep it
-/// comes; the leader hears that they worked and that they are out; the dismissal reaches both. Whoever missed a wake-up
-/// would be waited for without end.
+/// comes; the leader hears that they worked and that they are out; the dismissal reaches both. One that missed a
+/// wake-up would be waited for without end.
 #[test]
 fn monitor_loses_no_wake_up() {
     check(Some(2), || {
@@ -577,7 +577,7 @@ fn crew_wakes_a_sleeping_leader(parking: Parking) {
     }
     impl Phase for Handover {
         fn work(&self, worker: &Worker<'_>) {
-            // One worker draws the task, which publishes an item; whoever gets it finishes it.
+            // One worker draws the task, which publishes an item; the worker that gets it finishes it.
             if !self.taken.swap(true, Ordering::AcqRel) {
                 self.deque.push(9).unwrap();
                 worker.announce();

@@ -16,8 +16,8 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 
 const BLOCKS: usize = 2;
 
-/// What is done in rounds. Whoever works does so inside the gate, which whoever begins a round has for itself: here it
-/// is a lock. Loom watches the cells.
+/// What is done in rounds. A thread that works does so inside the gate, which the one that begins a round has for
+/// itself: here it is a lock. Loom watches the cells.
 struct Work {
     rounds: Rounds,
     gate: RawLock,
@@ -67,7 +67,7 @@ impl Work {
             seen = Some(round);
             self.gate.lock();
             if self.rounds.is(round) {
-                // SAFETY: whoever writes is outside of the gate.
+                // SAFETY: the writer is outside of the gate.
                 worked.push(self.prepared.with(|number| unsafe { *number }));
             }
             self.gate.unlock();

@@ -196,7 +196,7 @@ def _draw(
 
 
 def _runs(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each run with its command, for whoever wants to repeat or doubt it."""
+    """Each run with its command, for readers who want to repeat or doubt it."""
     found = []
     for record in frame.to_dict("records"):
         values = {

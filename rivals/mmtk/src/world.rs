@@ -1,8 +1,8 @@
 //! The world: which threads are mutators, which of them run, and the stop.
 //!
 //! A thread runs, or it has left: for a lock, at a poll, or since it asked for a collection. The world is stopped when
-//! nobody runs, and nobody enters it before it is resumed. Whoever asked for a collection waits until one has ended: it
-//! cannot have been over before the thread left.
+//! nobody runs, and nobody enters it before it is resumed. A thread that asked for a collection waits until one has
+//! ended: it cannot have been over before the thread left.
 //!
 //! No thread calls MMTk with the lock of the world.
 
@@ -69,7 +69,8 @@ static WORLD: Mutex<World> = Mutex::new(World {
 static STILL: Condvar = Condvar::new();
 /// The world is not stopped any more.
 static RESUMED: Condvar = Condvar::new();
-/// A copy of [`World::stopping`]. Who reads it late stops late; what the threads know of each other comes with the lock.
+/// A copy of [`World::stopping`]. Who reads it late stops late; what the threads know of each other comes with the
+/// lock.
 static STOPPING: AtomicBool = AtomicBool::new(false);
 
 fn world() -> MutexGuard<'static, World> {

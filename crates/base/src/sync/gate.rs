@@ -1,4 +1,4 @@
-//! A gate: many may be inside at once, and whoever closes it waits until they are out.
+//! A gate: many may be inside at once, and the thread that closes it waits until they are out.
 //!
 //! The idea: a fork must not copy the process while a thread holds a lock of the C library that the child cannot
 //! release. Threads pass through the gate while they call such functions; the fork handler closes it. Unlike a lock,
@@ -45,7 +45,7 @@ impl Gate {
 
     /// Goes out.
     pub fn leave(&self) {
-        // Release: partner of the Acquire in `close`; what was done inside is over for whoever closes.
+        // Release: partner of the Acquire in `close`; what was done inside is over for the thread that closes.
         let before = self.word.fetch_sub(1, Ordering::Release);
         if before == CLOSED | 1 {
             futex_wake(&self.word, u32::MAX);

@@ -5,7 +5,7 @@
 //! whose drop `pthread_exit`, `longjmp` or a foreign exception would skip, so locking and
 //! unlocking are plain statements.
 //!
-//! Invariants: whoever sleeps has first made the word `CONTENDED`, and whoever leaves a
+//! Invariants: a thread that sleeps has first made the word `CONTENDED`, and one that leaves a
 //! `CONTENDED` word wakes one sleeper. A woken thread takes the lock as `CONTENDED`, because it
 //! cannot know whether others still sleep. Not recursive. Any thread runs it, also in a signal
 //! handler as long as the interrupted thread does not hold the lock.
@@ -95,7 +95,7 @@ impl RawLock {
         self.word.load(Ordering::Relaxed) != FREE
     }
 
-    /// Makes the lock free, whoever held it. Only for a forked child, which has one thread: the
+    /// Makes the lock free, whichever thread held it. Only for a forked child, which has one thread: the
     /// holder may be a thread that does not exist here.
     pub fn reset_after_fork(&self) {
         self.word.store(FREE, Ordering::Relaxed);

@@ -39,7 +39,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whoever collects for another reason.
+    /// For a collection that has another reason.
     pub const NOTHING: Request = Request {
         bytes: 0,
         place: Place::Anywhere,
@@ -61,7 +61,7 @@ impl Request {
 pub enum Fresh {
     /// Zeros (I2).
     Zeroed,
-    /// Anything: whoever asked for it writes all of it before the next poll.
+    /// Anything: the caller writes all of it before the next poll.
     Unwritten,
 }
 
@@ -119,8 +119,8 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Large objects do not fill eden; so that the dead ones among them neither wait for it to be full nor take the room
-    /// that the next scavenge promotes into.
+    /// Large objects do not fill eden; so that the dead ones among them neither wait for it to be full nor take the
+    /// room that the next scavenge promotes into.
     fn many_young_large(&self, bytes: usize) -> bool {
         let young = self.large.young_used();
         let most = self.young_large_limit.load(Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Whether there is room, in a stopped world. It never says so where [`Scavenge::take`] would find none.
     pub(super) fn has_room(&self, Request { bytes, place }: Request) -> bool {
         if bytes > LARGE_BYTES || place == Place::Pinned {
-            // Small ones that are pinned may fit into a hole, too; whoever asked tries.
+            // Small ones that are pinned may fit into a hole, too; the caller tries.
             // SAFETY: the world is stopped.
             bytes.next_multiple_of(PAGE_BYTES) <= self.old_left()
                 && unsafe { self.large.has_room(bytes) }

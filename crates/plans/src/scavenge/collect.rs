@@ -1,7 +1,7 @@
 //! A collection of the precise heap, step by step.
 //!
-//! Whoever wants one leaves the gate, takes `collecting`, and closes the gate; the same thread leads the workers. A
-//! scavenge that finds no room for everything is followed by a full collection in the same stop. Under
+//! A thread that wants one leaves the gate, takes `collecting`, and closes the gate; the same thread leads the workers.
+//! A scavenge that finds no room for everything is followed by a full collection in the same stop. Under
 //! `old=mark-sweep` that one marks, frees in place, and promotes all that is young into the holes; if they are too
 //! small, everything is slid together after all.
 

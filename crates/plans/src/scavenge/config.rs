@@ -13,8 +13,8 @@ use gleaner_os::refusal::Limit;
 pub const REGION_GRANULE: usize = 64 << 10;
 /// The smallest heap.
 pub const LEAST_LIMIT: usize = 1 << 20;
-/// Larger objects have pages of their own and never move. Whoever allocates from a TLAB compares with this first; an
-/// object that was allocated there all the same is collected correctly, but not promoted without sliding.
+/// Larger objects have pages of their own and never move. Code that allocates from a TLAB compares with this first; a
+/// larger object that was allocated there is collected correctly, but not promoted without sliding.
 pub const LARGE_BYTES: usize = 16 << 10;
 
 /// How a heap is set up.
@@ -24,11 +24,12 @@ pub struct Config {
     pub limit: usize,
     /// Bytes of the young generation; 0 for a third of the limit, or less at first where sizes change.
     pub young: usize,
-    /// The generations change their sizes as [`next_sizes`](crate::scavenge::decide::generation_sizes::next_sizes) decides.
+    /// The generations change their sizes as [`next_sizes`](crate::scavenge::decide::generation_sizes::next_sizes)
+    /// decides.
     pub resize: bool,
     /// Workers that collect.
     pub workers: usize,
-    /// How the workers wait: whoever makes the crew makes it so.
+    /// How the workers wait; the crew is made so.
     pub parking: Parking,
     /// How many scavenges an object survives in the young generation: it is promoted by the next one.
     pub tenure: u32,

@@ -59,8 +59,8 @@ pub struct Handles {
     width: usize,
     /// How many handles there can be.
     most: usize,
-    /// `[i]`: the next number in the list of dropped ones after i, written by whoever drops i; before that, in a list of
-    /// the table's user.
+    /// `[i]`: the next number in the list of dropped ones after i, written by the thread that drops i; before that, in
+    /// a list of the table's user.
     next: NonNull<AtomicU32>,
     /// The number dropped last. Pushed to by compare-and-swap (Release), emptied by a swap (Acquire).
     dropped: AtomicU32,
@@ -309,8 +309,8 @@ mod models {
         Value::reference(Address::new(0x100))
     }
 
-    /// Threads discard handles while another creates some. No handle has two users, each is used again, and what is free
-    /// is no root.
+    /// Threads discard handles while another creates some. No handle has two users, each is used again, and what is
+    /// free is no root.
     #[test]
     fn discarded_handles_are_used_again_one_at_a_time() {
         let mut model = loom::model::Builder::new();

@@ -79,8 +79,8 @@ pub struct Scavenge<F> {
     /// What the thread that is to lead a collection does first, outside of the gate and without a lock: it makes the
     /// threads that the heap is to have and has not. Set before the heap is shared.
     pub before_collection: Option<Box<dyn Fn() + Send + Sync>>,
-    /// Asked when a stop takes long: which mutators inside the gate are of threads that have ended. Nobody else speaks for
-    /// them from then on. Set before the heap is shared.
+    /// Asked when a stop takes long: which mutators inside the gate are of threads that have ended. Nobody else speaks
+    /// for them from then on. Set before the heap is shared.
     pub ended: Option<Box<dyn Fn() -> Vec<NonNull<Mutator>> + Send + Sync>>,
     pub(super) root_visitor: RootVisitorPlace,
     /// See the invariants.
@@ -90,12 +90,13 @@ pub struct Scavenge<F> {
     pub(super) least_young: usize,
     /// Bytes that the old, the pinned and the large space may use together. Written in a stopped world.
     pub(super) old_limit: AtomicUsize,
-    /// Young large objects take at most so many bytes before a scavenge. Written in a stopped world; relaxed, since it is
-    /// no more than a number to compare with.
+    /// Young large objects take at most so many bytes before a scavenge. Written in a stopped world; relaxed, since it
+    /// is no more than a number to compare with.
     pub(super) young_large_limit: AtomicUsize,
     /// The highest top of the old space since memory above its top was released. Written as `beside` says.
     pub(super) old_high: AtomicUsize,
-    /// Held by a mutator inside the gate that allocates in the pinned or the large space: a stopped world is as good.
+    /// Held by a mutator inside the gate that allocates in the pinned or the large space. Not needed in a stopped
+    /// world.
     pub(super) beside: RawLock,
     /// Bytes of pinned objects since everything was collected, each as small ones or with pages of its own. Written as
     /// `beside` says.
@@ -243,8 +244,8 @@ impl<F: SlotFormat> Scavenge<F> {
         })
     }
 
-    /// A mutator that is inside the gate leaves it for good, without roots: collections go on without it, and none looks
-    /// at its frames, which may be gone. It waits for nobody.
+    /// A mutator that is inside the gate leaves it for good, without roots: collections go on without it, and none
+    /// looks at its frames, which may be gone. It waits for nobody.
     ///
     /// # Safety
     /// `attach` of this heap gave the record. [`Scavenge::detach`] is all that follows.

@@ -49,7 +49,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
         if !self.marks.mark(object) {
             return;
         }
-        // SAFETY: references lead to objects; whoever marked one is the only one who changes its header.
+        // SAFETY: references lead to objects; the worker that marked one is the only one that changes its header.
         unsafe {
             let mut header = header::load(object, Ordering::Relaxed);
             if !header.is_normal() {

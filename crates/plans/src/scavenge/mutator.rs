@@ -7,8 +7,8 @@
 //! - The owner touches the record while it is inside the gate; the collector while the world is stopped. The poll word
 //!   is written by the stopper at any time. So nobody has an exclusive reference to a record that is attached: what
 //!   changes is in cells and atomics.
-//! - Slots of frames and locals, and those that the embedder's [`RootVisitor`] finds, hold wide values that are valid at
-//!   every poll and allocation.
+//! - Slots of frames and locals, and those that the embedder's [`RootVisitor`] finds, hold wide values that are valid
+//!   at every poll and allocation.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
@@ -60,8 +60,8 @@ pub struct Anchor {
     pub stack_pointer: usize,
 }
 
-/// A function of the embedder that knows a compiler's stack maps: `function(data, record, visitor)` visits each root slot
-/// in the compiled frames of a mutator, all of them wide.
+/// A function of the embedder that knows a compiler's stack maps: `function(data, record, visitor)` visits each root
+/// slot in the compiled frames of a mutator, all of them wide.
 ///
 /// It runs while the world is stopped, several times in a collection, and on several threads at once, each with another
 /// mutator. It keeps what [`traced`](gleaner_mem::traced) asks of trace functions: it allocates nothing, takes no lock
@@ -109,7 +109,7 @@ pub struct Mutator {
     pub anchor: Cell<Anchor>,
     /// For the embedder's own use.
     pub embedder: Cell<*mut ()>,
-    /// Not 0 when whoever allocates in the buffer zeroes each object.
+    /// Not 0 when code that allocates in the buffer zeroes each object.
     pub zeroes: Cell<u32>,
     /// The number of this mutator, which no other of the heap has or had.
     pub number: u32,
@@ -237,7 +237,8 @@ impl Mutator {
     /// Counts what this mutator did about zeroing. `note` does not come here again.
     #[inline(always)]
     pub(super) fn note_zeroed(&self, note: impl FnOnce(&mut Zeroed)) {
-        // SAFETY: the calling thread alone touches the cell now (see the invariants), and `note` has the only reference.
+        // SAFETY: the calling thread alone touches the cell now (see the invariants), and `note` has the only
+        // reference.
         note(unsafe { &mut *self.zeroed.as_ptr() });
     }
 

@@ -1,5 +1,5 @@
-//! After each collection: whether the young generation is collected by itself from now on, and how large the generations
-//! are. What was measured goes to the deciders, and what they decided is done.
+//! After each collection: whether the young generation is collected by itself from now on, and how large the
+//! generations are. What was measured goes to the deciders, and what they decided is done.
 //!
 //! The young generation and the old one share the limit: what the one gains the other loses. Ranges of addresses are
 //! reserved for the largest sizes. The leader does this in a stopped world.
@@ -26,7 +26,7 @@ use crate::shared::record::Record;
 pub(super) struct Collection {
     /// Whether everything was collected.
     pub was_full: bool,
-    /// Whether it was for want of room.
+    /// Whether it was for lack of room.
     pub for_room: bool,
     /// Bytes that somebody waits for beside the nursery.
     pub needed: usize,
@@ -216,9 +216,9 @@ impl<F: SlotFormat> Scavenge<F> {
         region.start().add(bytes.min(range))
     }
 
-    /// Reserves `bytes` for promotions, before anybody uses them: the old space may grow so far, and no more is resident
-    /// then than the limit allows. All that may be promoted would be more than is used, as a rule, and what is given
-    /// back is soon asked for again: [`Scavenge::reserve_more`] does the rest.
+    /// Reserves `bytes` for promotions, before anybody uses them: the old space may grow so far, and no more is
+    /// resident then than the limit allows. All that may be promoted would be more than is used, as a rule, and what is
+    /// given back is soon asked for again: [`Scavenge::reserve_more`] does the rest.
     ///
     /// # Safety
     /// The world is stopped, and no phase runs.

@@ -68,7 +68,7 @@ pub(super) struct Lately {
     pub(super) young: usize,
     /// Up to which the old, the pinned and the large space are to be filled before everything is collected.
     pub(super) old_target: usize,
-    /// What collections took since the full one before the last, for want of room, in nanoseconds.
+    /// What collections took since the full one before the last, for lack of room, in nanoseconds.
     pub(super) cycle_ns: u64,
     /// What was allocated meanwhile.
     pub(super) cycle_allocated: usize,

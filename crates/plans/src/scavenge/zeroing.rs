@@ -1,7 +1,8 @@
-//! Zeroing fresh memory of eden (OOPSLA 2011): by each allocation, by whoever takes a buffer, or by threads of their own.
+//! Zeroing fresh memory of eden (OOPSLA 2011): by each allocation, by the mutator that takes a buffer, or by threads of
+//! their own.
 //!
-//! After each collection a [`Mode`] is chosen, for the nursery until the next. A mutator that takes a buffer prepares it
-//! as the mode says; its record tells it whether it has to zero each object itself. Zeroing threads work through the
+//! After each collection a [`Mode`] is chosen, for the nursery until the next. A mutator that takes a buffer prepares
+//! it as the mode says; its record tells it whether it has to zero each object itself. Zeroing threads work through the
 //! blocks of eden from its start; a mutator that needs a block to which they have not come zeroes it itself.
 //!
 //! # Invariants
@@ -53,8 +54,8 @@ pub struct Zeroed {
     pub bytes: u64,
     /// Bytes that zeroing threads zeroed.
     pub ahead_bytes: u64,
-    /// Processor time of mutators for that, in nanoseconds, sampled (`zeroing_time`); its share of all processor time is
-    /// DirectZeroingCost (OOPSLA 2011, section 4.3).
+    /// Processor time of mutators for that, in nanoseconds, sampled (`zeroing_time`); its share of all processor time
+    /// is DirectZeroingCost (OOPSLA 2011, section 4.3).
     pub time: u64,
     /// Processor time of zeroing threads.
     pub ahead_time: u64,
@@ -62,8 +63,8 @@ pub struct Zeroed {
     pub timed: u64,
     /// Bytes that `ahead_time` is of.
     pub ahead_timed: u64,
-    /// How long mutators waited for zeroing threads, by the clock: in ticks of the time-stamp counter, or in nanoseconds
-    /// where totals are given out.
+    /// How long mutators waited for zeroing threads, by the clock: in ticks of the time-stamp counter, or in
+    /// nanoseconds where totals are given out.
     pub stalled_time: u64,
     /// How often they did.
     pub stalls: u64,
@@ -336,8 +337,8 @@ impl Zeroing {
         self.all_rounds().for_each(Ahead::forget_threads_after_fork);
     }
 
-    /// What happened since the last collection, and what was decided. Without a choice and with nothing to count there is
-    /// nothing to say.
+    /// What happened since the last collection, and what was decided. Without a choice and with nothing to count there
+    /// is nothing to say.
     fn report(&self, record: &mut Record, zeroed: &Zeroed, reason: &'static str) {
         let mut say = |phase, bytes, objects, duration, reason| {
             record.step(phase, |event| {
@@ -437,8 +438,8 @@ impl<F: SlotFormat> Blocks for Eden<'_, F> {
 }
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// Gives a mutator a piece of eden to allocate in, and sees to it that it is zero, unless `unwritten`: an object that
-    /// the caller writes takes all of it.
+    /// Gives a mutator a piece of eden to allocate in, and sees to it that it is zero, unless `unwritten`: an object
+    /// that the caller writes takes all of it.
     pub(super) fn refill(&self, mutator: &Mutator, piece: (Address, usize), unwritten: bool) {
         let zeroing = &self.zeroing;
         let (start, bytes) = piece;
@@ -520,8 +521,8 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.tlab.allocate(bytes)
     }
 
-    /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0. Returns when they are dismissed. As
-    /// many as the design has are those of the first fragment, and so on.
+    /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0. Returns when they are dismissed.
+    /// As many as the design has are those of the first fragment, and so on.
     pub fn zeroing_thread(&self, index: usize) {
         let each = self.zeroing.threads();
         let (node, index) = (index / each, index % each);

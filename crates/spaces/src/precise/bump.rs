@@ -13,11 +13,11 @@ use gleaner_mem::{Address, object_model};
 pub struct BumpRegion {
     /// Set in a stopped world by one thread, while nothing is in use.
     start: AtomicUsize,
-    /// No piece ends above. Set in a stopped world by one thread at a time. Relaxed: a thread that does not see it raised
-    /// finds no room, and asks again under the lock that the one that raised it held.
+    /// No piece ends above. Set in a stopped world by one thread at a time. Relaxed: a thread that does not see it
+    /// raised finds no room, and asks again under the lock that the one that raised it held.
     end: AtomicUsize,
     /// What lies below was handed out. Advanced by compare-and-swap; set by one thread in a stopped world. Relaxed:
-    /// whoever gets a piece is the only one who touches it.
+    /// the thread that gets a piece is the only one that touches it.
     top: AtomicUsize,
 }
 
@@ -53,8 +53,8 @@ impl BumpRegion {
         Address::new(self.end.load(Ordering::Relaxed))
     }
 
-    /// The region ends at `end` from now on, or at its top if that is higher. In a stopped world, by one thread at a time;
-    /// while others take pieces `end` is not lower than before. The memory up to there is the caller's.
+    /// The region ends at `end` from now on, or at its top if that is higher. In a stopped world, by one thread at a
+    /// time; while others take pieces `end` is not lower than before. The memory up to there is the caller's.
     pub fn set_end(&self, end: Address) {
         let end = if end < self.top() { self.top() } else { end };
         self.end.store(end.word(), Ordering::Relaxed);

@@ -6,7 +6,8 @@
 //! sweep is over; first fit. A run is clean while its pages read as zero.
 //!
 //! # Invariants
-//! - An object begins at a page and is the only one in its pages. It is in one of the two lists, as its generation says.
+//! - An object begins at a page and is the only one in its pages. It is in one of the two lists, as its generation
+//!   says.
 //! - Free runs do not touch each other, and lie below the frontier. Pages above were never used.
 //!
 //! Everything unsafe here is called by the holder of the lock for allocation beside the TLABs, or in a stopped world by
@@ -83,7 +84,7 @@ struct Inner {
 pub struct LargeObjects {
     start: Address,
     pages: u32,
-    /// For the first page of each object its generation. Written by whoever allocates, and in a stopped world.
+    /// For the first page of each object its generation. Written by the allocating mutator, and in a stopped world.
     generations: Side<AtomicU8>,
     /// Pages of objects. Written with the lock.
     used: AtomicUsize,

@@ -9,7 +9,7 @@
 //! # Invariants
 //! - `AWAKE`, `IDLE`, `ASLEEP` are entered by the seat's owner, `CALLED` by others. A call is
 //!   never overwritten except by a call to a later phase or by the owner that takes it.
-//! - `ASLEEP` is written before every futex wait; whoever replaces it makes the wake call. So a
+//! - `ASLEEP` is written before every futex wait; the thread that replaces it makes the wake call. So a
 //!   call to a thread that still spins costs no system call, and no call is lost.
 //! - A recall names its phase and succeeds only on a word of that phase.
 //!

@@ -44,7 +44,7 @@ pub trait Park: Sync {
     fn is_called(&self, index: usize) -> bool;
 
     /// Leader, inside `phase`, with nothing to do: sleeps until it is called back or `done` is true. May return early.
-    /// Whoever makes `done` true tells the leader afterwards.
+    /// The worker that makes `done` true tells the leader afterwards.
     fn wait(&self, phase: PhaseNumber, done: &dyn Fn() -> bool);
 
     /// A helper: `done` may be true for the leader of `phase`. Does nothing if that phase is over.

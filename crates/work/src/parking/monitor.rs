@@ -1,23 +1,24 @@
 //! The monitor: one lock and one condition for everybody (ASPLOS 2013, 2.3.1 and 2.3.3; 3.1 says what it costs).
 //!
-//! The idea: who is called, who is in the phase and which task is next are guarded by one lock, and whoever waits, for
-//! whatever reason, sleeps on one condition. Each change that somebody may wait for is a broadcast: all wake, take the
-//! lock one after the other, and those it does not concern sleep again. The lock spins for a bounded time and then
-//! sleeps ([`RawLock`]); the condition is a word that each broadcast changes, and sleeping on it begins at once.
+//! The idea: who is called, who is in the phase and which task is next are guarded by one lock, and a thread that
+//! waits, for whatever reason, sleeps on one condition. Each change that somebody may wait for is a broadcast: all
+//! wake, take the lock one after the other, and those it does not concern sleep again. The lock spins for a bounded
+//! time and then sleeps ([`RawLock`]); the condition is a word that each broadcast changes, and sleeping on it begins
+//! at once.
 //!
 //! # What the paper's version does, and ours
-//! - There, the VM thread wakes the GC threads by their monitor and sleeps on one of its own. Here the collecting thread
-//!   works too, as the leader, so the second monitor has nobody to wait on it.
-//! - There, a thread that runs out of work raises an atomic counter and polls it in a bounded loop, then looks once into
-//!   the queues; it leaves if all have raised the counter, *or if all queues look empty*. Then it counts itself under the
-//!   lock, wakes the thread that drew the final task, and sleeps; when all are counted, the phase is over. Here a worker
-//!   polls as under the other policy ([`Worker::offer`](crate::Worker::offer)) and looks each time, but empty queues
-//!   prove nothing: the phase is finished when no worker is active, and [`Termination`] says so, which carries the number
-//!   of the phase. A helper that has polled in vain leaves in the paper's way, counted under the lock that it then sleeps
-//!   on. It is not lost to the phase: an announcement of work calls it back.
+//! - There, the VM thread wakes the GC threads by their monitor and sleeps on one of its own. Here the collecting
+//!   thread works too, as the leader, so the second monitor has nobody to wait on it.
+//! - There, a thread that runs out of work raises an atomic counter and polls it in a bounded loop, then looks once
+//!   into the queues; it leaves if all have raised the counter, *or if all queues look empty*. Then it counts itself
+//!   under the lock, wakes the thread that drew the final task, and sleeps; when all are counted, the phase is over.
+//!   Here a worker polls as under the other policy ([`Worker::offer`](crate::Worker::offer)) and looks each time, but
+//!   empty queues prove nothing: the phase is finished when no worker is active, and [`Termination`] says so, which
+//!   carries the number of the phase. A helper that has polled in vain leaves in the paper's way, counted under the
+//!   lock that it then sleeps on. It is not lost to the phase: an announcement of work calls it back.
 //! - There, the count goes up to the number of GC threads, so the end waits for the last of them to be scheduled. Here
-//!   the leader stands for the final task and waits for the helpers that joined. One that wakes too late finds the phase
-//!   closed, so there is nothing it could disturb.
+//!   the leader stands for the final task and waits for the helpers that joined. One that wakes too late finds the
+//!   phase closed, so there is nothing it could disturb.
 //! - There, a thread cannot miss a call to the next phase because it holds the lock from when it is counted until it
 //!   sleeps, and calling takes the lock. This is kept.
 //!
@@ -65,7 +66,8 @@ impl State {
 #[repr(align(128))]
 pub struct Monitor {
     lock: RawLock,
-    /// How many broadcasts there were, wrapping. Changed under the lock; the system reads it when a thread falls asleep.
+    /// How many broadcasts there were, wrapping. Changed under the lock; the system reads it when a thread falls
+    /// asleep.
     condition: AtomicU32,
     state: UnsafeCell<State>,
 }

@@ -50,7 +50,7 @@ impl Consumed {
     }
 }
 
-/// Runs once, 64,000 batches, or 640; a number made of all messages, whoever consumed them.
+/// Runs once, 64,000 batches, or 640; a number made of all messages, whichever thread consumed them.
 pub fn producer<R: References, M: Mode>(
     context: &mut Context<R, M>,
     threads: u32,

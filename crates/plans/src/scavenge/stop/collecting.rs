@@ -1,15 +1,15 @@
 //! What only the holder of the lock `collecting` touches, the list of mutators above all; and how threads attach and
 //! detach while others stop the world.
 //!
-//! The list belongs to the state, whose type is the heap's. What is here is the order in which things happen: whoever
-//! attaches is in the list before it first enters the gate, and whoever detaches leaves the gate for good before it
-//! takes itself off the list. In between it is visited by collections as a mutator that blocks.
+//! The list belongs to the state, whose type is the heap's. What is here is the order in which things happen: a thread
+//! that attaches is in the list before it first enters the gate, and one that detaches leaves the gate for good before
+//! it takes itself off the list. In between it is visited by collections as a mutator that blocks.
 //!
 //! # Invariants
 //! - The state is touched by the holder of the lock alone. Its holder is outside of the gate, so that nobody whom it
 //!   waits for waits for the lock.
-//! - Whoever stops the world holds the lock until the world runs again: the list does not change meanwhile.
-//! - Whoever is inside the gate is in the list, so no collection misses it. A record is freed when it was taken off the
+//! - The thread that stops the world holds the lock until the world runs again: the list does not change meanwhile.
+//! - A mutator inside the gate is in the list, so no collection misses it. A record is freed when it was taken off the
 //!   list, so no collection visits it afterwards.
 
 use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
@@ -50,8 +50,8 @@ impl<S> Collecting<S> {
         }
     }
 
-    /// Takes the lock. Nobody sleeps on it while a thread forks, which would hold up the fork: that may wait for the same
-    /// thread in another heap, and the holder of the lock for the thread that forks.
+    /// Takes the lock. Nobody sleeps on it while a thread forks, which would hold up the fork: that may wait for the
+    /// same thread in another heap, and the holder of the lock for the thread that forks.
     fn lock(&self, gate: &PollGate) {
         // Relaxed: it is raised before the thread that forks has held the lock, or while it waits for its holder; and
         // that thread wakes those who sleep until they have seen it.

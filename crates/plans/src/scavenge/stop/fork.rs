@@ -7,15 +7,15 @@
 //!
 //! # Invariants
 //! - One thread of the process forks at a time: it holds a lock of the door's, under which threads also cease to stand.
-//! - Between [`Collecting::hold_still`] and [`Collecting::let_go`] nobody is inside who does not stand, and nobody holds
-//!   the lock but a stopper that waits for those who stand. Another that comes for the lock or to the gate stands aside:
-//!   it waits for the door's lock, and stands in other heaps where it is inside.
+//! - Between [`Collecting::hold_still`] and [`Collecting::let_go`] nobody is inside who does not stand, and nobody
+//!   holds the lock but a stopper that waits for those who stand. Another that comes for the lock or to the gate stands
+//!   aside: it waits for the door's lock, and stands in other heaps where it is inside.
 //! - The intention is declared in all heaps before any is waited for: a thread inside one heap that waits for the gate
 //!   or the lock of another finds it there, and stands.
 //! - Nobody is waited for who has ended inside the gate: a stopper looks after those, and so does the thread that
 //!   forks, under the lock.
-//! - So in the child the list of mutators is whole, their buffers are whole, and every lock that is taken inside the gate
-//!   is free. The lock of `collecting` may have been a stopper's, and is made anew.
+//! - So in the child the list of mutators is whole, their buffers are whole, and every lock that is taken inside the
+//!   gate is free. The lock of `collecting` may have been a stopper's, and is made anew.
 //!
 //! # The order
 //! The door's lock, under which processes fork and heaps come and go; then all heaps, as here; then
@@ -34,7 +34,7 @@ const CLOSED: u32 = 2;
 impl<S> Collecting<S> {
     /// The thread that forks says so: in all heaps of the process, before it waits for any.
     pub fn begin_fork(&self, gate: &PollGate) {
-        // Relaxed: whoever takes the lock after this thread sees it, and whoever took it before is waited for.
+        // Relaxed: a thread that takes the lock after this one sees it, and one that took it before is waited for.
         self.forking.store(WANTED, Ordering::Relaxed);
         gate.begin_fork();
     }

@@ -1,17 +1,18 @@
 //! Stopping by polls: mutators of the precise heap stop where they look, never by signal.
 //!
 //! One word counts the mutators that may touch the heap and says whether they are to stop. A mutator that polls, or
-//! goes into a blocking region, takes itself out of the count; whoever comes back waits while the world is stopped.
+//! goes into a blocking region, takes itself out of the count; one that comes back waits while the world is stopped.
 //! The stopper raises the flag, tells each mutator through its own poll word, and waits for the count to fall to 0.
 //!
 //! # Invariants
 //! - A mutator touches the heap only between [`PollGate::enter`] and [`PollGate::leave`].
 //! - Nobody enters while the flag is up. The stopper is outside, and is the only one (the caller holds a lock).
-//! - Whoever takes the count to 0 under the flag wakes the stopper; whoever lowers the flag wakes all who wait.
+//! - The thread that takes the count to 0 under the flag wakes the stopper; the one that lowers the flag wakes all who
+//!   wait.
 //!
-//! - A thread that stands is inside, and stays there: it touches the heap again when it no longer stands. So once the gate
-//!   is closed and as many stand as are inside, nobody touches the heap, and no stopper gets to. Forks wait for that
-//!   ([`fork`](super::fork)).
+//! - A thread that stands is inside, and stays there: it touches the heap again when it no longer stands. So once the
+//!   gate is closed and as many stand as are inside, nobody touches the heap, and no stopper gets to. Forks wait for
+//!   that ([`fork`](super::fork)).
 //!
 //! The poll words are hints: a mutator that misses one stops at its next poll.
 
@@ -35,7 +36,7 @@ pub type StandAside = fn(heap: u32);
 #[derive(Debug)]
 pub struct PollGate {
     /// The flags and the count. Changed by read-modify-writes: a mutator's Release on leaving partners the stopper's
-    /// Acquire, the stopper's Release on opening partners the Acquire of whoever enters.
+    /// Acquire, the stopper's Release on opening partners the Acquire of a thread that enters.
     word: AtomicU32,
     /// How many of those inside stand. Release in `stand` partners Acquire in `is_still`.
     standing: AtomicU32,
@@ -115,7 +116,8 @@ impl PollGate {
         debug_assert_eq!(before & STOP, 0, "two threads stop the world");
     }
 
-    /// Stopper: waits until nobody is inside. Who zeroes a block is out again in a microsecond or two, so it spins first.
+    /// Stopper: waits until nobody is inside. Who zeroes a block is out again in a microsecond or two, so it spins
+    /// first.
     pub fn drain(&self) {
         self.drain_with(|word| futex_wait(&self.word, word));
     }
@@ -153,7 +155,8 @@ impl PollGate {
         futex_wake(&self.word, u32::MAX >> 1);
     }
 
-    /// A thread forks: the one that wants to come in stands aside, also if a stopper has closed the gate and they wait for that.
+    /// A thread forks: the one that wants to come in stands aside, also if a stopper has closed the gate and they wait
+    /// for that.
     pub fn begin_fork(&self) {
         self.word.fetch_or(FORK, Ordering::Relaxed);
         futex_wake(&self.word, u32::MAX >> 1);
