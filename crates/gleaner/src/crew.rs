@@ -33,15 +33,13 @@ impl Helpers {
     /// Starts those that there are to be and are not.
     pub(crate) fn start(&self) {
         self.threads.with(|threads| {
-            self.crew()
-                .ensure_helpers(self.wanted, &mut |entry, argument| {
-                    let argument = argument as usize;
-                    let name = format!("gleaner-{}", threads.len() + 1);
-                    let started = threads::start(name, move || {
-                        entry(argument as *mut _);
-                    });
-                    started.map(|thread| threads.push(thread)).is_some()
-                });
+            let crew = self.crew();
+            crew.ensure_helpers(self.wanted, &mut |index| {
+                // SAFETY: the crew gave out the index, and this thread alone is started for it.
+                let serve = move || unsafe { crew.serve(index) };
+                let started = threads::start(format!("gleaner-{index}"), serve);
+                started.map(|thread| threads.push(thread)).is_some()
+            });
         });
     }
 

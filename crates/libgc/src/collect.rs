@@ -4,6 +4,7 @@
 //! thread's word keeps it off the fast path, so that what its callbacks allocate is born marked.
 
 use core::ffi::{c_char, c_int, c_void};
+use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
@@ -204,10 +205,17 @@ fn make_helpers() {
     // The number is a hint: read without the lock.
     let wanted = view().map_or(1, HeapView::workers);
     if CREW.helpers() + 1 < wanted {
-        CREW.ensure_helpers(wanted - 1, &mut |entry, argument| {
-            threads::spawn_helper(entry, argument, c"gleaner-mark")
+        CREW.ensure_helpers(wanted - 1, &mut |index| {
+            threads::spawn_helper(help, ptr::without_provenance_mut(index), c"gleaner-mark")
         });
     }
+}
+
+/// What the thread of helper `index` runs.
+extern "C" fn help(index: *mut c_void) -> *mut c_void {
+    // SAFETY: the crew gave the index to `make_helpers`, which started this thread alone for it.
+    unsafe { CREW.serve(index.addr()) };
+    ptr::null_mut()
 }
 
 fn read_libraries() -> LibraryList {

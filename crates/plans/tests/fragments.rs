@@ -199,11 +199,9 @@ fn run<F: SlotFormat>(config: Config) {
     // A crew outlives its helpers.
     let crew: &'static Crew = Box::leak(Box::new(Crew::new()));
     let mut helpers = Vec::new();
-    crew.ensure_helpers(config.workers - 1, &mut |entry, argument| {
-        let argument = argument as usize;
-        helpers.push(thread::spawn(move || {
-            entry(argument as *mut _);
-        }));
+    crew.ensure_helpers(config.workers - 1, &mut |index| {
+        // SAFETY: the crew gave out the index, and this thread alone was started for it.
+        helpers.push(thread::spawn(move || unsafe { crew.serve(index) }));
         true
     });
     let heap = Scavenge::<F>::new(config, crew).unwrap();

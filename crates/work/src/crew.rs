@@ -17,7 +17,6 @@
 //! `run` and `ensure_helpers` run on mutator threads, `serve` on the helpers. Helpers never call
 //! malloc, std or libc.
 
-use core::ffi::c_void;
 use core::fmt;
 
 use gleaner_base::options;
@@ -34,9 +33,6 @@ pub const MAX_WORKERS: usize = model_size(64, 4);
 
 /// The leader's index.
 pub(crate) const LEADER: usize = 0;
-
-/// The function that a helper thread runs, with the argument that goes with it.
-pub type HelperEntry = extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// The work of one parallel phase.
 pub trait Phase: Sync {
@@ -65,8 +61,6 @@ pub struct Crew {
     /// How many helpers may be called. Written under `growing`; Release there partners Acquire in
     /// `helpers`.
     helpers: AtomicUsize,
-    /// How many helpers have arrived: each takes the next index for itself.
-    arrived: AtomicUsize,
     /// Whether some thread is making helpers, or the crew was dismissed.
     growing: AtomicBool,
 }
@@ -111,7 +105,6 @@ impl Crew {
                 phase: UnsafeCell::new(None),
                 number: AtomicU32::new(0),
                 helpers: AtomicUsize::new(0),
-                arrived: AtomicUsize::new(0),
                 growing: AtomicBool::new(false),
             }
         }
@@ -122,20 +115,16 @@ impl Crew {
         self.helpers.load(Ordering::Acquire)
     }
 
-    /// Makes helpers until there are `wanted`, and says how many there are. `spawn` starts a thread
-    /// that runs the entry with the argument, and says whether it did; after a failure no more are
-    /// tried. Called outside of stopped worlds and without locks. If another thread is making
-    /// helpers at this moment, nothing is done.
-    pub fn ensure_helpers(
-        &'static self,
-        wanted: usize,
-        spawn: &mut dyn FnMut(HelperEntry, *mut c_void) -> bool,
-    ) -> usize {
+    /// Makes helpers until there are `wanted`, and says how many there are. `spawn` starts the thread
+    /// that calls [`Crew::serve`] with the index it is given, and says whether it did; after a failure
+    /// no more are tried, and the next call begins with the same index. Indices count from 1, in a
+    /// forked child again. Called outside of stopped worlds and without locks. If another thread is
+    /// making helpers at this moment, nothing is done.
+    pub fn ensure_helpers(&self, wanted: usize, spawn: &mut dyn FnMut(usize) -> bool) -> usize {
         let wanted = wanted.min(MAX_WORKERS - 1);
         // Acquire partners the Release below: the next to grow the crew sees the count.
         if self.helpers() < wanted && !self.growing.swap(true, Ordering::Acquire) {
-            let argument = (self as *const Self).cast_mut().cast();
-            while self.helpers() < wanted && spawn(helper_entry, argument) {
+            while self.helpers() < wanted && spawn(self.helpers() + 1) {
                 self.helpers.fetch_add(1, Ordering::Release);
             }
             self.growing.store(false, Ordering::Release);
@@ -159,7 +148,6 @@ impl Crew {
         self.idle.store(0, Ordering::Relaxed);
         self.parking().reset();
         self.helpers.store(0, Ordering::Relaxed);
-        self.arrived.store(0, Ordering::Relaxed);
         self.growing.store(false, Ordering::Relaxed);
     }
 
@@ -205,10 +193,15 @@ impl Crew {
         self.termination.end(number);
     }
 
-    /// The life of a helper.
-    fn serve(&self) {
-        // Relaxed: the number is all that is taken over.
-        let index = self.arrived.fetch_add(1, Ordering::Relaxed) + 1;
+    /// The life of helper `index`: what its thread runs. Returns after the crew was dismissed.
+    ///
+    /// `extern "C"`, so that a panic in a helper's work ends the process: the leader waits for everybody
+    /// inside the phase, and the phase object may not outlive a helper that unwinds.
+    ///
+    /// # Safety
+    /// [`Crew::ensure_helpers`] gave this index to its `spawn`, which said that it started this thread,
+    /// and no other thread serves under it.
+    pub unsafe extern "C" fn serve(&self, index: usize) {
         self.parking()
             .serve(index, &self.termination, &mut |number| {
                 self.take_part(index, number)
@@ -244,11 +237,4 @@ impl Drop for Leading<'_> {
     fn drop(&mut self) {
         self.worker.crew().finish(&self.worker);
     }
-}
-
-/// What a helper thread runs.
-extern "C" fn helper_entry(crew: *mut c_void) -> *mut c_void {
-    // SAFETY: `ensure_helpers` passed a crew of static lifetime.
-    unsafe { &*crew.cast::<Crew>() }.serve();
-    core::ptr::null_mut()
 }

@@ -30,7 +30,7 @@ pub mod turns;
 pub mod worker;
 
 pub use claims::{Claims, Done};
-pub use crew::{Crew, HelperEntry, MAX_WORKERS, Phase};
+pub use crew::{Crew, MAX_WORKERS, Phase};
 pub use deque::{Deque, Steal};
 pub use lead::{Drowsy, Lead, Spinning};
 pub use prefix::Prefix;

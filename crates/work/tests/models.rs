@@ -5,7 +5,6 @@
 
 mod parkings;
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use gleaner_base::options::Parking;
@@ -14,7 +13,7 @@ use gleaner_base::sync::{
 };
 use gleaner_work::parking::{Call, Monitor, Park, Seat};
 use gleaner_work::termination::{PhaseNumber, Termination};
-use gleaner_work::{Crew, Deque, HelperEntry, MAX_WORKERS, Phase, Prefix, Steal, Verdict, Worker};
+use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Prefix, Steal, Verdict, Worker};
 use loom::thread::{self, JoinHandle};
 
 fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
@@ -329,20 +328,13 @@ struct Team {
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Argument(*mut c_void);
-// SAFETY: the argument is a crew of static lifetime, which is Sync.
-unsafe impl Send for Argument {}
-
 impl Team {
     fn of(parking: Parking, workers: usize) -> Self {
         let crew: &'static Crew = Box::leak(Box::new(Crew::with_parking(parking)));
         let mut threads = Vec::new();
-        crew.ensure_helpers(workers - 1, &mut |entry: HelperEntry, argument| {
-            let argument = Argument(argument);
-            threads.push(thread::spawn(move || {
-                let Argument(crew) = { argument };
-                entry(crew);
-            }));
+        crew.ensure_helpers(workers - 1, &mut |index| {
+            // SAFETY: the crew gave out the index, and this thread alone was started for it.
+            threads.push(thread::spawn(move || unsafe { crew.serve(index) }));
             true
         });
         Self { crew, threads }

@@ -3,14 +3,11 @@
 
 mod parkings;
 
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use gleaner_base::options::Parking;
-use gleaner_work::{
-    Crew, Deque, HelperEntry, MAX_WORKERS, Phase, Steal, TaskQueue, Verdict, Worker,
-};
+use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Steal, TaskQueue, Verdict, Worker};
 
 parkings::tests! {
     a_crew_without_helpers_works_alone,
@@ -18,6 +15,7 @@ parkings::tests! {
     the_largest_crew_runs_and_a_larger_one_is_cut,
     every_task_is_taken_once,
     a_failed_spawn_leaves_fewer_helpers,
+    indices_are_given_in_order_and_again_after_a_failure_and_a_fork,
     helpers_that_never_arrive_are_not_waited_for,
     every_wanted_helper_is_called_and_joins_an_open_phase,
     a_child_of_fork_forgets_its_helpers_and_makes_new_ones,
@@ -37,9 +35,11 @@ struct Team {
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Argument(*mut c_void);
-// SAFETY: the argument is a crew of static lifetime, which is Sync.
-unsafe impl Send for Argument {}
+/// Starts helper `index` of `crew`: called once for each index that the crew gives out.
+fn helper(crew: &'static Crew, index: usize) -> JoinHandle<()> {
+    // SAFETY: the crew gave out the index, and this thread alone was started for it.
+    thread::spawn(move || unsafe { crew.serve(index) })
+}
 
 impl Team {
     fn of(parking: Parking, workers: usize) -> Self {
@@ -52,16 +52,11 @@ impl Team {
     }
 
     fn grow(&mut self, wanted: usize) -> usize {
-        let threads = &mut self.threads;
-        self.crew
-            .ensure_helpers(wanted, &mut |entry: HelperEntry, argument| {
-                let argument = Argument(argument);
-                threads.push(thread::spawn(move || {
-                    let Argument(crew) = { argument };
-                    entry(crew);
-                }));
-                true
-            })
+        let Team { crew, threads } = self;
+        crew.ensure_helpers(wanted, &mut |index| {
+            threads.push(helper(crew, index));
+            true
+        })
     }
 }
 
@@ -170,19 +165,37 @@ fn every_task_is_taken_once(parking: Parking) {
 
 fn a_failed_spawn_leaves_fewer_helpers(parking: Parking) {
     let mut team = Team::of(parking, 3);
-    assert_eq!(team.crew.ensure_helpers(8, &mut |_, _| false), 2);
+    assert_eq!(team.crew.ensure_helpers(8, &mut |_| false), 2);
     assert_eq!(team.grow(3), 3);
     let count = Count::new(50);
     team.crew.run(8, &count);
     assert_eq!(count.done.load(Ordering::Relaxed), 50);
 }
 
+fn indices_are_given_in_order_and_again_after_a_failure_and_a_fork(parking: Parking) {
+    let crew = Crew::with_parking(parking);
+    // The indices that are asked for when the thread of `refused` is not started.
+    let indices = |wanted, refused| {
+        let mut asked = Vec::new();
+        crew.ensure_helpers(wanted, &mut |index| {
+            asked.push(index);
+            index != refused
+        });
+        asked
+    };
+    assert_eq!(indices(5, 3), [1, 2, 3]);
+    assert_eq!(indices(4, 0), [3, 4]);
+    assert_eq!(indices(5, 0), [5]);
+    crew.forget_helpers_after_fork();
+    assert_eq!(indices(2, 0), [1, 2]);
+}
+
 /// Runs phases with helpers that never get a processor: they must not be waited for.
 fn helpers_that_never_arrive_are_not_waited_for(parking: Parking) {
     let crew = crew(parking);
     let mut kept = None;
-    crew.ensure_helpers(1, &mut |entry, argument| {
-        kept = Some((entry, Argument(argument)));
+    crew.ensure_helpers(1, &mut |index| {
+        kept = Some(index);
         true
     });
     for _ in 0..100 {
@@ -191,11 +204,7 @@ fn helpers_that_never_arrive_are_not_waited_for(parking: Parking) {
         assert_eq!(count.done.load(Ordering::Relaxed), 10);
     }
     // The thread comes to life long after: it finds a closed phase, then its dismissal.
-    let (entry, argument) = kept.unwrap();
-    let late = thread::spawn(move || {
-        let Argument(crew) = { argument };
-        entry(crew);
-    });
+    let late = helper(crew, kept.unwrap());
     crew.dismiss();
     late.join().unwrap();
 }
@@ -244,7 +253,7 @@ fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones(parking: Parking) {
     drop(parent);
     crew.forget_helpers_after_fork();
     // As if they had not gone.
-    crew.ensure_helpers(3, &mut |_, _| true);
+    crew.ensure_helpers(3, &mut |_| true);
     crew.run(4, &Count::new(10));
     crew.forget_helpers_after_fork();
     assert_eq!(crew.helpers(), 0);

@@ -307,11 +307,9 @@ mod tests {
     #[test]
     fn every_item_is_scanned_once() {
         static CREW: Crew = Crew::new();
-        CREW.ensure_helpers(3, &mut |entry, argument| {
-            let argument = argument as usize;
-            std::thread::spawn(move || {
-                entry(argument as *mut _);
-            });
+        CREW.ensure_helpers(3, &mut |index| {
+            // SAFETY: the crew gave out the index, and this thread alone was started for it.
+            std::thread::spawn(move || unsafe { CREW.serve(index) });
             true
         });
         for order in [TraceOrder::Depth, TraceOrder::Breadth] {

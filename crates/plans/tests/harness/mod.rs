@@ -10,6 +10,8 @@
 pub mod rng;
 
 use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_base::events::{Event, Phase};
@@ -98,9 +100,19 @@ pub fn crew() -> &'static Crew {
 
 /// Makes helpers.
 pub fn grow(crew: &'static Crew, helpers: usize) -> usize {
-    crew.ensure_helpers(helpers, &mut |entry, argument| {
-        threads::spawn_helper(entry, argument, c"test-mark")
+    crew.ensure_helpers(helpers, &mut |index| {
+        let helper = Box::into_raw(Box::new((crew, index)));
+        threads::spawn_helper(help, helper.cast(), c"test-mark")
     })
+}
+
+/// What a helper's thread runs.
+extern "C" fn help(helper: *mut c_void) -> *mut c_void {
+    // SAFETY: the box that `grow` made for this thread.
+    let (crew, index) = *unsafe { Box::from_raw(helper.cast::<(&'static Crew, usize)>()) };
+    // SAFETY: the crew gave the index to `grow`, which started this thread alone for it.
+    unsafe { crew.serve(index) };
+    ptr::null_mut()
 }
 
 impl Bench {
