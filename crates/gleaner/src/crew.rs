@@ -1,6 +1,7 @@
 //! The helper threads of one heap: made with it, and anew in a forked child; gone before it.
 
 use gleaner_base::options::Parking;
+use gleaner_os::threads::Role;
 use gleaner_work::Crew;
 
 use crate::threads::{self, Threads};
@@ -37,7 +38,7 @@ impl Helpers {
             crew.ensure_helpers(self.wanted, &mut |index| {
                 // SAFETY: the crew gave out the index, and this thread alone is started for it.
                 let serve = move || unsafe { crew.serve(index) };
-                let started = threads::start(format!("gleaner-{index}"), serve);
+                let started = threads::start(Role::Worker, index, serve);
                 started.map(|thread| threads.push(thread)).is_some()
             });
         });

@@ -123,15 +123,11 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     for body in heaps() {
-        // Nobody can join them, and dropping their handles would do no more than that.
+        // They exist in the parent only.
         // SAFETY: both locks were taken before the fork, by this thread.
         unsafe {
-            std::mem::take(body.helpers.threads.held())
-                .into_iter()
-                .for_each(std::mem::forget);
-            std::mem::take(body.zeroers.threads.held())
-                .into_iter()
-                .for_each(std::mem::forget);
+            body.helpers.threads.held().clear();
+            body.zeroers.threads.held().clear();
         }
         let own = || members::own().filter(|member| std::ptr::eq(member.body(), body));
         let inside = own().filter(|member| member.is_inside()).count() as u32;

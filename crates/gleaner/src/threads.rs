@@ -1,32 +1,40 @@
-//! The threads of a heap: each blocks all signals, since a handler of the program must not run on one of them, and a
-//! thread that waits for a signal must not lose it to one. Faults of their own are not blocked: a handler names them.
+//! The threads of a heap: each runs a closure, and is joined before the heap ends.
 
-use std::thread::{Builder, JoinHandle};
+use core::ffi::c_void;
+use std::ptr;
 
-use gleaner_base::faults::{self, FaultPoint};
-use gleaner_os::signals;
+use gleaner_os::threads::{Placement, Role, Thread, spawn};
 
 use crate::guarded::Guarded;
 
 /// Threads that were started and are to be joined. Its holder waits for the system at most, which starts one.
-pub(crate) type Threads = Guarded<Vec<JoinHandle<()>>>;
+pub(crate) type Threads = Guarded<Vec<Thread>>;
 
-/// Starts a thread; `None` when the system refuses.
-pub(crate) fn start(name: String, body: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
-    if faults::armed(FaultPoint::StartWorker) {
-        return None;
+/// Starts thread `index` of a role, counted from 1; `None` when the system refuses. A panic in `body` ends the process.
+pub(crate) fn start<B: FnOnce() + Send + 'static>(
+    role: Role,
+    index: usize,
+    body: B,
+) -> Option<Thread> {
+    extern "C" fn run<B: FnOnce()>(body: *mut c_void) -> *mut c_void {
+        // SAFETY: the box that `start` made for this thread alone.
+        let body = unsafe { Box::from_raw(body.cast::<B>()) };
+        body();
+        ptr::null_mut()
     }
-    let mask = signals::block_all_but_faults();
-    // A new thread starts with the mask of the one that makes it.
-    let started = Builder::new().name(name).spawn(body);
-    signals::restore(mask);
-    started.ok()
+    let body = Box::into_raw(Box::new(body));
+    let started = spawn(role, index, Placement::Anywhere, run::<B>, body.cast());
+    if started.is_none() {
+        // SAFETY: made above, and there is no thread that has it.
+        drop(unsafe { Box::from_raw(body) });
+    }
+    started
 }
 
 /// Waits until all of them have ended.
 pub(crate) fn join(threads: &Threads) {
-    for thread in threads.with(std::mem::take) {
-        // One that panicked has said so.
-        let _ = thread.join();
-    }
+    threads
+        .with(std::mem::take)
+        .into_iter()
+        .for_each(Thread::join);
 }

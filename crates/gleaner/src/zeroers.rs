@@ -2,6 +2,7 @@
 //! before it.
 
 use gleaner_mem::slot::SlotFormat;
+use gleaner_os::threads::Role;
 use gleaner_plans::scavenge::Scavenge;
 use gleaner_plans::scavenge::zeroing::wanted_threads;
 
@@ -10,7 +11,7 @@ use crate::threads::{self, Threads};
 /// The threads, and how they are told to end.
 pub(crate) struct Zeroers {
     pub(crate) threads: Threads,
-    /// What the thread of that index does.
+    /// What the thread of that number does, from 0.
     work: fn(usize, usize),
     dismiss: fn(usize),
     /// The heap, and how many threads it is to have.
@@ -47,9 +48,8 @@ impl Zeroers {
         let (work, heap) = (self.work, self.heap);
         self.threads.with(|threads| {
             while threads.len() < self.wanted {
-                let index = threads.len();
-                let name = format!("gleaner-zero-{}", index + 1);
-                match threads::start(name, move || work(heap, index)) {
+                let number = threads.len();
+                match threads::start(Role::Zeroer, number + 1, move || work(heap, number)) {
                     Some(thread) => threads.push(thread),
                     None => break,
                 }

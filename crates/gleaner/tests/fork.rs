@@ -102,7 +102,7 @@ fn threads() -> usize {
     names.filter(|name| name.starts_with("gleaner-")).count()
 }
 
-/// Waits for so many: a thread gives itself its name.
+/// Waits for so many: one has its name a little later than it is listed.
 fn wait_for_threads(count: usize) {
     while threads() != count {
         std::thread::yield_now();

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_os::libraries::Segment;
 use gleaner_os::threads;
-use gleaner_os::threads::SavedRegisters;
+use gleaner_os::threads::{Placement, Role, SavedRegisters, Thread};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::{Client, Moment, Outcome, Request};
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
@@ -206,7 +206,10 @@ fn make_helpers() {
     let wanted = view().map_or(1, HeapView::workers);
     if CREW.helpers() + 1 < wanted {
         CREW.ensure_helpers(wanted - 1, &mut |index| {
-            threads::spawn_helper(help, ptr::without_provenance_mut(index), c"gleaner-mark")
+            let argument = ptr::without_provenance_mut(index);
+            threads::spawn(Role::Marker, index, Placement::Anywhere, help, argument)
+                .map(Thread::detach)
+                .is_some()
         });
     }
 }

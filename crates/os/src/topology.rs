@@ -49,6 +49,11 @@ impl ProcessorSet {
         (0..PROCESSORS_MAX).filter(|&processor| self.contains(processor))
     }
 
+    /// A bit for each processor, as the kernel has it.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.0
+    }
+
     /// Reads the kernel's list format, such as `0-3,8`.
     fn parse(text: &[u8]) -> ProcessorSet {
         let mut set = ProcessorSet::EMPTY;

@@ -3,7 +3,8 @@
 
 use gleaner_base::faults::{FaultPoint, arm};
 use gleaner_os::libraries::{self, Loader, Segment};
-use gleaner_os::{memory, threads};
+use gleaner_os::memory;
+use gleaner_os::threads::{self, Placement, Role};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -31,8 +32,17 @@ fn every_point_fails_once_at_the_chosen_visit() {
     }
 
     arm(FaultPoint::StartWorker, 1);
-    assert!(!threads::spawn_helper(nothing, ptr::null_mut(), c"helper"));
-    assert!(threads::spawn_helper(nothing, ptr::null_mut(), c"helper"));
+    let start = || {
+        threads::spawn(
+            Role::Worker,
+            1,
+            Placement::Anywhere,
+            nothing,
+            ptr::null_mut(),
+        )
+    };
+    assert!(start().is_none());
+    start().expect("the second one starts").join();
 
     arm(FaultPoint::LibraryListChanged, 1);
     let mut buffer = [Segment::EMPTY; 256];

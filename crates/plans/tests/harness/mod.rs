@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::Options;
 use gleaner_mem::Address;
-use gleaner_os::{memory, threads};
+use gleaner_os::memory;
+use gleaner_os::threads::{self, Placement, Role, Thread};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::{Client, Moment, Outcome, Request};
 use gleaner_plans::mark_sweep::heap::{Remedy, prefetch_settings};
@@ -101,8 +102,10 @@ pub fn crew() -> &'static Crew {
 /// Makes helpers.
 pub fn grow(crew: &'static Crew, helpers: usize) -> usize {
     crew.ensure_helpers(helpers, &mut |index| {
-        let helper = Box::into_raw(Box::new((crew, index)));
-        threads::spawn_helper(help, helper.cast(), c"test-mark")
+        let helper = Box::into_raw(Box::new((crew, index))).cast();
+        threads::spawn(Role::Marker, index, Placement::Anywhere, help, helper)
+            .map(Thread::detach)
+            .is_some()
     })
 }
 

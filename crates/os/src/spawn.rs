@@ -1,0 +1,284 @@
+//! The one place that makes threads: a thread of the collector's has a role, an index that the one that starts it gives,
+//! a name from both, and a placement.
+//!
+//! No handler of the program's may run on such a thread, and a thread of the program's that waits for a signal must not
+//! lose it to one: each blocks signals from its first instruction.
+
+use core::ffi::c_void;
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+
+use gleaner_base::events::LineBuffer;
+use gleaner_base::faults::{self, FaultPoint};
+
+use crate::signals::{self, Mask};
+use crate::threads::current_process;
+use crate::topology::ProcessorSet;
+
+/// What a thread of the collector's is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Works in the collections of a precise heap: `gleaner-1`.
+    Worker,
+    /// Zeroes memory of a precise heap before it is allocated: `gleaner-zero-1`.
+    Zeroer,
+    /// Marks in the collections of the libgc heap: `gleaner-mark-1`.
+    Marker,
+}
+
+impl Role {
+    /// What its threads' names have before the index.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Role::Worker => "gleaner-",
+            Role::Zeroer => "gleaner-zero-",
+            Role::Marker => "gleaner-mark-",
+        }
+    }
+
+    /// Bytes of stack. Functions of an embedder's run on workers, so these have what Rust gives its threads.
+    const fn stack_bytes(self) -> usize {
+        match self {
+            Role::Worker | Role::Zeroer => 2 << 20,
+            Role::Marker => 256 << 10,
+        }
+    }
+
+    /// Blocks what its threads block, on the calling thread, and says what was blocked before. Accesses of the precise
+    /// heap's threads may be watched ([`crate::access`]).
+    fn block_signals(self) -> Mask {
+        match self {
+            Role::Worker | Role::Zeroer => signals::block_all_but_faults(),
+            Role::Marker => signals::block_all(),
+        }
+    }
+
+    /// The name of thread `index`, with zeroes behind it. The kernel keeps 15 bytes.
+    fn name(self, index: usize) -> [u8; 16] {
+        let mut text = LineBuffer::<15>::new();
+        // A buffer that truncates takes everything.
+        let _ = write!(text, "{}{index}", self.prefix());
+        let mut name = [0; 16];
+        name[..text.as_bytes().len()].copy_from_slice(text.as_bytes());
+        name
+    }
+}
+
+/// Where a thread is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement<'a> {
+    /// Where the thread that starts it may.
+    Anywhere,
+    /// On one of these processors.
+    On(&'a ProcessorSet),
+}
+
+/// What runs in a thread.
+pub type Entry = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// A thread that was started. It is to be joined or detached, or keeps its stack when it has ended.
+#[derive(Debug)]
+#[must_use = "a thread is joined or detached"]
+pub struct Thread {
+    /// Of a thread that was neither joined nor detached.
+    handle: libc::pthread_t,
+    /// The process that the thread is in.
+    process: i32,
+    is_placed: bool,
+}
+
+impl Thread {
+    /// Whether it runs where its placement says; otherwise the system refused that, and it runs anywhere.
+    pub fn is_placed(&self) -> bool {
+        self.is_placed
+    }
+
+    /// Waits until it has ended. In a forked child, which does not have the thread, this does nothing.
+    pub fn join(self) {
+        if self.process == current_process() {
+            // SAFETY: a thread of this process that was neither joined nor detached: either consumes the only handle.
+            unsafe { libc::pthread_join(self.handle, core::ptr::null_mut()) };
+        }
+    }
+
+    /// Lets it end by itself. In a forked child, which does not have the thread, this does nothing.
+    pub fn detach(self) {
+        if self.process == current_process() {
+            // SAFETY: a thread of this process that was neither joined nor detached: either consumes the only handle.
+            unsafe { libc::pthread_detach(self.handle) };
+        }
+    }
+}
+
+/// Starts thread `index` of a role, counted from 1, which runs `entry(argument)`. `None` when the system refuses; where it
+/// refuses the placement alone, the thread runs anywhere and [`Thread::is_placed`] says so.
+///
+/// The caller's signal mask is the same afterwards. Allocates with `malloc` and takes locks of the C library: not in a
+/// stopped world, not in a handler, and no lock held that an allocation may want.
+pub fn spawn(
+    role: Role,
+    index: usize,
+    placement: Placement<'_>,
+    entry: Entry,
+    argument: *mut c_void,
+) -> Option<Thread> {
+    if faults::armed(FaultPoint::StartWorker) {
+        return None;
+    }
+    // A program whose own thread-locals leave no room on that stack gets the system's.
+    let start = |processors| {
+        create(entry, argument, Some(role.stack_bytes()), processors)
+            .or_else(|| create(entry, argument, None, processors))
+    };
+    // A new thread starts with its creator's mask.
+    let mask = role.block_signals();
+    let started = match placement {
+        Placement::Anywhere => start(None).map(|handle| (handle, true)),
+        Placement::On(processors) => start(Some(processors))
+            .map(|handle| (handle, true))
+            .or_else(|| start(None).map(|handle| (handle, false))),
+    };
+    signals::restore(mask);
+    let (handle, is_placed) = started?;
+    // SAFETY: joinable, so the handle is valid even if the thread has ended; the name ends with a zero.
+    unsafe { libc::pthread_setname_np(handle, role.name(index).as_ptr().cast()) };
+    Some(Thread {
+        handle,
+        process: current_process(),
+        is_placed,
+    })
+}
+
+/// Starts a joinable thread with so many bytes of stack and on these processors; `None`: as the system has it.
+fn create(
+    entry: Entry,
+    argument: *mut c_void,
+    stack: Option<usize>,
+    processors: Option<&ProcessorSet>,
+) -> Option<libc::pthread_t> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: the attributes are initialised before use and destroyed after; the C library reads as many bytes of the set
+    // as it is told; the entry has the type that it calls.
+    unsafe {
+        if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        if let Some(bytes) = stack {
+            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
+        }
+        let is_set = processors.is_none_or(|set| {
+            let (words, bytes) = (set.words().as_ptr().cast(), size_of_val(set.words()));
+            libc::pthread_attr_setaffinity_np(attributes.as_mut_ptr(), bytes, words) == 0
+        });
+        let made =
+            is_set && libc::pthread_create(&mut thread, attributes.as_ptr(), entry, argument) == 0;
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        made.then_some(thread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::stack_of_current_thread;
+    use crate::topology::{allowed_processors, current_place};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// What a thread sees of itself.
+    struct Seen {
+        name: String,
+        mask: Mask,
+        stack: usize,
+        processors: ProcessorSet,
+        processor: usize,
+    }
+
+    extern "C" fn look(argument: *mut c_void) -> *mut c_void {
+        // SAFETY: the box that `seen_by` made for this thread.
+        let argument = unsafe { Box::from_raw(argument.cast::<(Receiver<()>, Sender<Seen>)>()) };
+        argument.0.recv().unwrap();
+        let mut name = [0u8; 16];
+        // SAFETY: the kernel writes 16 bytes.
+        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+        let seen = Seen {
+            name: text(name),
+            mask: signals::blocked(),
+            stack: stack_of_current_thread().map_or(0, |(low, high)| high - low),
+            processors: allowed_processors(),
+            processor: current_place().0,
+        };
+        argument.1.send(seen).unwrap();
+        core::ptr::null_mut()
+    }
+
+    fn text(name: [u8; 16]) -> String {
+        let end = name.iter().position(|&byte| byte == 0).unwrap();
+        String::from_utf8(name[..end].to_vec()).unwrap()
+    }
+
+    /// Starts a thread, which looks at itself when it has its name; also whether it is placed.
+    fn seen_by(role: Role, placement: Placement<'_>) -> (Seen, bool) {
+        let ((go, wait), (say, hear)) = (channel::<()>(), channel::<Seen>());
+        let argument = Box::into_raw(Box::new((wait, say)));
+        let thread = spawn(role, 1, placement, look, argument.cast()).expect("a thread");
+        let is_placed = thread.is_placed();
+        go.send(()).unwrap();
+        thread.join();
+        (hear.recv().unwrap(), is_placed)
+    }
+
+    #[test]
+    fn each_role_has_a_name_signals_and_a_stack() {
+        let before = signals::blocked();
+        for (role, name, stack, also_faults) in [
+            (Role::Worker, "gleaner-1", 2 << 20, false),
+            (Role::Zeroer, "gleaner-zero-1", 2 << 20, false),
+            (Role::Marker, "gleaner-mark-1", 256 << 10, true),
+        ] {
+            let (seen, is_placed) = seen_by(role, Placement::Anywhere);
+            assert_eq!(seen.name, name);
+            assert!(seen.mask.contains(libc::SIGTERM) && seen.mask.contains(libc::SIGPROF));
+            assert!(!seen.mask.contains(32) && !seen.mask.contains(33));
+            assert_eq!(seen.mask.contains(libc::SIGSEGV), also_faults);
+            assert_eq!(seen.mask.contains(libc::SIGBUS), also_faults);
+            assert!((stack..2 * stack).contains(&seen.stack), "{}", seen.stack);
+            assert_eq!(seen.processors, allowed_processors());
+            assert!(is_placed);
+            assert_eq!(signals::blocked(), before);
+        }
+    }
+
+    #[test]
+    fn a_name_ends_with_the_index_as_far_as_the_kernel_keeps_it() {
+        assert_eq!(text(Role::Worker.name(63)), "gleaner-63");
+        assert_eq!(text(Role::Zeroer.name(16)), "gleaner-zero-16");
+        assert_eq!(text(Role::Marker.name(63)), "gleaner-mark-63");
+        assert_eq!(text(Role::Marker.name(123)), "gleaner-mark-12");
+    }
+
+    #[test]
+    fn a_thread_runs_on_the_processor_that_it_is_placed_on() {
+        for processor in allowed_processors().iter() {
+            let mut one = ProcessorSet::EMPTY;
+            one.insert(processor);
+            let (seen, is_placed) = seen_by(Role::Worker, Placement::On(&one));
+            assert!(is_placed);
+            assert_eq!(seen.processors, one);
+            assert_eq!(seen.processor, processor);
+        }
+    }
+
+    #[test]
+    fn a_thread_runs_anywhere_when_its_placement_is_refused() {
+        // Of no machine, and of none.
+        let mut last = ProcessorSet::EMPTY;
+        last.insert(crate::topology::PROCESSORS_MAX - 1);
+        for set in [last, ProcessorSet::EMPTY] {
+            let (seen, is_placed) = seen_by(Role::Marker, Placement::On(&set));
+            assert!(!is_placed);
+            assert_eq!(seen.processors, allowed_processors());
+            assert_eq!(seen.name, "gleaner-mark-1");
+        }
+    }
+}
