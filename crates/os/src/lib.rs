@@ -26,7 +26,6 @@ pub mod clock;
 pub mod contention;
 pub mod environment;
 pub mod facts;
-pub mod fake;
 pub mod fork;
 pub mod hugepages;
 pub mod libraries;

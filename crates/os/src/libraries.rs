@@ -2,15 +2,17 @@
 //!
 //! Reading the list takes a lock of the loader, which a stopped thread may hold. So it is read before the
 //! stop, and after the stop a fingerprint of the loader's own list, taken without the lock, tells whether
-//! the list is still right. If not, the world runs again and the reading is repeated: see
-//! [`stop_with_list`].
+//! the list is still right. If not, the world runs again and the reading is repeated, by the one that stops it.
+//!
+//! The two may never agree: when the calling thread itself is in the middle of loading (the loader calls the program's
+//! `malloc`), where the list is right because the loader lets no second thread in, or in a name space of `dlmopen`,
+//! which the unlocked list does not show.
 //!
 //! What the loader made read-only after relocation (RELRO) is left out: nothing of the heap is stored
 //! there. Only the name space of the caller is seen (`dlmopen` makes others).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
-use gleaner_base::faults::{self, FaultPoint};
 
 /// A writable piece of a loaded object.
 #[derive(Clone, Copy, Debug)]
@@ -123,31 +125,6 @@ pub struct List {
 pub struct Overflow {
     /// How many entries it would have taken.
     pub needed: usize,
-}
-
-/// Where a list of libraries comes from; `Loader` is the real one, `fake::Libraries` the other.
-pub trait LibraryList {
-    /// See [`read`].
-    fn read(&self, buffer: &mut [Segment]) -> Result<List, Overflow>;
-    /// See [`fingerprint_unlocked`].
-    ///
-    /// # Safety
-    /// As for [`fingerprint_unlocked`].
-    unsafe fn fingerprint_unlocked(&self) -> Option<Fingerprint>;
-}
-
-/// The loader of the C library.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Loader;
-
-impl LibraryList for Loader {
-    fn read(&self, buffer: &mut [Segment]) -> Result<List, Overflow> {
-        read(buffer)
-    }
-    unsafe fn fingerprint_unlocked(&self) -> Option<Fingerprint> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { fingerprint_unlocked() }
-    }
 }
 
 /// Reads the writable segments of every loaded object into `buffer`, the program's first.
@@ -349,50 +326,6 @@ pub unsafe fn fingerprint_unlocked() -> Option<Fingerprint> {
         }
     }
     Some(fingerprint)
-}
-
-/// A world that was stopped with a list of libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// The list, read before the stop.
-    pub list: List,
-    /// Whether it was found unchanged after the stop.
-    pub confirmed: bool,
-}
-
-/// Stops the world such that `buffer` holds the right list: reads, stops, compares; on a difference resumes
-/// and repeats.
-///
-/// Gives up after `attempts` with the world stopped and the last list unconfirmed. That happens when the
-/// calling thread itself is in the middle of loading (the loader calls the program's `malloc`), where the
-/// list is right because the loader lets no second thread in, or in a name space of `dlmopen`, which the
-/// unlocked list does not show. On overflow the world is running.
-///
-/// # Safety
-/// `stop` stops every thread but the caller that may load or close libraries, and `resume` undoes it.
-pub unsafe fn stop_with_list(
-    libraries: &impl LibraryList,
-    buffer: &mut [Segment],
-    attempts: u32,
-    mut stop: impl FnMut(),
-    mut resume: impl FnMut(),
-) -> Result<Stopped, Overflow> {
-    let mut attempt = 0;
-    loop {
-        attempt += 1;
-        let list = libraries.read(buffer)?;
-        stop();
-        let changed = faults::armed(FaultPoint::LibraryListChanged);
-        // SAFETY: the world is stopped now.
-        let now = unsafe { libraries.fingerprint_unlocked() };
-        let confirmed = !changed && now == Some(list.fingerprint);
-        if confirmed || attempt >= attempts {
-            return Ok(Stopped { list, confirmed });
-        }
-        resume();
-        // Whoever is loading needs time to finish.
-        crate::threads::yield_now();
-    }
 }
 
 #[cfg(test)]

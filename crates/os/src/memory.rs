@@ -15,59 +15,6 @@ use gleaner_base::faults::{self, FaultPoint};
 
 pub use crate::residency::{peak_resident_bytes, resident_bytes};
 
-/// What the layers above need from virtual memory; `Kernel` is the real one, `fake::Memory` the other.
-///
-/// # Safety
-/// A range that `reserve` or `map` returns belongs to the caller alone, and one that `commit` or `release`
-/// accepted reads as zero until it is written.
-pub unsafe trait VirtualMemory {
-    /// See [`reserve`].
-    fn reserve(&self, bytes: usize, align: usize) -> Option<NonNull<u8>>;
-    /// See [`commit`].
-    ///
-    /// # Safety
-    /// As for [`commit`].
-    unsafe fn commit(&self, start: NonNull<u8>, bytes: usize) -> bool;
-    /// See [`map`].
-    fn map(&self, bytes: usize) -> Option<NonNull<u8>>;
-    /// See [`release`].
-    ///
-    /// # Safety
-    /// As for [`release`].
-    unsafe fn release(&self, start: NonNull<u8>, bytes: usize) -> bool;
-    /// See [`unmap`].
-    ///
-    /// # Safety
-    /// As for [`unmap`].
-    unsafe fn unmap(&self, start: NonNull<u8>, bytes: usize) -> bool;
-}
-
-/// The kernel's virtual memory.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Kernel;
-
-// SAFETY: each method is the function of the same name, which keeps the contract.
-unsafe impl VirtualMemory for Kernel {
-    fn reserve(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
-        reserve(bytes, align)
-    }
-    unsafe fn commit(&self, start: NonNull<u8>, bytes: usize) -> bool {
-        // SAFETY: the caller's promise is the same.
-        unsafe { commit(start, bytes) }
-    }
-    fn map(&self, bytes: usize) -> Option<NonNull<u8>> {
-        map(bytes)
-    }
-    unsafe fn release(&self, start: NonNull<u8>, bytes: usize) -> bool {
-        // SAFETY: the caller's promise is the same.
-        unsafe { release(start, bytes) }
-    }
-    unsafe fn unmap(&self, start: NonNull<u8>, bytes: usize) -> bool {
-        // SAFETY: the caller's promise is the same.
-        unsafe { unmap(start, bytes) }
-    }
-}
-
 /// Bytes in a page: fixed on this architecture, so it can shape constants.
 pub const fn page_size() -> usize {
     4096

@@ -2,7 +2,6 @@
 //! process.
 
 use gleaner_base::faults::{FaultPoint, arm};
-use gleaner_os::libraries::{self, Loader, Segment};
 use gleaner_os::memory;
 use gleaner_os::threads::{self, Placement, Role};
 use std::ffi::c_void;
@@ -43,13 +42,4 @@ fn every_point_fails_once_at_the_chosen_visit() {
     };
     assert!(start().is_none());
     start().expect("the second one starts").join();
-
-    arm(FaultPoint::LibraryListChanged, 1);
-    let mut buffer = [Segment::EMPTY; 256];
-    let mut stops = 0;
-    // SAFETY: no other thread of this test loads or closes a library.
-    let stopped =
-        unsafe { libraries::stop_with_list(&Loader, &mut buffer, 100, || stops += 1, || ()) };
-    assert!(stopped.unwrap().confirmed);
-    assert_eq!(stops, 2);
 }
