@@ -2,42 +2,8 @@
 //!
 //! Advice only: the kernel backs aligned 2 MB pieces when it can. Any thread, any state of the world.
 
-use crate::{memory, procfs};
+use crate::memory;
 use core::ptr::NonNull;
-
-/// What the kernel does about huge pages for ordinary memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HugePages {
-    /// Wherever it can.
-    Always,
-    /// Where a program asks, see [`advise`].
-    Madvise,
-    /// Nowhere.
-    Never,
-    /// The kernel does not say, or was built without.
-    Unknown,
-}
-
-/// Reads the kernel's setting.
-pub fn mode() -> HugePages {
-    let mut buffer = [0u8; 64];
-    let file = c"/sys/kernel/mm/transparent_hugepage/enabled";
-    procfs::read(file, &mut buffer).map_or(HugePages::Unknown, parse)
-}
-
-/// The chosen word stands in brackets.
-fn parse(text: &[u8]) -> HugePages {
-    let chosen = |word: &[u8]| text.windows(word.len()).any(|w| w == word);
-    if chosen(b"[always]") {
-        HugePages::Always
-    } else if chosen(b"[madvise]") {
-        HugePages::Madvise
-    } else if chosen(b"[never]") {
-        HugePages::Never
-    } else {
-        HugePages::Unknown
-    }
-}
 
 /// Asks for huge pages in a range. False when the kernel cannot.
 ///
@@ -62,17 +28,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bracketed_word_counts() {
-        assert_eq!(parse(b"[always] madvise never\n"), HugePages::Always);
-        assert_eq!(parse(b"always [madvise] never\n"), HugePages::Madvise);
-        assert_eq!(parse(b"always madvise [never]\n"), HugePages::Never);
-        assert_eq!(parse(b""), HugePages::Unknown);
-    }
-
-    #[test]
     fn advice_is_taken_where_the_kernel_knows_huge_pages() {
         let start = memory::map(4 << 20).unwrap();
-        let known = mode() != HugePages::Unknown;
+        let known = std::fs::exists("/sys/kernel/mm/transparent_hugepage/enabled").unwrap();
         // SAFETY: the mapping is this test's.
         unsafe {
             assert_eq!(advise(start, 4 << 20), known);

@@ -25,7 +25,6 @@ pub mod cgroup;
 pub mod clock;
 pub mod contention;
 pub mod environment;
-pub mod facts;
 pub mod fork;
 pub mod hugepages;
 pub mod libraries;
