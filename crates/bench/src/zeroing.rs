@@ -16,7 +16,8 @@ use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use gleaner_mem::Address;
 use gleaner_mem::zero::{Choice, Kernel, Processor, choose};
-use gleaner_os::{hugepages, memory, topology};
+use gleaner_os::topology::Topology;
+use gleaner_os::{hugepages, memory};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -217,7 +218,7 @@ fn chosen_kernels(chosen: &Zeroing) -> Result<Vec<Kernel>> {
 
 fn chosen_threads(chosen: &Zeroing) -> Vec<u32> {
     if chosen.threads.is_empty() {
-        return (1..=topology::processors() as u32).collect();
+        return (1..=Topology::host().processors as u32).collect();
     }
     chosen.threads.clone()
 }

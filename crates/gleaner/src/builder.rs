@@ -17,7 +17,8 @@ use gleaner_base::options::{
 };
 use gleaner_mem::header::Header;
 use gleaner_mem::object_model::whole_granules;
-use gleaner_os::{environment, memory, threads};
+use gleaner_os::topology::Topology;
+use gleaner_os::{environment, memory};
 use gleaner_plans::scavenge::{Config, CreateError};
 
 use crate::heap::Heap;
@@ -252,7 +253,11 @@ impl Builder {
         if options.fault != FaultPlan::NONE {
             options.fault.arm();
         }
-        Ok(Heap::create(config(options), options.refs, log)?)
+        Ok(Heap::create(
+            config(options, Topology::host()),
+            options.refs,
+            log,
+        )?)
     }
 
     fn read_environment(&mut self) -> Result<(), String> {
@@ -284,19 +289,20 @@ fn open_log(options: &Options) -> Result<Option<File>, BuildError> {
 }
 
 /// The plan's setup. What is left to the collector is decided here.
-fn config(options: &Options) -> Config {
+fn config(options: &Options, topology: Topology) -> Config {
     let limit = match options.heap_limit {
         0 => (memory::physical_memory() as usize / 4).min(8 << 30),
         limit => limit,
     };
     let workers = match options.workers {
-        0 => threads::processors().clamp(1, 16),
+        0 => topology.processors.clamp(1, 16),
         workers => workers as usize,
     };
     Config {
         limit,
         young: options.young,
         resize: options.resize,
+        topology,
         workers,
         parking: options.parking,
         tenure: options.tenure,
@@ -323,5 +329,22 @@ fn config(options: &Options) -> Config {
         poison: options.poison,
         quarantine: options.quarantine,
         nodes: 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_processor_of_the_machine_has_a_worker_unless_a_number_is_given() {
+        let workers = |workers, topology| {
+            let mut options = Options::DEFAULT;
+            options.workers = workers;
+            config(&options, topology).workers
+        };
+        assert_eq!(workers(0, Topology::synthetic(2, 3)), 6);
+        assert_eq!(workers(0, Topology::synthetic(8, 64)), 16);
+        assert_eq!(workers(9, Topology::synthetic(2, 3)), 9);
     }
 }

@@ -12,7 +12,7 @@ use std::sync::{Barrier, Mutex, MutexGuard};
 
 use gleaner::{Array, Elements, Heap, Mutator, Totals, Zeroing};
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_os::topology;
+use gleaner_os::topology::Topology;
 
 const CONCURRENT: [Zeroing; 3] = [
     Zeroing::Concurrent,
@@ -229,7 +229,7 @@ fn mutators_wait_for_a_thread_that_is_late_with_a_block() {
 fn a_round_that_is_over_is_not_gone_on_with() {
     const EDEN: usize = 12 << 20;
     const LENGTH: u32 = 1000;
-    let processors = topology::processors();
+    let processors = Topology::host().processors;
     if processors == 1 {
         println!("skipped: with one processor no thread zeroes under zeroing=adaptive");
         return;

@@ -12,7 +12,7 @@ use gleaner::{
     Array, Builder, Elements, Event, Heap, Local, Mutator, Phase, ReferenceArray, References,
     Scope, Structure, Type, Zeroing,
 };
-use gleaner_os::topology;
+use gleaner_os::topology::Topology;
 use random::Rng;
 
 fn builder(zeroing: Zeroing, references: References) -> Builder {
@@ -200,7 +200,7 @@ fn alone(mutator: &mut Mutator, types: Types, seed: u64) {
         }
         table.check(scope);
     });
-    while topology::processors() > 1 && mutator.totals().zeroed.ahead_bytes == before {
+    while Topology::host().processors > 1 && mutator.totals().zeroed.ahead_bytes == before {
         mutator.scope(|scope| {
             let mut table = Table::new(scope, types, seed);
             for _ in 0..1000 {
@@ -239,7 +239,7 @@ fn together(heap: &Heap, types: Types, mutators: usize) {
 fn adaptive_follows_the_number_of_mutators_up_and_down() {
     const FEWER: &str = "concurrent: fewer mutators than processors";
     const AS_MANY: &str = "non-temporal: as many mutators as processors";
-    let processors = topology::processors();
+    let processors = Topology::host().processors;
     for references in [References::Wide, References::Compressed] {
         let heap = builder(Zeroing::Adaptive, references).build().unwrap();
         let types = Types::register(&heap);

@@ -150,8 +150,10 @@ fn collect_below(order: Order, frame: Address) -> bool {
             LOCK.unlock();
             return true;
         }
+        crate::settings::read_variables(heap);
         let request = Request {
             reason: order.reason,
+            workers: heap.workers(),
             libraries: &mut libraries,
             stack_pointer: frame,
             release_all: order.release_all,
@@ -179,11 +181,10 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
             threads::current_tid().0
         ));
     }
-    let wanted = heap.workers().0.min(CREW.helpers() + 1);
+    let wanted = request.workers.0.min(CREW.helpers() + 1);
     heap.engine.equip(wanted, &raw const *heap.context);
     heap.settings.java_finalization = GC_java_finalization.get() != 0;
     heap.context.procs_on_helpers = crate::registration::procs_may_run_on_helpers();
-    crate::settings::read_variables(heap);
     OBEYS_STOP.store(obeys_stop, Ordering::Relaxed);
     let word = threads::thread_word();
     threads::set_thread_word(word | SLOW);

@@ -234,7 +234,7 @@ pub extern "C-unwind" fn GC_allow_register_threads() {
 pub extern "C-unwind" fn GC_start_mark_threads() {
     start();
     PROCS_ON_HELPERS.store(true, Ordering::Relaxed);
-    let most = with_heap(|heap| crate::settings::most_markers(heap));
+    let most = with_heap(Heap::most_workers);
     GC_parallel.set(most as c_int - 1);
 }
 

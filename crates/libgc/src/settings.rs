@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_uint, c_ulong};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_base::options::Options;
-use gleaner_os::{signals, threads};
+use gleaner_os::signals;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 
@@ -216,12 +216,4 @@ pub fn read_variables(heap: &mut Heap) {
         0
     };
     heap.context.all_interior = GC_all_interior_pointers.get() != 0;
-}
-
-/// The most workers that may mark.
-pub fn most_markers(heap: &Heap) -> usize {
-    match heap.settings.markers {
-        0 => threads::processors().clamp(1, 16),
-        markers => markers,
-    }
 }

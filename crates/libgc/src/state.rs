@@ -17,6 +17,7 @@ use gleaner_base::sync::Gate;
 use gleaner_mem::Address;
 use gleaner_os::log_file::LogFile;
 use gleaner_os::threads;
+use gleaner_os::topology::Topology;
 use gleaner_os::{environment, output, refusal};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
@@ -184,7 +185,7 @@ fn die_of_reserving(error: ReserveError) -> ! {
 /// a message.
 #[inline(never)]
 fn start_heap_over(layout: Layout, options: &Options) {
-    let heap = match Heap::over(layout, options, &CREW, &WORLD) {
+    let heap = match Heap::over(layout, options, Topology::host(), &CREW, &WORLD) {
         Ok(heap) => heap,
         Err(error) => die_of_reserving(error),
     };

@@ -72,7 +72,7 @@ mod tests {
         };
         let busy = std::sync::atomic::AtomicBool::new(true);
         std::thread::scope(|scope| {
-            for _ in 0..=crate::topology::processors() {
+            for _ in 0..=crate::topology::Topology::host().processors {
                 scope.spawn(|| {
                     while busy.load(std::sync::atomic::Ordering::Relaxed) {
                         std::hint::spin_loop();

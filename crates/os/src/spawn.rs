@@ -182,7 +182,7 @@ fn create(
 mod tests {
     use super::*;
     use crate::threads::stack_of_current_thread;
-    use crate::topology::{allowed_processors, current_place};
+    use crate::topology::{PROCESSORS_MAX, Topology, allowed_processors};
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// What a thread sees of itself.
@@ -206,7 +206,7 @@ mod tests {
             mask: signals::blocked(),
             stack: stack_of_current_thread().map_or(0, |(low, high)| high - low),
             processors: allowed_processors(),
-            processor: current_place().0,
+            processor: Topology::host().place().processor,
         };
         argument.1.send(seen).unwrap();
         core::ptr::null_mut()
@@ -260,8 +260,7 @@ mod tests {
     #[test]
     fn a_thread_runs_on_the_processor_that_it_is_placed_on() {
         for processor in allowed_processors().iter() {
-            let mut one = ProcessorSet::EMPTY;
-            one.insert(processor);
+            let one = ProcessorSet::range(processor, processor + 1);
             let (seen, is_placed) = seen_by(Role::Worker, Placement::On(&one));
             assert!(is_placed);
             assert_eq!(seen.processors, one);
@@ -272,8 +271,7 @@ mod tests {
     #[test]
     fn a_thread_runs_anywhere_when_its_placement_is_refused() {
         // Of no machine, and of none.
-        let mut last = ProcessorSet::EMPTY;
-        last.insert(crate::topology::PROCESSORS_MAX - 1);
+        let last = ProcessorSet::range(PROCESSORS_MAX - 1, PROCESSORS_MAX);
         for set in [last, ProcessorSet::EMPTY] {
             let (seen, is_placed) = seen_by(Role::Marker, Placement::On(&set));
             assert!(!is_placed);

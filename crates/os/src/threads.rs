@@ -13,7 +13,6 @@ pub use crate::thread_exit::{
     ExitHook, arm_thread_exit, set_exact_thread_exit_key, set_thread_exit_key,
 };
 pub use crate::thread_word::{set_thread_word, thread_word, thread_word_address};
-pub use crate::topology::processors;
 
 /// The kernel's number of a thread. The kernel reuses it after the thread has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,10 +1,14 @@
-//! Which processors the process may use, and to which memory node each belongs.
+//! The machine as a heap sees it: which processors its threads may use, and to which memory node each belongs.
 //!
-//! Read from the kernel when asked; only the quota of the control group is remembered, for a second. A machine without nodes
-//! has one, number 0.
+//! A [`Topology`] is a value that a heap is set up with. That of the host asks the kernel; only the number of processors
+//! is kept until [`Topology::refresh`], and the quota of the control group for a second. A synthetic one is the same on
+//! every machine, so that what depends on processors and nodes can be tested. A machine without nodes has one, number 0.
 
+use core::ffi::CStr;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+use gleaner_base::events::LineBuffer;
 
 use crate::syscall::call;
 use crate::{cgroup, clock, procfs};
@@ -26,6 +30,13 @@ impl core::fmt::Debug for ProcessorSet {
 impl ProcessorSet {
     /// The set without members.
     pub const EMPTY: ProcessorSet = ProcessorSet([0; WORDS]);
+
+    /// The processors from `first` up to and without `end`; numbers that a set cannot name are left out.
+    pub fn range(first: usize, end: usize) -> ProcessorSet {
+        let mut set = ProcessorSet::EMPTY;
+        (first..end.min(PROCESSORS_MAX)).for_each(|processor| set.insert(processor));
+        set
+    }
 
     /// How many processors it names.
     pub fn count(&self) -> usize {
@@ -74,8 +85,118 @@ impl ProcessorSet {
     }
 }
 
+/// Processors and memory nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Topology {
+    source: Source,
+    /// How many threads can really run at once, as of the last [`Topology::refresh`]; at least 1.
+    pub processors: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// The machine that this runs on, as far as the process may use it.
+    Host,
+    /// So many nodes, each with so many processors; both are numbered from 0, the processors node after node.
+    Synthetic {
+        nodes: usize,
+        processors_of_each: usize,
+    },
+}
+
+/// Where a thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the processor.
+    pub processor: usize,
+    /// The number of its memory node.
+    pub node: usize,
+}
+
+impl Topology {
+    /// That of the machine, as the calling thread may use it now.
+    pub fn host() -> Topology {
+        Topology {
+            source: Source::Host,
+            processors: host_processors(),
+        }
+    }
+
+    /// One of `nodes` memory nodes, at least 1, with `processors_of_each`, at least 1, and [`PROCESSORS_MAX`] together at
+    /// most.
+    pub const fn synthetic(nodes: usize, processors_of_each: usize) -> Topology {
+        let processors = nodes * processors_of_each;
+        assert!(0 < processors && processors <= PROCESSORS_MAX);
+        Topology {
+            source: Source::Synthetic {
+                nodes,
+                processors_of_each,
+            },
+            processors,
+        }
+    }
+
+    /// Asks anew how many processors there are: the limits of a process change while it runs. Gives the number.
+    pub fn refresh(&mut self) -> usize {
+        if let Source::Host = self.source {
+            self.processors = host_processors();
+        }
+        self.processors
+    }
+
+    /// The processors that the calling thread may run on; empty when the kernel does not say.
+    pub fn allowed(&self) -> ProcessorSet {
+        match self.source {
+            Source::Host => allowed_processors(),
+            Source::Synthetic { .. } => ProcessorSet::range(0, self.processors),
+        }
+    }
+
+    /// How many numbers memory nodes have, from 0; at least 1. A machine may leave some out, which then have no
+    /// processors.
+    pub fn nodes(&self) -> usize {
+        match self.source {
+            Source::Host => host_nodes(),
+            Source::Synthetic { nodes, .. } => nodes,
+        }
+    }
+
+    /// The processors of a memory node, also those that the process may not use. A machine that does not tell has one
+    /// node with all that are allowed.
+    pub fn processors_of_node(&self, node: usize) -> ProcessorSet {
+        match self.source {
+            Source::Host => host_processors_of_node(node),
+            Source::Synthetic {
+                nodes,
+                processors_of_each,
+            } if node < nodes => {
+                ProcessorSet::range(node * processors_of_each, (node + 1) * processors_of_each)
+            }
+            Source::Synthetic { .. } => ProcessorSet::EMPTY,
+        }
+    }
+
+    /// Where the calling thread runs at this moment. The machine's processors take turns in standing for those of a
+    /// synthetic one.
+    pub fn place(&self) -> Place {
+        let host = host_place();
+        match self.source {
+            Source::Host => host,
+            Source::Synthetic {
+                processors_of_each, ..
+            } => {
+                let processor = host.processor % self.processors;
+                Place {
+                    processor,
+                    node: processor / processors_of_each,
+                }
+            }
+        }
+    }
+}
+
 /// The processors that the calling thread may run on; empty when the kernel does not say.
-pub fn allowed_processors() -> ProcessorSet {
+pub(crate) fn allowed_processors() -> ProcessorSet {
     let mut set = ProcessorSet::EMPTY;
     let bytes = size_of_val(&set.0);
     // SAFETY: the kernel fills at most the bytes given.
@@ -88,10 +209,10 @@ pub fn allowed_processors() -> ProcessorSet {
     set
 }
 
-/// How many threads can really run at once: the allowed processors, or the control group's quota of
-/// processor time (`cpu.max`, rounded up) when that is smaller. At least 1. The quota is read again after a second at the
-/// earliest: it is asked for at each collection, and lies in a dozen files.
-pub fn processors() -> usize {
+/// The allowed processors, or the control group's quota of processor time (`cpu.max`, rounded up) when that is smaller. At
+/// least 1. The quota is read again after a second at the earliest: it is asked for at each collection, and lies in a
+/// dozen files.
+fn host_processors() -> usize {
     let allowed = allowed_processors().count().max(1);
     allowed.min(quota(clock::monotonic_ns()) as usize)
 }
@@ -111,20 +232,21 @@ fn quota(now: u64) -> u64 {
     QUOTA.load(Ordering::Relaxed)
 }
 
-/// The processor and the node that the calling thread runs on at this moment.
-pub fn current_place() -> (usize, usize) {
+/// Where the calling thread runs.
+fn host_place() -> Place {
     let (mut processor, mut node) = (0u32, 0u32);
     // SAFETY: the kernel fills both numbers.
     let _ = unsafe {
         let places = [&raw mut processor as usize, &raw mut node as usize];
         call(libc::SYS_getcpu, [places[0], places[1], 0, 0, 0, 0])
     };
-    (processor as usize, node as usize)
+    Place {
+        processor: processor as usize,
+        node: node as usize,
+    }
 }
 
-/// How many numbers memory nodes have, from 0; at least 1. A machine may leave some out, which then have no
-/// processors.
-pub fn nodes() -> usize {
+fn host_nodes() -> usize {
     let mut buffer = [0u8; 256];
     let text = procfs::read(c"/sys/devices/system/node/online", &mut buffer);
     text.map_or(1, |text| {
@@ -132,41 +254,18 @@ pub fn nodes() -> usize {
     })
 }
 
-/// The processors of a memory node. A machine that does not tell has one node with all that are allowed.
-pub fn processors_of_node(node: usize) -> ProcessorSet {
-    let mut path = Path {
-        text: [0; 64],
-        length: 0,
+fn host_processors_of_node(node: usize) -> ProcessorSet {
+    let mut path = LineBuffer::<64>::new();
+    // A buffer that truncates takes everything; without its zero the path is none.
+    let _ = write!(path, "/sys/devices/system/node/node{node}/cpulist\0");
+    let Ok(path) = CStr::from_bytes_until_nul(path.as_bytes()) else {
+        return ProcessorSet::EMPTY;
     };
-    let written = write!(path, "/sys/devices/system/node/node{node}/cpulist\0");
-    let path = core::ffi::CStr::from_bytes_until_nul(&path.text);
     let mut buffer = [0u8; 4096];
-    match (written, path) {
-        (Ok(()), Ok(path)) => match procfs::read(path, &mut buffer) {
-            Some(text) => ProcessorSet::parse(text),
-            None if node == 0 => allowed_processors(),
-            None => ProcessorSet::EMPTY,
-        },
-        _ => ProcessorSet::EMPTY,
-    }
-}
-
-/// A short path under construction.
-struct Path {
-    text: [u8; 64],
-    length: usize,
-}
-
-impl Write for Path {
-    fn write_str(&mut self, part: &str) -> core::fmt::Result {
-        let end = self.length + part.len();
-        let place = self
-            .text
-            .get_mut(self.length..end)
-            .ok_or(core::fmt::Error)?;
-        place.copy_from_slice(part.as_bytes());
-        self.length = end;
-        Ok(())
+    match procfs::read(path, &mut buffer) {
+        Some(text) => ProcessorSet::parse(text),
+        None if node == 0 => allowed_processors(),
+        None => ProcessorSet::EMPTY,
     }
 }
 
@@ -189,10 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_bound_to_one_processor_counts_one() {
-        std::thread::spawn(|| {
-            let all = allowed_processors();
-            assert!(all.count() >= processors() && processors() >= 1);
+    fn a_thread_bound_to_one_processor_counts_one_when_it_asks_anew() {
+        let mut topology = Topology::host();
+        std::thread::spawn(move || {
+            let (all, before) = (topology.allowed(), topology.processors);
+            assert!(all.count() >= before && before >= 1);
             let last = all.iter().last().unwrap();
             // SAFETY: binds this thread alone, to a processor it may use.
             unsafe {
@@ -200,9 +300,12 @@ mod tests {
                 libc::CPU_SET(last, &mut one);
                 assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &one), 0);
             }
-            assert_eq!(processors(), 1);
-            assert_eq!(current_place().0, last);
-            assert!(current_place().1 < nodes());
+            assert_eq!(topology.processors, before);
+            assert_eq!((topology.refresh(), topology.processors), (1, 1));
+            assert_eq!(topology.allowed(), ProcessorSet::range(last, last + 1));
+            let place = topology.place();
+            assert_eq!(place.processor, last);
+            assert!(topology.processors_of_node(place.node).contains(last));
         })
         .join()
         .unwrap();
@@ -210,10 +313,22 @@ mod tests {
 
     #[test]
     fn every_allowed_processor_is_on_some_node() {
-        for processor in allowed_processors().iter() {
-            let homes = (0..nodes()).filter(|&n| processors_of_node(n).contains(processor));
-            assert_eq!(homes.count(), 1);
+        let topology = Topology::host();
+        for processor in topology.allowed().iter() {
+            let is_home = |node: &usize| topology.processors_of_node(*node).contains(processor);
+            assert_eq!((0..topology.nodes()).filter(is_home).count(), 1);
         }
-        assert_eq!(processors_of_node(999_999), ProcessorSet::EMPTY);
+        assert_eq!(topology.processors_of_node(999_999), ProcessorSet::EMPTY);
+    }
+
+    #[test]
+    fn a_synthetic_machine_is_what_it_is_said_to_be() {
+        let mut topology = Topology::synthetic(3, 4);
+        assert_eq!((topology.refresh(), topology.nodes()), (12, 3));
+        assert_eq!(topology.allowed(), ProcessorSet::parse(b"0-11"));
+        assert_eq!(topology.processors_of_node(1), ProcessorSet::parse(b"4-7"));
+        assert_eq!(topology.processors_of_node(3), ProcessorSet::EMPTY);
+        let Place { processor, node } = topology.place();
+        assert!(topology.processors_of_node(node).contains(processor));
     }
 }

@@ -9,6 +9,7 @@ use gleaner_base::events::Phase;
 use gleaner_base::faults::{FaultPoint, arm, armed};
 use gleaner_base::options::Options;
 use gleaner_mem::Address;
+use gleaner_os::topology::Topology;
 use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{Mutator, Mutators};
@@ -84,7 +85,8 @@ fn reserving_fails() {
     let world: &'static World = Box::leak(Box::new(World::new()));
     // The first refusal halves the range.
     arm(FaultPoint::ReserveMemory, 1);
-    let heap = Heap::new(&options, false, crew(), world).expect("a smaller range");
+    let heap =
+        Heap::new(&options, false, Topology::host(), crew(), world).expect("a smaller range");
     assert_eq!(heap.context.table.span, 32 << 20);
     // Without a mark stack there is no heap, be it addresses that are refused or memory.
     for (point, count) in [
@@ -92,13 +94,16 @@ fn reserving_fails() {
         (FaultPoint::CommitMemory, 1),
     ] {
         arm(point, count);
-        let refused = Heap::new(&options, false, crew(), world);
+        let refused = Heap::new(&options, false, Topology::host(), crew(), world);
         assert!(refused.is_err_and(|error| error.asked >= 1 << 20));
     }
     // In the smallest range there is nothing to halve.
     options.reserve = 8 << 20;
     arm(FaultPoint::ReserveMemory, 1);
-    assert!(Heap::new(&options, false, crew(), world).is_err_and(|error| error.asked >= 8 << 20));
+    assert!(
+        Heap::new(&options, false, Topology::host(), crew(), world)
+            .is_err_and(|error| error.asked >= 8 << 20)
+    );
 }
 
 /// Marking goes on with the workers that there are.

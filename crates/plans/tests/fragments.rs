@@ -12,6 +12,7 @@ use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId, array_bytes};
 use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 use gleaner_mem::{Address, zero};
+use gleaner_os::topology::Topology;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::collect::Extent;
 use gleaner_plans::scavenge::mutator::Mutator;
@@ -30,6 +31,7 @@ fn config() -> Config {
         limit: 12 << 20,
         young: 3 << 20,
         resize: true,
+        topology: Topology::synthetic(NODES, 1),
         workers: 3,
         parking: Parking::Futex,
         tenure: 2,

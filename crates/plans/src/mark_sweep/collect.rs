@@ -73,6 +73,8 @@ pub struct Request<'a> {
     pub reason: &'static str,
     /// The list of libraries, read before the lock was taken; replaced by the old list, to be dropped later.
     pub libraries: &'a mut LibraryList,
+    /// How many workers are to mark, and why: what [`Heap::workers`] said, for which the engine is equipped.
+    pub workers: (usize, &'static str),
     /// The collecting thread's stack pointer; its registers stand there or above.
     pub stack_pointer: Address,
     /// Whether all free memory goes back to the system.
@@ -152,7 +154,7 @@ impl Heap {
         self.clear_marks(record);
         self.space.born_marked = true;
         self.push_roots(record, request.stack_pointer, client);
-        self.mark(record);
+        self.mark(record, request.workers);
         if client.wants_to_stop(self) {
             self.space.born_marked = false;
             return Outcome::Abandoned;
@@ -318,8 +320,7 @@ impl Heap {
         }
     }
 
-    fn mark(&mut self, record: &mut Record) {
-        let (workers, reason) = self.workers();
+    fn mark(&mut self, record: &mut Record, (workers, reason): (usize, &'static str)) {
         let available = workers
             .min(self.crew.helpers() + 1)
             .min(self.engine.ready());

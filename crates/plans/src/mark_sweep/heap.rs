@@ -13,7 +13,8 @@ use gleaner_base::options::{self, Options};
 use gleaner_mem::Address;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
-use gleaner_os::{memory, refusal, signals, threads};
+use gleaner_os::topology::Topology;
+use gleaner_os::{memory, refusal, signals};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
@@ -24,6 +25,7 @@ use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
 use crate::mark_sweep::collect::LeaderStack;
+use crate::mark_sweep::decide;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
 use crate::mark_sweep::history::Totals;
 use crate::mark_sweep::mutator::Mutators;
@@ -125,6 +127,8 @@ pub struct Heap {
     pub finalization_cycle: Option<Address>,
     /// Capacity below which the heap does not shrink.
     pub initial_capacity: usize,
+    /// The machine, as of the last time that it mattered how many may mark.
+    pub topology: Topology,
 }
 
 /// How an allocation that found no memory goes on.
@@ -143,12 +147,14 @@ impl Heap {
     pub fn new(
         options: &Options,
         executable: bool,
+        topology: Topology,
         crew: &'static Crew,
         world: &'static World,
     ) -> Result<Heap, ReserveError> {
         Heap::over(
             Layout::reserve(options.reserve, executable)?,
             options,
+            topology,
             crew,
             world,
         )
@@ -158,6 +164,7 @@ impl Heap {
     pub fn over(
         layout: Layout,
         options: &Options,
+        topology: Topology,
         crew: &'static Crew,
         world: &'static World,
     ) -> Result<Heap, ReserveError> {
@@ -182,7 +189,7 @@ impl Heap {
         let mut heap = Heap {
             engine: MarkEngine::new(
                 prefetch_settings(options),
-                mark_stack_bytes(options, table.span),
+                mark_stack_bytes(options, table.span, &topology),
             ),
             space,
             context,
@@ -205,9 +212,10 @@ impl Heap {
             finalizers_before: 0,
             finalization_cycle: None,
             initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
+            topology,
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
-            let asked = mark_stack_bytes(options, table.span);
+            let asked = mark_stack_bytes(options, table.span, &topology);
             return Err(ReserveError {
                 asked,
                 limit: refusal::reason(asked, asked.min(1 << 20)),
@@ -367,15 +375,19 @@ impl Heap {
             .is_some_and(|found| unsafe { (*found.block).has_flag(IGNORE_OFF_PAGE) })
     }
 
-    /// Workers for the next collection, and why.
-    pub fn workers(&self) -> (usize, &'static str) {
-        let composite = self.space.census.composite_bytes;
-        crate::mark_sweep::decide::workers::workers(
+    /// Workers for the collection that is to begin, and why. Asks anew how many processors there are, where that matters.
+    pub fn workers(&mut self) -> (usize, &'static str) {
+        decide::workers::workers(
             self.settings.markers,
-            threads::processors,
-            composite,
+            || self.topology.refresh(),
+            self.space.census.composite_bytes,
             self.space.used_bytes(),
         )
+    }
+
+    /// The most workers of a collection that began now.
+    pub fn most_workers(&mut self) -> usize {
+        decide::workers::most(self.settings.markers, || self.topology.refresh())
     }
 }
 
@@ -400,13 +412,11 @@ pub fn prefetch_settings(options: &Options) -> PrefetchSettings {
 }
 
 /// The mark stack of each worker: by itself 16 MiB of addresses, of which only what is used takes memory.
-fn mark_stack_bytes(options: &Options, span: usize) -> usize {
-    let workers = match options.markers {
-        0 => threads::processors().clamp(1, 16),
-        markers => markers as usize,
-    };
+fn mark_stack_bytes(options: &Options, span: usize, topology: &Topology) -> usize {
     match options.mark_arena {
         0 => (span / 64).clamp(1 << 20, 16 << 20),
-        together => together / workers,
+        together => {
+            together / decide::workers::most(options.markers as usize, || topology.processors)
+        }
     }
 }

@@ -4,7 +4,6 @@
 //! take it. No reference to the heap is made either: the holder of the lock has one that excludes all others. Single
 //! words are read; each is right, or was right a moment ago.
 
-use gleaner_os::threads;
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::account::SpaceView;
 
@@ -123,13 +122,14 @@ impl HeapView {
         bytes
     }
 
-    /// Workers that the next collection would have.
+    /// Workers that the next collection would have, on the processors that were there at the last.
     pub fn workers(self) -> usize {
         // SAFETY: `read` passes the heap.
         let markers = self.read(|heap| unsafe { &raw const (*heap).settings.markers });
         decide::workers::workers(
             markers,
-            threads::processors,
+            // SAFETY: `read` passes the heap.
+            || self.read(|heap| unsafe { &raw const (*heap).topology.processors }),
             self.census().composite_bytes,
             self.space().used_bytes(),
         )

@@ -8,6 +8,7 @@ use gleaner_base::options::{
 use gleaner_base::options::{Zeroing as ZeroingPolicy, ZeroingKernel};
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::refusal::Limit;
+use gleaner_os::topology::Topology;
 
 /// Regions are multiples of this: whole pages, cards and words of mark bits.
 pub const REGION_GRANULE: usize = 64 << 10;
@@ -27,6 +28,8 @@ pub struct Config {
     /// The generations change their sizes as [`next_sizes`](crate::scavenge::decide::generation_sizes::next_sizes)
     /// decides.
     pub resize: bool,
+    /// The machine, as of when the heap is made.
+    pub topology: Topology,
     /// Workers that collect.
     pub workers: usize,
     /// How the workers wait; the crew is made so.

@@ -197,6 +197,7 @@ pub(super) mod tests {
     };
     use gleaner_base::options::{Zeroing, ZeroingKernel};
     use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+    use gleaner_os::topology::Topology;
 
     const MB: usize = 1 << 20;
 
@@ -206,6 +207,7 @@ pub(super) mod tests {
             limit,
             young,
             resize,
+            topology: Topology::synthetic(1, 1),
             workers: 1,
             parking: Parking::Futex,
             tenure: 1,

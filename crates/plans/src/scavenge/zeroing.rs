@@ -24,7 +24,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::{self, Processor};
-use gleaner_os::{clock, contention, threads, topology};
+use gleaner_os::{clock, contention, threads};
 use gleaner_spaces::precise::nursery::Fragmented;
 use gleaner_work::{Claims, Done};
 
@@ -202,12 +202,7 @@ impl Zeroing {
         // What is zeroed a little ahead is used soon.
         let ahead = if config.zeroing_lead > 0 { soon } else { past };
         let threads = threads_of_each(config.zeroing, config.zeroing_threads);
-        // Nobody asks where the number of mutators decides nothing.
-        let processors = if threads > 0 {
-            topology::processors()
-        } else {
-            1
-        };
+        let processors = config.topology.processors;
         let design = Design {
             threads,
             is_static: config.zeroing == Policy::ConcurrentStatic,

@@ -19,6 +19,7 @@ use gleaner_base::options::Options;
 use gleaner_mem::Address;
 use gleaner_os::memory;
 use gleaner_os::threads::{self, Placement, Role, Thread};
+use gleaner_os::topology::Topology;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::{Client, Moment, Outcome, Request};
 use gleaner_plans::mark_sweep::heap::{Remedy, prefetch_settings};
@@ -124,14 +125,18 @@ impl Bench {
     }
 
     pub fn with_crew(options: &str, crew: &'static Crew) -> Bench {
+        Bench::on(Topology::host(), options, crew)
+    }
+
+    pub fn on(topology: Topology, options: &str, crew: &'static Crew) -> Bench {
         let mut chosen = Options::DEFAULT;
         chosen.reserve = 32 << 20;
         chosen
             .parse_list(options)
             .unwrap_or_else(|error| panic!("{options}: {error}"));
         let world: &'static World = Box::leak(Box::new(World::new()));
-        let mut heap =
-            Box::new(Heap::new(&chosen, false, crew, world).expect("a small heap can be reserved"));
+        let heap = Heap::new(&chosen, false, topology, crew, world);
+        let mut heap = Box::new(heap.expect("a small heap can be reserved"));
         let roots = Box::leak(vec![0usize; ROOTS].into_boxed_slice());
         let kept = Box::leak(vec![0usize; ROOTS].into_boxed_slice());
         for words in [&*roots, &*kept] {
@@ -272,7 +277,8 @@ impl Bench {
     }
 
     pub fn collect_with(&mut self, reason: &'static str, release_all: bool) -> Outcome {
-        let wanted = self.heap.workers().0.min(self.heap.crew.helpers() + 1);
+        let workers = self.heap.workers();
+        let wanted = workers.0.min(self.heap.crew.helpers() + 1);
         let context = &raw const *self.heap.context;
         self.heap.engine.equip(wanted, context);
         for attempt in 1..=4 {
@@ -280,6 +286,7 @@ impl Bench {
             let request = Request {
                 reason,
                 libraries: &mut libraries,
+                workers,
                 stack_pointer: Address::new(STACK),
                 release_all,
                 again: attempt > 1,

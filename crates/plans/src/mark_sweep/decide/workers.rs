@@ -6,8 +6,16 @@ const ALONE_BELOW: usize = 1 << 20;
 /// The most workers that are chosen by themselves; more gain little on one heap.
 const MOST: usize = 16;
 
-/// Workers to use: `wanted` (0: one for each of `processors`, which is asked where it matters; at most 16), for a heap of `composite` live bytes with pointers at
-/// the last collection, or `used` bytes if there was none yet.
+/// The most workers, when `wanted` are wanted: 0 for one for each of `processors`, which is asked where it matters.
+pub fn most(wanted: usize, processors: impl FnOnce() -> usize) -> usize {
+    match wanted {
+        0 => processors().clamp(1, MOST),
+        wanted => wanted,
+    }
+}
+
+/// Workers to use, [`most`] or one, and why: for a heap of `composite` live bytes with pointers at the last collection, or
+/// `used` bytes if there was none yet.
 pub fn workers(
     wanted: usize,
     processors: impl FnOnce() -> usize,
@@ -18,11 +26,7 @@ pub fn workers(
     if wanted != 1 && expected < ALONE_BELOW {
         return (1, "a small heap");
     }
-    let most = match wanted {
-        0 => processors().clamp(1, MOST),
-        wanted => wanted,
-    };
-    (most, "as configured")
+    (most(wanted, processors), "as configured")
 }
 
 #[cfg(test)]
