@@ -16,9 +16,8 @@ use gleaner_base::options::{
     Verify, Zeroing,
 };
 use gleaner_mem::header::Header;
-use gleaner_mem::object_model::whole_granules;
+use gleaner_os::environment;
 use gleaner_os::topology::Topology;
-use gleaner_os::{environment, memory};
 use gleaner_plans::scavenge::{Config, CreateError};
 
 use crate::heap::Heap;
@@ -254,7 +253,7 @@ impl Builder {
             options.fault.arm();
         }
         Ok(Heap::create(
-            config(options, Topology::host()),
+            Config::new(options, Topology::host()),
             options.refs,
             log,
         )?)
@@ -286,65 +285,4 @@ fn open_log(options: &Options) -> Result<Option<File>, BuildError> {
     opened
         .map(Some)
         .map_err(|error| BuildError::Log(path.into(), error))
-}
-
-/// The plan's setup. What is left to the collector is decided here.
-fn config(options: &Options, topology: Topology) -> Config {
-    let limit = match options.heap_limit {
-        0 => (memory::physical_memory() as usize / 4).min(8 << 30),
-        limit => limit,
-    };
-    let workers = match options.workers {
-        0 => topology.processors.clamp(1, 16),
-        workers => workers as usize,
-    };
-    Config {
-        limit,
-        young: options.young,
-        resize: options.resize,
-        topology,
-        workers,
-        parking: options.parking,
-        tenure: options.tenure,
-        tlab: whole_granules(options.tlab.min(limit)),
-        huge_pages: options.huge_pages,
-        old: options.old,
-        generations: options.generations,
-        trace_order: options.trace_order,
-        // Each allocation is looked at, and zeroes what it takes.
-        zeroing: match options.quarantine {
-            0 => options.zeroing,
-            _ => Zeroing::HotPath,
-        },
-        zeroing_kernel: options.zeroing_kernel,
-        zeroing_window: match options.zeroing_window {
-            0 => 512,
-            bytes => whole_granules(bytes),
-        },
-        zeroing_lead: options.zeroing_lead,
-        zeroing_threads: options.zeroing_threads as usize,
-        prefetch: options.prefetch,
-        verify: options.verify,
-        stress: options.stress,
-        poison: options.poison,
-        quarantine: options.quarantine,
-        nodes: 1,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_processor_of_the_machine_has_a_worker_unless_a_number_is_given() {
-        let workers = |workers, topology| {
-            let mut options = Options::DEFAULT;
-            options.workers = workers;
-            config(&options, topology).workers
-        };
-        assert_eq!(workers(0, Topology::synthetic(2, 3)), 6);
-        assert_eq!(workers(0, Topology::synthetic(8, 64)), 16);
-        assert_eq!(workers(9, Topology::synthetic(2, 3)), 9);
-    }
 }

@@ -205,7 +205,7 @@ impl Heap {
         references: References,
         log: Option<File>,
     ) -> Result<Heap, CreateError> {
-        let helpers = Helpers::new(config.workers.saturating_sub(1), config.parking);
+        let helpers = Helpers::new(config.workers.saturating_sub(1), config.options.parking);
         let mut kind = match references {
             References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),

@@ -5,8 +5,7 @@ use std::ptr::NonNull;
 use std::thread;
 
 use gleaner_base::options::{
-    Generations, HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify, Zeroing,
-    ZeroingKernel,
+    Generations, HugePages, OldPolicy, Options, Prefetch, Verify, Zeroing,
 };
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId, array_bytes};
@@ -26,31 +25,18 @@ const NODES: usize = 4;
 const LISTS: usize = 300;
 const LONGEST: usize = 40;
 
-fn config() -> Config {
-    Config {
-        limit: 12 << 20,
+fn options() -> Options {
+    Options {
+        heap_limit: 12 << 20,
         young: 3 << 20,
-        resize: true,
-        topology: Topology::synthetic(NODES, 1),
         workers: 3,
-        parking: Parking::Futex,
         tenure: 2,
         tlab: 4096,
         huge_pages: HugePages::Off,
-        old: OldPolicy::MarkCompact,
         generations: Generations::Always,
-        trace_order: TraceOrder::Depth,
-        prefetch: Prefetch::None,
-        zeroing: Zeroing::HotPath,
-        zeroing_kernel: ZeroingKernel::Auto,
-        zeroing_window: 512,
-        zeroing_lead: 0,
-        zeroing_threads: 2,
         verify: Verify::Edges,
-        stress: 0,
         poison: true,
-        nodes: NODES,
-        quarantine: 0,
+        ..Options::DEFAULT
     }
 }
 
@@ -197,7 +183,11 @@ impl<F: SlotFormat> Program<'_, F> {
 }
 
 /// As many mutators as there are nodes, and one more.
-fn run<F: SlotFormat>(config: Config) {
+fn run<F: SlotFormat>(options: Options) {
+    let config = Config {
+        nodes: NODES,
+        ..Config::new(&options, Topology::synthetic(NODES, 1))
+    };
     // A crew outlives its helpers.
     let crew: &'static Crew = Box::leak(Box::new(Crew::new()));
     let mut helpers = Vec::new();
@@ -249,18 +239,18 @@ fn run<F: SlotFormat>(config: Config) {
 
 #[test]
 fn lists_live_in_four_fragments() {
-    run::<Wide>(config());
-    run::<Compressed>(config());
+    run::<Wide>(options());
+    run::<Compressed>(options());
 }
 
 #[test]
 fn the_same_in_place_with_fixed_sizes_and_prefetching() {
-    run::<Wide>(Config {
+    run::<Wide>(Options {
         old: OldPolicy::MarkSweep,
         resize: false,
         prefetch: Prefetch::Edges,
         tenure: 0,
-        ..config()
+        ..options()
     });
 }
 
@@ -271,17 +261,17 @@ fn each_fragment_is_zeroed_by_threads_of_its_own() {
         Zeroing::ConcurrentStatic,
         Zeroing::ConcurrentRacing,
     ] {
-        run::<Wide>(Config {
+        run::<Wide>(Options {
             zeroing,
-            ..config()
+            ..options()
         });
     }
 }
 
 #[test]
 fn each_fragment_leaves_where_it_was() {
-    run::<Wide>(Config {
+    run::<Wide>(Options {
         quarantine: 2,
-        ..config()
+        ..options()
     });
 }

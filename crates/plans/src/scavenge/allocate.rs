@@ -172,10 +172,10 @@ impl<F: SlotFormat> Scavenge<F> {
             return self.take_guarded(mutator, bytes, fresh);
         }
         // Under stress each object has a buffer of its own, so that every allocation comes here.
-        let wanted = if self.config.stress > 0 {
+        let wanted = if self.config.options.stress > 0 {
             bytes
         } else {
-            self.config.tlab.max(bytes)
+            self.config.options.tlab.max(bytes)
         };
         if let Some(object) = self.next_window(mutator, bytes, fresh) {
             return Some(object);
@@ -279,7 +279,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// What is to be collected because of `stress`: every kind in turn.
     fn stress(&self, mutator: &Mutator) -> Option<Extent> {
-        if self.config.stress == 0 {
+        if self.config.options.stress == 0 {
             return None;
         }
         let left = mutator.stress_left.get().saturating_sub(1);
@@ -287,7 +287,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if left > 0 {
             return None;
         }
-        mutator.stress_left.set(self.config.stress);
+        mutator.stress_left.set(self.config.options.stress);
         Some(match self.epoch() % 4 {
             0 | 2 => Extent::Young,
             1 => Extent::Full,

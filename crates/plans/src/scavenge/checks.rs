@@ -62,7 +62,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Whether allocations are checked.
     #[inline]
     pub(super) fn checks(&self) -> bool {
-        self.config.quarantine > 0
+        self.config.options.quarantine > 0
     }
 
     /// Bytes behind each object of eden.

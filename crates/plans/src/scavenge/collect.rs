@@ -176,7 +176,7 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         if let Some(why) = why {
             let started = clock::monotonic_ns();
-            match (self.config.old, extent) {
+            match (self.config.options.old, extent) {
                 (OldPolicy::MarkCompact, _) | (_, Extent::Compact) => {
                     self.collect_compacting(state, record, why);
                 }
@@ -202,7 +202,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Whether the next collection is of everything.
     fn decide_next(&self, state: &mut State, was_full: bool) {
         if !state.scavenging && state.wants_full.is_none() {
-            state.wants_full = Some(match self.config.generations {
+            state.wants_full = Some(match self.config.options.generations {
                 Generations::Never => NEVER,
                 _ => "scavenges cost more than collections of everything",
             });
@@ -368,7 +368,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Under `poison`: overwrites memory that no object uses, in a stopped world.
     pub(super) fn poison(&self, start: Address, bytes: usize) {
-        if self.config.poison {
+        if self.config.options.poison {
             // SAFETY: as said.
             unsafe { zero::fill(start, bytes, POISON) };
         }
@@ -377,7 +377,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Under `poison`: overwrites what was not marked in a space, after marking and before anything is allocated there.
     pub(super) fn poison_holes(&self, space: &Tenured) {
         let (mut at, end) = (space.region.start(), space.region.top());
-        while self.config.poison
+        while self.config.options.poison
             && let Some((hole, bytes)) = self.bits().next_hole(at, end, 1)
         {
             self.poison(hole, bytes);
@@ -386,7 +386,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     fn verify(&self, state: &State, record: &mut Record, edge: Edge) {
-        if self.config.verify == Verify::Edges {
+        if self.config.options.verify == Verify::Edges {
             record.step(Phase::Verify, |event| {
                 event.reason = edge.when();
                 event.objects = self.verify_heap(state, edge) as u64

@@ -2,11 +2,10 @@
 
 use core::fmt;
 
-use gleaner_base::options::{
-    Generations, HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify,
-};
-use gleaner_base::options::{Zeroing as ZeroingPolicy, ZeroingKernel};
+use gleaner_base::options::{Options, Zeroing};
+use gleaner_mem::object_model::whole_granules;
 use gleaner_mem::slot::{SlotFormat, Wide};
+use gleaner_os::memory;
 use gleaner_os::refusal::Limit;
 use gleaner_os::topology::Topology;
 
@@ -21,55 +20,53 @@ pub const LARGE_BYTES: usize = 16 << 10;
 /// How a heap is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
+    /// The options, with what they leave open decided where it does not depend on the machine.
+    pub options: Options,
     /// Bytes of all spaces together.
     pub limit: usize,
-    /// Bytes of the young generation; 0 for a third of the limit, or less at first where sizes change.
-    pub young: usize,
-    /// The generations change their sizes as [`next_sizes`](crate::scavenge::decide::generation_sizes::next_sizes)
-    /// decides.
-    pub resize: bool,
-    /// The machine, as of when the heap is made.
-    pub topology: Topology,
     /// Workers that collect.
     pub workers: usize,
-    /// How the workers wait; the crew is made so.
-    pub parking: Parking,
-    /// How many scavenges an object survives in the young generation: it is promoted by the next one.
-    pub tenure: u32,
-    /// Bytes of a TLAB.
-    pub tlab: usize,
-    /// Whether the system is asked for huge pages.
-    pub huge_pages: HugePages,
-    /// How the old space is collected.
-    pub old: OldPolicy,
-    /// Whether the young generation is collected by itself.
-    pub generations: Generations,
-    /// Which grey object is scanned next.
-    pub trace_order: TraceOrder,
-    /// Whether the collector prefetches: `None`, or `Edges`.
-    pub prefetch: Prefetch,
-    /// When fresh memory is zeroed, and by whom.
-    pub zeroing: ZeroingPolicy,
-    /// What zeroes blocks.
-    pub zeroing_kernel: ZeroingKernel,
-    /// Bytes of a window.
-    pub zeroing_window: usize,
-    /// Bytes that a zeroing thread keeps ahead at most; 0 for all of eden.
-    pub zeroing_lead: usize,
-    /// Zeroing threads of the designs that have several.
-    pub zeroing_threads: usize,
-    /// Checks the invariants at the edges of phases.
-    pub verify: Verify,
-    /// Collects at every n-th allocation; 0 for never.
-    pub stress: u32,
-    /// Overwrites what is freed.
-    pub poison: bool,
+    /// The machine, as of when the heap is made.
+    pub topology: Topology,
     /// For how many memory nodes the nursery is cut into fragments: 1 unless a plan places memory.
     pub nodes: usize,
-    /// How many collections pass before evacuated addresses of the nursery are used again; 0 for none, and no checks of
-    /// allocations.
-    pub quarantine: u32,
 }
+
+impl Config {
+    /// What the options say, and what they leave to the collector decided for this machine.
+    pub fn new(options: &Options, topology: Topology) -> Config {
+        let limit = match options.heap_limit {
+            0 => (memory::physical_memory() as usize / 4).min(MOST_UNASKED),
+            limit => limit,
+        };
+        let workers = match options.workers {
+            0 => topology.processors.clamp(1, MOST_WORKERS_UNASKED),
+            workers => workers as usize,
+        };
+        let mut options = *options;
+        options.tlab = whole_granules(options.tlab.min(limit));
+        options.zeroing_window = match options.zeroing_window {
+            0 => 512,
+            bytes => whole_granules(bytes),
+        };
+        if options.quarantine > 0 {
+            // Each allocation is looked at, and zeroes what it takes.
+            options.zeroing = Zeroing::HotPath;
+        }
+        Config {
+            options,
+            limit,
+            workers,
+            topology,
+            nodes: 1,
+        }
+    }
+}
+
+/// The largest limit that is chosen for a heap whose options have none.
+const MOST_UNASKED: usize = 8 << 30;
+/// The most workers that a heap has whose options do not say how many.
+const MOST_WORKERS_UNASKED: usize = 16;
 
 /// Why a heap cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,3 +121,20 @@ impl fmt::Display for CreateError {
 }
 
 impl core::error::Error for CreateError {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_processor_of_the_machine_has_a_worker_unless_a_number_is_given() {
+        let workers = |workers, topology| {
+            let mut options = Options::DEFAULT;
+            options.workers = workers;
+            Config::new(&options, topology).workers
+        };
+        assert_eq!(workers(0, Topology::synthetic(2, 3)), 6);
+        assert_eq!(workers(0, Topology::synthetic(8, 64)), 16);
+        assert_eq!(workers(9, Topology::synthetic(2, 3)), 9);
+    }
+}

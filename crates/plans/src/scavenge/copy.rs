@@ -57,7 +57,7 @@ pub struct Copying<'a, F: SlotFormat, W = Nothing> {
 impl<F: SlotFormat> Scavenge<F> {
     /// Copies everything that lives in eden and the from-space; whether it all found room.
     pub(super) fn copy_young(&self, state: &mut State) -> bool {
-        self.copy(state, Some(self.nursery.to()), self.config.tenure)
+        self.copy(state, Some(self.nursery.to()), self.config.options.tenure)
     }
 
     /// Promotes everything that lives in the nursery, the survivor spaces both; whether it all found room.
@@ -80,7 +80,7 @@ impl<F: SlotFormat> Scavenge<F> {
             to_range: to.map_or((Address::NULL, 0), |_| self.nursery.to_range()),
             nursery: (self.nursery.start(), self.nursery.bytes()),
             tenure,
-            edges: self.config.prefetch == Prefetch::Edges,
+            edges: self.config.options.prefetch == Prefetch::Edges,
             failed: AtomicBool::new(false),
             watch: Nothing,
         };

@@ -152,8 +152,13 @@ impl<F: SlotFormat> Scavenge<F> {
         let types = TypeTable::new().ok_or_else(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
-        let engine = Engine::new(config.workers, config.nodes, items, config.trace_order)
-            .ok_or_else(need("its workers"))?;
+        let engine = Engine::new(
+            config.workers,
+            config.nodes,
+            items,
+            config.options.trace_order,
+        )
+        .ok_or_else(need("its workers"))?;
         let mut heap = Box::new(Scavenge {
             model: ObjectModel::new(types, base),
             nursery: sizes.nursery(base),
@@ -181,8 +186,8 @@ impl<F: SlotFormat> Scavenge<F> {
                 engine,
                 waiting: waiting::Memory::default(),
                 guarded_from: [Address::NULL; MOST_NODES],
-                wants_full: (config.generations == Generations::Never).then_some(NEVER),
-                scavenging: config.generations != Generations::Never,
+                wants_full: (config.options.generations == Generations::Never).then_some(NEVER),
+                scavenging: config.options.generations != Generations::Never,
                 last_full: LastFull::default(),
                 young_size: YoungSize::new(),
                 generations: generations::Memory::new(),
@@ -231,7 +236,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collecting.attach(&self.gate, |state| {
             let number = state.next_number;
             let cards = self.cards.biased();
-            let (base, stress) = (self.model.base, self.config.stress);
+            let (base, stress) = (self.model.base, self.config.options.stress);
             // Mutators belong to the nodes in turn.
             let node = number as usize % self.config.nodes;
             let visitor = NonNull::from(&self.root_visitor);
@@ -379,7 +384,7 @@ unsafe fn ask_for_huge_pages(config: &Config, start: Address, bytes: usize) {
     let Some(start) = NonNull::new(start.ptr::<u8>()) else {
         return;
     };
-    match config.huge_pages {
+    match config.options.huge_pages {
         HugePages::Auto if config.limit < HUGE_PAGES_FROM => {}
         // It is advice: the kernel may not know of huge pages.
         // SAFETY: the caller's promise.

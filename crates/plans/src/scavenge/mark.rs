@@ -145,7 +145,7 @@ impl<F: SlotFormat> Scavenge<F> {
             heap: self,
             marks,
             roots: Tasks::of_roots(self, &state.mutators),
-            edges: self.config.prefetch == Prefetch::Edges,
+            edges: self.config.options.prefetch == Prefetch::Edges,
             watch: Nothing,
         };
         let tasks = marking.roots.count();

@@ -37,8 +37,8 @@ pub struct Quarantine {
 impl Quarantine {
     /// Nothing was evacuated yet.
     pub(super) fn new(config: &Config) -> Quarantine {
-        let (nodes, turns) = (config.nodes, 1 + config.quarantine as usize);
-        let places = match config.quarantine {
+        let (nodes, turns) = (config.nodes, 1 + config.options.quarantine as usize);
+        let places = match config.options.quarantine {
             0 => 0,
             _ => Kind::YOUNG.len() * nodes * turns,
         };
@@ -92,7 +92,7 @@ impl fmt::Display for Evacuated {
 impl<F: SlotFormat> Scavenge<F> {
     /// Faults in the nursery have a message from now on. The heap stays where it is until it is dropped.
     pub(super) fn begin_quarantine(&mut self) {
-        if self.config.quarantine > 0 {
+        if self.config.options.quarantine > 0 {
             let owner = core::ptr::from_ref(self).cast();
             let (start, bytes) = (self.nursery.start().word(), self.nursery.bytes());
             // SAFETY: the watch ends before the heap does, and threads that use the heap have ended with it by then.

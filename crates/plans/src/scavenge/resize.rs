@@ -51,7 +51,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if collection.was_full {
             state.last_full.filled = self.old_used() - self.old_holes();
         }
-        if !self.config.resize {
+        if !self.config.options.resize {
             state.lately.old_target = self.old_limit.load(Ordering::Relaxed);
         } else {
             record.step(Phase::Resize, |event| {
@@ -75,8 +75,8 @@ impl<F: SlotFormat> Scavenge<F> {
         collection: &Collection,
     ) -> Option<&'static str> {
         let config = &self.config;
-        let open = config.generations == Generations::Auto && config.stress == 0;
-        if !open || config.old != OldPolicy::MarkCompact || !collection.for_room {
+        let open = config.options.generations == Generations::Auto && config.options.stress == 0;
+        if !open || config.options.old != OldPolicy::MarkCompact || !collection.for_room {
             return None;
         }
         let lately = &state.lately;
@@ -146,7 +146,7 @@ impl<F: SlotFormat> Scavenge<F> {
         Measurements {
             limit: self.config.limit,
             scavenging: state.scavenging,
-            slides: self.config.old == OldPolicy::MarkCompact,
+            slides: self.config.options.old == OldPolicy::MarkCompact,
             nursery_used: self.nursery.used(),
             allocated_lately: lately.allocated,
             beside_lately: lately.beside,

@@ -50,7 +50,7 @@ impl Sizes {
         let range = 2 * limit;
         let least = fixed.with_large(0, fixed.old / 2, reach);
         let dense = fixed.dense().with_large(range, fixed.old / 8, reach)?;
-        let changing = config.resize.then(|| fixed.changing().all_pinned());
+        let changing = config.options.resize.then(|| fixed.changing().all_pinned());
         let with_large = |sizes: Sizes| sizes.with_large(range, sizes.old / 2, reach).ok();
         Ok([
             changing.and_then(with_large),
@@ -83,8 +83,8 @@ impl Sizes {
         if limit < LEAST_LIMIT {
             return Err(CreateError::TooSmall(limit));
         }
-        let young = match config.young {
-            0 if config.resize => (limit / 3).min(FIRST_YOUNG),
+        let young = match config.options.young {
+            0 if config.options.resize => (limit / 3).min(FIRST_YOUNG),
             0 => limit / 3,
             young => young,
         };
@@ -102,7 +102,7 @@ impl Sizes {
             eden,
             survivor,
             large: 0,
-            turns: 1 + config.quarantine as usize,
+            turns: 1 + config.options.quarantine as usize,
             nodes: config.nodes,
         })
     }
@@ -192,10 +192,7 @@ const MOST_LEAST_YOUNG: usize = 8 << 20;
 #[cfg(all(test, not(loom)))]
 pub(super) mod tests {
     use super::*;
-    use gleaner_base::options::{
-        Generations, HugePages, OldPolicy, Parking, Prefetch, TraceOrder, Verify,
-    };
-    use gleaner_base::options::{Zeroing, ZeroingKernel};
+    use gleaner_base::options::{HugePages, Options};
     use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
     use gleaner_os::topology::Topology;
 
@@ -203,31 +200,16 @@ pub(super) mod tests {
 
     /// Of a heap for tests, also in other files.
     pub fn config(limit: usize, young: usize, resize: bool) -> Config {
-        Config {
-            limit,
+        let options = Options {
+            heap_limit: limit,
             young,
             resize,
-            topology: Topology::synthetic(1, 1),
             workers: 1,
-            parking: Parking::Futex,
-            tenure: 1,
             tlab: 4096,
             huge_pages: HugePages::Off,
-            old: OldPolicy::MarkCompact,
-            generations: Generations::Auto,
-            zeroing: Zeroing::HotPath,
-            zeroing_kernel: ZeroingKernel::Auto,
-            zeroing_window: 512,
-            zeroing_lead: 0,
-            zeroing_threads: 1,
-            trace_order: TraceOrder::Depth,
-            prefetch: Prefetch::None,
-            verify: Verify::Off,
-            stress: 0,
-            poison: false,
-            quarantine: 0,
-            nodes: 1,
-        }
+            ..Options::DEFAULT
+        };
+        Config::new(&options, Topology::synthetic(1, 1))
     }
 
     fn sizes(limit: usize, young: usize, resize: bool, reach: usize) -> Result<Sizes, CreateError> {

@@ -175,15 +175,15 @@ const MODES: [Mode; 5] = [
 
 /// How many zeroing threads a heap is to have.
 pub fn wanted_threads(config: &Config) -> usize {
-    config.nodes * threads_of_each(config.zeroing, config.zeroing_threads)
+    config.nodes * threads_of_each(config.options.zeroing, config.options.zeroing_threads)
 }
 
 /// How many zeroing threads each fragment of eden has.
-fn threads_of_each(policy: Policy, wanted: usize) -> usize {
+fn threads_of_each(policy: Policy, wanted: u32) -> usize {
     match policy {
         Policy::HotPath | Policy::Window | Policy::Bulk | Policy::NonTemporal => 0,
         Policy::Concurrent | Policy::Adaptive | Policy::Auto => 1,
-        Policy::ConcurrentStatic | Policy::ConcurrentRacing => wanted.max(1),
+        Policy::ConcurrentStatic | Policy::ConcurrentRacing => wanted.max(1) as usize,
     }
 }
 
@@ -191,30 +191,37 @@ impl Zeroing {
     /// For an eden of `bytes` bytes from `eden` on, none of which was touched; `None` when the system gives no memory.
     pub(super) fn new(config: &Config, eden: Address, bytes: usize) -> Option<Zeroing> {
         let processor = Processor::detect();
-        let choose = |temporal| processor::choose(config.zeroing_kernel, temporal, &processor);
-        let by_itself =
-            config.zeroing == Policy::Auto && config.zeroing_kernel == ZeroingKernel::Auto;
+        let choose =
+            |temporal| processor::choose(config.options.zeroing_kernel, temporal, &processor);
+        let by_itself = config.options.zeroing == Policy::Auto
+            && config.options.zeroing_kernel == ZeroingKernel::Auto;
         let measured = by_itself.then(calibration).flatten();
         let (soon, past, past_ns) = match measured {
             Some(found) => (found.soon, found.past, found.past_ns),
             None => (choose(true), choose(false), 0),
         };
         // What is zeroed a little ahead is used soon.
-        let ahead = if config.zeroing_lead > 0 { soon } else { past };
-        let threads = threads_of_each(config.zeroing, config.zeroing_threads);
+        let ahead = if config.options.zeroing_lead > 0 {
+            soon
+        } else {
+            past
+        };
+        let threads = threads_of_each(config.options.zeroing, config.options.zeroing_threads);
         let processors = config.topology.processors;
         let design = Design {
             threads,
-            is_static: config.zeroing == Policy::ConcurrentStatic,
-            has_lead: config.zeroing_lead > 0,
+            is_static: config.options.zeroing == Policy::ConcurrentStatic,
+            has_lead: config.options.zeroing_lead > 0,
             // A single processor is what the others need.
             spins: if processors > 1 { SPINS } else { 0 },
         };
         let each = bytes / config.nodes;
         let fragments = (0..config.nodes)
-            .map(|node| ZeroingFragment::new(eden.add(node * each), each, config.poison, design))
+            .map(|node| {
+                ZeroingFragment::new(eden.add(node * each), each, config.options.poison, design)
+            })
             .collect::<Option<_>>()?;
-        let first = match config.zeroing {
+        let first = match config.options.zeroing {
             Policy::HotPath | Policy::Auto => Mode::HotPath,
             Policy::Window => Mode::Window,
             Policy::Bulk => Mode::Bulk,
@@ -222,13 +229,13 @@ impl Zeroing {
             _ => Mode::Concurrent,
         };
         Some(Zeroing {
-            policy: config.zeroing,
+            policy: config.options.zeroing,
             soon,
             past,
             ahead,
             past_ns,
-            window: config.zeroing_window,
-            lead: match config.zeroing_lead {
+            window: config.options.zeroing_window,
+            lead: match config.options.zeroing_lead {
                 0 => usize::MAX >> 1,
                 lead => lead,
             },
