@@ -17,11 +17,13 @@ use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 
+use crate::blocking::check_regions;
 use crate::collect;
-use crate::message::{die, warn};
-use crate::registration;
-use crate::state::{LOCK, heap, start, view};
-use crate::variables::{GC_all_interior_pointers, GC_non_gc_bytes, GC_oom_fn};
+use crate::message::{die, out_of_memory, warn};
+use crate::records;
+use crate::start::{start, with_heap};
+use crate::state::{is_locked, view};
+use crate::variables::{GC_all_interior_pointers, GC_non_gc_bytes};
 
 /// Requests larger than this can never be met.
 const LARGEST_REQUEST: usize = 1 << 46;
@@ -111,29 +113,28 @@ unsafe fn take_head(head: *mut Address, cell: Address) {
 #[cold]
 #[inline(never)]
 pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
-    start();
+    let started = start();
     let Some(size) = wanted.size() else {
         return out_of_memory(wanted.bytes);
     };
     let (mut attempts, mut first) = (0, true);
     loop {
-        let inner = LOCK.is_own();
-        registration::check_regions();
-        LOCK.lock();
-        let heap = heap();
+        let inner = is_locked();
+        check_regions(started);
+        let mut heap = started.lock();
         let collections = heap.collections;
-        let result = if take(&mut first) && !inner && is_stress_due(heap) {
+        let result = if take(&mut first) && !inner && is_stress_due(&heap) {
             Err(Remedy::Collect("stress"))
         } else {
-            try_allocate(heap, &wanted, size)
-                .map_err(|shortage| remedy(heap, shortage, attempts, inner))
+            try_allocate(&mut heap, &wanted, size)
+                .map_err(|shortage| remedy(&mut heap, shortage, attempts, inner))
         };
         let note = matches!(result, Err(Remedy::OutOfMemory(_)));
         if let (true, Err(Remedy::OutOfMemory(reason))) = (note, &result) {
             heap.record_exhaustion(size, reason);
         }
-        sync_variables(heap);
-        LOCK.unlock();
+        sync_variables(&heap);
+        heap.unlock();
         match result {
             Ok(object) => {
                 if !inner {
@@ -160,13 +161,13 @@ fn remedy(heap: &mut Heap, shortage: Shortage, attempts: usize, inner: bool) -> 
     if inner {
         heap.remedy_without_collecting(shortage)
     } else {
-        heap.remedy(shortage, attempts, registration::is_on_foreign_stack())
+        heap.remedy(shortage, attempts, records::is_on_foreign_stack())
     }
 }
 
 /// Tells the client that memory is out, before its function is asked what to return.
 fn warn_of_exhaustion(bytes: usize, reason: &str) {
-    let capacity = crate::state::with_heap(|heap| heap.space.capacity);
+    let capacity = with_heap(|heap| heap.space.capacity);
     let kibibytes = capacity >> 10;
     warn(
         format_args!("no memory for %lu bytes: {reason}; the heap has {kibibytes} KiB"),
@@ -230,20 +231,6 @@ pub fn sync_variables(heap: &Heap) {
     if bytes != seen {
         GC_non_gc_bytes.set(GC_non_gc_bytes.get().wrapping_add(bytes).wrapping_sub(seen));
     }
-}
-
-/// Asks the client's function what to return when memory is exhausted.
-pub fn out_of_memory(bytes: usize) -> *mut c_void {
-    match GC_oom_fn.get() {
-        // SAFETY: the client's function, called as its contract says; this frame holds no guard.
-        Some(function) => unsafe { function(bytes) },
-        None => null_mut(),
-    }
-}
-
-/// The out-of-memory function until the client sets one.
-pub unsafe extern "C-unwind" fn default_oom(_bytes: usize) -> *mut c_void {
-    null_mut()
 }
 
 /// As in gc.h.
@@ -404,22 +391,21 @@ pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
 
 /// The free cells of one block as a list. `bytes` is taken as it is, without the extra byte.
 fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
-    start();
+    let started = start();
     if bytes <= LARGEST_SMALL && is_thread_kind(kind) {
         let (mut attempts, mut first) = (0, true);
         loop {
-            let inner = LOCK.is_own();
-            registration::check_regions();
-            LOCK.lock();
-            let heap = heap();
+            let inner = is_locked();
+            check_regions(started);
+            let mut heap = started.lock();
             let collections = heap.collections;
-            let result = if take(&mut first) && !inner && is_stress_due(heap) {
+            let result = if take(&mut first) && !inner && is_stress_due(&heap) {
                 Err(Remedy::Collect("stress"))
             } else {
-                many_cells(heap, kind, bytes)
-                    .map_err(|shortage| remedy(heap, shortage, attempts, inner))
+                many_cells(&mut heap, kind, bytes)
+                    .map_err(|shortage| remedy(&mut heap, shortage, attempts, inner))
             };
-            LOCK.unlock();
+            heap.unlock();
             match result {
                 Ok(list) => {
                     if !inner {

@@ -16,7 +16,9 @@ use gleaner_plans::mark_sweep::mutator::{ActiveSection, Mutator, SLOW};
 use gleaner_plans::mark_sweep::stop::signal::here;
 
 use crate::lock::Section;
-use crate::state::{LOCK, WORLD, heap, start};
+use crate::records::reenter;
+use crate::start::start;
+use crate::state::{Locked, Started, WORLD, is_locked};
 
 /// `GC_fn_type`.
 pub type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -52,7 +54,7 @@ pub unsafe extern "C-unwind" fn GC_do_blocking(
     function: Function,
     argument: *mut c_void,
 ) -> *mut c_void {
-    start();
+    let heap = start();
     let record = Mutator::current();
     if record.is_null() {
         // SAFETY: the caller vouches for the function.
@@ -67,21 +69,21 @@ pub unsafe extern "C-unwind" fn GC_do_blocking(
     let at = Address::of(&raw const region);
     // SAFETY: a word of this frame.
     unsafe { (&raw mut region.mark).write_volatile(Region::mark_for(at)) };
-    crate::registration::check_regions();
-    let sections = enter_blocking(record, at);
+    check_regions(heap);
+    let sections = enter_blocking(heap, record, at);
     // SAFETY: the caller vouches for the function; this frame holds no guard.
     let result = unsafe { function(argument) };
     // SAFETY: as above. The result must be found if the thread is held on its way out.
     unsafe { (&raw mut region.mark).write_volatile(0) };
     region.registers.keep(result as usize);
-    leave_blocking(record, sections);
+    leave_blocking(heap, record, sections);
     region.registers.address();
     result
 }
 
 /// Returns how many active sections lie around the region.
-fn enter_blocking(record: *mut Mutator, at: Address) -> usize {
-    LOCK.lock();
+fn enter_blocking(heap: Started, record: *mut Mutator, at: Address) -> usize {
+    let heap = heap.lock();
     threads::set_thread_word(record as usize | SLOW);
     // SAFETY: the calling thread's own record, under the lock.
     let sections = unsafe {
@@ -89,20 +91,20 @@ fn enter_blocking(record: *mut Mutator, at: Address) -> usize {
         thread.blocked_at = at;
         thread.active.len()
     };
-    LOCK.unlock();
+    heap.unlock();
     sections
 }
 
-fn leave_blocking(record: *mut Mutator, sections: usize) {
-    LOCK.lock(); // Waits for the end of a collection.
+fn leave_blocking(heap: Started, record: *mut Mutator, sections: usize) {
+    let heap = heap.lock(); // Waits for the end of a collection.
     // SAFETY: the calling thread's own record, under the lock. Sections inside the region were left by a jump.
     unsafe {
         let thread = &mut *record;
         thread.blocked_at = Address::NULL;
         thread.active.truncate(sections);
     }
-    crate::registration::reenter(heap(), record);
-    LOCK.unlock();
+    reenter(&heap, record);
+    heap.unlock();
     stay_if_held(record);
 }
 
@@ -126,28 +128,28 @@ pub unsafe extern "C-unwind" fn GC_call_with_gc_active(
     function: Function,
     argument: *mut c_void,
 ) -> *mut c_void {
-    start();
+    let heap = start();
     let record = Mutator::current();
     // SAFETY: the calling thread's own record; `blocked_at` is written by its thread alone.
     if record.is_null() || !Region::is_live(unsafe { (*record).blocked_at }) {
-        crate::registration::check_regions();
-        widen_stack(record);
+        check_regions(heap);
+        widen_stack(heap, record);
         // SAFETY: the caller vouches for the function; this frame holds no guard.
         return unsafe { function(argument) };
     }
     let mark = 0usize;
     let frame = Address::of(&raw const mark);
-    let (sections, blocked_at) = begin_section(record, frame);
+    let (sections, blocked_at) = begin_section(heap, record, frame);
     // SAFETY: the caller vouches for the function; this frame holds no guard.
     let result = unsafe { function(argument) };
-    end_section(record, sections, blocked_at);
+    end_section(heap, record, sections, blocked_at);
     core::hint::black_box(&mark);
     result
 }
 
 /// Returns how many sections lie around the new one, and where the region around it was entered.
-fn begin_section(record: *mut Mutator, frame: Address) -> (usize, Address) {
-    LOCK.lock(); // Waits for the end of a collection.
+fn begin_section(heap: Started, record: *mut Mutator, frame: Address) -> (usize, Address) {
+    let heap = heap.lock(); // Waits for the end of a collection.
     // SAFETY: the calling thread's own record, under the lock.
     let outer = unsafe {
         let thread = &mut *record;
@@ -157,14 +159,14 @@ fn begin_section(record: *mut Mutator, frame: Address) -> (usize, Address) {
         thread.active.push(ActiveSection { frame, blocked_at });
         (sections, blocked_at)
     };
-    crate::registration::reenter(heap(), record);
-    LOCK.unlock();
+    reenter(&heap, record);
+    heap.unlock();
     stay_if_held(record);
     outer
 }
 
-fn end_section(record: *mut Mutator, sections: usize, blocked_at: Address) {
-    LOCK.lock();
+fn end_section(heap: Started, record: *mut Mutator, sections: usize, blocked_at: Address) {
+    let heap = heap.lock();
     threads::set_thread_word(record as usize | SLOW);
     // SAFETY: the calling thread's own record, under the lock. Newer sections than ours were left without returning.
     unsafe {
@@ -172,11 +174,11 @@ fn end_section(record: *mut Mutator, sections: usize, blocked_at: Address) {
         thread.active.truncate(sections);
         thread.blocked_at = blocked_at;
     }
-    LOCK.unlock();
+    heap.unlock();
 }
 
 /// A thread that calls from frames above its registered stack base has more stack than we knew.
-fn widen_stack(record: *mut Mutator) {
+fn widen_stack(heap: Started, record: *mut Mutator) {
     let frame = here();
     if record.is_null() {
         return;
@@ -184,27 +186,41 @@ fn widen_stack(record: *mut Mutator) {
     // SAFETY: the calling thread's own record.
     let base = unsafe { (*record).stack_base };
     if base < frame && threads::stack_top() > frame.word() {
-        LOCK.lock();
+        let heap = heap.lock();
         // SAFETY: as above, under the lock.
         unsafe { (*record).stack_base = Address::new(threads::stack_top()) };
-        LOCK.unlock();
+        heap.unlock();
+    }
+}
+
+/// Notices that blocking regions or active sections of the calling thread were left by `longjmp` or an exception.
+#[inline]
+pub fn check_regions(heap: Started) {
+    let record = Mutator::current();
+    if record.is_null() || is_locked() {
+        return; // Where the lock is held, a region was left already, or the client is about to hear of it.
+    }
+    // SAFETY: the calling thread's own record.
+    let thread = unsafe { &*record };
+    if thread.is_blocked() || !thread.active.is_empty() {
+        leave_stale_regions(heap, record);
     }
 }
 
 /// Forgets regions and sections whose frames are gone. Called when the thread uses the heap, which it may not do in a
 /// blocking region: so it is in none any more, whatever the depth of its stack.
 #[cold]
-pub fn leave_stale_regions(record: *mut Mutator) {
+fn leave_stale_regions(heap: Started, record: *mut Mutator) {
     let frame = here();
-    LOCK.lock();
+    let heap = heap.lock();
     // SAFETY: the calling thread's own record, under the lock.
     unsafe {
         let thread = &mut *record;
         thread.blocked_at = Address::NULL;
         forget_left_sections(thread, frame);
     }
-    crate::registration::reenter(heap(), record);
-    LOCK.unlock();
+    reenter(&heap, record);
+    heap.unlock();
 }
 
 /// Takes away the sections whose frames lie below `frame`: they were left by `longjmp` or an exception.
@@ -227,25 +243,22 @@ pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
     function: Function,
     argument: *mut c_void,
 ) -> *mut c_void {
-    start();
-    LOCK.lock();
+    let mut heap = start().lock();
     // SAFETY: the caller vouches for the function.
-    let result = LOCK.run(Section::Client, || unsafe { function(argument) });
-    LOCK.unlock();
+    let result = heap.run_client(|| unsafe { function(argument) });
+    heap.unlock();
     result
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_alloc_lock() {
-    start();
-    LOCK.lock();
-    LOCK.open_outermost(Section::Client);
+    start().lock().leave_to_client(Section::Client);
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_alloc_unlock() {
-    LOCK.open_outermost(Section::Own);
-    LOCK.unlock();
+    // SAFETY: the calling thread holds the lock since `GC_alloc_lock`, in the section that this opened.
+    unsafe { Locked::by_contract() }.end_of_client();
 }

@@ -3,7 +3,7 @@
 //! A callback runs with the allocator lock and is lent the heap (`state::lend`). While a collection runs, the collecting
 //! thread's word keeps it off the fast path, so that what its callbacks allocate is born marked.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,60 +19,20 @@ use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_plans::mark_sweep::weak::{Turn, Verdict};
 
-use crate::lock::Section;
+use crate::callbacks::{CALLBACKS, StopFn};
 use crate::message::die;
-use crate::state::{CREW, LOADER_GATE, LOCK, MAIN_THREAD, heap, lend, start, view};
-use crate::variables::{
-    GC_dont_gc, GC_java_finalization, GC_no_dls, GC_on_heap_resize, GC_push_other_roots,
-    GC_stackbottom, Procedure, Variable,
+use crate::records::stack_base;
+use crate::start::{start, with_heap};
+use crate::state::{
+    CREW, LOADER_GATE, Locked, Started, is_collecting, is_locked, is_ready, is_unlocked, lend, view,
 };
-
-/// `GC_on_collection_event_proc`.
-pub type CollectionEventFn = unsafe extern "C-unwind" fn(Moment);
-/// `GC_on_thread_event_proc`.
-pub type ThreadEventFn = unsafe extern "C-unwind" fn(Moment, *mut c_void);
-/// `GC_stop_func`.
-pub type StopFn = unsafe extern "C-unwind" fn() -> c_int;
-/// `GC_await_finalize_proc`.
-pub type AwaitFn = unsafe extern "C-unwind" fn(*mut c_void);
-/// `GC_toggleref_func`.
-pub type ToggleFn = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
-/// `GC_has_static_roots_func`.
-pub type HasRootsFn = unsafe extern "C-unwind" fn(*const c_char, *mut c_void, usize) -> c_int;
-
-/// The client's callbacks. Changed and read under the allocator lock.
-pub struct Callbacks {
-    /// Called at the start of each collection.
-    pub start: Variable<Option<Procedure>>,
-    /// Called at the moments of a collection.
-    pub collection_event: Variable<Option<CollectionEventFn>>,
-    /// Called when a thread is suspended or goes on.
-    pub thread_event: Variable<Option<ThreadEventFn>>,
-    /// Asked whether a collection is to be given up.
-    pub stop: Variable<Option<StopFn>>,
-    /// Called for each object queued for finalization.
-    pub await_finalize: Variable<Option<AwaitFn>>,
-    /// Decides about toggle references.
-    pub toggle: Variable<Option<ToggleFn>>,
-    /// Asked whether a library's data is to be scanned.
-    pub has_roots: Variable<Option<HasRootsFn>>,
-}
-
-/// The client's callbacks.
-pub static CALLBACKS: Callbacks = Callbacks {
-    start: Variable::new(None),
-    collection_event: Variable::new(None),
-    thread_event: Variable::new(None),
-    stop: Variable::new(None),
-    await_finalize: Variable::new(None),
-    toggle: Variable::new(None),
-    has_roots: Variable::new(None),
+use crate::variables::{
+    GC_dont_gc, GC_find_leak, GC_java_finalization, GC_no_dls, GC_on_heap_resize, Procedure,
+    Variable,
 };
 
 /// Set while the collection in progress obeys a stop function.
 static OBEYS_STOP: AtomicBool = AtomicBool::new(true);
-/// Set while a collection is in progress. Written under the lock.
-static IN_PROGRESS: AtomicBool = AtomicBool::new(false);
 
 const LIBRARY_ATTEMPTS: usize = 64;
 
@@ -107,23 +67,18 @@ pub fn collect_unless(collections: u64, reason: &'static str) {
 /// Collects; false if collections are disabled or this one was given up. Never inlined, for [`SavedRegisters`].
 #[inline(never)]
 pub fn collect(order: Order) -> bool {
-    start();
-    if !is_enabled() || is_inside() {
+    let heap = start();
+    if !is_enabled() || is_collecting() {
         return false;
     }
     let mut registers = SavedRegisters::keeping(0);
     let frame = Address::new(registers.save());
-    let done = collect_below(order, frame);
+    let done = collect_below(heap, order, frame);
     registers.address();
     if done {
         report();
     }
     done
-}
-
-/// Whether the calling thread runs a callback of a collection.
-pub fn is_inside() -> bool {
-    LOCK.is_own() && IN_PROGRESS.load(Ordering::Relaxed)
 }
 
 /// What the client hears after a collection, once the world runs and the lock is free.
@@ -137,20 +92,19 @@ fn report() {
 /// Runs below `frame`, where the scan of this thread's stack starts: the collector's own frames are large and hold
 /// what was there before, the entries of an earlier mark stack not least.
 #[inline(never)]
-fn collect_below(order: Order, frame: Address) -> bool {
+fn collect_below(started: Started, order: Order, frame: Address) -> bool {
     for attempt in 1..=LIBRARY_ATTEMPTS {
         let mut libraries = read_libraries();
         make_helpers();
-        LOCK.lock();
-        let heap = heap();
+        let mut heap = started.lock();
         if order
             .unless_past
             .is_some_and(|seen| seen != heap.collections)
         {
-            LOCK.unlock();
+            heap.unlock();
             return true;
         }
-        crate::settings::read_variables(heap);
+        crate::settings::read_variables(&mut heap);
         let request = Request {
             reason: order.reason,
             workers: heap.workers(),
@@ -160,10 +114,8 @@ fn collect_below(order: Order, frame: Address) -> bool {
             again: attempt > 1,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };
-        let outcome = LOCK.run(Section::Own, || {
-            collect_locked(heap, request, order.obeys_stop)
-        });
-        LOCK.unlock();
+        let outcome = heap.run_collection(|heap| collect_locked(heap, request, order.obeys_stop));
+        heap.unlock();
         match outcome {
             Outcome::Done => return true,
             Outcome::Abandoned => return false,
@@ -188,9 +140,7 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     OBEYS_STOP.store(obeys_stop, Ordering::Relaxed);
     let word = threads::thread_word();
     threads::set_thread_word(word | SLOW);
-    IN_PROGRESS.store(true, Ordering::Relaxed);
     let outcome = heap.collect(request, &Door);
-    IN_PROGRESS.store(false, Ordering::Relaxed);
     threads::set_thread_word(word);
     crate::settings::show_collections(heap);
     crate::finalize::note_ready(heap);
@@ -227,7 +177,7 @@ fn read_libraries() -> LibraryList {
     let read = || LibraryList::read(|segment| all && is_root_segment(segment));
     // A fork while the loader's lock is held would leave it locked in the child for ever. Where this thread holds the
     // allocator lock, a fork that has closed the gate waits for that.
-    if LOCK.is_own() {
+    if is_locked() {
         return read();
     }
     LOADER_GATE.enter();
@@ -262,7 +212,7 @@ fn is_root_segment(segment: &Segment) -> bool {
 /// Tells the client that the heap grew; called without the lock, which libgc would hold.
 pub fn tell_of_growth() {
     if let Some(resized) = GC_on_heap_resize.get() {
-        let capacity = crate::state::with_heap(|heap| heap.space.capacity);
+        let capacity = with_heap(|heap| heap.space.capacity);
         // SAFETY: the client's function, called with the new size.
         unsafe { resized(capacity) };
     }
@@ -274,8 +224,8 @@ struct Door;
 impl Client for Door {
     fn moment(&self, heap: &mut Heap, moment: Moment) {
         match moment {
-            Moment::MarkEnd => crate::debug_check::check_live(),
-            Moment::End => crate::debug_check::tell(),
+            Moment::MarkEnd => crate::debug_check::check_live(heap),
+            Moment::End => crate::debug_check::tell(heap),
             _ => {}
         }
         if moment == Moment::Start
@@ -364,20 +314,19 @@ pub fn die_of_refusal(refused: Refused) -> ! {
     ))
 }
 
-/// The cold end of a thread's stack: where the client says that it is.
-pub fn stack_base(thread: &Mutator) -> Address {
-    let first = MAIN_THREAD.load(Ordering::Relaxed);
-    let moved = GC_stackbottom.get();
-    if core::ptr::eq(first, thread) && !moved.is_null() {
-        Address::of(moved)
-    } else {
-        thread.stack_base
-    }
-}
+/// As in gc_mark.h.
+#[unsafe(no_mangle)]
+pub static GC_push_other_roots: Variable<Option<Procedure>> =
+    Variable::new(Some(default_push_other_roots));
 
-/// Scans the stacks of all threads, if a collection is pushing roots. Under the lock.
-pub fn push_stacks(heap: &mut Heap) {
-    heap.push_stacks(&Door);
+/// What `GC_push_other_roots` holds at first: scans the stacks of all threads, as far as a collection is pushing roots.
+/// A client's function that calls this one says before where the stacks are; without such a call they are scanned after
+/// it.
+unsafe extern "C-unwind" fn default_push_other_roots() {
+    if is_ready() && is_locked() {
+        // SAFETY: the calling thread holds the lock, and calls this in a callback of a collection or a section of its own.
+        unsafe { Locked::by_contract() }.push_stacks(&Door);
+    }
 }
 
 /// As in gc.h.
@@ -420,9 +369,38 @@ pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
 /// As in gc.h: collects if that is due; there are no smaller steps.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_collect_a_little() -> c_int {
-    let (due, seen) = crate::state::with_heap(|heap| (heap.is_collection_due(), heap.collections));
+    let (due, seen) = with_heap(|heap| (heap.is_collection_due(), heap.collections));
     if due {
         collect_unless(seen, "GC_collect_a_little");
     }
     0
+}
+
+unsafe extern "C" {
+    fn __cxa_atexit(
+        function: extern "C-unwind" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
+}
+
+/// Looks for leaks once more when the process exits.
+pub fn watch_exit() {
+    if crate::leaks::is_armed() {
+        // SAFETY: the function stays loaded, since this library is never unloaded.
+        unsafe { __cxa_atexit(check_at_exit, core::ptr::null_mut(), core::ptr::null_mut()) };
+    }
+}
+
+extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
+    // A callback that runs with the lock may have called exit.
+    if GC_find_leak.get() == 0 || Mutator::current().is_null() || !is_unlocked() {
+        return;
+    }
+    collect(Order {
+        reason: "exit",
+        unless_past: None,
+        release_all: false,
+        obeys_stop: false,
+    });
 }

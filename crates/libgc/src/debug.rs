@@ -12,19 +12,18 @@ use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 
-use crate::allocate::{
-    GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes, out_of_memory,
-};
+use crate::allocate::{GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes};
 use crate::debug_check;
 use crate::debug_header::{DebugObject, HEADER, Health, TRAILER};
 use crate::finalize::{
     GC_register_finalizer, GC_register_finalizer_ignore_self, GC_register_finalizer_no_order,
     GC_register_finalizer_unreachable,
 };
-use crate::message::{die, say};
+use crate::message::{die, out_of_memory, say};
 use crate::release::{GC_free, GC_realloc};
 use crate::settings::register_displacement;
-use crate::state::{is_ready, table, with_heap};
+use crate::start::with_heap;
+use crate::state::{is_ready, table};
 use crate::variables::{GC_find_leak, TwoPointersFn};
 
 pub use crate::debug_header::Origin;
@@ -357,9 +356,9 @@ unsafe fn reallocate(
 /// As in gc.h: registers the displacement also behind a header.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_debug_register_displacement(offset: usize) {
-    with_heap(|_| {
-        register_displacement(offset);
-        register_displacement(offset.saturating_add(HEADER));
+    with_heap(|heap| {
+        register_displacement(Some(heap), offset);
+        register_displacement(Some(heap), offset.saturating_add(HEADER));
     });
 }
 

@@ -6,13 +6,15 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::block::Block;
 
 use crate::debug_header::{DebugObject, HEADER, Health};
 use crate::message::say;
 use crate::settings::register_displacement;
-use crate::state::{heap, table, with_heap};
+use crate::start::with_heap;
+use crate::state::table;
 
 /// The most faults told of at one collection.
 const MOST: usize = 20;
@@ -45,20 +47,20 @@ static FAULTS: FaultCell = FaultCell(core::cell::UnsafeCell::new(Faults {
 pub fn begin() {
     // Relaxed: a collection sees it because it comes after an allocation.
     if !BEGUN.load(Ordering::Relaxed) {
-        with_heap(|_| register_displacement(HEADER));
+        with_heap(|heap| register_displacement(Some(heap), HEADER));
         BEGUN.store(true, Ordering::Relaxed);
     }
 }
 
 /// Looks at every live object. In the stopped world, under the lock, after marking.
-pub fn check_live() {
+pub fn check_live(heap: &Heap) {
     if !BEGUN.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: the lock is held.
+    // SAFETY: the lock is held: the caller has the heap.
     let faults = unsafe { &mut *FAULTS.0.get() };
     faults.count = 0;
-    let space = &heap().space;
+    let space = &heap.space;
     space.for_each_small_block(|index, block| {
         let marks = table().marks_of(index);
         for object in 0..usize::from(block.objects) {
@@ -95,8 +97,8 @@ impl Faults {
 }
 
 /// Tells of what the last check found. In the running world, under the lock.
-pub fn tell() {
-    // SAFETY: the lock is held.
+pub fn tell(_heap: &Heap) {
+    // SAFETY: the lock is held: the caller has the heap.
     let faults = unsafe { &mut *FAULTS.0.get() };
     if faults.count == 0 {
         return;

@@ -10,7 +10,7 @@ use gleaner_spaces::mark_sweep::block::State;
 use gleaner_spaces::mark_sweep::kinds::MAX_KINDS;
 
 use crate::message::say;
-use crate::state::{heap, is_ready};
+use crate::state::{Locked, is_ready};
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
@@ -29,7 +29,6 @@ pub unsafe extern "C-unwind" fn GC_dump_named(name: *const c_char) {
         say(format_args!("dump: the heap has not started"));
         return;
     }
-    let heap = heap();
     if !name.is_null() {
         // SAFETY: the caller vouches for it.
         let name = unsafe { CStr::from_ptr(name) };
@@ -38,10 +37,30 @@ pub unsafe extern "C-unwind" fn GC_dump_named(name: *const c_char) {
             name.to_str().unwrap_or("(not UTF-8)")
         ));
     }
+    dump(&unsynchronized());
+}
+
+/// The heap as these functions see it.
+fn unsynchronized() -> Locked {
+    // SAFETY: the caller of each of them holds the lock by contract, or no other thread runs.
+    unsafe { Locked::by_contract() }
+}
+
+/// Writes all of the heap but its objects.
+pub fn dump(heap: &Heap) {
     dump_totals(heap);
     dump_roots(heap);
     dump_blocks(heap);
-    GC_dump_finalization();
+    dump_finalization(heap);
+}
+
+fn dump_finalization(heap: &Heap) {
+    let finalizers = &heap.weak.finalizers;
+    say(format_args!(
+        "dump: {} finalizers registered, {} waiting to run",
+        finalizers.count(),
+        finalizers.ready_count()
+    ));
 }
 
 fn dump_totals(heap: &Heap) {
@@ -108,7 +127,8 @@ pub extern "C-unwind" fn GC_dump_regions() {
     if !is_ready() {
         return;
     }
-    let space = &heap().space;
+    let heap = unsynchronized();
+    let space = &heap.space;
     space.for_each_small_block(|index, block| {
         say(format_args!(
             "dump: block {:#x}: {} objects of {} bytes, kind {}",
@@ -132,15 +152,9 @@ pub extern "C-unwind" fn GC_dump_regions() {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_dump_finalization() {
-    if !is_ready() {
-        return;
+    if is_ready() {
+        dump_finalization(&unsynchronized());
     }
-    let weak = &heap().weak;
-    say(format_args!(
-        "dump: {} finalizers registered, {} waiting to run",
-        weak.finalizers.count(),
-        weak.finalizers.ready_count()
-    ));
 }
 
 /// As in libgc, in no public header: the free cells of a kind and a size in granules that belong to no thread.
@@ -149,7 +163,8 @@ pub extern "C-unwind" fn GC_print_free_list(kind: c_int, granules: usize) {
     if !is_ready() {
         return;
     }
-    let space = &heap().space;
+    let heap = unsynchronized();
+    let space = &heap.space;
     let (Ok(kind), Some(bytes)) = (usize::try_from(kind), granules.checked_mul(16)) else {
         return;
     };

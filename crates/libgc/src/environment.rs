@@ -11,8 +11,8 @@ use core::sync::atomic::Ordering;
 use gleaner_base::options::Options;
 use gleaner_os::output;
 
-use crate::message::{STREAMS, WAITS_FOR_DEBUGGER, warn};
-use crate::settings::CLIENT;
+use crate::message::{STREAMS, WAITS_FOR_DEBUGGER, say, warn};
+use crate::settings::{CLIENT, take_client_settings};
 use crate::state::variable;
 use crate::variables::{
     GC_all_interior_pointers, GC_dont_gc, GC_find_leak, GC_full_freq, GC_max_retries,
@@ -128,9 +128,39 @@ fn size(name: &'static CStr, least: usize, reason: &'static str) -> Option<usize
     size
 }
 
+/// Puts together the options of the heap, from the weakest word to the strongest.
+pub fn read_options(options: &mut Options) {
+    let mut stronger = Options::DEFAULT;
+    parse_own(&mut stronger);
+    take_client_settings(options);
+    read(options, &stronger);
+    parse_own(options);
+}
+
+/// Reads `GLEANER_OPTIONS`.
+fn parse_own(options: &mut Options) {
+    let Some(list) = variable(c"GLEANER_OPTIONS") else {
+        return;
+    };
+    let result = list.to_str().map(|list| options.parse_list(list));
+    match result {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => refuse(format_args!("{error}")),
+        Err(_) => refuse(format_args!("GLEANER_OPTIONS is not UTF-8")),
+    }
+}
+
+fn refuse(what: core::fmt::Arguments<'_>) -> ! {
+    say(what);
+    say(format_args!(
+        "`gleaner options` lists the options and their values"
+    ));
+    std::process::exit(2)
+}
+
 /// Puts what the variables say into the options, the exported variables and the settings. `stronger` are the options
 /// of `GLEANER_OPTIONS` alone, which win.
-pub fn read(options: &mut Options, stronger: &Options) {
+fn read(options: &mut Options, stronger: &Options) {
     read_heap_sizes(options, stronger);
     read_numbers(options);
     read_switches();

@@ -13,9 +13,10 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::weak::{Finalizer, Links, Move, Order, Ready, Registration};
 
-use crate::collect::{AwaitFn, CALLBACKS, ToggleFn};
-use crate::message::warn;
-use crate::state::{LOCK, address, heap, start, with_heap};
+use crate::callbacks::{AwaitFn, CALLBACKS, ToggleFn};
+use crate::message::{out_of_memory, warn};
+use crate::start::{start, with_heap};
+use crate::state::{address, is_locked};
 use crate::variables::{
     GC_finalize_on_demand, GC_finalizer_notifier, GC_find_leak, Procedure, TwoPointersFn,
 };
@@ -62,7 +63,7 @@ pub fn warn_of_cycle() {
 /// Runs finalizers that wait, or tells the client of them, as `GC_finalize_on_demand` says. Without the lock.
 #[inline]
 pub fn run_if_ready() {
-    if READY.load(Ordering::Relaxed) != 0 && !LOCK.is_own() {
+    if READY.load(Ordering::Relaxed) != 0 && !is_locked() {
         run_or_notify();
     }
 }
@@ -158,15 +159,14 @@ fn register(
     if GC_find_leak.get() != 0 {
         return;
     }
-    start();
+    let started = start();
     let finalizer = Finalizer {
         proc: function.map_or(0, |function| function as usize),
         data: address(data),
         order,
     };
     loop {
-        LOCK.lock();
-        let heap = heap();
+        let mut heap = started.lock();
         // Any address in an object: it may bear the client's tag, and its finalizer is called with that.
         let known = heap.base_of(object as usize).is_some();
         let result = if known {
@@ -174,10 +174,10 @@ fn register(
         } else {
             Ok(None) // Not an object of ours: ignored, as the interface says.
         };
-        LOCK.unlock();
+        heap.unlock();
         let previous = match result {
             Ok(previous) => previous,
-            Err(_) if crate::allocate::out_of_memory(64).is_null() => return,
+            Err(_) if out_of_memory(64).is_null() => return,
             Err(_) => continue,
         };
         // SAFETY: the word was made from a function of this type, or is 0, which is `None`.
@@ -267,7 +267,7 @@ fn register_link(
         match result {
             Ok(Registration::Registered) => return SUCCESS,
             Ok(Registration::Duplicate) => return DUPLICATE,
-            Err(_) if crate::allocate::out_of_memory(64).is_null() => return NO_MEMORY,
+            Err(_) if out_of_memory(64).is_null() => return NO_MEMORY,
             Err(_) => {}
         }
     }

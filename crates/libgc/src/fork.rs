@@ -9,9 +9,11 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use gleaner_os::{fork, threads};
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 
-use crate::state::{CREW, LOADER_GATE, LOCK, MAIN_THREAD, heap, is_ready};
+use crate::start::start;
+use crate::state::{CREW, LOADER_GATE, Locked, MAIN_THREAD, is_ready};
 use crate::variables::GC_parallel;
 
 /// What `GC_set_handle_fork` said: 1 by hooks, -1 by hand, 0 not at all.
@@ -42,29 +44,35 @@ pub extern "C-unwind" fn GC_set_handle_fork(value: c_int) {
 
 extern "C" fn before() {
     LOADER_GATE.close();
-    LOCK.lock();
+    start().lock().keep();
     crate::ARENA.lock_for_fork();
+}
+
+/// The heap again, in the functions that follow `before`.
+fn held() -> Locked {
+    // SAFETY: the calling thread took the lock in `before`, and has no reference to the heap since.
+    unsafe { Locked::by_contract() }
 }
 
 extern "C" fn after_in_parent() {
     crate::ARENA.unlock_after_fork();
-    LOCK.unlock();
+    held().unlock();
     LOADER_GATE.open();
 }
 
 extern "C" fn after_in_child() {
     crate::ARENA.unlock_after_fork();
     CREW.forget_helpers_after_fork();
+    let mut heap = held();
     GC_parallel.set(0);
-    keep_only_this_thread();
-    LOCK.unlock();
+    keep_only_this_thread(&mut heap);
+    heap.unlock();
     LOADER_GATE.open();
 }
 
 /// The other threads do not exist in the child; their cells become free, their stacks are no roots.
-fn keep_only_this_thread() {
+fn keep_only_this_thread(heap: &mut Heap) {
     let own = Mutator::current();
-    let heap = heap();
     while let Some(other) = heap.mutators.find(|record| !core::ptr::eq(record, own)) {
         // SAFETY: the record comes from the list; its thread does not exist in this process.
         unsafe { heap.retire(other) };
@@ -82,7 +90,7 @@ fn keep_only_this_thread() {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_atfork_prepare() {
-    crate::state::start();
+    start();
     if MODE.load(Ordering::Relaxed) == -1 {
         before();
     }

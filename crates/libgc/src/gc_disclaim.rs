@@ -11,10 +11,11 @@ use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::kinds::{DisclaimProc, Kind, descriptor};
 
-use crate::allocate::{Wanted, allocate_slowly, out_of_memory};
-use crate::message::die;
+use crate::allocate::{Wanted, allocate_slowly};
+use crate::message::{die, out_of_memory};
 use crate::settings::register_displacement;
-use crate::state::{table, with_heap};
+use crate::start::with_heap;
+use crate::state::table;
 use crate::variables::{GC_find_leak, TwoPointersFn};
 
 const WORD: usize = size_of::<usize>();
@@ -61,14 +62,14 @@ pub extern "C-unwind" fn GC_init_finalized_malloc() {
     with_heap(make_kind);
 }
 
-fn make_kind(_heap: &mut Heap) {
+fn make_kind(heap: &mut Heap) {
     if FINALIZED_KIND.load(Ordering::Relaxed) != 0 {
         return;
     }
     // Pointers to the object stand a word behind its base, pointers to closures have the low bit set.
-    register_displacement(WORD);
-    register_displacement(PENDING);
-    let kind = crate::gc_mark::add_kind(Kind {
+    register_displacement(Some(heap), WORD);
+    register_displacement(Some(heap), PENDING);
+    let kind = Kind {
         descriptor: descriptor::LENGTH,
         add_size: true,
         clear: true,
@@ -76,7 +77,8 @@ fn make_kind(_heap: &mut Heap) {
         disclaim: (GC_find_leak.get() == 0).then_some(call_closure as DisclaimProc),
         mark_unconditionally: GC_find_leak.get() == 0,
         unlocked: false,
-    });
+    };
+    let kind = crate::gc_mark::add_kind(heap, kind);
     // Relaxed: read under the lock, or by a thread that called the initialisation before.
     FINALIZED_KIND.store(kind, Ordering::Relaxed);
 }

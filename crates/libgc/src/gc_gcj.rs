@@ -16,7 +16,8 @@ use crate::allocate::{GC_generic_malloc_ignore_off_page, GC_malloc_kind};
 use crate::debug::{self, Origin};
 use crate::gc_mark::add_kind;
 use crate::message::die;
-use crate::state::{table, variable, with_heap};
+use crate::start::with_heap;
+use crate::state::{table, variable};
 use crate::variables::{GC_gcj_debug_kind, GC_gcj_kind};
 
 /// Where the descriptor stands in a type.
@@ -73,8 +74,8 @@ pub unsafe extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut
                 kind_of(called, false),
             )
         };
-        GC_gcj_kind.set(add_kind(plain) as c_int);
-        GC_gcj_debug_kind.set(add_kind(debug) as c_int);
+        GC_gcj_kind.set(add_kind(heap, plain) as c_int);
+        GC_gcj_debug_kind.set(add_kind(heap, debug) as c_int);
     });
 }
 

@@ -5,15 +5,18 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::block::State;
 use gleaner_spaces::mark_sweep::kinds::Kind;
 use gleaner_spaces::mark_sweep::scan::{Entry, MAX_PROCS, MarkProc};
 use gleaner_spaces::mark_sweep::size_classes::CLASSES;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
+use crate::collect::GC_push_other_roots;
 use crate::message::die;
-use crate::state::{LOCK, context, heap, is_ready, table, with_heap};
-use crate::variables::{GC_push_other_roots, Procedure};
+use crate::start::with_heap;
+use crate::state::{Locked, context, is_ready, table};
+use crate::variables::Procedure;
 
 /// Indices below this are given out by no call (`GC_RESERVED_MARK_PROCS`).
 const RESERVED_PROCS: usize = 8;
@@ -42,12 +45,25 @@ pub extern "C-unwind" fn GC_new_free_list_inner() -> *mut *mut c_void {
 /// As in gc_mark.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_new_kind(
-    lists: *mut *mut c_void,
+    _lists: *mut *mut c_void,
     descriptor: usize,
     add_size: c_int,
     clear: c_int,
 ) -> u32 {
-    with_heap(|_| GC_new_kind_inner(lists, descriptor, add_size, clear))
+    with_heap(|heap| new_kind(heap, descriptor, add_size, clear))
+}
+
+fn new_kind(heap: &mut Heap, descriptor: usize, add_size: c_int, clear: c_int) -> u32 {
+    let kind = Kind {
+        descriptor,
+        add_size: add_size != 0,
+        clear: clear != 0,
+        uncollectable: false,
+        disclaim: None,
+        mark_unconditionally: false,
+        unlocked: false,
+    };
+    add_kind(heap, kind) as u32
 }
 
 /// As in gc_mark.h; the caller holds the allocator lock.
@@ -58,22 +74,15 @@ pub extern "C-unwind" fn GC_new_kind_inner(
     add_size: c_int,
     clear: c_int,
 ) -> u32 {
-    let kind = Kind {
-        descriptor,
-        add_size: add_size != 0,
-        clear: clear != 0,
-        uncollectable: false,
-        disclaim: None,
-        mark_unconditionally: false,
-        unlocked: false,
-    };
-    add_kind(kind) as u32
+    // SAFETY: the caller holds the lock, as gc_mark.h asks.
+    let mut heap = unsafe { Locked::by_contract() };
+    new_kind(&mut heap, descriptor, add_size, clear)
 }
 
-/// Adds a kind; the caller holds the allocator lock.
-pub fn add_kind(mut kind: Kind) -> usize {
+/// Adds a kind.
+pub fn add_kind(heap: &mut Heap, mut kind: Kind) -> usize {
     crate::leaks::adapt(&mut kind);
-    match heap().space.kinds.add(kind) {
+    match heap.space.kinds.add(kind) {
         Some(number) => number,
         None => die(format_args!(
             "too many object kinds: at most {}",
@@ -87,20 +96,27 @@ static NEXT_PROC: AtomicUsize = AtomicUsize::new(RESERVED_PROCS);
 /// As in gc_mark.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_new_proc(procedure: MarkProc) -> u32 {
-    with_heap(|_| GC_new_proc_inner(procedure))
+    with_heap(|heap| add_proc(heap, procedure) as u32)
 }
 
 /// As in gc_mark.h; the caller holds the allocator lock.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_new_proc_inner(procedure: MarkProc) -> u32 {
+    // SAFETY: the caller holds the lock, as gc_mark.h asks.
+    let mut heap = unsafe { Locked::by_contract() };
+    add_proc(&mut heap, procedure) as u32
+}
+
+/// Registers a mark procedure; returns its index.
+pub fn add_proc(heap: &mut Heap, procedure: MarkProc) -> usize {
     let index = NEXT_PROC.fetch_add(1, Ordering::Relaxed);
     if index >= MAX_PROCS {
         die(format_args!(
             "too many mark procedures: at most {MAX_PROCS}"
         ));
     }
-    heap().context.procs[index] = Some(procedure);
-    index as u32
+    heap.context.procs[index] = Some(procedure);
+    index
 }
 
 /// As in gc_mark.h: for mark procedures.
@@ -124,9 +140,9 @@ pub unsafe extern "C-unwind" fn GC_mark_and_push(
 /// The range must be readable, and a collection must be pushing roots.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void) {
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: a collection pushes roots: it lent the heap to the callback that calls this. The range is readable, as asked.
     unsafe {
-        heap()
+        Locked::by_contract()
             .engine
             .push_range(Address::of(low), Address::of(high))
     };
@@ -138,9 +154,9 @@ pub unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void)
 /// As for `GC_push_all`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_push_all_eager(low: *mut c_void, high: *mut c_void) {
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: a collection pushes roots: it lent the heap to the callback that calls this. The range is readable, as asked.
     unsafe {
-        heap()
+        Locked::by_contract()
             .engine
             .scan_stack(Address::of(low), Address::of(high))
     };
@@ -163,15 +179,6 @@ pub unsafe extern "C-unwind" fn GC_push_conditional(
 /// As in gc_mark.h: finalizer tables are always treated as roots, so there is nothing to push.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_push_finalizer_structures() {}
-
-/// What `GC_push_other_roots` holds at first: scans the stacks of all threads, as far as a collection is pushing roots.
-/// A client's function that calls this one says before where the stacks are; without such a call they are scanned after
-/// it.
-pub unsafe extern "C-unwind" fn default_push_other_roots() {
-    if is_ready() && LOCK.is_own() {
-        crate::collect::push_stacks(heap());
-    }
-}
 
 /// As in gc_mark.h.
 #[unsafe(no_mangle)]
@@ -231,7 +238,9 @@ pub unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(
     visit: ReachableFn,
     data: *mut c_void,
 ) {
-    let space = &heap().space;
+    // SAFETY: the caller holds the lock, as gc_mark.h asks, and `visit` does not allocate.
+    let heap = unsafe { Locked::by_contract() };
+    let space = &heap.space;
     space.for_each_small_block(|index, block| {
         for object in 0..usize::from(block.objects) {
             let base = space.start(index).add(object * block.bytes);

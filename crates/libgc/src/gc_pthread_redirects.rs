@@ -12,8 +12,10 @@ use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::mutator::Mutator;
 
 use crate::message::die;
-use crate::registration::{GC_start_mark_threads, record_of, register};
-use crate::state::{LOCK, is_ready, view, with_heap};
+use crate::records::{record_of, register};
+use crate::registration::GC_start_mark_threads;
+use crate::start::with_heap;
+use crate::state::{is_ready, own_section, view};
 
 /// The function that a thread runs.
 pub type ThreadFn = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -48,7 +50,11 @@ unsafe extern "C-unwind" {
 #[inline(never)]
 unsafe extern "C-unwind" fn run_thread(start: *mut c_void) -> *mut c_void {
     let start = start.cast::<Start>();
-    register(Address::new(threads::stack_top()), false);
+    register(
+        crate::start::start(),
+        Address::new(threads::stack_top()),
+        false,
+    );
     // SAFETY: made by `GC_pthread_create`, which waits until `registered` is set.
     unsafe {
         let (function, argument) = ((*start).function, (*start).argument);
@@ -113,7 +119,7 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     const EAGAIN: c_int = 11;
-    if let Some(section) = LOCK.own_section() {
+    if let Some(section) = own_section() {
         die(format_args!(
             "GC_pthread_create was called in {section}: the new thread would wait for ever for the allocator lock, which \
              the calling thread holds"

@@ -23,10 +23,10 @@ use gleaner_spaces::mark_sweep::kinds::{Kind, descriptor};
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkProc};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, GRANULE, LARGEST_SMALL, class_of};
 
-use crate::allocate::{
-    GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes, out_of_memory,
-};
-use crate::state::{context, table, with_heap};
+use crate::allocate::{GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes};
+use crate::message::out_of_memory;
+use crate::start::with_heap;
+use crate::state::{context, table};
 
 const WORD: usize = size_of::<usize>();
 const WORD_BITS: usize = usize::BITS as usize;
@@ -66,8 +66,8 @@ fn once(cell: &AtomicUsize, make: fn(&mut Heap) -> usize) -> usize {
     }
 }
 
-fn add_kind(descriptor: usize, add_size: bool) -> usize {
-    crate::gc_mark::add_kind(Kind {
+fn add_kind(heap: &mut Heap, descriptor: usize, add_size: bool) -> usize {
+    let kind = Kind {
         descriptor,
         add_size,
         clear: true,
@@ -75,26 +75,28 @@ fn add_kind(descriptor: usize, add_size: bool) -> usize {
         disclaim: None,
         mark_unconditionally: false,
         unlocked: false,
-    })
+    };
+    crate::gc_mark::add_kind(heap, kind)
 }
 
 /// Registers a mark procedure of ours, which may run on any thread.
 fn add_own_proc(heap: &mut Heap, procedure: MarkProc) -> usize {
-    let index = crate::gc_mark::GC_new_proc_inner(procedure) as usize;
+    let index = crate::gc_mark::add_proc(heap, procedure);
     heap.context.own_procs |= 1 << index;
     index
 }
 
 fn typed_kind() -> usize {
     // The descriptor stands `bytes - WORD` into the object.
-    once(&TYPED_KIND, |_| {
-        add_kind(descriptor::PER_OBJECT.wrapping_sub(WORD), true)
+    once(&TYPED_KIND, |heap| {
+        add_kind(heap, descriptor::PER_OBJECT.wrapping_sub(WORD), true)
     })
 }
 
 fn array_kind() -> usize {
     once(&ARRAY_KIND, |heap| {
-        add_kind(proc_descriptor(add_own_proc(heap, scan_array), 0), false)
+        let index = add_own_proc(heap, scan_array);
+        add_kind(heap, proc_descriptor(index, 0), false)
     })
 }
 

@@ -4,7 +4,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::settings::CLIENT;
-use crate::state::start;
+use crate::start::start;
 
 /// As in gc.h, except that the mode stays off: only starts the heap.
 #[unsafe(no_mangle)]

@@ -15,14 +15,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gleaner_base::events::LineBuffer;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
-use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::kinds::Kind;
 
-use crate::collect::{Order, collect};
 use crate::debug_header::AnyObject;
 use crate::message::{die, say, warn, write_error};
 use crate::settings::CLIENT;
-use crate::state::{LOCK, with_heap};
+use crate::state::{guarded, table};
 use crate::variables::GC_find_leak;
 
 /// The most leaks that are listed after one collection; the others are counted, and freed at once.
@@ -85,7 +83,7 @@ unsafe extern "C-unwind" fn note_leak(object: *mut c_void) -> c_int {
     if GC_find_leak.get() == 0 {
         return 0;
     }
-    // SAFETY: the lock is held.
+    // SAFETY: disclaim procedures are called under the lock.
     let found = unsafe { &mut *FOUND.0.get() };
     let place = found.listed.get_mut(found.count);
     found.count += 1;
@@ -94,7 +92,7 @@ unsafe extern "C-unwind" fn note_leak(object: *mut c_void) -> c_int {
         return 1;
     }
     // SAFETY: a resolved object's block.
-    let bytes = crate::state::table()
+    let bytes = table()
         .resolve_checked(object as usize)
         .map_or(0, |found| unsafe { (*found.block).bytes });
     found.more_bytes += bytes;
@@ -107,17 +105,15 @@ pub fn report() {
         warn_if_late();
         return;
     }
-    LOCK.lock();
-    // SAFETY: the lock is held.
-    let found = unsafe { core::mem::replace(&mut *FOUND.0.get(), Found::NOTHING) };
-    LOCK.unlock();
+    // SAFETY: the lock is held: `guarded` takes it.
+    let found = guarded(|_| unsafe { core::mem::replace(&mut *FOUND.0.get(), Found::NOTHING) });
     if found.count == 0 {
         return;
     }
     say(format_args!("found {} leaked objects:", found.count));
     for object in found.listed.iter().take(found.count) {
         print_leak(*object);
-        let _ = with_heap(|heap| heap.space.free(*object));
+        let _ = guarded(|heap| heap.map(|heap| heap.space.free(*object)));
     }
     if let Some(more @ 1..) = found.count.checked_sub(MOST_LISTED) {
         say(format_args!(
@@ -135,7 +131,7 @@ pub fn report() {
 fn print_leak(object: Address) {
     use core::fmt::Write;
     // SAFETY: a resolved object's block; the object is kept until it is freed here.
-    let block = crate::state::table()
+    let block = table()
         .resolve_checked(object.word())
         .map(|found| unsafe { &*found.block });
     let Some(block) = block else { return };
@@ -157,34 +153,4 @@ fn warn_if_late() {
             0,
         );
     }
-}
-
-unsafe extern "C" {
-    fn __cxa_atexit(
-        function: extern "C-unwind" fn(*mut c_void),
-        argument: *mut c_void,
-        library: *mut c_void,
-    ) -> c_int;
-}
-
-/// Looks for leaks once more when the process exits.
-pub fn watch_exit() {
-    if is_armed() {
-        // SAFETY: the function stays loaded, since this library is never unloaded.
-        unsafe { __cxa_atexit(check_at_exit, core::ptr::null_mut(), core::ptr::null_mut()) };
-    }
-}
-
-extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
-    // A callback that runs with the lock may have called exit.
-    if GC_find_leak.get() == 0 || Mutator::current().is_null() || !LOCK.try_lock() {
-        return;
-    }
-    LOCK.unlock();
-    collect(Order {
-        reason: "exit",
-        unless_past: None,
-        release_all: false,
-        obeys_stop: false,
-    });
 }

@@ -21,6 +21,7 @@ extern crate alloc;
 
 mod allocate;
 mod blocking;
+mod callbacks;
 mod collect;
 mod debug;
 mod debug_check;
@@ -40,11 +41,13 @@ mod lock;
 mod message;
 mod messages_api;
 mod pointer_checks;
+mod records;
 mod registration;
 mod release;
 mod report;
 mod settings;
 mod settings_api;
+mod start;
 mod state;
 mod static_roots;
 mod statistics;
@@ -53,3 +56,11 @@ mod variables;
 
 #[global_allocator]
 static ARENA: gleaner_mem::arena::Arena = gleaner_mem::arena::Arena::new();
+
+/// What [`start`] calls, in this order, once the heap has started: each may call malloc or the client.
+static SERVICES: [fn(); 4] = [
+    records::install_hooks,
+    fork::install_hooks,
+    environment::warn_of_malformed,
+    collect::watch_exit,
+];

@@ -13,11 +13,9 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use crate::message::die;
 use gleaner_base::sync::HeldLock;
 use gleaner_os::threads::thread_word_address;
-use gleaner_plans::mark_sweep::mutator::Mutator;
-
-use crate::message::die;
 
 /// What runs with the lock held.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,11 +73,12 @@ impl AllocatorLock {
         }
     }
 
-    /// Takes the lock, or enters again if the calling thread has it.
+    /// Takes the lock, or enters again if the calling thread has it. `is_alone` is asked in a section of the client's
+    /// only: whether the calling thread is the one registered thread.
     #[inline]
-    pub fn lock(&self) {
+    pub fn lock(&self, is_alone: impl FnOnce() -> bool) {
         if !self.lock.lock(own()) {
-            self.enter_again();
+            self.enter_again(is_alone);
         }
     }
 
@@ -128,22 +127,17 @@ impl AllocatorLock {
     }
 
     #[cold]
-    fn enter_again(&self) {
+    fn enter_again(&self, is_alone: impl FnOnce() -> bool) {
         let section = Section::of(self.section.load(Ordering::Relaxed));
-        // The calling thread holds the lock, so it may look at the heap.
-        let alone = !Mutator::current().is_null() && crate::state::heap().mutators.count() == 1;
-        if section == Section::Own || !alone {
-            die(format_args!(
-                "the library was called in {}, where {} the calling thread would wait for itself for ever: \
-                 it holds the allocator lock",
-                section.describe(),
-                if section == Section::Own {
-                    "that is forbidden, and"
-                } else {
-                    "a program with several threads may not do that, and"
-                }
-            ));
-        }
-        self.lock.enter_again();
+        let reason = match section {
+            Section::Own => "that is forbidden, and",
+            _ if is_alone() => return self.lock.enter_again(),
+            _ => "a program with several threads may not do that, and",
+        };
+        die(format_args!(
+            "the library was called in {}, where {reason} the calling thread would wait for itself for ever: \
+             it holds the allocator lock",
+            section.describe(),
+        ));
     }
 }

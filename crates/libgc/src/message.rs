@@ -5,7 +5,7 @@
 //!
 //! The buffers never become part of a caller's frame: frames above a collection are scanned for pointers.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -13,7 +13,11 @@ use gleaner_base::events::LineBuffer;
 use gleaner_os::output::{self, Fd};
 use gleaner_os::threads;
 
-use crate::variables::{GC_on_abort, Variable, WarnFn};
+use crate::variables::{AbortFn, GC_oom_fn, Variable, WarnFn};
+
+/// As in libgc: the client's abort function.
+#[unsafe(no_mangle)]
+pub static GC_on_abort: Variable<Option<AbortFn>> = Variable::new(Some(default_abort));
 
 /// Where output, errors and the log go, as libgc has it; each may be sent to a file. Changed at the start and by
 /// `GC_set_log_fd`; a stale value only means that a line goes where lines went before.
@@ -119,6 +123,15 @@ pub fn warn(text: fmt::Arguments<'_>, argument: usize) {
     unsafe { procedure(format.as_mut_ptr().cast(), argument) };
 }
 
+/// Asks the client's function what to return when memory is exhausted.
+pub fn out_of_memory(bytes: usize) -> *mut c_void {
+    match GC_oom_fn.get() {
+        // SAFETY: the client's function, called with the bytes that were asked for; this frame holds no guard.
+        Some(function) => unsafe { function(bytes) },
+        None => core::ptr::null_mut(),
+    }
+}
+
 /// The warning procedure until the client sets one: prints the warning.
 pub unsafe extern "C-unwind" fn default_warn(format: *mut c_char, argument: usize) {
     let mut buffer = [0u8; 1024];
@@ -126,17 +139,4 @@ pub unsafe extern "C-unwind" fn default_warn(format: *mut c_char, argument: usiz
     let length = unsafe { snprintf(buffer.as_mut_ptr().cast(), buffer.len(), format, argument) };
     let length = usize::try_from(length).unwrap_or(0).min(buffer.len() - 1);
     write_error(&buffer[..length]);
-}
-
-/// Makes every panic of ours end the process at once, with what broke and the last events.
-pub fn install_panic_hook() {
-    std::panic::set_hook(alloc::boxed::Box::new(|information| {
-        let mut line = LineBuffer::<2048>::new();
-        let _ = writeln!(line, "gleaner: broken invariant: {information}");
-        write_error(line.as_bytes());
-        crate::state::print_last_events();
-        die(format_args!(
-            "stopped because an invariant of the collector does not hold"
-        ))
-    }));
 }

@@ -10,7 +10,8 @@ use gleaner_spaces::mark_sweep::block::State;
 use gleaner_spaces::mark_sweep::kinds::descriptor;
 
 use crate::message::die;
-use crate::state::{context, start, table};
+use crate::start::start;
+use crate::state::{context, table};
 use crate::variables::{GC_all_interior_pointers, PointerFn, TwoPointersFn, Variable};
 
 const WORD: usize = size_of::<usize>();

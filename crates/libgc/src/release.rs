@@ -12,9 +12,10 @@ use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 
 use crate::allocate::{GC_malloc, Wanted, allocate_slowly, extra_bytes};
+use crate::blocking::check_regions;
 use crate::message::die;
-use crate::registration;
-use crate::state::{is_ready, table, with_heap};
+use crate::start::{start, with_heap};
+use crate::state::{is_ready, table};
 
 /// Cells of other blocks that a thread's list may hold before half of them go to the shared list.
 const MOST_FOREIGN: u32 = 256;
@@ -187,7 +188,7 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
 
 /// Whether a large object could be made longer where it is.
 fn grow_in_place(base: Address, bytes: usize, kind: usize) -> bool {
-    registration::check_regions();
+    check_regions(start());
     let Some(size) = Wanted::new(bytes, kind).size() else {
         return false;
     };

@@ -11,7 +11,7 @@ use gleaner_os::{residency, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::view::HeapView;
 
-use crate::message::{log, say, write_error};
+use crate::message::{log, write_error};
 use crate::settings::CLIENT;
 use crate::state::{CREW, view};
 
@@ -29,7 +29,7 @@ pub fn after_collection(heap: &Heap) {
         print_address_map();
     }
     if CLIENT.dumps_regularly.get() != 0 {
-        crate::dump::GC_dump();
+        crate::dump::dump(heap);
     }
 }
 
@@ -186,13 +186,4 @@ fn print_summary(heap: HeapView) {
         totals.finalized
     );
     write_error(text.as_bytes());
-}
-
-/// Says once that a heap could not be as large as asked for.
-pub fn say_too_large(asked: usize, possible: usize) {
-    say(format_args!(
-        "the heap starts with {} MiB instead of {} MiB: no more addresses",
-        possible >> 20,
-        asked >> 20
-    ));
 }

@@ -13,7 +13,6 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 
 use crate::message::{die, say};
-use crate::state::{heap, is_ready};
 use crate::variables::{
     GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_dont_precollect,
     GC_free_space_divisor, GC_gc_no, GC_max_retries, Variable,
@@ -91,41 +90,11 @@ pub fn unmaps_on_gcollect() -> bool {
     CLIENT.unmap_on_gcollect.get() != 0
 }
 
-/// Puts together the options of the heap, from the weakest word to the strongest.
-pub fn read_environment(options: &mut Options) {
-    let mut stronger = Options::DEFAULT;
-    parse_own(&mut stronger);
-    take_client_settings(options);
-    crate::environment::read(options, &stronger);
-    parse_own(options);
-}
-
-/// Reads `GLEANER_OPTIONS`.
-fn parse_own(options: &mut Options) {
-    let Some(list) = crate::state::variable(c"GLEANER_OPTIONS") else {
-        return;
-    };
-    let result = list.to_str().map(|list| options.parse_list(list));
-    match result {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => refuse(format_args!("{error}")),
-        Err(_) => refuse(format_args!("GLEANER_OPTIONS is not UTF-8")),
-    }
-}
-
 /// What the client set before the start.
-fn take_client_settings(options: &mut Options) {
+pub fn take_client_settings(options: &mut Options) {
     options.free_space_divisor = GC_free_space_divisor.get().clamp(1, 1000) as u32;
     options.heap_limit = CLIENT.heap_limit.get();
     options.markers = CLIENT.markers.get().min(64);
-}
-
-fn refuse(what: core::fmt::Arguments<'_>) -> ! {
-    say(what);
-    say(format_args!(
-        "`gleaner options` lists the options and their values"
-    ));
-    std::process::exit(2)
 }
 
 /// What must be set before the first allocation.
@@ -137,10 +106,6 @@ pub fn apply_early(heap: &mut Heap) {
     for (offset, registered) in DISPLACEMENTS.iter().enumerate() {
         heap.context.displacements[offset] |= registered.load(Ordering::Relaxed);
     }
-    if heap.options.stats {
-        crate::report::want_summary();
-    }
-    crate::leaks::prepare(heap);
     read_variables(heap);
     let collects = GC_dont_precollect.get() == 0 && heap.settings.may_collect;
     COUNTS_START.store(collects, Ordering::Relaxed);
@@ -151,7 +116,11 @@ pub fn apply_early(heap: &mut Heap) {
 fn bound_initial_heap(heap: &mut Heap) {
     let reserved = heap.context.table.span / 2;
     if heap.space.capacity > reserved {
-        crate::report::say_too_large(heap.space.capacity, reserved);
+        say(format_args!(
+            "the heap starts with {} MiB instead of {} MiB: no more addresses",
+            reserved >> 20,
+            heap.space.capacity >> 20
+        ));
     }
     let most = if heap.settings.limit == 0 {
         reserved
@@ -171,19 +140,13 @@ pub fn show_collections(heap: &Heap) {
     GC_gc_no.set(heap.collections as usize + first);
 }
 
-/// What may call malloc or the client.
-pub fn apply_late() {
-    crate::environment::warn_of_malformed();
-    crate::leaks::watch_exit();
-}
-
 /// Displacements registered before the start. Under the lock.
 static DISPLACEMENTS: [AtomicBool; MOST_DISPLACEMENTS] =
     [const { AtomicBool::new(false) }; MOST_DISPLACEMENTS];
 const MOST_DISPLACEMENTS: usize = BLOCK_BYTES / 2;
 
-/// Makes pointers that far into an object count. Under the lock; before the start or after.
-pub fn register_displacement(offset: usize) {
+/// Makes pointers that far into an object count; `heap` if it has started. Under the lock.
+pub fn register_displacement(heap: Option<&mut Heap>, offset: usize) {
     if offset >= MOST_DISPLACEMENTS {
         die(format_args!(
             "GC_register_displacement({offset}): a displacement is at most {}",
@@ -191,8 +154,8 @@ pub fn register_displacement(offset: usize) {
         ));
     }
     DISPLACEMENTS[offset].store(true, Ordering::Relaxed);
-    if is_ready() {
-        heap().context.displacements[offset] = true;
+    if let Some(heap) = heap {
+        heap.context.displacements[offset] = true;
     }
 }
 

@@ -6,25 +6,17 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
-use crate::collect::{CALLBACKS, CollectionEventFn, StopFn, ThreadEventFn};
-use crate::message::WARN;
-use crate::settings::CLIENT;
-use crate::state::{LOCK, is_ready, is_started, start};
+use crate::callbacks::{CALLBACKS, CollectionEventFn, StopFn, ThreadEventFn};
+use crate::message::{GC_on_abort, WARN};
+use crate::settings::{CLIENT, register_displacement};
+use crate::start::start;
+use crate::state::{guarded, is_ready, is_started};
 use crate::variables::{
     AbortFn, GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_dont_precollect,
     GC_finalize_on_demand, GC_find_leak, GC_free_space_divisor, GC_full_freq, GC_gc_no,
-    GC_java_finalization, GC_max_retries, GC_no_dls, GC_non_gc_bytes, GC_on_abort,
-    GC_on_heap_resize, GC_oom_fn, GC_parallel, GC_time_limit, HeapResizeFn, OomFn, Procedure,
-    WarnFn,
+    GC_java_finalization, GC_max_retries, GC_no_dls, GC_non_gc_bytes, GC_on_heap_resize, GC_oom_fn,
+    GC_parallel, GC_time_limit, HeapResizeFn, OomFn, Procedure, WarnFn,
 };
-
-/// Runs `body` under the allocator lock without starting the heap.
-fn locked<R>(body: impl FnOnce() -> R) -> R {
-    LOCK.lock();
-    let result = body();
-    LOCK.unlock();
-    result
-}
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
@@ -55,13 +47,13 @@ pub extern "C-unwind" fn GC_get_version() -> c_uint {
 /// As in gc.h: a counter, so that calls nest.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_disable() {
-    locked(|| GC_dont_gc.set(GC_dont_gc.get().wrapping_add(1)));
+    guarded(|_| GC_dont_gc.set(GC_dont_gc.get().wrapping_add(1)));
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_enable() {
-    locked(|| GC_dont_gc.set(GC_dont_gc.get().wrapping_sub(1)));
+    guarded(|_| GC_dont_gc.set(GC_dont_gc.get().wrapping_sub(1)));
 }
 
 /// As in gc.h.
@@ -127,13 +119,13 @@ macro_rules! guarded {
             /// As in gc.h.
             #[unsafe(no_mangle)]
             pub extern "C-unwind" fn $setter(value: $type) {
-                locked(|| $place.set(value));
+                guarded(|_| $place.set(value));
             }
 
             /// As in gc.h.
             #[unsafe(no_mangle)]
             pub extern "C-unwind" fn $getter() -> $type {
-                locked(|| $place.get())
+                guarded(|_| $place.get())
             }
         )+
     };
@@ -157,19 +149,19 @@ extern "C-unwind" fn never_stop() -> c_int {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_set_stop_func(function: Option<StopFn>) {
-    locked(|| CALLBACKS.stop.set(function));
+    guarded(|_| CALLBACKS.stop.set(function));
 }
 
 /// As in gc.h: the default function never stops a collection.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_stop_func() -> Option<StopFn> {
-    locked(|| CALLBACKS.stop.get()).or(Some(never_stop))
+    guarded(|_| CALLBACKS.stop.get()).or(Some(never_stop))
 }
 
 /// As in gc.h: takes effect at once; at the latest the next collection goes by it.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_set_all_interior_pointers(value: c_int) {
-    locked(|| GC_all_interior_pointers.set(c_int::from(value != 0)));
+    guarded(|_| GC_all_interior_pointers.set(c_int::from(value != 0)));
 }
 
 /// As in gc.h.
@@ -261,7 +253,7 @@ pub extern "C-unwind" fn GC_get_time_limit_tv() -> TimeValue {
 /// As in gc.h: displacements that the client registers count also when all interior pointers do not.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_register_displacement(offset: usize) {
-    locked(|| crate::settings::register_displacement(offset));
+    guarded(|heap| register_displacement(heap, offset));
 }
 
 /// As in gc_mark.h: keeps an argument alive up to the call.

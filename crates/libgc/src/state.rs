@@ -1,42 +1,41 @@
-//! The one heap of the process, its lock, and how it starts.
+//! The one heap of the process and its lock: who may touch the heap, and when.
 //!
-//! `LOCK` is the allocator lock of the whole library. It is a bare futex lock without guards: the thread that takes it
-//! releases it by hand on every way out, and never holds it while finalizers or other client code runs, except in the
-//! callbacks that libgc defines as running with the lock ([`crate::lock`]).
+//! The heap is reached through a [`Locked`], which exists where the calling thread holds the allocator lock, or is the
+//! one that starts the heap. It is no guard: the thread that takes the lock gives it back by hand on every way out, since
+//! frames that call client code may be left by any route. The lock is never held while finalizers or other client code
+//! runs, except in the callbacks that libgc defines as running with it ([`crate::lock`]).
+//!
+//! # Invariants
+//! - At most one reference to the heap is in use. A `Locked` gives references for as long as it is borrowed itself, and
+//!   client code runs either in [`Locked::run_client`], which borrows it, or in [`lend`], which borrows the reference of
+//!   the collection in progress, or after [`Locked::leave_to_client`], which ends it. Only in these sections the holder
+//!   gets a second `Locked`: elsewhere taking the lock again ends the process.
+//! - This file knows none of those that use the heap; [`crate::start`] puts the heap in place.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use gleaner_base::events::LineBuffer;
-use gleaner_base::options::Options;
 use gleaner_base::sync::Gate;
 use gleaner_mem::Address;
-use gleaner_os::log_file::LogFile;
-use gleaner_os::threads;
-use gleaner_os::topology::Topology;
-use gleaner_os::{environment, output, refusal};
+use gleaner_os::environment;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::stop::protocol::World;
 use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_spaces::mark_sweep::block::BlockTable;
-use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
 use gleaner_spaces::mark_sweep::scan::MarkContext;
 use gleaner_work::Crew;
 
 use crate::lock::{AllocatorLock, Section};
 use crate::message::{self, die};
-use crate::variables::{
-    GC_all_interior_pointers, GC_free_space_divisor, GC_greatest_plausible_heap_addr,
-    GC_least_plausible_heap_addr, GC_stackbottom,
-};
 
 /// The allocator lock.
-pub static LOCK: AllocatorLock = AllocatorLock::new();
+static LOCK: AllocatorLock = AllocatorLock::new();
 /// Passed by threads that read the list of libraries; closed by a fork.
 pub static LOADER_GATE: Gate = Gate::new();
 /// Helper threads of the heap.
@@ -45,12 +44,14 @@ pub static CREW: Crew = Crew::new();
 pub static WORLD: World = World::new();
 
 struct HeapCell(UnsafeCell<MaybeUninit<Heap>>);
-// SAFETY: the heap is used under `LOCK`.
+// SAFETY: references to the heap come from a `Locked` only, so one thread at a time has any.
 unsafe impl Sync for HeapCell {}
 static HEAP: HeapCell = HeapCell(UnsafeCell::new(MaybeUninit::uninit()));
 /// The heap while a collection lends it to a callback, else null. It is always the one in `HEAP`: what differs is that
 /// a callback reaches it through the reference that the collection works with. Written under the lock.
 static LENT: AtomicPtr<Heap> = AtomicPtr::new(core::ptr::null_mut());
+/// Set while a collection is in progress. Written under the lock.
+static COLLECTING: AtomicBool = AtomicBool::new(false);
 
 /// What readers without the lock need; set once at the start, before `PROGRESS` says so.
 static CONTEXT: AtomicPtr<MarkContext> = AtomicPtr::new(core::ptr::null_mut());
@@ -61,18 +62,143 @@ const UNTOUCHED: u32 = 0;
 const STARTING: u32 = 1;
 const READY: u32 = 2;
 static PROGRESS: AtomicU32 = AtomicU32::new(UNTOUCHED);
-static STARTER: AtomicI32 = AtomicI32::new(0);
 
-/// The heap. The caller holds `LOCK`, or is inside a callback that runs with it.
-#[allow(clippy::mut_from_ref, reason = "guarded by LOCK")]
-pub fn heap() -> &'static mut Heap {
-    let lent = LENT.load(Ordering::Relaxed);
-    if !lent.is_null() {
-        // SAFETY: the collection lends its reference until the callback returns, and does not use it meanwhile.
-        return unsafe { &mut *lent };
+/// The right to put the heap in place. There is one in the life of the process.
+pub struct Starting(());
+
+impl Starting {
+    /// Nothing if a thread has this right already.
+    pub fn claim() -> Option<Starting> {
+        PROGRESS
+            .compare_exchange(UNTOUCHED, STARTING, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+            .then_some(Starting(()))
     }
-    // SAFETY: initialised before PROGRESS becomes READY; exclusive by LOCK.
-    unsafe { (*HEAP.0.get()).assume_init_mut() }
+
+    /// Puts the heap in place. No other thread reaches it before [`Locked::publish`].
+    #[inline(always)]
+    pub fn install(self, heap: Heap) -> Locked {
+        // SAFETY: only the owner of the one `Starting` comes here, once; nobody reads before `publish`.
+        Locked(unsafe { NonNull::from((*HEAP.0.get()).write(heap)) })
+    }
+}
+
+/// Proof that the heap has started.
+#[derive(Clone, Copy)]
+pub struct Started(());
+
+impl Started {
+    /// Takes the allocator lock, or enters again if the calling thread has it and is in a section of the client's.
+    #[inline]
+    pub fn lock(self) -> Locked {
+        take_lock();
+        Locked(heap_pointer())
+    }
+}
+
+/// The heap, where the calling thread holds the allocator lock or starts the heap. See the module.
+#[must_use = "the lock stays held until `unlock`"]
+pub struct Locked(NonNull<Heap>);
+
+impl Locked {
+    /// The heap where the interface makes the lock the caller's affair.
+    ///
+    /// # Safety
+    /// The calling thread must hold the lock and be in a section of the client's, or no other thread may use the heap
+    /// meanwhile. No frame of ours below may have a reference to the heap in use.
+    pub unsafe fn by_contract() -> Locked {
+        if !is_ready() {
+            die(format_args!("the heap was used before it started"));
+        }
+        Locked(heap_pointer())
+    }
+
+    /// Gives the lock back, once for each time it was taken.
+    #[inline]
+    pub fn unlock(self) {
+        LOCK.unlock();
+    }
+
+    /// Runs client code with the lock held. If it is left by `longjmp`, the lock stays held and the section open: such a
+    /// program goes on as it does without a lock.
+    pub fn run_client<R>(&mut self, body: impl FnOnce() -> R) -> R {
+        LOCK.run(Section::Client, body)
+    }
+
+    /// Runs a collection: our own code, also where the client's code holds the lock.
+    pub fn run_collection<R>(&mut self, body: impl FnOnce(&mut Heap) -> R) -> R {
+        LOCK.run(Section::Own, || {
+            COLLECTING.store(true, Ordering::Relaxed);
+            let result = body(self);
+            COLLECTING.store(false, Ordering::Relaxed);
+            result
+        })
+    }
+
+    /// The lock stays held, by client code that goes on in a section of this kind.
+    pub fn leave_to_client(self, section: Section) {
+        LOCK.open_outermost(section);
+    }
+
+    /// Ends the client's section that `leave_to_client` began, and gives the lock back.
+    pub fn end_of_client(self) {
+        LOCK.open_outermost(Section::Own);
+        LOCK.unlock();
+    }
+
+    /// The lock stays held by our own code, which comes back with [`Locked::by_contract`].
+    pub fn keep(self) {}
+
+    /// The heap has started: from now on other threads find it.
+    pub fn publish(mut self) {
+        CONTEXT.store(&raw mut *self.context, Ordering::Relaxed);
+        // Release: partner of the Acquire in `is_ready`.
+        PROGRESS.store(READY, Ordering::Release);
+    }
+}
+
+impl Deref for Locked {
+    type Target = Heap;
+
+    #[inline(always)]
+    fn deref(&self) -> &Heap {
+        // SAFETY: the heap is in place before the first `Locked`; nobody else has a reference in use, see the module.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Locked {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Heap {
+        // SAFETY: the heap is in place before the first `Locked`; nobody else has a reference in use, see the module.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+#[inline]
+fn heap_pointer() -> NonNull<Heap> {
+    NonNull::new(LENT.load(Ordering::Relaxed)).unwrap_or_else(|| {
+        // SAFETY: the address of a static.
+        unsafe { NonNull::new_unchecked(HEAP.0.get().cast()) }
+    })
+}
+
+#[inline]
+fn take_lock() {
+    LOCK.lock(|| {
+        // SAFETY: asked in a section of the client's, where no reference to the heap is in use; a registered thread has
+        // found the heap started, and holds the lock here.
+        !Mutator::current().is_null() && unsafe { heap_pointer().as_ref() }.mutators.count() == 1
+    });
+}
+
+/// Runs `body` under the lock, on the heap if it has started: does not start it.
+pub fn guarded<R>(body: impl FnOnce(Option<&mut Heap>) -> R) -> R {
+    take_lock();
+    let mut heap = started().map(|_| Locked(heap_pointer()));
+    let result = body(heap.as_deref_mut());
+    LOCK.unlock();
+    result
 }
 
 /// Runs client code in the middle of a collection: the functions that it calls reach the heap through `heap`, and may
@@ -84,26 +210,48 @@ pub fn lend<R>(heap: &mut Heap, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The heap as it may be seen without `LOCK`; nothing before it has started.
+/// Whether the calling thread holds the lock.
+#[inline]
+pub fn is_locked() -> bool {
+    LOCK.is_own()
+}
+
+/// What the calling thread runs, if it holds the lock.
+pub fn own_section() -> Option<&'static str> {
+    LOCK.own_section()
+}
+
+/// Whether no thread holds the lock at this moment.
+pub fn is_unlocked() -> bool {
+    let free = LOCK.try_lock();
+    if free {
+        LOCK.unlock();
+    }
+    free
+}
+
+/// Whether the calling thread runs a callback of a collection.
+pub fn is_collecting() -> bool {
+    is_locked() && COLLECTING.load(Ordering::Relaxed)
+}
+
+/// The heap as it may be seen without the lock; nothing before it has started.
 #[inline]
 pub fn view() -> Option<HeapView> {
     // SAFETY: the heap stands in a static.
     is_ready().then(|| unsafe { HeapView::new((*HEAP.0.get()).as_ptr()) })
 }
 
-/// Runs `body` on the heap under the lock, starting the heap if need be. `body` calls no client code.
-pub fn with_heap<R>(body: impl FnOnce(&mut Heap) -> R) -> R {
-    start();
-    LOCK.lock();
-    let result = body(heap());
-    LOCK.unlock();
-    result
+/// Proof that the heap has started, if it has.
+#[inline]
+pub fn started() -> Option<Started> {
+    is_ready().then_some(Started(()))
 }
 
 /// Whether the heap has started.
 #[inline]
 pub fn is_ready() -> bool {
-    // Acquire: partner of the Release in `start_heap`.
+    // Acquire: partner of the Release in `publish`.
     PROGRESS.load(Ordering::Acquire) == READY
 }
 
@@ -125,118 +273,6 @@ pub fn table() -> &'static BlockTable {
     &context().table
 }
 
-/// Starts the heap unless it has started.
-#[inline]
-pub fn start() {
-    if !is_ready() {
-        start_slowly();
-    }
-}
-
-#[cold]
-fn start_slowly() {
-    let own = threads::current_tid().0;
-    if PROGRESS
-        .compare_exchange(UNTOUCHED, STARTING, Ordering::AcqRel, Ordering::Acquire)
-        .is_ok()
-    {
-        STARTER.store(own, Ordering::Relaxed);
-        start_heap();
-        start_services();
-        return;
-    }
-    while !is_ready() {
-        if STARTER.load(Ordering::Relaxed) == own {
-            die(format_args!("the heap was used while it started"));
-        }
-        threads::yield_now();
-    }
-}
-
-/// Everything that allocation needs. Nothing here may call malloc, which may be routed to us.
-fn start_heap() {
-    // Without the first memory of our own no refusal of more could be handled.
-    if Vec::<usize>::new().try_reserve(1).is_err() {
-        let least = gleaner_mem::arena::SLAB_BYTES;
-        die(format_args!(
-            "cannot start: {}",
-            refusal::reason(least, least).text()
-        ));
-    }
-    message::install_panic_hook();
-    let mut options = Options::DEFAULT;
-    crate::settings::read_environment(&mut options);
-    options.fault.arm();
-    match Layout::reserve(options.reserve, crate::settings::pages_executable()) {
-        Ok(layout) => start_heap_over(layout, &options),
-        Err(error) => die_of_reserving(error),
-    }
-}
-
-fn die_of_reserving(error: ReserveError) -> ! {
-    die(format_args!(
-        "cannot reserve {} MiB of addresses for the heap: {}",
-        error.asked >> 20,
-        error.limit.text()
-    ))
-}
-
-/// Has a large frame, for which there may be no room where addresses are short: then the process has ended before, with
-/// a message.
-#[inline(never)]
-fn start_heap_over(layout: Layout, options: &Options) {
-    let heap = match Heap::over(layout, options, Topology::host(), &CREW, &WORLD) {
-        Ok(heap) => heap,
-        Err(error) => die_of_reserving(error),
-    };
-    // SAFETY: this thread alone starts the heap.
-    let heap = unsafe { (*HEAP.0.get()).write(heap) };
-    let table = heap.context.table;
-    GC_least_plausible_heap_addr.set(table.heap.ptr());
-    GC_greatest_plausible_heap_addr.set(table.heap.add(table.span).ptr());
-    heap.context.all_interior = GC_all_interior_pointers.get() != 0;
-    heap.space.timed = options.stats || options.log.as_str().is_some();
-    open_log(heap, options);
-    GC_free_space_divisor.set(heap.settings.divisor);
-    crate::settings::apply_early(heap);
-    CONTEXT.store(&raw mut *heap.context, Ordering::Relaxed);
-    crate::registration::register_first_thread(heap);
-    PROGRESS.store(READY, Ordering::Release);
-}
-
-/// What may call malloc: hooks of the C library.
-fn start_services() {
-    crate::registration::install_hooks();
-    crate::fork::install_hooks();
-    crate::settings::apply_late();
-}
-
-fn open_log(heap: &mut Heap, options: &Options) {
-    let Some(path) = options.log.as_str() else {
-        return;
-    };
-    let mut buffer = [0u8; 256];
-    buffer[..path.len()].copy_from_slice(path.as_bytes());
-    let opened = CStr::from_bytes_until_nul(&buffer)
-        .ok()
-        .and_then(output::open_append);
-    if opened.is_none() {
-        message::say(format_args!(
-            "cannot open the log file {path}: events are not written"
-        ));
-    }
-    heap.log = opened.map(LogFile::new);
-}
-
-/// The cold end of the first thread's stack, as far as known when the heap starts.
-pub fn first_stack_base() -> Address {
-    let given = GC_stackbottom.get();
-    if !given.is_null() {
-        return Address::of(given);
-    }
-    Address::new(threads::stack_top())
-}
-
 /// Writes the last events to standard error.
 pub fn print_last_events() {
     if !is_ready() {
@@ -249,11 +285,6 @@ pub fn print_last_events() {
         let _ = core::fmt::Write::write_fmt(&mut line, format_args!("gleaner:   {event}\n"));
         message::write_error(line.as_bytes());
     }
-}
-
-/// A new thread record's memory. Called without the lock.
-pub fn new_record() -> *mut Mutator {
-    Box::into_raw(Box::<Mutator>::new_uninit()).cast()
 }
 
 /// Reads an environment variable.

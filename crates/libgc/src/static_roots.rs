@@ -5,8 +5,9 @@ use core::ffi::c_void;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::roots::Range;
 
-use crate::collect::{CALLBACKS, HasRootsFn};
-use crate::state::{address, with_heap};
+use crate::callbacks::{CALLBACKS, HasRootsFn};
+use crate::start::with_heap;
+use crate::state::address;
 
 const WORD: usize = size_of::<usize>();
 

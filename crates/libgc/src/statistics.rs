@@ -12,7 +12,8 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_spaces::mark_sweep::block::State;
 
-use crate::state::{heap, is_ready, view, with_heap};
+use crate::start::with_heap;
+use crate::state::{Locked, is_ready, view};
 use crate::variables::{GC_gc_no, GC_non_gc_bytes, GC_parallel};
 
 /// What clients ask for.
@@ -240,7 +241,11 @@ pub extern "C-unwind" fn GC_get_memory_use() -> usize {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
     if is_ready() {
-        heap().space.account.hand_out(bytes);
+        // SAFETY: the caller holds the lock, as libgc asks.
+        unsafe { Locked::by_contract() }
+            .space
+            .account
+            .hand_out(bytes);
     }
 }
 
@@ -248,7 +253,11 @@ pub extern "C-unwind" fn GC_incr_bytes_allocd(bytes: usize) {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_incr_bytes_freed(bytes: usize) {
     if is_ready() {
-        heap().space.account.take_back(bytes);
+        // SAFETY: the caller holds the lock, as libgc asks.
+        unsafe { Locked::by_contract() }
+            .space
+            .account
+            .take_back(bytes);
     }
 }
 

@@ -8,28 +8,28 @@ use gleaner_plans::mark_sweep::stop::signal::{here, hold_thread, stop_world};
 
 use crate::collect::die_of_refusal;
 use crate::lock::Section;
-use crate::registration::record_of;
-use crate::state::{LOCK, WORLD, heap, start, with_heap};
+use crate::records::record_of;
+use crate::start::{start, with_heap};
+use crate::state::{Locked, WORLD};
 
 /// As in gc.h: stops every other registered thread and keeps the allocator lock.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_stop_world_external() {
-    start();
-    LOCK.lock();
-    let heap = heap();
+    let heap = start().lock();
     let signal = heap.settings.suspend_signal;
     if let Err(refused) = stop_world(heap.world, &heap.mutators, signal) {
         die_of_refusal(refused);
     }
-    LOCK.open_outermost(Section::StoppedWorld);
+    heap.leave_to_client(Section::StoppedWorld);
 }
 
 /// As in gc.h: undoes `GC_stop_world_external`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_start_world_external() {
-    heap().world.resume();
-    LOCK.open_outermost(Section::Own);
-    LOCK.unlock();
+    // SAFETY: the calling thread holds the lock since `GC_stop_world_external`, in the section that this opened.
+    let heap = unsafe { Locked::by_contract() };
+    heap.world.resume();
+    heap.end_of_client();
 }
 
 /// As in javaxfc.h: holds one thread until `GC_resume_thread`.

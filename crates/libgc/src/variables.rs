@@ -1,7 +1,8 @@
 //! The exported variables of `gc.h`, and the few that clients import although no public header has them.
 //!
 //! Clients read and write them directly, also while the library runs, so each is read where it matters and never
-//! copied. They are plain words: the interface offers no synchronisation for them.
+//! copied. They are plain words: the interface offers no synchronisation for them. A variable whose first value is a
+//! function of ours stands beside that function.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_ulong, c_void};
@@ -62,7 +63,7 @@ macro_rules! variables {
 variables! {
     GC_gc_no: usize = 0;
     GC_parallel: c_int = 0;
-    GC_oom_fn: Option<OomFn> = Some(crate::allocate::default_oom);
+    GC_oom_fn: Option<OomFn> = Some(default_oom);
     GC_on_heap_resize: Option<HeapResizeFn> = None;
     GC_find_leak: c_int = 0;
     GC_all_interior_pointers: c_int = 1;
@@ -84,6 +85,9 @@ variables! {
     GC_greatest_plausible_heap_addr: *mut c_void = core::ptr::null_mut();
     GC_gcj_kind: c_int = 0;
     GC_gcj_debug_kind: c_int = 0;
-    GC_on_abort: Option<AbortFn> = Some(crate::message::default_abort);
-    GC_push_other_roots: Option<Procedure> = Some(crate::gc_mark::default_push_other_roots);
+}
+
+/// The out-of-memory function until the client sets one.
+unsafe extern "C-unwind" fn default_oom(_bytes: usize) -> *mut c_void {
+    core::ptr::null_mut()
 }
