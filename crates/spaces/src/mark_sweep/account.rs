@@ -105,7 +105,7 @@ impl SpaceView {
     pub fn used_bytes(self) -> usize {
         // SAFETY: `read` passes the space.
         let blocks = self.read(|space| unsafe { &raw const (*space).used_small_blocks });
-        // SAFETY: as above.
+        // SAFETY: `read` passes the space.
         let large = self.read(|space| unsafe { &raw const (*space).used_large_bytes });
         (blocks << BLOCK_SHIFT) + large
     }
@@ -124,10 +124,10 @@ impl SpaceView {
         if kind >= kinds.min(MAX_KINDS) {
             return false;
         }
-        // SAFETY: as above, and the index is below the length of the table.
+        // SAFETY: `read` passes the space; `kind` is below the length of the table.
         let uncollectable =
             self.read(|space| unsafe { &raw const (*space).kinds.table[kind].uncollectable });
-        // SAFETY: as above.
+        // SAFETY: `read` passes the space; `kind` is below the length of the table.
         let disclaim = self.read(|space| unsafe { &raw const (*space).kinds.table[kind].disclaim });
         !uncollectable && disclaim.is_none()
     }
@@ -136,9 +136,9 @@ impl SpaceView {
     pub fn allocated_bytes(self) -> usize {
         // SAFETY: `read` passes the space.
         let entered = self.read(|space| unsafe { &raw const (*space).account.entered });
-        // SAFETY: as above.
+        // SAFETY: `read` passes the space.
         let listed = self.read(|space| unsafe { &raw const (*space).account.shared_bytes });
-        // SAFETY: as above.
+        // SAFETY: `read` passes the space.
         let freed = self.read(|space| unsafe { &raw const (*space).shared.freed_bytes });
         entered.wrapping_add(freed).wrapping_sub(listed)
     }
@@ -147,7 +147,7 @@ impl SpaceView {
     pub fn freed_bytes(self) -> usize {
         // SAFETY: `read` passes the space.
         let large = self.read(|space| unsafe { &raw const (*space).account.freed });
-        // SAFETY: as above.
+        // SAFETY: `read` passes the space.
         let shared = self.read(|space| unsafe { &raw const (*space).shared.freed_bytes });
         large.wrapping_add(shared)
     }
@@ -160,20 +160,20 @@ impl SpaceView {
     pub unsafe fn listed_bytes(self, cache: *const Cache) -> usize {
         // SAFETY: `read` passes the space.
         let kinds = self.read(|space| unsafe { &raw const (*space).kinds.count });
-        // SAFETY: as above.
+        // SAFETY: `read` passes the space.
         let frontier = self.read(|space| unsafe { &raw const (*space).pool.frontier });
-        // SAFETY: as above.
+        // SAFETY: `read` passes the space.
         let table = self.read(|space| unsafe { &raw const (*space).layout.table });
         let mut bytes = 0;
         for kind in 0..kinds {
             for (class, &cell_bytes) in CELL_BYTES.iter().enumerate() {
-                // SAFETY: the caller vouches for the cache.
+                // SAFETY: the cache stays mapped, as asked, and both indices lie in its table.
                 let head = unsafe { &raw const (*cache).heads[kind][class] };
                 // SAFETY: a list's head of a mapped cache.
                 if unsafe { head.read_volatile() }.is_null() {
                     continue;
                 }
-                // SAFETY: as above; blocks below the frontier are committed.
+                // SAFETY: the head stays mapped with its cache; blocks below the frontier are committed.
                 let cells = unsafe { listed_cells(head, &table, frontier) };
                 bytes += cells * usize::from(cell_bytes);
             }
@@ -188,12 +188,12 @@ impl SpaceView {
 /// `head` must stay mapped, and the blocks below `frontier` must be committed.
 unsafe fn listed_cells(head: *const Address, table: &BlockTable, frontier: BlockIndex) -> usize {
     for _ in 0..ATTEMPTS {
-        // SAFETY: the caller vouches for the place; its thread may write to it meanwhile, hence volatile.
+        // SAFETY: `head` stays mapped, as asked; its thread may write to it meanwhile, hence volatile.
         let first = unsafe { head.read_volatile() };
-        // SAFETY: the caller vouches for the blocks.
+        // SAFETY: the blocks below `frontier` are committed, as asked.
         let cells = unsafe { cells_from(first, table, frontier) };
         // A thread that took a cell while the list was followed changed the head first.
-        // SAFETY: as above.
+        // SAFETY: `head` stays mapped, as asked.
         if cells <= MOST_LISTED && unsafe { head.read_volatile() } == first {
             return cells;
         }

@@ -1,7 +1,7 @@
 //! Allocation: where cells and large objects come from when a free list is empty.
 //!
-//! The order is: explicitly freed cells, a block waiting to be swept (lazy sweeping), a free block, and only then a
-//! request to whoever decides between collecting and growing. A block is taken only if it fits under `capacity`;
+//! The order is: explicitly freed cells, a block waiting to be swept (lazy sweeping), a free block. If there is
+//! none, the caller is told of a [`Shortage`], and collects or grows the heap. A block is taken only if it fits under `capacity`;
 //! free memory that the system still backs is used first, and released when a large object needs its place.
 //!
 //! All methods run under the allocator lock.
@@ -71,7 +71,7 @@ impl MarkSweep {
         }
     }
 
-    /// Refills the empty list of a cache. The block that it owned before is exhausted and goes its own way.
+    /// Refills the empty list of a cache. The block that it owned before is exhausted, and owned no longer.
     ///
     /// # Safety
     /// The cache must belong to the calling thread, or be the shared one.
@@ -81,19 +81,19 @@ impl MarkSweep {
         kind: usize,
         class: usize,
     ) -> Result<(), Shortage> {
-        // SAFETY: the caller vouches for the cache; the shared one is a field of `self`, but this method touches
-        // that field only through `cache` or through `take_shared`, never both at once.
+        // SAFETY: `cache` is the calling thread's or the shared one, as asked. The shared one is a field of `self`,
+        // which this method touches only through `cache` or through `take_shared`, never both at once.
         let owned = unsafe { (*cache).owned[kind][class] };
         if owned != NO_BLOCK {
             self.block(owned).clear_flag(OWNED);
-            // SAFETY: as above.
+            // SAFETY: `cache` is the calling thread's or the shared one, as asked.
             unsafe { (*cache).owned[kind][class] = NO_BLOCK };
         }
         if !core::ptr::eq(cache, &raw const self.shared)
             && !self.shared.heads[kind][class].is_null()
         {
             let head = self.take_shared(kind, class);
-            // SAFETY: as above.
+            // SAFETY: `cache` is the calling thread's or the shared one, as asked.
             unsafe {
                 // The exact number does not matter: not zero means that the list must be walked in a pause.
                 (*cache).foreign[kind][class] = 1;
@@ -106,7 +106,7 @@ impl MarkSweep {
         if core::ptr::eq(cache, &raw const self.shared) {
             self.account.shared_bytes += list.bytes;
         }
-        // SAFETY: as above.
+        // SAFETY: `cache` is the calling thread's or the shared one, as asked.
         unsafe {
             (*cache).foreign[kind][class] = 0;
             (*cache).owned[kind][class] = list.block;
@@ -125,7 +125,7 @@ impl MarkSweep {
         while next != 0 && cells < BATCH {
             last = Address::new(next);
             cells += 1;
-            // SAFETY: as above.
+            // SAFETY: a listed cell links to the next in its first word.
             next = unsafe { last.load() };
         }
         // SAFETY: the cell is free.
@@ -148,12 +148,12 @@ impl MarkSweep {
     /// # Safety
     /// The cache's thread must have ended, or be the calling one and never use the cache again.
     pub unsafe fn adopt_cells(&mut self, cache: *mut Cache) {
-        // SAFETY: the caller vouches for the cache.
+        // SAFETY: the cache's thread uses it no more, as asked.
         let freed = unsafe { core::mem::take(&mut (*cache).freed_bytes) };
         self.shared.freed_bytes = self.shared.freed_bytes.wrapping_add(freed);
         for kind in 0..self.kinds.count() {
             for class in 0..CELL_BYTES.len() {
-                // SAFETY: the caller vouches for the cache.
+                // SAFETY: the cache's thread uses it no more, as asked.
                 let (head, owned) =
                     unsafe { ((*cache).heads[kind][class], (*cache).owned[kind][class]) };
                 if owned != NO_BLOCK {
@@ -177,8 +177,8 @@ impl MarkSweep {
         class: usize,
         cells: usize,
     ) {
-        // SAFETY: the caller vouches for the cache and the length of its list. The lock is held, so that no pause
-        // falls between the stores.
+        // SAFETY: the list holds that many cells, as asked, and each links to the next in its first word. The lock is
+        // held, so that no pause falls between the stores.
         unsafe {
             let first = (*cache).heads[kind][class];
             let mut last = first;
@@ -275,7 +275,7 @@ impl MarkSweep {
             unsafe { self.zeroing.kernel.zero(base, bytes) };
         } else if !described.clear {
             // As in cells: the first two words never show what was there before.
-            // SAFETY: as above.
+            // SAFETY: the run was just taken from the free runs.
             unsafe {
                 base.store(0);
                 base.add(8).store(0);
@@ -492,7 +492,7 @@ impl MarkSweep {
         }
     }
 
-    /// Under `poison=on`: panics if somebody wrote to a free cell.
+    /// Under `poison=on`: panics if a free cell was written to.
     pub(crate) fn check_poison(&self, cell: Address, bytes: usize) {
         if !self.poison {
             return;

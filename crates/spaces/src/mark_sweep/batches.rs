@@ -2,8 +2,8 @@
 //!
 //! Each worker has an [`Outbox`]: buffers that it fills, and a deque of the numbers of full ones, from which others
 //! steal. A number is the owner's index and the buffer's. The [`Inbox`] of the leader has the numbers of buffers with
-//! entries that only the leader may scan; it is a stack linked through the buffers. Whoever gets a number copies the
-//! entries out and frees the buffer.
+//! entries that only the leader may scan; it is a stack linked through the buffers. The thread that takes a number copies
+//! the entries out and frees the buffer.
 //!
 //! # Invariants
 //! - A buffer is written by its owner while it is reserved and its number not published, then read by the one thread
@@ -28,7 +28,7 @@ pub(super) const NO_BATCH: u32 = u32::MAX;
 
 /// A buffer.
 pub(super) struct Batch {
-    /// Set by the owner when it reserves the buffer, cleared by whoever has copied the entries (Release, partner of the
+    /// Set by the owner when it reserves the buffer, cleared by the thread that has copied the entries (Release, partner of the
     /// owner's Acquire).
     in_use: AtomicBool,
     /// The number below it in the inbox. Written by the owner before it posts the buffer, read by the leader.

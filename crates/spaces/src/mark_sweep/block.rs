@@ -122,7 +122,7 @@ pub const fn inverse_of(bytes: usize) -> u32 {
     (1u32 << INVERSE_SHIFT).div_ceil(granules)
 }
 
-/// Where a word points: an object, and how far into it.
+/// Where a word points: an object, and how far into it. Both pointers lead into the heap's tables, which stay mapped.
 #[derive(Clone, Copy)]
 pub struct Resolved {
     /// First byte of the object.
@@ -222,7 +222,8 @@ impl BlockTable {
     #[cold]
     #[inline(never)]
     fn resolve_large(&self, word: usize, index: BlockIndex) -> Option<Resolved> {
-        // SAFETY: as in `resolve`.
+        // SAFETY: the descriptor table covers the span; the lock holder alone changes descriptors, and nobody in a
+        // stopped world.
         let found = unsafe { &*self.block(index) };
         let head = match found.state {
             State::LargeHead => index,

@@ -1,4 +1,4 @@
-//! Free lists of one thread (or, for the shared cache, of nobody in particular).
+//! Free lists of one thread (or, for the shared cache, of no thread).
 //!
 //! A list is linked through the first word of its cells. It holds the free cells of one block, which the cache owns,
 //! except after explicit frees: those may come from any block and are counted as *foreign*.

@@ -123,7 +123,7 @@ impl Scanner {
     #[inline(always)]
     fn check_edges(&mut self, count: usize) {
         if self.room() < MAX_EDGES && !(self.grow() && self.room() >= MAX_EDGES) {
-            self.check_edges_in_want_of_room(count);
+            self.check_edges_without_room(count);
             return;
         }
         let nowhere = &raw const self.edges.nowhere;
@@ -149,7 +149,7 @@ impl Scanner {
 
     #[cold]
     #[inline(never)]
-    fn check_edges_in_want_of_room(&mut self, count: usize) {
+    fn check_edges_without_room(&mut self, count: usize) {
         for at in 0..count {
             let edge = self.edges.get(at);
             // SAFETY: the mark of a resolved object.

@@ -43,7 +43,7 @@ pub unsafe fn push_cell(
     poison: bool,
 ) {
     let bytes = usize::from(CELL_BYTES[class]);
-    // SAFETY: the caller vouches for both.
+    // SAFETY: nobody else uses the cell, which has at least two words, or the cache, as asked.
     unsafe {
         if poison {
             zero::fill(cell, bytes, POISON);

@@ -325,7 +325,7 @@ fn advise(start: Address, bytes: usize, on: bool) {
         // SAFETY: the range is committed memory of our own.
         unsafe { hugepages::advise(start, bytes) };
     } else {
-        // SAFETY: as above.
+        // SAFETY: the range is committed memory of our own.
         unsafe { hugepages::unadvise(start, bytes) };
     }
 }

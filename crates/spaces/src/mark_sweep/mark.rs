@@ -115,7 +115,7 @@ impl MarkEngine {
 
     fn marker(&self, index: usize) -> &Marker {
         assert!(index < self.ready);
-        // SAFETY: it was equipped, and stays mapped.
+        // SAFETY: markers below `ready` were created, and stay mapped.
         unsafe { &*self.markers[index] }
     }
 
@@ -133,7 +133,8 @@ impl MarkEngine {
         reason = "the caller promises that there is one at a time"
     )]
     pub(super) unsafe fn own(&self, index: usize) -> &mut Own {
-        // SAFETY: the caller's promise.
+        // SAFETY: this worker alone, or the collecting thread between phases, has a reference, and only this one, as
+        // asked.
         unsafe { &mut *self.marker(index).own.get() }
     }
 
@@ -160,7 +161,7 @@ impl MarkEngine {
     /// # Safety
     /// The range must be readable; the world must be stopped.
     pub unsafe fn scan_stack(&self, low: Address, high: Address) {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: `low..high` is readable and the world is stopped, as asked.
         with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.scan_stack_range::<P>(low, high) }));
     }
 
@@ -169,7 +170,7 @@ impl MarkEngine {
     /// # Safety
     /// As for [`MarkEngine::scan_stack`].
     pub unsafe fn push_range(&self, low: Address, high: Address) {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: `low..high` is readable and the world is stopped, as asked.
         with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.push_range::<P>(low, high) }));
     }
 
@@ -180,10 +181,10 @@ impl MarkEngine {
     pub unsafe fn scan_now(&self, object: Address, descriptor: usize) {
         with_policy!(self.settings, P => self.lead(|leader| {
             if descriptor & descriptor::TAGS == descriptor::LENGTH {
-                // SAFETY: the caller vouches for the object.
+                // SAFETY: the descriptor is the object's, as asked: the length of its readable words.
                 unsafe { leader.scan_words::<P>(object, object.add(descriptor & !7), FROM_HEAP) };
             } else {
-                // SAFETY: as above.
+                // SAFETY: the descriptor is the object's and the world is stopped, as asked.
                 unsafe { leader.scan_entry::<P>(Entry { start: object.word(), descriptor }, true) };
             }
             leader.check_all_edges();
@@ -389,7 +390,7 @@ impl Scanner {
         }
     }
 
-    /// Forgets an entry for want of room; the objects in its range were or will be found through their blocks.
+    /// Forgets an entry that finds no room; the objects in its range were or will be found through their blocks.
     #[cold]
     pub(super) fn drop_entry(&self, entry: Entry) {
         // SAFETY: the context outlives the collection.

@@ -109,7 +109,7 @@ impl FreePool {
         if list.last == NO_BLOCK {
             list.first = index;
         } else {
-            // SAFETY: as above, another block.
+            // SAFETY: the last listed block lies below the frontier, is another one than `block`, and the lock is held.
             unsafe { (*layout.table.block(list.last)).next = index };
         }
         list.last = index;

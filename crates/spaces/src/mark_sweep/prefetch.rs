@@ -58,7 +58,7 @@ impl<const MODE: u8, const NTA: bool, const PERMUTED: bool> Policy for Choice<MO
             // SAFETY: a prefetch never faults.
             unsafe { _mm_prefetch::<_MM_HINT_NTA>(line) };
         } else {
-            // SAFETY: as above.
+            // SAFETY: a prefetch never faults.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
         }
     }

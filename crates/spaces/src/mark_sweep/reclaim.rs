@@ -93,7 +93,7 @@ impl MarkSweep {
         }
     }
 
-    /// The shared lists are nobody's in particular, so the collector may take their cells back. Their links are cut:
+    /// No thread owns the shared lists, so the collector may take their cells back. Their links are cut:
     /// the next cell may soon be an object, and a cell that is marked by accident must not lead to it.
     fn drop_shared_lists(&mut self) {
         for kind in 0..self.kinds.count() {
@@ -149,7 +149,7 @@ impl MarkSweep {
     pub unsafe fn keep_listed_cells(&self, cache: *const Cache) {
         for kind in 0..self.kinds.count() {
             for class in 0..CLASSES {
-                // SAFETY: the caller vouches for the cache.
+                // SAFETY: the cache's thread is stopped or the calling one, as asked, so its lists do not change.
                 let (mut cell, foreign) =
                     unsafe { ((*cache).heads[kind][class], (*cache).foreign[kind][class]) };
                 if foreign == 0 {
@@ -273,7 +273,7 @@ impl MarkSweep {
             let (state, length, bytes, stays, composite) = {
                 let block = self.block(run);
                 let marked = block.large_mark.load(Ordering::Relaxed) == MARKED;
-                // What nobody freed may be for a disclaim procedure to decide.
+                // Of what was not freed explicitly, a disclaim procedure decides.
                 let stays = marked || self.has_disclaim(usize::from(block.kind));
                 (
                     block.state,

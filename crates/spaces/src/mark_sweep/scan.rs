@@ -54,7 +54,7 @@ pub struct MarkContext {
     pub procs_on_helpers: bool,
     /// Bit `i` is set if procedure `i` is one of the collector's own, which may run on any thread in any case.
     pub own_procs: u64,
-    /// Set when grey objects were dropped for want of mark stack; their blocks carry `RESCAN`.
+    /// Set when grey objects were dropped because a mark stack was full; their blocks carry `RESCAN`.
     pub overflowed: AtomicBool,
     /// Entries dropped, over the whole collection.
     pub dropped: AtomicUsize,
@@ -199,7 +199,7 @@ pub enum Scanned {
 /// `entry` must be readable.
 #[inline(always)]
 unsafe fn read_halves(entry: *const Entry) -> Entry {
-    // SAFETY: the caller vouches for the entry; volatile only so that the loads stay two.
+    // SAFETY: `entry` is readable, as asked; volatile only so that the loads stay two.
     unsafe {
         Entry {
             start: (&raw const (*entry).start).read_volatile(),
@@ -242,7 +242,7 @@ impl Scanner {
         if self.top == self.limit && !self.grow() {
             return false;
         }
-        // SAFETY: below the limit.
+        // SAFETY: `top` is below the limit of the stack, which is committed up to there.
         unsafe {
             self.top.write(entry);
             self.top = self.top.add(1);
@@ -298,7 +298,7 @@ impl Scanner {
         if P::PERMUTED {
             while high > low {
                 high -= 8;
-                // SAFETY: the caller vouches for the range.
+                // SAFETY: `low..high` is readable, as asked.
                 let word = unsafe { Address::new(high).load() };
                 if word.wrapping_sub(heap) < span {
                     if P::PREFETCH == Prefetch::OnGrey {
@@ -310,7 +310,7 @@ impl Scanner {
             }
         }
         while low < high {
-            // SAFETY: as above.
+            // SAFETY: `low..high` is readable, as asked.
             let word = unsafe { Address::new(low).load() };
             low += 8;
             if word.wrapping_sub(heap) < span {
@@ -333,14 +333,16 @@ impl Scanner {
     pub unsafe fn scan_entry<P: Policy>(&mut self, entry: Entry, leader: bool) -> Scanned {
         let Entry { start, descriptor } = entry;
         if descriptor & descriptor::TAGS != descriptor::LENGTH {
-            // SAFETY: the caller vouches for the entry.
+            // SAFETY: the entry describes readable memory and the world is stopped, as asked.
             return unsafe { self.scan_described::<P>(entry, leader) };
         }
-        // SAFETY: as above.
+        // SAFETY: the entry describes readable memory and the world is stopped, as asked.
         unsafe { self.scan_range::<P>(start, descriptor) };
         Scanned::Done
     }
 
+    /// # Safety
+    /// The `bytes` bytes from `start` must be readable.
     #[inline(always)]
     unsafe fn scan_range<P: Policy>(&mut self, start: usize, bytes: usize) {
         let mut bytes = bytes;
@@ -356,11 +358,11 @@ impl Scanner {
         }
         self.scanned_bytes += bytes;
         if self.look_ahead != 0 && bytes > CACHE_LINE {
-            // SAFETY: the caller vouches for the range.
+            // SAFETY: the `bytes` bytes from `start` are readable, as asked.
             unsafe { self.scan_with_look_ahead::<P>(start, bytes) };
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the `bytes` bytes from `start` are readable, as asked.
         unsafe {
             self.scan_words::<P>(
                 Address::new(start),
@@ -371,6 +373,9 @@ impl Scanner {
     }
 
     /// Scans line by line, prefetching `look_ahead` lines ahead (ISMM 2000, section 4, second refinement).
+    ///
+    /// # Safety
+    /// As for [`Scanner::scan_range`].
     unsafe fn scan_with_look_ahead<P: Policy>(&mut self, start: usize, bytes: usize) {
         let ahead = self.look_ahead * CACHE_LINE;
         let end = start + (bytes & !7);
@@ -380,7 +385,7 @@ impl Scanner {
             if P::PREFETCH != Prefetch::None {
                 P::touch(low + ahead);
             }
-            // SAFETY: the caller vouches for the range.
+            // SAFETY: the `bytes` bytes from `start` are readable, as asked.
             unsafe {
                 self.scan_words::<P>(Address::new(low), Address::new(high.min(end)), FROM_HEAP)
             };
@@ -388,6 +393,8 @@ impl Scanner {
         }
     }
 
+    /// # Safety
+    /// As for [`Scanner::scan_entry`].
     #[inline(never)]
     unsafe fn scan_described<P: Policy>(&mut self, entry: Entry, leader: bool) -> Scanned {
         let Entry {
@@ -395,7 +402,7 @@ impl Scanner {
             mut descriptor,
         } = entry;
         if descriptor & descriptor::TAGS == descriptor::PER_OBJECT {
-            // SAFETY: the caller vouches for the entry.
+            // SAFETY: the entry describes readable memory and the world is stopped, as asked.
             let Some(found) = (unsafe { self.descriptor_in_object(start, descriptor) }) else {
                 return Scanned::Done;
             };
@@ -403,17 +410,17 @@ impl Scanner {
         }
         match descriptor & descriptor::TAGS {
             descriptor::LENGTH => {
-                // SAFETY: as above.
+                // SAFETY: the entry describes readable memory and the world is stopped, as asked.
                 unsafe { self.scan_range::<P>(start, descriptor) };
                 Scanned::Done
             }
             descriptor::BITMAP => {
-                // SAFETY: as above.
+                // SAFETY: the entry describes readable memory and the world is stopped, as asked.
                 unsafe { self.scan_bitmap::<P>(start, descriptor & !descriptor::TAGS) };
                 Scanned::Done
             }
             descriptor::PROC if leader || self.context().may_run_on_helpers(descriptor) => {
-                // SAFETY: as above.
+                // SAFETY: the entry describes readable memory and the world is stopped, as asked.
                 unsafe { self.call_proc(start, descriptor) };
                 Scanned::Done
             }
@@ -423,6 +430,8 @@ impl Scanner {
         }
     }
 
+    /// # Safety
+    /// As for [`Scanner::scan_entry`].
     unsafe fn descriptor_in_object(&self, start: usize, descriptor: usize) -> Option<usize> {
         let object = Address::new(start);
         let place = if descriptor as isize >= 0 {
@@ -443,6 +452,8 @@ impl Scanner {
         (found != 0 && found != POISON && found != cookie(place.sub(8))).then_some(found)
     }
 
+    /// # Safety
+    /// As for [`Scanner::scan_entry`].
     unsafe fn scan_bitmap<P: Policy>(&mut self, start: usize, bitmap: usize) {
         let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
         self.scanned += 1;
@@ -461,6 +472,8 @@ impl Scanner {
         }
     }
 
+    /// # Safety
+    /// As for [`Scanner::scan_entry`].
     unsafe fn call_proc(&mut self, start: usize, descriptor: usize) {
         let context = self.context();
         let index = (descriptor >> 2) & (MAX_PROCS - 1);
@@ -494,7 +507,7 @@ impl Scanner {
     /// # Safety
     /// The range must be readable.
     pub unsafe fn scan_stack_range<P: Policy>(&mut self, low: Address, high: Address) {
-        // SAFETY: the caller vouches for the range; rounding shrinks it.
+        // SAFETY: `low..high` is readable, as asked; rounding shrinks it.
         unsafe { self.scan_words::<P>(low.align_up(8), high.align_down(8), FROM_STACK) };
     }
 
@@ -512,7 +525,7 @@ impl Scanner {
             descriptor: high.offset_from(low),
         };
         if !self.push(entry) {
-            // SAFETY: the caller vouches for the range.
+            // SAFETY: `low..high` is readable, as asked.
             unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
         }
     }

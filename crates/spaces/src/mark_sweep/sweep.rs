@@ -41,11 +41,11 @@ impl ListBuilder {
     unsafe fn append(&mut self, first: Address, cells: usize, bytes: usize) {
         let mut cell = first;
         for _ in 1..cells {
-            // SAFETY: the caller vouches for the cells.
+            // SAFETY: the cells are free and the caller's own, as asked; each has at least two words.
             unsafe { cell.store(cell.add(bytes).word()) };
             cell = cell.add(bytes);
         }
-        // SAFETY: as above.
+        // SAFETY: the last cell is free and the caller's own, as asked.
         unsafe { cell.store(0) };
         if self.tail.is_null() {
             self.head = first;
@@ -64,7 +64,7 @@ fn dead_run(marks: *const AtomicU8, from: usize, objects: usize) -> usize {
     let mut at = from;
     while at < objects {
         if at.is_multiple_of(8) && at + 8 <= objects {
-            // SAFETY: eight mark bytes of this block, 8-aligned; the lock keeps everybody else away.
+            // SAFETY: eight mark bytes of this block, 8-aligned; the lock is held, so no other thread changes them.
             let eight = unsafe { marks.add(at).cast::<u64>().read() };
             if eight == 0 {
                 at += 8;
@@ -201,10 +201,10 @@ impl MarkSweep {
     #[inline]
     unsafe fn wipe(&self, start: Address, bytes: usize, clear: bool) {
         if self.poison {
-            // SAFETY: the caller vouches for the range.
+            // SAFETY: the range is free memory of this space, as asked.
             unsafe { zero::fill(start, bytes, POISON) };
         } else if clear {
-            // SAFETY: as above.
+            // SAFETY: the range is free memory of this space, as asked.
             unsafe { zero::zero(start, bytes) };
         }
     }
@@ -238,7 +238,7 @@ impl MarkSweep {
 
     /// Sets the first `objects` marks of a block.
     pub(crate) fn fill_marks(&self, index: BlockIndex, objects: usize, mark: u8) {
-        // SAFETY: the marks belong to this block and the lock is held.
+        // SAFETY: a block of the small part has marks for all its cells, and the lock is held.
         unsafe {
             core::ptr::write_bytes(
                 self.layout.table.marks_of(index).cast::<u8>(),
@@ -249,14 +249,14 @@ impl MarkSweep {
     }
 }
 
-/// Removes what an earlier explicit free may have left in cells that are not cleared: whoever takes a whole list
-/// hands its cells out as they are, and must be able to free them. The line is about to be written anyway.
+/// Removes the cookies that explicit frees may have left in cells that are not cleared: a client that takes a whole list
+/// gets the cells as they are, and must be able to free them. The line is about to be written anyway.
 ///
 /// # Safety
 /// The cells must be free and belong to the caller.
 unsafe fn forget_cookies(first: Address, cells: usize, bytes: usize) {
     for cell in 0..cells {
-        // SAFETY: the caller vouches for the cells, which have at least two words.
+        // SAFETY: the cells are free and the caller's own, as asked; each has at least two words.
         unsafe { first.add(cell * bytes + 8).store(0) };
     }
 }

@@ -200,7 +200,7 @@ impl MarkSweep {
             if frames.start == start && frames.contains(&start.add(offset)) {
                 continue;
             }
-            // SAFETY: inside a marked object.
+            // SAFETY: the word lies inside a marked object, whose memory is committed.
             let word = unsafe { start.add(offset).load() };
             let Some(found) = self.object_at(word) else {
                 continue;
@@ -239,7 +239,7 @@ impl MarkSweep {
     pub unsafe fn verify_cache(&self, cache: *const Cache) -> Result<(), Fault> {
         for kind in 0..self.kinds.count() {
             for class in 0..CLASSES {
-                // SAFETY: the caller vouches for the cache.
+                // SAFETY: the cache's thread is stopped or the calling one, as asked, so its lists do not change.
                 let mut cell = unsafe { (*cache).heads[kind][class] };
                 while !cell.is_null() {
                     self.verify_listed(cell, kind, class)?;
