@@ -195,7 +195,7 @@ impl Heap {
 
     fn tell_of_threads(&mut self, moment: Moment, client: &dyn Client) {
         let own = threads::current_tid();
-        // SAFETY: null is before the first.
+        // SAFETY: null is allowed: it asks for the first record.
         let mut at = unsafe { self.mutators.after(core::ptr::null_mut()) };
         while let Some(thread) = at {
             // SAFETY: records stay mapped, and the lock guards these fields.
@@ -222,7 +222,7 @@ impl Heap {
     /// The record must come from this heap's list. Its thread must have ended, or be the calling one and not use the
     /// record again.
     pub unsafe fn retire(&mut self, thread: *mut Mutator) {
-        // SAFETY: the caller vouches for the record and its thread.
+        // SAFETY: the record comes from the list, so it stays mapped, and its thread uses it no more, as asked.
         unsafe {
             self.space.adopt_cells(&raw mut (*thread).cache);
             self.mutators.vacate(thread);
@@ -270,7 +270,7 @@ impl Heap {
         let own = threads::current_tid();
         let mut bytes = 0;
         self.mutators.for_each(|thread| {
-            // SAFETY: records stay mapped.
+            // SAFETY: records stay mapped, the lock guards these fields, and this is the one reference to the record.
             let thread = unsafe { &mut *thread };
             if thread.gone {
                 return;
@@ -420,8 +420,8 @@ impl Heap {
         self.freed_before = self.view().freed_bytes();
     }
 
-    /// Queues and frees blocks. The world runs again, but whoever needs shared memory waits for the lock; threads only
-    /// use the blocks that they own, which are left alone.
+    /// Queues and frees blocks. The world runs again, but a thread that needs shared memory waits for the lock; threads
+    /// only use the blocks that they own, which are left alone.
     fn reclaim(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) {
         client.moment(self, Moment::ReclaimStart);
         let release_after = if request.release_all {

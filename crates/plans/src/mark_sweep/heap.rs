@@ -107,7 +107,7 @@ pub struct Heap {
     pub settings: Settings,
     /// Collections so far.
     pub collections: u64,
-    /// The last events, for whoever reads a crash report.
+    /// The last events, for crash reports.
     pub events: Ring,
     /// Where events are written as JSON lines.
     pub log: Option<LogFile>,
@@ -184,7 +184,7 @@ impl Heap {
             dropped: AtomicUsize::new(0),
         });
         let mut space = MarkSweep::new(layout, sweep, options.poison);
-        // Blocks are swept when somebody needs their cells, so what is zeroed is used soon.
+        // Blocks are swept when their cells are needed, so what is zeroed is used soon.
         space.zeroing = processor::choose(options.zeroing_kernel, true, &Processor::detect());
         let mut heap = Heap {
             engine: MarkEngine::new(

@@ -66,7 +66,7 @@ pub struct Mutator {
     pub probed: ProbedStack,
     /// Whether the client registered the thread by itself.
     pub explicit: bool,
-    /// Whether nobody will join the thread.
+    /// Whether the thread is detached: it will not be joined.
     pub detached: bool,
     /// Whether the record stands for a thread.
     pub in_use: bool,
@@ -125,8 +125,7 @@ impl Mutators {
         self.count
     }
 
-    /// A record that stands for no thread: an old one, or `fresh` zero-filled memory from the caller, which then
-    /// belongs to the list for good.
+    /// A record of the list that stands for no thread.
     pub fn unused(&mut self) -> Option<*mut Mutator> {
         let mut record = self.first;
         while !record.is_null() {
@@ -144,9 +143,9 @@ impl Mutators {
     /// Adds the memory of a new record to the list.
     ///
     /// # Safety
-    /// `record` must be valid memory for a record, for ever.
+    /// `record` must be memory that is valid for a record as long as the process lives.
     pub unsafe fn add(&mut self, record: *mut Mutator) {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the memory is valid for a record and stays so, as asked.
         unsafe {
             record.write(Mutator {
                 cache: Cache::new(),
@@ -187,7 +186,7 @@ impl Mutators {
             // SAFETY: records in the list stay mapped, and the lock guards these fields.
             unsafe { (*other).gone |= (*other).tid == own };
         });
-        // SAFETY: the caller vouches for the record.
+        // SAFETY: the record comes from this list and is unused, as asked, so no thread has a reference to it.
         let record = unsafe { &mut *record };
         record.world = world;
         record.station = Station::new(); // A hold of the thread before, never answered, is not this thread's.
@@ -211,7 +210,7 @@ impl Mutators {
     /// # Safety
     /// `record` must come from this list.
     pub unsafe fn vacate(&mut self, record: *mut Mutator) {
-        // SAFETY: the caller vouches for the record.
+        // SAFETY: the record comes from this list, as asked, so it stays mapped.
         unsafe {
             (*record).in_use = false;
             (*record).cache = Cache::new();
@@ -229,7 +228,7 @@ impl Mutators {
         let mut next = if record.is_null() {
             self.first
         } else {
-            // SAFETY: the caller vouches for the record; records in the list stay mapped.
+            // SAFETY: the record comes from this list, as asked, so it stays mapped.
             unsafe { (*record).next }
         };
         // SAFETY: records in the list stay mapped.
@@ -262,7 +261,7 @@ impl Mutators {
         mutators: *const Mutators,
         mut visit: impl FnMut(*const Mutator),
     ) {
-        // SAFETY: the caller vouches for the list. Records stay mapped and are added at its front, complete.
+        // SAFETY: the list stays mapped, as asked. Records stay mapped and are added at its front, complete.
         unsafe {
             let mut record = (&raw const (*mutators).first).read_volatile();
             while !record.is_null() {

@@ -166,7 +166,7 @@ impl Roots {
         self.libraries.is_current()
     }
 
-    /// Makes do with a list that could not be confirmed: what cannot be read is left out. The world must be stopped.
+    /// Leaves out what cannot be read of a list that could not be confirmed. The world must be stopped.
     pub fn keep_readable_libraries(&mut self) {
         self.libraries.keep_readable();
     }

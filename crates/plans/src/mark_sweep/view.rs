@@ -47,49 +47,49 @@ impl HeapView {
 
     /// The largest capacity so far.
     pub fn peak_capacity(self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).totals.peak_capacity })
     }
 
     /// Sums over the life of the heap, each of them of its own moment.
     pub fn totals(self) -> Totals {
-        // SAFETY: as above.
+        // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).totals })
     }
 
     /// Nanoseconds spent in collections.
     pub fn collecting_ns(self) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).totals.collecting_ns })
     }
 
     /// Bytes reclaimed by collections.
     pub fn reclaimed_bytes(self) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).totals.reclaimed_bytes })
     }
 
     /// The signal that stops threads.
     pub fn suspend_signal(self) -> core::ffi::c_int {
-        // SAFETY: as above.
+        // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).settings.suspend_signal })
     }
 
     /// What the last collection found.
     pub fn census(self) -> Census {
-        // SAFETY: as above.
+        // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).space.census })
     }
 
     /// What had been allocated in sum at the last collection.
     pub fn allocated_before(self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).allocated_before })
     }
 
     /// What had been freed explicitly in sum at the last collection.
     pub fn freed_before(self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).freed_before })
     }
 

@@ -4,7 +4,7 @@
 //! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
 //! plus the roots. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
 //!
-//! On a stack that nobody told us of, growing comes first as long as it is possible: a collection there scans what can
+//! On a stack that the collector does not know, growing comes first as long as it is possible: a collection there scans what can
 //! be found of the stacks, but coroutines that do not run and were not registered are not found.
 
 /// What is known when an allocation does not fit.
@@ -59,7 +59,7 @@ pub enum Decision {
 
 /// The heap grows at least by this much, and a heap starts with it.
 pub const LEAST_GROWTH: usize = 256 << 10;
-/// Collections for one request that others may use up before it grows the heap all the same.
+/// Collections for one request whose yield other threads may use up before the heap grows nevertheless.
 const MOST_CONTENDED: usize = 8;
 const MOST_GROWTH: usize = 16 << 20;
 

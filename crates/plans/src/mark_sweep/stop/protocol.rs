@@ -63,7 +63,7 @@ impl Station {
     pub fn hold(&self) {
         self.hold.store(1, Ordering::Release);
         // Partner of the fence in `stop_here`: if the thread is just leaving an earlier hold, then either it sees this
-        // one and stays, or whoever looks after this sees that it is not held.
+        // one and stays, or a thread that looks after this sees that it is not held.
         fence(Ordering::SeqCst);
     }
 

@@ -12,7 +12,7 @@
 //! 2. Registered entries have a procedure; a null one is a removal.
 //! 3. `fresh` counts the entries at the queue's end that the last collection made ready and nobody has taken.
 //!
-//! Threads: whoever holds the allocator lock; `trace_order`, `enqueue_unreached` and `verify` belong to the stopped
+//! Threads: the holder of the allocator lock; `trace_order`, `enqueue_unreached` and `verify` belong to the stopped
 //! world.
 
 use super::alloc::collections::VecDeque;
@@ -27,7 +27,7 @@ pub enum Order {
     Ordered,
     /// Pointers of the object into itself do not count.
     IgnoreSelf,
-    /// None counts: the object is finalized when the program cannot reach it, whoever else refers to it.
+    /// None counts: the object is finalized when the program cannot reach it, even if other finalizable objects can.
     NoOrder,
     /// All count, and moreover the object itself waits, under Java finalization, until no object that is being
     /// finalized out of order reaches it.

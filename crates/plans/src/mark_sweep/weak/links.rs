@@ -9,7 +9,7 @@
 //! # Invariants
 //! A link has one object; registering it again replaces the object.
 //!
-//! Threads: whoever holds the allocator lock; `clear_dead`, `drop_dangling` and `verify` belong to the stopped world.
+//! Threads: the holder of the allocator lock; `clear_dead`, `drop_dangling` and `verify` belong to the stopped world.
 
 use super::table::Table;
 use super::{Fault, NoMemory, Tracer};

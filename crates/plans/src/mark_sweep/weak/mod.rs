@@ -15,8 +15,8 @@
 //! 3. After `process`, every object named by any entry is marked, and no link lies in an unmarked heap object
 //!    ([`Weak::verify`] checks it).
 //!
-//! Threads: `process` is run by the collecting thread in the stopped world, everything else by whoever holds the
-//! allocator lock. The contract is that of libgc 8.2.2's public header; there is no paper section.
+//! Threads: `process` is run by the collecting thread in the stopped world, everything else by the holder of
+//! the allocator lock. The contract is that of libgc 8.2.2's public header; there is no paper section.
 
 extern crate alloc;
 

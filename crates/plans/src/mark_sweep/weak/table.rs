@@ -2,15 +2,15 @@
 //!
 //! The idea: the entries stand densely in one vector, so a collection that visits them all walks memory in order and
 //! pays for live entries only. A second vector of bucket heads chains them by 32-bit indices. Removal moves the last
-//! entry into the gap and mends the one link that named it. Growth is separate from insertion, so that whoever must
-//! not allocate can reserve early.
+//! entry into the gap and mends the one link that named it. Growth is separate from insertion, so that a caller that
+//! must not allocate later can reserve early.
 //!
 //! # Invariants
 //! 1. Every entry is on the chain of its key's bucket exactly once; a chain ends with `NONE`.
 //! 2. The number of heads is zero or a power of two, and at least the number of entries.
 //! 3. Keys are distinct.
 //!
-//! Threads: whoever holds the allocator lock, or the collecting thread in the stopped world.
+//! Threads: the holder of the allocator lock, or the collecting thread in the stopped world.
 
 use super::NoMemory;
 use super::alloc::vec::Vec;

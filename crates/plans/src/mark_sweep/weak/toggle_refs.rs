@@ -7,7 +7,7 @@
 //! # Invariants
 //! An object added twice has two references, each with its own verdict.
 //!
-//! Threads: whoever holds the allocator lock; `drop_dead` and `verify` belong to the stopped world.
+//! Threads: the holder of the allocator lock; `drop_dead` and `verify` belong to the stopped world.
 
 use super::alloc::vec::Vec;
 use super::{Fault, NoMemory, Tracer};
