@@ -100,7 +100,7 @@ fn allocate(bytes: usize, kind: usize) -> *mut c_void {
 /// `head` must be the calling thread's list, and `cell` its first cell.
 #[inline(always)]
 unsafe fn take_head(head: *mut Address, cell: Address) {
-    // SAFETY: the caller vouches for both; a cell has at least two words.
+    // SAFETY: `head` is the calling thread's list and `cell` its first cell, as asked; a cell has at least two words.
     unsafe {
         head.write_volatile(Address::new(cell.load()));
         compiler_fence(Ordering::Release);
@@ -359,7 +359,7 @@ pub unsafe extern "C-unwind" fn GC_posix_memalign(
     if object.is_null() {
         return ENOMEM;
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `result` is writable, as asked.
     unsafe { result.write(object) };
     0
 }
@@ -375,7 +375,7 @@ pub unsafe extern "C-unwind" fn GC_generic_malloc_many(
     result: *mut *mut c_void,
 ) {
     let list = allocate_many(bytes, kind as usize);
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `result` is writable, as asked.
     unsafe { result.write(list) };
 }
 
@@ -460,7 +460,7 @@ pub unsafe extern "C-unwind" fn GC_strdup(text: *const c_char) -> *mut c_char {
     if text.is_null() {
         return null_mut();
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `text` is a string, as asked.
     let bytes = unsafe { core::ffi::CStr::from_ptr(text) }.to_bytes_with_nul();
     let copy = GC_malloc_atomic(bytes.len()).cast::<u8>();
     if !copy.is_null() {
@@ -476,7 +476,7 @@ pub unsafe extern "C-unwind" fn GC_strdup(text: *const c_char) -> *mut c_char {
 /// `text` must be readable up to its end or `most` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_strndup(text: *const c_char, most: usize) -> *mut c_char {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `text` is readable up to its end or `most` bytes, as asked.
     let length = unsafe { (0..most).take_while(|at| *text.add(*at) != 0).count() };
     let copy = GC_malloc_atomic(length + 1).cast::<c_char>();
     if !copy.is_null() {

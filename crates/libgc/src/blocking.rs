@@ -57,7 +57,7 @@ pub unsafe extern "C-unwind" fn GC_do_blocking(
     let heap = start();
     let record = Mutator::current();
     if record.is_null() {
-        // SAFETY: the caller vouches for the function.
+        // SAFETY: `function` is callable with `argument`, as asked.
         return unsafe { function(argument) };
     }
     // libgc finds the argument on the stack, too.
@@ -71,9 +71,9 @@ pub unsafe extern "C-unwind" fn GC_do_blocking(
     unsafe { (&raw mut region.mark).write_volatile(Region::mark_for(at)) };
     check_regions(heap);
     let sections = enter_blocking(heap, record, at);
-    // SAFETY: the caller vouches for the function; this frame holds no guard.
+    // SAFETY: `function` is callable with `argument`, as asked; this frame holds no guard.
     let result = unsafe { function(argument) };
-    // SAFETY: as above. The result must be found if the thread is held on its way out.
+    // SAFETY: a word of this frame. The result must be found if the thread is held on its way out.
     unsafe { (&raw mut region.mark).write_volatile(0) };
     region.registers.keep(result as usize);
     leave_blocking(heap, record, sections);
@@ -134,13 +134,13 @@ pub unsafe extern "C-unwind" fn GC_call_with_gc_active(
     if record.is_null() || !Region::is_live(unsafe { (*record).blocked_at }) {
         check_regions(heap);
         widen_stack(heap, record);
-        // SAFETY: the caller vouches for the function; this frame holds no guard.
+        // SAFETY: `function` is callable with `argument`, as asked; this frame holds no guard.
         return unsafe { function(argument) };
     }
     let mark = 0usize;
     let frame = Address::of(&raw const mark);
     let (sections, blocked_at) = begin_section(heap, record, frame);
-    // SAFETY: the caller vouches for the function; this frame holds no guard.
+    // SAFETY: `function` is callable with `argument`, as asked; this frame holds no guard.
     let result = unsafe { function(argument) };
     end_section(heap, record, sections, blocked_at);
     core::hint::black_box(&mark);
@@ -187,7 +187,7 @@ fn widen_stack(heap: Started, record: *mut Mutator) {
     let base = unsafe { (*record).stack_base };
     if base < frame && threads::stack_top() > frame.word() {
         let heap = heap.lock();
-        // SAFETY: as above, under the lock.
+        // SAFETY: the calling thread's own record, under the lock.
         unsafe { (*record).stack_base = Address::new(threads::stack_top()) };
         heap.unlock();
     }
@@ -237,14 +237,15 @@ fn forget_left_sections(thread: &mut Mutator, frame: Address) {
 /// As in gc.h.
 ///
 /// # Safety
-/// `function` must be callable with `argument`. It may allocate in a program with one thread, and nothing collects then.
+/// `function` must be callable with `argument`. It may allocate in a program with one thread, and nothing collects
+/// then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
     function: Function,
     argument: *mut c_void,
 ) -> *mut c_void {
     let mut heap = start().lock();
-    // SAFETY: the caller vouches for the function.
+    // SAFETY: `function` is callable with `argument`, as asked.
     let result = heap.run_client(|| unsafe { function(argument) });
     heap.unlock();
     result

@@ -1,7 +1,7 @@
 //! Starting collections, and what the client hears of them.
 //!
-//! A callback runs with the allocator lock and is lent the heap (`state::lend`). While a collection runs, the collecting
-//! thread's word keeps it off the fast path, so that what its callbacks allocate is born marked.
+//! A callback runs with the allocator lock and is lent the heap (`state::lend`). While a collection runs, the
+//! collecting thread's word keeps it off the fast path, so that what its callbacks allocate is born marked.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -54,7 +54,7 @@ pub struct Order {
     pub obeys_stop: bool,
 }
 
-/// Collects unless somebody else has since `collections` were counted.
+/// Collects unless another thread has since `collections` were counted.
 pub fn collect_unless(collections: u64, reason: &'static str) {
     collect(Order {
         reason,
@@ -235,14 +235,14 @@ impl Client for Door {
             lend(heap, || unsafe { start() });
         }
         if let Some(event) = CALLBACKS.collection_event.get() {
-            // SAFETY: as above.
+            // SAFETY: the client's function; libgc calls it with the lock held.
             lend(heap, || unsafe { event(moment) });
         }
     }
 
     fn thread_moment(&self, heap: &mut Heap, moment: Moment, thread: *mut Mutator) {
         if let Some(event) = CALLBACKS.thread_event.get() {
-            // SAFETY: as above; records stay mapped.
+            // SAFETY: the client's function, called with the lock held; records stay mapped.
             lend(heap, || unsafe {
                 event(moment, (*thread).pthread as *mut c_void)
             });
@@ -324,7 +324,7 @@ pub static GC_push_other_roots: Variable<Option<Procedure>> =
 /// it.
 unsafe extern "C-unwind" fn default_push_other_roots() {
     if is_ready() && is_locked() {
-        // SAFETY: the calling thread holds the lock, and calls this in a callback of a collection or a section of its own.
+        // SAFETY: the calling thread holds the lock, in a callback of a collection or in a section of the client's.
         unsafe { Locked::by_contract() }.push_stacks(&Door);
     }
 }

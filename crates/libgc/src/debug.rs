@@ -145,7 +145,7 @@ pub unsafe extern "C-unwind" fn GC_debug_realloc_replacement(
     object: *mut c_void,
     bytes: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `object` is null or an object of the heap, as asked.
     unsafe {
         reallocate(
             "GC_debug_realloc_replacement",
@@ -169,7 +169,7 @@ unsafe fn duplicate<T: Default>(
     let bytes = (length + 1) * size_of::<T>();
     let copy = allocate(function, bytes, PTRFREE, false, origin).cast::<T>();
     if !copy.is_null() {
-        // SAFETY: the copy has room for them, and the caller vouches for the text.
+        // SAFETY: the copy has room for `length` elements, which `text` has, as asked, and one more.
         unsafe {
             copy.copy_from_nonoverlapping(text, length);
             copy.add(length).write(T::default());
@@ -191,7 +191,7 @@ pub unsafe extern "C-unwind" fn GC_debug_strdup(
     if text.is_null() {
         return null_mut();
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `text` is a string, as asked.
     unsafe {
         duplicate(
             "GC_debug_strdup",
@@ -213,7 +213,7 @@ pub unsafe extern "C-unwind" fn GC_debug_strndup(
     file: *const c_char,
     line: c_int,
 ) -> *mut c_char {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `text` is readable up to its end or `most` bytes, as asked.
     unsafe {
         let length = (0..most).take_while(|at| *text.add(*at) != 0).count();
         duplicate("GC_debug_strndup", text, length, Origin { file, line })
@@ -230,7 +230,7 @@ pub unsafe extern "C-unwind" fn GC_debug_wcsdup(
     file: *const c_char,
     line: c_int,
 ) -> *mut i32 {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `text` is a wide string, as asked.
     unsafe {
         let length = (0usize..).take_while(|at| *text.add(*at) != 0).count();
         duplicate("GC_debug_wcsdup", text, length, Origin { file, line })
@@ -240,7 +240,7 @@ pub unsafe extern "C-unwind" fn GC_debug_wcsdup(
 /// As in gc.h.
 ///
 /// # Safety
-/// `object` must be null or an object that nobody uses any more.
+/// `object` must be null or an object that is used no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
     if object.is_null() {
@@ -253,7 +253,7 @@ pub unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
     };
     let Some(known) = checked("GC_debug_free", object, &found) else {
         if found.displacement == 0 {
-            // SAFETY: the object is the caller's to give up.
+            // SAFETY: the object is used no more, as asked.
             unsafe { GC_free(object) };
         }
         return;
@@ -263,7 +263,7 @@ pub unsafe extern "C-unwind" fn GC_debug_free(object: *mut c_void) {
     }
     let kind = kind_of(&found);
     if GC_find_leak.get() != 0 || kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE {
-        // SAFETY: as above.
+        // SAFETY: the object is used no more, as asked.
         unsafe { GC_free(found.base.ptr()) };
     } else {
         known.give_up();
@@ -314,10 +314,12 @@ pub unsafe extern "C-unwind" fn GC_debug_realloc(
     file: *const c_char,
     line: c_int,
 ) -> *mut c_void {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `object` is null or an object of the heap, as asked.
     unsafe { reallocate("GC_debug_realloc", object, bytes, Origin { file, line }) }
 }
 
+/// # Safety
+/// `object` must be null or an object of the heap.
 unsafe fn reallocate(
     function: &str,
     object: *mut c_void,
@@ -328,7 +330,7 @@ unsafe fn reallocate(
         return allocate(function, bytes, NORMAL, false, origin);
     }
     if bytes == 0 {
-        // SAFETY: the caller gives the object up.
+        // SAFETY: reallocating to 0 bytes gives the object up.
         unsafe { GC_debug_free(object) };
         return null_mut();
     }
@@ -436,7 +438,7 @@ unsafe fn register(
         let old = unsafe { before_data.cast::<Closure>().read() };
         (before, before_data) = (Some(old.function), old.data);
     }
-    // SAFETY: the caller vouches for them.
+    // SAFETY: `old_function` and `old_data` are writable or null, as asked.
     unsafe {
         if !old_function.is_null() {
             old_function.write(before);
@@ -472,7 +474,7 @@ macro_rules! registrations {
                 old_function: *mut Option<TwoPointersFn>,
                 old_data: *mut *mut c_void,
             ) {
-                // SAFETY: the caller vouches for them.
+                // SAFETY: `old_function` and `old_data` are writable or null, as asked.
                 unsafe { register($register, stringify!($name), object, function, data, old_function, old_data) };
             }
         )+
@@ -511,7 +513,7 @@ pub unsafe extern "C-unwind" fn GC_debug_ptr_store_and_dirty(
 ) {
     let place = Address::of(crate::pointer_checks::GC_is_visible(place));
     let value = crate::pointer_checks::GC_is_valid_displacement(value.cast_mut());
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: `place` is writable, as asked.
     unsafe { place.store(value as usize) };
     GC_debug_end_stubborn_change(place.ptr());
 }

@@ -112,7 +112,8 @@ impl DebugObject {
     }
 
     fn set_word(self, index: usize, word: usize) {
-        // SAFETY: as above; the object is the caller's.
+        // SAFETY: the header lies in the cell; its object is just being made or given up, so only the calling thread
+        // uses it.
         unsafe {
             self.base
                 .add(index * WORD)
@@ -311,7 +312,7 @@ impl fmt::Display for TypeOf {
 /// `GC_describe_type_fn`.
 pub type DescribeFn = unsafe extern "C-unwind" fn(*mut c_void, *mut c_char);
 
-/// The describing functions of the kinds, as words. Relaxed: whoever reads one needs nothing else.
+/// The describing functions of the kinds, as words. Relaxed: a thread that reads one needs nothing else.
 static DESCRIBERS: [AtomicUsize; MAX_KINDS] = [const { AtomicUsize::new(0) }; MAX_KINDS];
 
 /// As in gc_mark.h.

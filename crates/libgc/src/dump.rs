@@ -30,7 +30,7 @@ pub unsafe extern "C-unwind" fn GC_dump_named(name: *const c_char) {
         return;
     }
     if !name.is_null() {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: `name` is a string, as asked.
         let name = unsafe { CStr::from_ptr(name) };
         say(format_args!(
             "dump {}:",

@@ -46,7 +46,7 @@ impl Complaints {
 static COMPLAINTS: Complaints = Complaints(UnsafeCell::new(([None; Complaints::MOST], 0)));
 
 fn complain(name: &'static CStr, value: &'static CStr, reason: &'static str) {
-    // SAFETY: as said at the type.
+    // SAFETY: only the thread that starts the heap comes here.
     let (list, count) = unsafe { &mut *COMPLAINTS.0.get() };
     if let Some(place) = list.get_mut(*count) {
         *place = Some(Complaint {
@@ -61,7 +61,8 @@ fn complain(name: &'static CStr, value: &'static CStr, reason: &'static str) {
 /// Gives the warnings that reading caused. The heap is usable, the allocator lock is free.
 pub fn warn_of_malformed() {
     for at in 0..Complaints::MOST {
-        // SAFETY: as said at the type; the entry is copied, since the client's procedure may do anything.
+        // SAFETY: only the thread that starts the heap comes here. The entry is copied, since the client's procedure
+        // may do anything.
         let Some(complaint) = (unsafe { (*COMPLAINTS.0.get()).0[at] }) else {
             return;
         };

@@ -43,7 +43,7 @@ fn kind_of(descriptor: usize, add_size: bool) -> Kind {
 /// `procedure` must be null or a mark procedure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_init_gcj_malloc(index: c_int, procedure: *mut c_void) {
-    // SAFETY: the caller vouches for it; null is `None`.
+    // SAFETY: `procedure` is null, which is `None`, or a mark procedure, as asked.
     let procedure = unsafe { transmute::<*mut c_void, Option<MarkProc>>(procedure) };
     let Some(index) = usize::try_from(index)
         .ok()

@@ -24,7 +24,7 @@ const RESERVED_PROCS: usize = 8;
 /// Free lists as clients see them: always empty, since cells are handed out by functions only.
 #[repr(transparent)]
 pub struct EmptyLists(UnsafeCell<[*mut c_void; CLASSES + 200]>);
-// SAFETY: nobody of ours writes to it.
+// SAFETY: this library never writes to it.
 unsafe impl Sync for EmptyLists {}
 /// What `GC_new_free_list` returns.
 pub static EMPTY_LISTS: EmptyLists =
@@ -130,7 +130,7 @@ pub unsafe extern "C-unwind" fn GC_mark_and_push(
     limit: *mut Entry,
     _source: *mut *mut c_void,
 ) -> *mut Entry {
-    // SAFETY: the caller vouches for the stack.
+    // SAFETY: `top` and `limit` are those of the mark procedure that calls this, as asked.
     unsafe { context().mark_and_push(object as usize, top, limit) }
 }
 
@@ -140,7 +140,8 @@ pub unsafe extern "C-unwind" fn GC_mark_and_push(
 /// The range must be readable, and a collection must be pushing roots.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void) {
-    // SAFETY: a collection pushes roots: it lent the heap to the callback that calls this. The range is readable, as asked.
+    // SAFETY: a collection pushes roots, as asked, so it lent the heap to its callback, which calls this; the range is
+    // readable.
     unsafe {
         Locked::by_contract()
             .engine
@@ -154,7 +155,8 @@ pub unsafe extern "C-unwind" fn GC_push_all(low: *mut c_void, high: *mut c_void)
 /// As for `GC_push_all`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_push_all_eager(low: *mut c_void, high: *mut c_void) {
-    // SAFETY: a collection pushes roots: it lent the heap to the callback that calls this. The range is readable, as asked.
+    // SAFETY: a collection pushes roots, as asked, so it lent the heap to its callback, which calls this; the range is
+    // readable.
     unsafe {
         Locked::by_contract()
             .engine
@@ -172,7 +174,7 @@ pub unsafe extern "C-unwind" fn GC_push_conditional(
     high: *mut c_void,
     _all: c_int,
 ) {
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: the range is readable and a collection pushes roots, as asked.
     unsafe { GC_push_all(low, high) };
 }
 
@@ -245,7 +247,7 @@ pub unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(
         for object in 0..usize::from(block.objects) {
             let base = space.start(index).add(object * block.bytes);
             if GC_is_marked(base.ptr()) != 0 {
-                // SAFETY: the caller vouches for the function.
+                // SAFETY: `visit` is callable with `data`, as asked.
                 unsafe { visit(base.ptr(), block.bytes, data) };
             }
         }
@@ -253,7 +255,7 @@ pub unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(
     space.for_each_large(|index, block| {
         let base = space.start(index);
         if block.state == State::LargeHead && GC_is_marked(base.ptr()) != 0 {
-            // SAFETY: as above.
+            // SAFETY: `visit` is callable with `data`, as asked.
             unsafe { visit(base.ptr(), block.bytes, data) };
         }
     });

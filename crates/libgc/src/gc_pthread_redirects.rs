@@ -1,7 +1,7 @@
 //! `gc_pthread_redirects.h`: threads that are made and joined through the library.
 //!
 //! A thread is registered before its creator goes on, as in libgc. Its argument stays reachable until its own stack
-//! holds it, and its result until somebody joins it.
+//! holds it, and its result until the thread is joined.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -68,7 +68,7 @@ unsafe extern "C-unwind" fn run_thread(start: *mut c_void) -> *mut c_void {
     }
 }
 
-/// The result of an ending thread stays reachable until somebody joins it.
+/// The result of an ending thread stays reachable until the thread is joined.
 fn keep_result(result: *mut c_void) {
     let record = Mutator::current();
     // SAFETY: the calling thread's own record.
@@ -88,7 +88,7 @@ fn forget_result(thread: usize) {
     }
 }
 
-/// Remembers that nobody will join `thread`.
+/// Remembers that `thread` will not be joined.
 fn note_detached(thread: usize) {
     with_heap(|heap| {
         if let Some(record) = record_of(heap, thread) {
@@ -130,7 +130,8 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
     if start.is_null() {
         return EAGAIN;
     }
-    // SAFETY: just allocated; the caller vouches for the rest.
+    // SAFETY: the object is fresh and stays until it is freed below; the arguments are valid for `pthread_create`, as
+    // asked.
     unsafe {
         let detached = starts_detached(attributes);
         start.write(Start {
@@ -160,7 +161,7 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
 /// As for `pthread_join`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_pthread_join(thread: usize, result: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the arguments are valid for `pthread_join`, as asked.
     let joined = unsafe { pthread_join(thread, result) };
     if joined == 0 {
         forget_result(thread);
@@ -178,7 +179,7 @@ pub unsafe extern "C-unwind" fn GC_pthread_detach(thread: usize) -> c_int {
         note_detached(thread);
         forget_result(thread);
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the argument is valid for `pthread_detach`, as asked.
     unsafe { pthread_detach(thread) }
 }
 
@@ -188,7 +189,7 @@ pub unsafe extern "C-unwind" fn GC_pthread_detach(thread: usize) -> c_int {
 /// As for `pthread_cancel`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_pthread_cancel(thread: usize) -> c_int {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the argument is valid for `pthread_cancel`, as asked.
     unsafe { pthread_cancel(thread) }
 }
 
@@ -199,7 +200,7 @@ pub unsafe extern "C-unwind" fn GC_pthread_cancel(thread: usize) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_pthread_exit(result: *mut c_void) -> ! {
     keep_result(result);
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the calling thread may be left by `pthread_exit`, as asked.
     unsafe { pthread_exit(result) }
 }
 
@@ -213,7 +214,7 @@ pub unsafe extern "C-unwind" fn GC_pthread_sigmask(
     set: *const c_void,
     old: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the arguments are valid for `pthread_sigmask`, as asked.
     let result = unsafe { pthread_sigmask(how, set, old) };
     if let Some(view) = view()
         && !Mutator::current().is_null()

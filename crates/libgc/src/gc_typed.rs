@@ -54,7 +54,7 @@ struct LongLayout {
 
 /// The number in `cell`, made by `make` under the lock if it is not there yet.
 fn once(cell: &AtomicUsize, make: fn(&mut Heap) -> usize) -> usize {
-    // Relaxed: whoever uses the number takes the lock, or found it under the lock itself.
+    // Relaxed: a thread that uses the number takes the lock, or found it under the lock itself.
     match cell.load(Ordering::Relaxed) {
         0 => with_heap(|heap| {
             if cell.load(Ordering::Relaxed) == 0 {
@@ -110,7 +110,7 @@ fn proc_descriptor(index: usize, environment: usize) -> usize {
 /// `bitmap` must have `length` readable bits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_make_descriptor(bitmap: *const usize, length: usize) -> usize {
-    // SAFETY: the caller vouches for the bits below `length`.
+    // SAFETY: `bitmap` has `length` readable bits, as asked, and indices are below `length`.
     let bit =
         |index: usize| unsafe { *bitmap.add(index / WORD_BITS) >> (index % WORD_BITS) & 1 != 0 };
     typed_kind();
@@ -165,7 +165,7 @@ unsafe extern "C-unwind" fn scan_long(
         while bits != 0 {
             let index = group * WORD_BITS + bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            // SAFETY: the client promised that objects are as long as their layout; the stack is the scanner's.
+            // SAFETY: an object of a type is as long as its layout, as gc_typed.h asks; the stack is the scanner's.
             unsafe { top = context().mark_and_push(object.add(index).read(), top, limit) };
         }
     }

@@ -60,6 +60,6 @@ pub extern "C-unwind" fn GC_malloc_stubborn(bytes: usize) -> *mut c_void {
 /// `place` must be writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_ptr_store_and_dirty(place: *mut c_void, value: *const c_void) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `place` is writable, as asked.
     unsafe { place.cast::<*const c_void>().write_volatile(value) };
 }

@@ -2,7 +2,7 @@
 //!
 //! One file per public header, `gc.h` cut by subject. This crate is the only owner of a global heap.
 //!
-//! # In somebody else's process
+//! # In the client's process
 //! Nothing happens before the first GC call: no thread, no handler, no reservation. Memory of our own comes from a
 //! mapped arena, never from malloc. The thread-local state is one initial-exec word. Frames that call client code
 //! hold no guard that `pthread_exit`, cancellation, an exception or `longjmp` could skip.

@@ -6,8 +6,8 @@
 //! ever, the process ends with a message.
 //!
 //! # Invariants
-//! - `section` says which client code the holder runs with the lock held; `Own` means our own code, which never asks for
-//!   the lock again: a call then comes from a mark or disclaim procedure or from a signal handler. A collection is
+//! - `section` says which client code the holder runs with the lock held; `Own` means our own code, which never asks
+//!   for the lock again: a call then comes from a mark or disclaim procedure or from a signal handler. A collection is
 //!   `Own` also inside another section.
 //! - An inner section starts no collection and runs no finalizer, unless the client asks for one by name.
 

@@ -22,26 +22,35 @@ unsafe extern "C" {
 }
 
 /// Formats into a fixed buffer and writes it with one call; what does not fit is cut off, as libgc does.
+///
+/// # Safety
+/// As for `vprintf`, of which `arguments` is the `va_list`.
 unsafe fn print(stream: &AtomicI32, format: *const c_char, arguments: *mut c_void) {
     let mut buffer = [0u8; 1024];
-    // SAFETY: the caller vouches for the format and its arguments.
+    // SAFETY: `format` and `arguments` fit together, as asked; the buffer has that many bytes.
     let length = unsafe { vsnprintf(buffer.as_mut_ptr().cast(), buffer.len(), format, arguments) };
     let length = usize::try_from(length).unwrap_or(0).min(buffer.len() - 1);
     output::write_all(Fd(stream.load(Ordering::Relaxed)), &buffer[..length]);
 }
 
+/// # Safety
+/// As for [`print`].
 unsafe extern "C" fn print_output(format: *const c_char, arguments: *mut c_void) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `format` and `arguments` fit together, as asked.
     unsafe { print(&STREAMS.output, format, arguments) };
 }
 
+/// # Safety
+/// As for [`print`].
 unsafe extern "C" fn print_error(format: *const c_char, arguments: *mut c_void) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `format` and `arguments` fit together, as asked.
     unsafe { print(&STREAMS.error, format, arguments) };
 }
 
+/// # Safety
+/// As for [`print`].
 unsafe extern "C" fn print_log(format: *const c_char, arguments: *mut c_void) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `format` and `arguments` fit together, as asked.
     unsafe { print(&STREAMS.log, format, arguments) };
 }
 

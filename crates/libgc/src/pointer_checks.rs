@@ -88,15 +88,18 @@ pub extern "C-unwind" fn GC_same_obj(p: *mut c_void, q: *mut c_void) -> *mut c_v
 }
 
 /// Adds to the pointer in `place` after checking; returns the old and the new one.
+///
+/// # Safety
+/// `place` must hold a pointer.
 unsafe fn increment(place: *mut *mut c_void, bytes: isize) -> (*mut c_void, *mut c_void) {
-    // SAFETY: the caller vouches for the place.
+    // SAFETY: `place` holds a pointer, as asked.
     let old = unsafe { place.read() };
     let new = old.wrapping_byte_offset(bytes);
     if GC_all_interior_pointers.get() == 0 {
         GC_is_valid_displacement(new);
     }
     let new = GC_same_obj(new, old);
-    // SAFETY: as above.
+    // SAFETY: `place` holds a pointer, as asked.
     unsafe { place.write(new) };
     (old, new)
 }
@@ -107,7 +110,7 @@ unsafe fn increment(place: *mut *mut c_void, bytes: isize) -> (*mut c_void, *mut
 /// `place` must hold a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_pre_incr(place: *mut *mut c_void, bytes: isize) -> *mut c_void {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `place` holds a pointer, as asked.
     unsafe { increment(place, bytes) }.1
 }
 
@@ -117,7 +120,7 @@ pub unsafe extern "C-unwind" fn GC_pre_incr(place: *mut *mut c_void, bytes: isiz
 /// `place` must hold a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_post_incr(place: *mut *mut c_void, bytes: isize) -> *mut c_void {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `place` holds a pointer, as asked.
     unsafe { increment(place, bytes) }.0
 }
 
@@ -184,7 +187,7 @@ fn is_left_out(place: Address) -> bool {
 /// Free lists of one kind as clients of the inline allocators see them: always empty.
 #[repr(transparent)]
 pub struct Lists(core::cell::UnsafeCell<[*mut c_void; LISTS]>);
-// SAFETY: nobody of ours writes to them, and a client that does synchronizes by the rules of the interface.
+// SAFETY: this library never writes to them, and a client that does synchronizes by the rules of the interface.
 unsafe impl Sync for Lists {}
 const LISTS: usize = 129;
 

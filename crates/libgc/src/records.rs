@@ -57,8 +57,8 @@ fn word_for(heap: &Heap, record: *mut Mutator) -> usize {
     record as usize | if fast { 0 } else { SLOW }
 }
 
-/// Restores the thread word after a blocking region. Under the lock. In a callback of a collection nothing is allocated or
-/// freed without it.
+/// Restores the thread word after a blocking region. Under the lock. In a callback of a collection nothing is allocated
+/// or freed without it.
 pub fn reenter(heap: &Heap, record: *mut Mutator) {
     let slow = if is_collecting() { SLOW } else { 0 };
     threads::set_thread_word(word_for(heap, record) | slow);
@@ -141,7 +141,7 @@ pub fn register(heap: Started, stack_base: Address, explicit: bool) -> c_int {
     }
 }
 
-/// Whether the calling thread runs on a stack that nobody told us of. Under the lock.
+/// Whether the calling thread runs on a stack that the collector does not know. Under the lock.
 pub fn is_on_foreign_stack() -> bool {
     let record = Mutator::current();
     if record.is_null() {

@@ -50,7 +50,7 @@ pub unsafe extern "C-unwind" fn GC_register_my_thread(base: *const StackBase) ->
             "GC_register_my_thread was called before GC_allow_register_threads"
         ));
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `base` is readable, as asked.
     let stack_base = Address::of(unsafe { (*base).mem_base });
     register(heap, stack_base, true)
 }
@@ -103,7 +103,7 @@ pub unsafe extern "C-unwind" fn GC_get_stack_base(base: *mut StackBase) -> c_int
     if top == 0 {
         return UNIMPLEMENTED;
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `base` is writable, as asked.
     unsafe { (*base).mem_base = top as *mut c_void };
     SUCCESS
 }
@@ -122,7 +122,7 @@ pub unsafe extern "C-unwind" fn GC_call_with_stack_base(
         mem_base: core::ptr::null_mut(),
     };
     base.mem_base = (&raw mut base).cast();
-    // SAFETY: the caller vouches for the function; this frame holds no guard.
+    // SAFETY: `function` is callable with `argument`, as asked; this frame holds no guard.
     let result = unsafe { function(&mut base, argument) };
     core::hint::black_box(&base);
     result
@@ -143,7 +143,7 @@ pub unsafe extern "C-unwind" fn GC_get_my_stackbottom(base: *mut StackBase) -> *
     }
     let moved = GC_stackbottom.get();
     let is_first = record == MAIN_THREAD.load(Ordering::Relaxed);
-    // SAFETY: the calling thread's own record; the caller vouches for `base`.
+    // SAFETY: the calling thread's own record; `base` is writable, as asked.
     unsafe {
         (*base).mem_base = if is_first {
             moved.cast()
@@ -160,7 +160,7 @@ pub unsafe extern "C-unwind" fn GC_get_my_stackbottom(base: *mut StackBase) -> *
 /// `handle` must be null or come from `GC_get_my_stackbottom`; `base` must be readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *const StackBase) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `base` is readable, as asked.
     let bottom = unsafe { (*base).mem_base };
     if !is_ready() {
         GC_stackbottom.set(bottom.cast());
@@ -175,7 +175,7 @@ pub unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *c
         GC_stackbottom.set(bottom.cast());
     }
     if !record.is_null() {
-        // SAFETY: a record of ours, under the lock.
+        // SAFETY: `handle` is a record, as asked, or this is the calling thread's own; the caller holds the lock.
         unsafe { (*record).stack_base = Address::of(bottom) };
     }
 }

@@ -31,7 +31,7 @@ fn resolve(object: *const c_void) -> Option<Resolved> {
 /// As in gc.h.
 ///
 /// # Safety
-/// `object` must be null or an object that nobody uses any more.
+/// `object` must be null or an object that is used no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     if object.is_null() {
@@ -63,7 +63,7 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
         if unsafe { found.base.add(8).load() } == cookie(found.base) {
             refuse(object, FreeError::Twice);
         }
-        // SAFETY: the record is the calling thread's; the object is the caller's to give up.
+        // SAFETY: the record is the calling thread's; the object is used no more, as asked.
         unsafe {
             let cache = &raw mut (*thread).cache;
             if (*cache).foreign[kind][class] >= MOST_FOREIGN {
@@ -90,14 +90,14 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
 /// The cache must be the calling thread's.
 #[cold]
 unsafe fn make_room(cache: *mut Cache, kind: usize, class: usize) {
-    // SAFETY: the caller vouches for the cache.
+    // SAFETY: the cache is the calling thread's, as asked.
     let freed = unsafe { freed_cells(cache, kind, class) };
     if freed < MOST_FOREIGN as usize {
         // The list may hold cells of other blocks that were not freed by this thread: never less than one.
-        // SAFETY: as above.
+        // SAFETY: the cache is the calling thread's, as asked.
         unsafe { (&raw mut (*cache).foreign[kind][class]).write_volatile((freed as u32).max(1)) };
     } else {
-        // SAFETY: as above; the list begins with that many cells.
+        // SAFETY: the cache is the calling thread's, as asked, and its list begins with that many cells.
         with_heap(|heap| unsafe { heap.space.share_cells(cache, kind, class, freed / 2) });
     }
 }
@@ -108,8 +108,8 @@ unsafe fn make_room(cache: *mut Cache, kind: usize, class: usize) {
 /// The cache must be the calling thread's.
 unsafe fn freed_cells(cache: *const Cache, kind: usize, class: usize) -> usize {
     let mut cells = 0;
-    // SAFETY: the caller vouches for the cache; a listed cell has its link in its first word and, if it was freed
-    // explicitly, its cookie in the second.
+    // SAFETY: the cache is the calling thread's, as asked; a listed cell has its link in its first word and, if it was
+    // freed explicitly, its cookie in the second.
     unsafe {
         let mut cell = (*cache).heads[kind][class];
         while !cell.is_null() && cells < MOST_FOREIGN as usize && cell.add(8).load() == cookie(cell)
@@ -147,7 +147,7 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
         return GC_malloc(bytes);
     }
     if bytes == 0 {
-        // SAFETY: the caller gives the object up.
+        // SAFETY: reallocating to 0 bytes gives the object up.
         unsafe { GC_free(object) };
         return null_mut();
     }
@@ -264,7 +264,7 @@ pub unsafe extern "C-unwind" fn GC_get_kind_and_size(
             "GC_get_kind_and_size({object:p}): this address is not an object of the heap"
         ));
     };
-    // SAFETY: a resolved object's block; the caller vouches for `size`.
+    // SAFETY: a resolved object's block; `size` is writable or null, as asked.
     unsafe {
         if !size.is_null() {
             size.write((*found.block).bytes);

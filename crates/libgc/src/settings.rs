@@ -167,7 +167,7 @@ pub fn read_variables(heap: &mut Heap) {
     heap.settings.retries = GC_max_retries.get();
     heap.settings.limit = CLIENT.heap_limit.get();
     let automatic = CLIENT.no_automatic.get() == 0;
-    // Without automatic collection no amount is enough, so only want of memory starts one.
+    // Without automatic collection no amount is enough, so only a shortage of memory starts one.
     heap.settings.least_allocated = if automatic {
         CLIENT.least_allocated.get()
     } else {

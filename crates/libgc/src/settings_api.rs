@@ -273,6 +273,7 @@ unsafe extern "C-unwind" {
 /// As for `dlopen`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_dlopen(path: *const c_char, mode: c_int) -> *mut c_void {
-    // SAFETY: the caller vouches for it; no lock is held, since a library's constructors may allocate.
+    // SAFETY: the arguments are valid for `dlopen`, as asked; no lock is held, since a library's constructors may
+    // allocate.
     unsafe { dlopen(path, mode) }
 }

@@ -1,7 +1,8 @@
 //! How the heap starts: on the first call that needs it, once, by the thread that makes that call.
 //!
 //! Other threads that come meanwhile wait. First comes everything that allocation needs, without malloc, which may be
-//! routed to us; then the hooks of the C library. The callers of [`start`] go on with a proof that the heap has started.
+//! routed to us; then the hooks of the C library. The callers of [`start`] go on with a proof that the heap has
+//! started.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,15 +1,15 @@
 //! The one heap of the process and its lock: who may touch the heap, and when.
 //!
 //! The heap is reached through a [`Locked`], which exists where the calling thread holds the allocator lock, or is the
-//! one that starts the heap. It is no guard: the thread that takes the lock gives it back by hand on every way out, since
-//! frames that call client code may be left by any route. The lock is never held while finalizers or other client code
-//! runs, except in the callbacks that libgc defines as running with it ([`crate::lock`]).
+//! one that starts the heap. It is no guard: the thread that takes the lock gives it back by hand on every way out,
+//! since frames that call client code may be left by any route. The lock is never held while finalizers or other client
+//! code runs, except in the callbacks that libgc defines as running with it ([`crate::lock`]).
 //!
 //! # Invariants
 //! - At most one reference to the heap is in use. A `Locked` gives references for as long as it is borrowed itself, and
-//!   client code runs either in [`Locked::run_client`], which borrows it, or in [`lend`], which borrows the reference of
-//!   the collection in progress, or after [`Locked::leave_to_client`], which ends it. Only in these sections the holder
-//!   gets a second `Locked`: elsewhere taking the lock again ends the process.
+//!   client code runs either in [`Locked::run_client`], which borrows it, or in [`lend`], which borrows the reference
+//!   of the collection in progress, or after [`Locked::leave_to_client`], which ends it. Only in these sections the
+//!   holder gets a second `Locked`: elsewhere taking the lock again ends the process.
 //! - This file knows none of those that use the heap; [`crate::start`] puts the heap in place.
 
 use core::cell::UnsafeCell;
@@ -78,7 +78,7 @@ impl Starting {
     /// Puts the heap in place. No other thread reaches it before [`Locked::publish`].
     #[inline(always)]
     pub fn install(self, heap: Heap) -> Locked {
-        // SAFETY: only the owner of the one `Starting` comes here, once; nobody reads before `publish`.
+        // SAFETY: only the owner of the one `Starting` comes here, once; the heap is not read before `publish`.
         Locked(unsafe { NonNull::from((*HEAP.0.get()).write(heap)) })
     }
 }
@@ -119,8 +119,8 @@ impl Locked {
         LOCK.unlock();
     }
 
-    /// Runs client code with the lock held. If it is left by `longjmp`, the lock stays held and the section open: such a
-    /// program goes on as it does without a lock.
+    /// Runs client code with the lock held. If it is left by `longjmp`, the lock stays held and the section open: such
+    /// a program goes on as it does without a lock.
     pub fn run_client<R>(&mut self, body: impl FnOnce() -> R) -> R {
         LOCK.run(Section::Client, body)
     }
@@ -162,7 +162,8 @@ impl Deref for Locked {
 
     #[inline(always)]
     fn deref(&self) -> &Heap {
-        // SAFETY: the heap is in place before the first `Locked`; nobody else has a reference in use, see the module.
+        // SAFETY: the heap is in place before the first `Locked`, and no other reference to it is in use (see the
+        // module).
         unsafe { self.0.as_ref() }
     }
 }
@@ -170,7 +171,8 @@ impl Deref for Locked {
 impl DerefMut for Locked {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Heap {
-        // SAFETY: the heap is in place before the first `Locked`; nobody else has a reference in use, see the module.
+        // SAFETY: the heap is in place before the first `Locked`, and no other reference to it is in use (see the
+        // module).
         unsafe { self.0.as_mut() }
     }
 }

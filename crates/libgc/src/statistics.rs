@@ -141,7 +141,7 @@ pub unsafe extern "C-unwind" fn GC_get_heap_usage_safe(
     });
     for (place, value) in answers {
         if !place.is_null() {
-            // SAFETY: the caller vouches for it.
+            // SAFETY: the pointer is writable, as asked.
             unsafe { place.write(value) };
         }
     }
@@ -168,13 +168,14 @@ fn prof_words(view: HeapView) -> [usize; PROF_WORDS] {
     ]
 }
 
-/// Fills in as much of the words as fits into `bytes`; unknown ones become -1. The answer is the size of the known part.
+/// Fills in as much of the words as fits into `bytes`; unknown ones become -1. The answer is the size of the known
+/// part.
 ///
 /// # Safety
 /// `place` must be writable for `bytes` bytes.
 unsafe fn fill(place: *mut u8, bytes: usize, words: &[usize; PROF_WORDS]) -> usize {
     let known = bytes.min(size_of_val(words));
-    // SAFETY: the caller vouches for the place; the words have that many bytes.
+    // SAFETY: `place` is writable for `bytes` bytes, as asked, and `known` is at most that and the size of the words.
     unsafe {
         place.copy_from_nonoverlapping(words.as_ptr().cast(), known);
         place.add(known).write_bytes(0xff, bytes - known);
@@ -189,7 +190,7 @@ unsafe fn fill(place: *mut u8, bytes: usize, words: &[usize; PROF_WORDS]) -> usi
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_get_prof_stats(place: *mut u8, bytes: usize) -> usize {
     let words = with_heap(|heap| prof_words(heap.view()));
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `place` is writable for `bytes` bytes, as asked.
     unsafe { fill(place, bytes, &words) }
 }
 
@@ -200,7 +201,7 @@ pub unsafe extern "C-unwind" fn GC_get_prof_stats(place: *mut u8, bytes: usize) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_get_prof_stats_unsafe(place: *mut u8, bytes: usize) -> usize {
     let words = view().map_or([0; PROF_WORDS], prof_words);
-    // SAFETY: the caller vouches for it.
+    // SAFETY: `place` is writable for `bytes` bytes, as asked.
     unsafe { fill(place, bytes, &words) }
 }
 

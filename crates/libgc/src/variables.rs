@@ -30,7 +30,7 @@ impl<T: Copy> Variable<T> {
     /// Changes it.
     #[inline(always)]
     pub fn set(&self, value: T) {
-        // SAFETY: as in `get`.
+        // SAFETY: the variable lives as long as the process, and no reference to its value is ever made.
         unsafe { self.0.get().write_volatile(value) }
     }
 }

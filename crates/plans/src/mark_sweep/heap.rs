@@ -375,7 +375,8 @@ impl Heap {
             .is_some_and(|found| unsafe { (*found.block).has_flag(IGNORE_OFF_PAGE) })
     }
 
-    /// Workers for the collection that is to begin, and why. Asks anew how many processors there are, where that matters.
+    /// Workers for the collection that is to begin, and why. Asks anew how many processors there are, where that
+    /// matters.
     pub fn workers(&mut self) -> (usize, &'static str) {
         decide::workers::workers(
             self.settings.markers,

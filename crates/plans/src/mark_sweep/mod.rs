@@ -1,6 +1,7 @@
 //! The collector of the libgc heap: conservative mark-sweep in parallel, in a world that signals stop (ISMM 2000).
 //!
-//! - [`heap`]: the space and everything that a collection of it needs; [`view`]: what may be seen of it without the lock
+//! - [`heap`]: the space and everything that a collection of it needs; [`view`]: what may be seen of it without the
+//!   lock
 //! - [`collect`]: a collection, step by step; [`stop`]: how threads are stopped; [`history`]: totals and events
 //! - [`mutator`]: what is known of each thread; [`stacks`], [`roots`]: where marking begins
 //! - [`weak`]: links, finalizers and toggle references

@@ -252,8 +252,8 @@ impl Mutators {
         }
     }
 
-    /// As [`Mutators::for_each`], for a thread that does not hold the lock: a record that comes or goes meanwhile may be
-    /// visited or not.
+    /// As [`Mutators::for_each`], for a thread that does not hold the lock: a record that comes or goes meanwhile may
+    /// be visited or not.
     ///
     /// # Safety
     /// `mutators` must stay mapped, and `visit` must make no reference to a record.

@@ -1,11 +1,11 @@
 //! Which parts of a thread's stack are scanned.
 //!
 //! As a rule the part from the stack pointer to the cold end, without what lies between a blocking region and the older
-//! active section. A program may also run on a stack that the collector does not know (a coroutine's). That shows by the memory
-//! between the stack pointer and the cold end: on the known stack all of it can be read, and no stack of another kind
-//! is joined to it so. On such a foreign stack both are scanned as far as their memory reaches: the known stack, which
-//! has somewhere the frames that switched away, and the foreign one from the stack pointer up. What the program
-//! registered as roots is scanned anyway. Stacks of coroutines that do not run are the program's to name.
+//! active section. A program may also run on a stack that the collector does not know (a coroutine's). That shows by
+//! the memory between the stack pointer and the cold end: on the known stack all of it can be read, and no stack of
+//! another kind is joined to it so. On such a foreign stack both are scanned as far as their memory reaches: the known
+//! stack, which has somewhere the frames that switched away, and the foreign one from the stack pointer up. What the
+//! program registered as roots is scanned anyway. Stacks of coroutines that do not run are the program's to name.
 //!
 //! Runs under the allocator lock; the thread is stopped, in a blocking region, or the calling one.
 

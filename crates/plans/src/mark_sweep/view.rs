@@ -1,8 +1,8 @@
 //! A heap as it may be seen without the allocator lock.
 //!
-//! Clients ask for counters whenever they like, also in callbacks that run with the lock held, so those questions cannot
-//! take it. No reference to the heap is made either: the holder of the lock has one that excludes all others. Single
-//! words are read; each is right, or was right a moment ago.
+//! Clients ask for counters whenever they like, also in callbacks that run with the lock held, so those questions
+//! cannot take it. No reference to the heap is made either: the holder of the lock has one that excludes all others.
+//! Single words are read; each is right, or was right a moment ago.
 
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::account::SpaceView;

@@ -75,8 +75,8 @@ impl Account {
     }
 }
 
-/// A space as it may be seen without the allocator lock: single words, each of which is right or was right a moment ago.
-/// No reference to the space is made, since the holder of the lock has one that excludes all others.
+/// A space as it may be seen without the allocator lock: single words, each of which is right or was right a moment
+/// ago. No reference to the space is made, since the holder of the lock has one that excludes all others.
 #[derive(Clone, Copy)]
 pub struct SpaceView(*const MarkSweep);
 

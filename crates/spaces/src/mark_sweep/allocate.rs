@@ -1,8 +1,8 @@
 //! Allocation: where cells and large objects come from when a free list is empty.
 //!
-//! The order is: explicitly freed cells, a block waiting to be swept (lazy sweeping), a free block. If there is
-//! none, the caller is told of a [`Shortage`], and collects or grows the heap. A block is taken only if it fits under `capacity`;
-//! free memory that the system still backs is used first, and released when a large object needs its place.
+//! The order is: explicitly freed cells, a block waiting to be swept (lazy sweeping), a free block. If there is none,
+//! the caller is told of a [`Shortage`], and collects or grows the heap. A block is taken only if it fits under
+//! `capacity`; free memory that the system still backs is used first, and released when a large object needs its place.
 //!
 //! All methods run under the allocator lock.
 
@@ -115,8 +115,8 @@ impl MarkSweep {
         Ok(())
     }
 
-    /// Takes the first cells of the shared list of one kind and class, which is not empty. They may be of any block. The
-    /// shared list may be long, and what a thread holds is walked in pauses.
+    /// Takes the first cells of the shared list of one kind and class, which is not empty. They may be of any block.
+    /// The shared list may be long, and what a thread holds is walked in pauses.
     fn take_shared(&mut self, kind: usize, class: usize) -> Address {
         let head = self.shared.heads[kind][class];
         let (mut last, mut cells) = (head, 1);

@@ -2,8 +2,8 @@
 //!
 //! Each worker has an [`Outbox`]: buffers that it fills, and a deque of the numbers of full ones, from which others
 //! steal. A number is the owner's index and the buffer's. The [`Inbox`] of the leader has the numbers of buffers with
-//! entries that only the leader may scan; it is a stack linked through the buffers. The thread that takes a number copies
-//! the entries out and frees the buffer.
+//! entries that only the leader may scan; it is a stack linked through the buffers. The thread that takes a number
+//! copies the entries out and frees the buffer.
 //!
 //! # Invariants
 //! - A buffer is written by its owner while it is reserved and its number not published, then read by the one thread
@@ -28,8 +28,8 @@ pub(super) const NO_BATCH: u32 = u32::MAX;
 
 /// A buffer.
 pub(super) struct Batch {
-    /// Set by the owner when it reserves the buffer, cleared by the thread that has copied the entries (Release, partner of the
-    /// owner's Acquire).
+    /// Set by the owner when it reserves the buffer, cleared by the thread that has copied the entries (Release,
+    /// partner of the owner's Acquire).
     in_use: AtomicBool,
     /// The number below it in the inbox. Written by the owner before it posts the buffer, read by the leader.
     next: AtomicU32,
@@ -104,8 +104,8 @@ impl<'a> Outbox<'a> {
         Some((self.owner * BATCHES + slot) as u32)
     }
 
-    /// Owner: adds entries to a buffer that it has reserved and not published, which has room for them. Returns how many
-    /// the buffer has now.
+    /// Owner: adds entries to a buffer that it has reserved and not published, which has room for them. Returns how
+    /// many the buffer has now.
     pub fn append(&self, number: u32, entries: &[Entry]) -> usize {
         // SAFETY: until its number is published, a reserved buffer is its owner's.
         self.batch(number).contents.with_mut(|contents| unsafe {
@@ -193,8 +193,8 @@ impl Inbox {
     pub fn take<'a>(&self, outbox: impl FnOnce(usize) -> &'a Outbox<'a>) -> Option<u32> {
         let mut number = self.taken.load(Ordering::Relaxed);
         if number == NO_BATCH {
-            // Acquire: partner of the Release in `post`, also of those below the first: each went on from the one before
-            // by a read-modify-write.
+            // Acquire: partner of the Release in `post`, also of those below the first: each went on from the one
+            // before by a read-modify-write.
             number = self.first.swap(NO_BATCH, Ordering::Acquire);
         }
         if number == NO_BATCH {
@@ -294,7 +294,8 @@ mod models {
         });
     }
 
-    /// Two workers post for the leader, which takes meanwhile and when they are done. Buffers come back to their owners.
+    /// Two workers post for the leader, which takes meanwhile and when they are done. Buffers come back to their
+    /// owners.
     #[test]
     fn the_leader_gets_each_posted_entry_once() {
         struct Shared {

@@ -115,8 +115,8 @@ pub struct MarkSweep {
     pub poison: bool,
     /// Set between the clearing of marks and reclaiming, when only callbacks of the client allocate.
     pub born_marked: bool,
-    /// What zeroes large objects and fresh blocks. Between the live cells of a block that is swept lie short runs, which
-    /// are zeroed as they are listed.
+    /// What zeroes large objects and fresh blocks. Between the live cells of a block that is swept lie short runs,
+    /// which are zeroed as they are listed.
     pub zeroing: Choice,
     /// Bytes that the heap may hold before it must collect or grow.
     pub capacity: usize,

@@ -249,8 +249,8 @@ impl MarkSweep {
     }
 }
 
-/// Removes the cookies that explicit frees may have left in cells that are not cleared: a client that takes a whole list
-/// gets the cells as they are, and must be able to free them. The line is about to be written anyway.
+/// Removes the cookies that explicit frees may have left in cells that are not cleared: a client that takes a whole
+/// list gets the cells as they are, and must be able to free them. The line is about to be written anyway.
 ///
 /// # Safety
 /// The cells must be free and belong to the caller.

@@ -4,8 +4,8 @@
 //! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
 //! plus the roots. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
 //!
-//! On a stack that the collector does not know, growing comes first as long as it is possible: a collection there scans what can
-//! be found of the stacks, but coroutines that do not run and were not registered are not found.
+//! On a stack that the collector does not know, growing comes first as long as it is possible: a collection there scans
+//! what can be found of the stacks, but coroutines that do not run and were not registered are not found.
 
 /// What is known when an allocation does not fit.
 #[derive(Clone, Copy, Debug, Default)]

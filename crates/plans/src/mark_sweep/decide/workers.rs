@@ -14,8 +14,8 @@ pub fn most(wanted: usize, processors: impl FnOnce() -> usize) -> usize {
     }
 }
 
-/// Workers to use, [`most`] or one, and why: for a heap of `composite` live bytes with pointers at the last collection, or
-/// `used` bytes if there was none yet.
+/// Workers to use, [`most`] or one, and why: for a heap of `composite` live bytes with pointers at the last collection,
+/// or `used` bytes if there was none yet.
 pub fn workers(
     wanted: usize,
     processors: impl FnOnce() -> usize,

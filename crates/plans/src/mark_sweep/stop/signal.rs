@@ -24,8 +24,8 @@ use crate::mark_sweep::mutator::{Mutator, Mutators};
 const RESEND_AFTER_NS: u64 = 100_000_000;
 
 /// The last thread that got the signal without having a record; 0 if none did since the stop began. Stored by handlers.
-/// Relaxed: a number that the stopper misses is stored again after the next signal. No model has signals, so it is no part
-/// of any.
+/// Relaxed: a number that the stopper misses is stored again after the next signal. No model has signals, so it is no
+/// part of any.
 static STRAY: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
 /// The system refused to send the suspend signal, and will refuse again.
