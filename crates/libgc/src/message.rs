@@ -1,4 +1,4 @@
-//! What the library says, and how it dies.
+//! Messages, warnings and fatal errors, and what the client is asked when memory is exhausted.
 //!
 //! Nothing here allocates; a line is put together in a fixed buffer and written with one call. Warnings go through the
 //! client's procedure and have libgc's form: a format of printf and its one argument.

@@ -1,4 +1,4 @@
-//! Marking in parallel: one private mark stack a worker, batches of entries shared through deques.
+//! Marking in parallel: one private mark stack per worker, batches of entries shared through deques.
 //!
 //! A worker pops and scans from its own contiguous stack. While others wait it moves the oldest half of a deep stack
 //! into a buffer and offers that to the others; mark procedures that may only run on the collecting thread go to an

@@ -3,7 +3,7 @@
 //! One word holds the epoch: odd while the world is stopped. A thread that is told to stop publishes its stack
 //! pointer, writes the epoch into its own word, raises the count of acknowledgements, and sleeps until the epoch has
 //! moved on. The stopper waits until every thread's own word holds its epoch. A thread that is still on its way out
-//! of stop k when stop k+2 begins notices by the number, so nobody has to wait for threads to resume.
+//! of stop k when stop k+2 begins sees that from the number, so the stopper need not wait for threads to resume.
 //!
 //! A thread can also be held by itself (`GC_suspend_thread`): it then sleeps on a word of its own and counts as
 //! stopped in every epoch.

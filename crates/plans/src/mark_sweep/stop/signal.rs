@@ -1,8 +1,8 @@
 //! The stopper that works by signals: for threads that cannot be asked to poll (I8).
 //!
 //! Each registered thread that is not in a blocking region is sent the suspend signal; its handler stops there. The
-//! stopper holds the allocator lock, so no thread stops inside it. A thread that has ended without a word (the kernel
-//! does not know it any more) is reported, so that the caller forgets it. Signals that seem lost are sent again.
+//! stopper holds the allocator lock, so no thread stops inside it. A thread that has ended without unregistering (the
+//! kernel does not know it any more) is reported, so that the caller forgets it. Signals that seem lost are sent again.
 //!
 //! The kernel may give the number of such a thread to a new one. If that one registers, its record takes the number
 //! from the old record (`Mutators::occupy`). If it does not, its handler finds no record, and says so in `STRAY`: a

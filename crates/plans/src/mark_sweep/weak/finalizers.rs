@@ -10,7 +10,7 @@
 //! 1. The queue has room for every registered entry (`ready.capacity() >= ready.len() + registered.len()`), so that
 //!    entries become ready in the stopped world without allocation.
 //! 2. Registered entries have a procedure; a null one is a removal.
-//! 3. `fresh` counts the entries at the queue's end that the last collection made ready and nobody has taken.
+//! 3. `fresh` counts the entries at the queue's end that the last collection made ready and that are not taken yet.
 //!
 //! Threads: the holder of the allocator lock; `trace_order`, `enqueue_unreached` and `verify` belong to the stopped
 //! world.

@@ -1,7 +1,7 @@
 //! Disappearing links: words that the collector sets to null when the object they stand for dies.
 //!
 //! The idea: a link is the address of a word, registered with an object. The word is usually a disguised pointer, or
-//! lies where no trace looks; it may as well be an ordinary field, which is how clients break finalization cycles. The
+//! lies where no trace looks; it may also be an ordinary field, which is how clients break finalization cycles. The
 //! same table serves twice, for short links and for long ones: only the moment of [`Links::clear_dead`] differs.
 //!
 //! A link that lies inside a heap object is forgotten when that object dies, because its word is about to be reused.

@@ -1,4 +1,4 @@
-//! Weak processing: what a collector owes to objects that the trace did not reach.
+//! Weak processing: what becomes of objects that the trace did not reach.
 //!
 //! The idea: a program may ask to be told of an object's death (finalizers), to have a word cleared by it
 //! (disappearing links, short and long), or to hold a reference whose strength it changes from collection to
@@ -6,7 +6,7 @@
 //! scans, so they keep nothing alive by themselves; [`Weak::process`] settles them after the main trace.
 //!
 //! Nothing here touches the heap or calls the client: the marker does the first through [`Tracer`], and the door does
-//! the second once the state is whole again, one request at a time, so that a callback may leave by any route.
+//! the second once the state is consistent again, one request at a time, so that a callback may leave by any route.
 //!
 //! # Invariants
 //! 1. [`Weak::process`] allocates nothing: registration has reserved, for every registered finalizer, its place in the

@@ -1,8 +1,8 @@
 //! Toggle references: outside references to heap objects that are strong or weak as their owner says at the time.
 //!
 //! The idea: before each collection the door asks the client about every object and records the verdict; then strong
-//! references are roots and weak ones go when their objects die. The asking is cut into [`Turn`]s, with the table whole
-//! between any two, because the client's procedure may leave in the middle.
+//! references are roots and weak ones go when their objects die. The client is asked one [`Turn`] at a time, with the
+//! table consistent between turns, because its procedure may leave in the middle.
 //!
 //! # Invariants
 //! An object added twice has two references, each with its own verdict.
