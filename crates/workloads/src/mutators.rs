@@ -3,6 +3,7 @@
 //! A thread that waits for a lock or for others does so in a blocking region: a collection goes on without it. Whoever
 //! has a lock may allocate and be stopped.
 
+use std::io::Write;
 use std::panic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -39,7 +40,7 @@ impl Mutators {
         }
         let heap = mutator.heap();
         let one = |number| {
-            let mut mutator = heap.attach()?;
+            let mut mutator = heap.attach().unwrap_or_else(|full| give_up(number, &full));
             let result = body(&mut mutator, number);
             self.allocated
                 .fetch_add(mutator.allocated_bytes(), Ordering::Relaxed);
@@ -49,7 +50,11 @@ impl Mutators {
         mutator.blocking(|| {
             thread::scope(|scope| {
                 let threads: Vec<_> = (0..self.threads)
-                    .map(|number| scope.spawn(move || one(number)))
+                    .map(|number| {
+                        let started =
+                            thread::Builder::new().spawn_scoped(scope, move || one(number));
+                        started.unwrap_or_else(|error| give_up(number, &error))
+                    })
                     .collect();
                 let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
                 joined
@@ -59,6 +64,12 @@ impl Mutators {
             })
         })
     }
+}
+
+/// Ends the process: the other mutators may wait for this one, and would for ever.
+fn give_up(number: u32, error: &dyn std::error::Error) -> ! {
+    let _ = writeln!(std::io::stderr(), "mutator {number} cannot start: {error}");
+    std::process::exit(2);
 }
 
 /// Takes a lock. A poll.
