@@ -4,7 +4,8 @@
 use core::fmt;
 
 /// A buffer of `N` bytes to format into. What does not fit is dropped, at a character's edge, and remembered by
-/// [`LineBuffer::is_truncated`]; from then on everything is dropped, so the text has no hole in it. Writing never fails.
+/// [`LineBuffer::is_truncated`]; from then on everything is dropped, so the text has no hole in it. Writing never
+/// fails.
 pub struct LineBuffer<const N: usize> {
     /// The first `length` bytes are UTF-8: whole pieces of `str` put one after another.
     bytes: [u8; N],

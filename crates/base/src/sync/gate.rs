@@ -160,7 +160,7 @@ mod models {
             guarded.gate.open();
             other.join().unwrap();
             guarded.gate.close();
-            // SAFETY: as above.
+            // SAFETY: the gate is closed, so nobody writes.
             assert_eq!(guarded.value.with(|value| unsafe { *value }), 2);
         });
     }

@@ -164,11 +164,11 @@ mod models {
             counter.lock.lock(own),
             "nobody else's section is taken for ours"
         );
-        // SAFETY: the lock is held.
+        // SAFETY: `bump_twice` holds `lock`, which protects the value.
         counter.value.with_mut(|value| unsafe { *value += 1 });
         assert!(!counter.lock.lock(own));
         counter.lock.enter_again();
-        // SAFETY: as above.
+        // SAFETY: `bump_twice` holds `lock`, taken a second time.
         counter.value.with_mut(|value| unsafe { *value += 1 });
         counter.lock.unlock();
         counter.lock.unlock();

@@ -65,8 +65,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
     }
 }
 
-/// Under loom there is no clock: a timed wait may end at any moment, so it ends at once; but the longest one never ends by
-/// itself.
+/// Under loom there is no clock: a timed wait may end at any moment, so it ends at once; but the longest one never ends
+/// by itself.
 pub fn futex_wait_timeout(word: &AtomicU32, expected: u32, nanoseconds: u64) {
     if nanoseconds == u64::MAX {
         futex_wait(word, expected);
