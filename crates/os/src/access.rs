@@ -1,11 +1,12 @@
-//! Accesses to memory that is without access on purpose: before the process gets its SIGSEGV, the owner of the addresses
-//! says what they were.
+//! Accesses to memory that is without access on purpose: before the process gets its SIGSEGV, the owner of the
+//! addresses says what they were.
 //!
-//! The first [`watch`] installs a handler for SIGSEGV. Where the address of a fault lies in a watched range, the owner's
-//! function writes a message to the standard error stream, and the action that the process had before is put back: the
-//! access is repeated, and what follows is what would have followed without this. Other faults, and signals that were
-//! sent, go to that action: our handler has its flags and its mask, so a handler that it calls runs as without ours.
-//! A program that installs its own handler later loses the message, nothing else. So do threads that block the signal.
+//! The first [`watch`] installs a handler for SIGSEGV. Where the address of a fault lies in a watched range, the
+//! owner's function writes a message to the standard error stream, and the action that the process had before is put
+//! back: the access is repeated, and what follows is what would have followed without this. Other faults, and signals
+//! that were sent, go to that action: our handler has its flags and its mask, so a handler that it calls runs as
+//! without ours. A program that installs its own handler later loses the message, nothing else. So do threads that
+//! block the signal.
 //!
 //! # Invariants
 //! - An entry is claimed by compare-and-swap of its `owner`; `start` is written last (Release, partner Acquire in the

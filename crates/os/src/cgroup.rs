@@ -1,9 +1,9 @@
 //! Limits that control groups put on the process: memory and processor time.
 //!
 //! The limits of a group hold for its children too, so the smallest on the way up to the root counts. Version 2 has one
-//! hierarchy; version 1 has one for each controller, or for several together, and both versions may be there at once. In
-//! a container the group's path may name directories of the host that it does not see: then what it sees as the root is
-//! its own group. Files that are missing or unreadable mean no limit.
+//! hierarchy; version 1 has one for each controller, or for several together, and both versions may be there at once.
+//! In a container the group's path may name directories of the host that it does not see: then what it sees as the root
+//! is its own group. Files that are missing or unreadable mean no limit.
 
 use crate::procfs;
 use core::ffi::CStr;

@@ -30,9 +30,9 @@ pub struct Segment {
     pub name: *const c_char,
 }
 
-// SAFETY: the addresses are only numbers until somebody follows them under the contract above.
+// SAFETY: the addresses are only numbers until they are followed under the contract above.
 unsafe impl Send for Segment {}
-// SAFETY: as above.
+// SAFETY: the addresses are only numbers until they are followed under the contract above.
 unsafe impl Sync for Segment {}
 
 impl Segment {
@@ -86,7 +86,7 @@ impl Fingerprint {
             self.mix(word as u64);
         }
         if !name.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: not null, so it is a string, as asked.
             for &byte in unsafe { CStr::from_ptr(name) }.to_bytes() {
                 self.mix(u64::from(byte));
             }

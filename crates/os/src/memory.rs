@@ -108,7 +108,7 @@ pub fn refusal() -> Limit {
 /// The range is whole pages inside a reservation of the caller.
 pub unsafe fn commit(start: NonNull<u8>, bytes: usize) -> bool {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the caller's promise.
+    // SAFETY: whole pages inside a reservation of the caller, as asked; giving access takes no right away.
     let given =
         !faults::armed(FaultPoint::CommitMemory) && unsafe { protect(start, bytes, access) };
     noted(given, 0, bytes)
@@ -120,7 +120,7 @@ pub unsafe fn commit(start: NonNull<u8>, bytes: usize) -> bool {
 /// As for [`commit`].
 pub unsafe fn commit_executable(start: NonNull<u8>, bytes: usize) -> bool {
     let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    // SAFETY: the caller's promise.
+    // SAFETY: whole pages inside a reservation of the caller, as asked; giving access takes no right away.
     !faults::armed(FaultPoint::CommitMemory) && unsafe { protect(start, bytes, access) }
 }
 
@@ -129,7 +129,8 @@ pub unsafe fn commit_executable(start: NonNull<u8>, bytes: usize) -> bool {
 /// # Safety
 /// The range is whole pages of the caller's, and nobody writes there any more.
 pub unsafe fn make_read_only(start: NonNull<u8>, bytes: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: whole pages of the caller's, which nobody writes to any more, as asked: the right to write is all that
+    // goes.
     unsafe { protect(start, bytes, libc::PROT_READ) }
 }
 
@@ -139,7 +140,7 @@ pub unsafe fn make_read_only(start: NonNull<u8>, bytes: usize) -> bool {
 /// # Safety
 /// The range is whole pages inside a reservation of the caller, and nobody accesses it any more.
 pub unsafe fn forbid(start: NonNull<u8>, bytes: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: whole pages inside a reservation of the caller, which nobody accesses any more, as asked.
     unsafe { release(start, bytes) && protect(start, bytes, libc::PROT_NONE) }
 }
 
@@ -149,7 +150,7 @@ pub unsafe fn forbid(start: NonNull<u8>, bytes: usize) -> bool {
 /// The range is whole pages of the caller's, and nobody uses a right that is taken away.
 unsafe fn protect(start: NonNull<u8>, bytes: usize, access: i32) -> bool {
     let arguments = [start.as_ptr() as usize, bytes, access as usize, 0, 0, 0];
-    // SAFETY: the caller owns the range.
+    // SAFETY: whole pages of the caller's, and nobody uses a right that is taken away, as asked.
     unsafe { call(libc::SYS_mprotect, arguments).is_ok() }
 }
 
@@ -249,7 +250,8 @@ fn is_byte_readable(address: usize) -> bool {
 /// The range is whole pages of the caller's and may suffer what the advice does.
 pub(crate) unsafe fn advise(start: NonNull<u8>, bytes: usize, advice: i32) -> Result<(), Errno> {
     let arguments = [start.as_ptr() as usize, bytes, advice as usize, 0, 0, 0];
-    // SAFETY: the caller's promise.
+    // SAFETY: whole pages of the caller's, which may suffer what the advice does, as asked; the kernel reads no
+    // pointer.
     unsafe { call(libc::SYS_madvise, arguments).map(|_| ()) }
 }
 
@@ -259,7 +261,7 @@ pub(crate) unsafe fn advise(start: NonNull<u8>, bytes: usize, advice: i32) -> Re
 /// The range is whole pages of the caller's, and no pointer into it is used again.
 pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
     let arguments = [start.as_ptr() as usize, bytes, 0, 0, 0, 0];
-    // SAFETY: the caller's promise.
+    // SAFETY: whole pages of the caller's into which no pointer is used again, as asked.
     unsafe { call(libc::SYS_munmap, arguments).is_ok() }
 }
 

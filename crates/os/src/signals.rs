@@ -183,7 +183,7 @@ impl SavedErrno {
     /// Puts it back.
     #[inline]
     pub fn restore(self) {
-        // SAFETY: as above.
+        // SAFETY: the location is a thread-local of the C library, always there.
         unsafe { libc::__errno_location().write(self.0) }
     }
 }
@@ -223,7 +223,7 @@ mod tests {
                 while !over.load(Ordering::Acquire) {
                     yield_now();
                 }
-                // SAFETY: as above.
+                // SAFETY: this thread's errno, which is always there.
                 unsafe { *libc::__errno_location() }
             });
             while number.load(Ordering::Acquire) == 0 {

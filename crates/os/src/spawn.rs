@@ -1,5 +1,5 @@
-//! The one place that makes threads: a thread of the collector's has a role, an index that the one that starts it gives,
-//! a name from both, and a placement.
+//! The one place that makes threads: a thread of the collector's has a role, an index that the one that starts it
+//! gives, a name from both, and a placement.
 //!
 //! No handler of the program's may run on such a thread, and a thread of the program's that waits for a signal must not
 //! lose it to one: each blocks signals from its first instruction.
@@ -110,8 +110,8 @@ impl Thread {
     }
 }
 
-/// Starts thread `index` of a role, counted from 1, which runs `entry(argument)`. `None` when the system refuses; where it
-/// refuses the placement alone, the thread runs anywhere and [`Thread::is_placed`] says so.
+/// Starts thread `index` of a role, counted from 1, which runs `entry(argument)`. `None` when the system refuses; where
+/// it refuses the placement alone, the thread runs anywhere and [`Thread::is_placed`] says so.
 ///
 /// The caller's signal mask is the same afterwards. Allocates with `malloc` and takes locks of the C library: not in a
 /// stopped world, not in a handler, and no lock held that an allocation may want.
@@ -158,8 +158,8 @@ fn create(
 ) -> Option<libc::pthread_t> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread: libc::pthread_t = 0;
-    // SAFETY: the attributes are initialised before use and destroyed after; the C library reads as many bytes of the set
-    // as it is told; the entry has the type that it calls.
+    // SAFETY: the attributes are initialised before use and destroyed after; the C library reads as many bytes of the
+    // set as it is told; the entry has the type that it calls.
     unsafe {
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;

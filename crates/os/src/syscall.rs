@@ -18,7 +18,7 @@ pub(crate) struct Errno(pub i32);
 unsafe fn raw(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result: isize;
-    // SAFETY: the caller vouches for the call; the kernel clobbers rcx and r11 only.
+    // SAFETY: the arguments are valid for this call, pointers included, as asked; the kernel clobbers rcx and r11 only.
     unsafe {
         asm!(
             "syscall",
@@ -43,7 +43,7 @@ unsafe fn raw(number: libc::c_long, arguments: [usize; 6]) -> isize {
 /// The arguments must be valid for that system call, pointers included.
 #[inline]
 pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the arguments are valid for this call, pointers included, as asked.
     let result = unsafe { raw(number, arguments) };
     if (-4095..0).contains(&result) {
         Err(Errno(-result as i32))

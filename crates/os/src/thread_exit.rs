@@ -6,11 +6,12 @@
 //! locks free.
 //!
 //! # Which round it is
-//! Nobody tells a destructor that. A thread that armed the hook before it began to end counts from the first round. One
-//! that arms it for the first time in a destructor does not know how many are left: then the hook, if it is to be exact,
-//! runs in the next round that there is, and not in the last. What tells the two apart is a destructor of C++'s kind
-//! (`thread_local`), registered with the first arming: those all run before the rounds begin, or, registered later, never.
-//! If the first arming comes in the last round, after the turn of the hook's key, the hook does not run.
+//! Nobody tells a destructor that. A thread that armed the hook before it began to end counts from
+//! the first round. One that arms it for the first time in a destructor does not know how many are left: then the hook,
+//! if it is to be exact, runs in the next round that there is, and not in the last. What tells the two apart is a
+//! destructor of C++'s kind (`thread_local`), registered with the first arming: those all run before the rounds begin,
+//! or, registered later, never. If the first arming comes in the last round, after the turn of the hook's key, the hook
+//! does not run.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -41,8 +42,8 @@ const KNOWN: usize = 1;
 const OVER: usize = usize::MAX;
 
 unsafe extern "C" {
-    /// Registers a destructor of C++'s kind for the calling thread; 0 for success. `object` is any address of the library
-    /// that has the function, which stays loaded until it has run.
+    /// Registers a destructor of C++'s kind for the calling thread; 0 for success. `object` is any address of the
+    /// library that has the function, which stays loaded until it has run.
     fn __cxa_thread_atexit_impl(
         destructor: extern "C" fn(*mut c_void),
         argument: *mut c_void,
@@ -60,8 +61,9 @@ pub fn set_thread_exit_key(hook: ExitHook) -> bool {
     create_key(hook, false)
 }
 
-/// As [`set_thread_exit_key`], and in a thread that arms it late the function runs, too: in the next round that there is.
-/// Arming says no after it has run. The first arming of a thread takes a lock of the loader, and allocates with `malloc`.
+/// As [`set_thread_exit_key`], and in a thread that arms it late the function runs, too: in the next round that there
+/// is. Arming says no after it has run. The first arming of a thread takes a lock of the loader, and allocates with
+/// `malloc`.
 pub fn set_exact_thread_exit_key(hook: ExitHook) -> bool {
     create_key(hook, true)
 }
@@ -84,8 +86,8 @@ fn create_key(hook: ExitHook, exact: bool) -> bool {
 
 /// Arms the hook for the calling thread, which will get `value` (a multiple of 8; 0 disarms).
 ///
-/// False before the hook is chosen, for another value, and when the C library refuses; of an exact hook also when it has
-/// run. May allocate with `malloc` when the program has more than 32 keys.
+/// False before the hook is chosen, for another value, and when the C library refuses; of an exact hook also when it
+/// has run. May allocate with `malloc` when the program has more than 32 keys.
 pub fn arm_thread_exit(value: usize) -> bool {
     let key = EXIT_KEY.load(Ordering::Acquire);
     if key == 0 || value & STATE_BITS != 0 {

@@ -1,8 +1,9 @@
 //! The machine as a heap sees it: which processors its threads may use, and to which memory node each belongs.
 //!
-//! A [`Topology`] is a value that a heap is set up with. That of the host asks the kernel; only the number of processors
-//! is kept until [`Topology::refresh`], and the quota of the control group for a second. A synthetic one is the same on
-//! every machine, so that what depends on processors and nodes can be tested. A machine without nodes has one, number 0.
+//! A [`Topology`] is a value that a heap is set up with. That of the host asks the kernel; only the number of
+//! processors is kept until [`Topology::refresh`], and the quota of the control group for a second. A synthetic one is
+//! the same on every machine, so that what depends on processors and nodes can be tested. A machine without nodes has
+//! one, number 0.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -122,8 +123,8 @@ impl Topology {
         }
     }
 
-    /// One of `nodes` memory nodes, at least 1, with `processors_of_each`, at least 1, and [`PROCESSORS_MAX`] together at
-    /// most.
+    /// One of `nodes` memory nodes, at least 1, with `processors_of_each`, at least 1, and [`PROCESSORS_MAX`] together
+    /// at most.
     pub const fn synthetic(nodes: usize, processors_of_each: usize) -> Topology {
         let processors = nodes * processors_of_each;
         assert!(0 < processors && processors <= PROCESSORS_MAX);
@@ -209,16 +210,16 @@ pub(crate) fn allowed_processors() -> ProcessorSet {
     set
 }
 
-/// The allowed processors, or the control group's quota of processor time (`cpu.max`, rounded up) when that is smaller. At
-/// least 1. The quota is read again after a second at the earliest: it is asked for at each collection, and lies in a
-/// dozen files.
+/// The allowed processors, or the control group's quota of processor time (`cpu.max`, rounded up) when that is smaller.
+/// At least 1. The quota is read again after a second at the earliest: it is asked for at each collection, and lies in
+/// a dozen files.
 fn host_processors() -> usize {
     let allowed = allowed_processors().count().max(1);
     allowed.min(quota(clock::monotonic_ns()) as usize)
 }
 
-/// What was read of the quota, and the time from which on that is too old. Relaxed: a thread that sees the time without the
-/// quota takes the one before.
+/// What was read of the quota, and the time from which on that is too old. Relaxed: a thread that sees the time without
+/// the quota takes the one before.
 static QUOTA: AtomicU64 = AtomicU64::new(u64::MAX);
 static QUOTA_ENDS: AtomicU64 = AtomicU64::new(0);
 const QUOTA_LASTS_NS: u64 = 1_000_000_000;
