@@ -99,7 +99,7 @@ impl Address {
     /// Eight readable bytes must stand at this address, and it must be 8-aligned.
     #[inline(always)]
     pub unsafe fn load(self) -> usize {
-        // SAFETY: the caller vouches for the address.
+        // SAFETY: eight readable bytes stand at this 8-aligned address, as asked.
         unsafe { self.ptr::<usize>().read() }
     }
 
@@ -109,7 +109,7 @@ impl Address {
     /// Eight writable bytes must stand at this address, and it must be 8-aligned.
     #[inline(always)]
     pub unsafe fn store(self, word: usize) {
-        // SAFETY: the caller vouches for the address.
+        // SAFETY: eight writable bytes stand at this 8-aligned address, as asked.
         unsafe { self.ptr::<usize>().write(word) }
     }
 }

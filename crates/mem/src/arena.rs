@@ -144,7 +144,7 @@ impl Slabs {
         }
         // SAFETY: `padding + bytes <= left`, so both stay inside the slab.
         let cell = unsafe { self.cursor.add(padding) };
-        // SAFETY: as above.
+        // SAFETY: `padding + bytes <= left`, so the end of the cell is at most one past the slab.
         self.cursor = unsafe { cell.add(bytes) };
         self.left -= padding + bytes;
         cell
@@ -196,7 +196,7 @@ mod tests {
             cells.push((cell, layout, shift as u8));
         }
         for (cell, layout, fill) in cells {
-            // SAFETY: still ours.
+            // SAFETY: `take` handed out the cell to this test, which has not given it back.
             assert!((0..layout.size()).all(|i| unsafe { *cell.add(i) } == fill));
             // SAFETY: allocated above with this layout.
             unsafe { arena.dealloc(cell, layout) };
@@ -240,12 +240,13 @@ mod tests {
                         // SAFETY: the layout has a size.
                         let cells = [(); 8].map(|()| unsafe { arena.alloc(layout) });
                         for cell in cells {
-                            // SAFETY: ours until it is given back.
+                            // SAFETY: the arena handed out the cell to this thread alone, for a word.
                             unsafe { cell.cast::<usize>().write_volatile(own) };
                         }
                         std::thread::yield_now();
                         for cell in cells {
-                            // SAFETY: as above, and allocated with this layout.
+                            // SAFETY: the cell is this thread's until it is given back here, and was allocated with
+                            // this layout.
                             unsafe {
                                 assert_eq!(cell.cast::<usize>().read_volatile(), own);
                                 arena.dealloc(cell, layout);

@@ -79,7 +79,7 @@ impl CardTable {
     /// # Safety
     /// Nobody stores into the range or scans it meanwhile.
     pub unsafe fn clean(&self, low: Address, high: Address) {
-        // SAFETY: the caller's promise.
+        // SAFETY: nobody stores into the range or scans it meanwhile, as asked, so nobody else uses its cards.
         unsafe { self.cards.clear(low, high) };
     }
 
@@ -184,9 +184,10 @@ mod models {
         }
     }
 
-    /// While a worker cleans a card, another promotes objects into it. Each of them is seen by the scan, or dirties the card
-    /// after it was cleaned: it is not forgotten (I5). Loom knows no order of two stores of which no thread has seen
-    /// both, so the card itself does not tell; the model asks for the objects whose dirtying came before the cleaning.
+    /// While a worker cleans a card, another promotes objects into it. Each of them is seen by the scan, or dirties the
+    /// card after it was cleaned: it is not forgotten (I5). Loom knows no order of two stores of which no thread has
+    /// seen both, so the card itself does not tell; the model asks for the objects whose dirtying came before the
+    /// cleaning.
     #[test]
     fn what_was_promoted_before_a_card_is_cleaned_is_seen() {
         loom::model(|| {

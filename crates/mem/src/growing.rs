@@ -70,7 +70,7 @@ mod tests {
         for bytes in [0, 1, STEP, STEP + 1, STEP + 4096, 1] {
             assert!(memory.grow_to(bytes), "{bytes}");
             if bytes > 0 {
-                // SAFETY: usable, and nobody else's.
+                // SAFETY: `grow_to` made these bytes usable, and the memory is this test's alone.
                 unsafe { memory.start().add(bytes - 1).write(1) };
             }
         }

@@ -129,7 +129,8 @@ impl Header {
 /// An object, or the place of one that moved, must lie there and stay mapped as long as the reference is used.
 #[inline(always)]
 pub unsafe fn word_of<'a>(object: Address) -> &'a AtomicU64 {
-    // SAFETY: the caller vouches for the word, which is 8-aligned like every object.
+    // SAFETY: the word of an object or of the place of one that moved lies there, mapped as long as the reference is
+    // used, as asked; objects are 8-aligned.
     unsafe { &*object.ptr::<AtomicU64>() }
 }
 
@@ -139,7 +140,7 @@ pub unsafe fn word_of<'a>(object: Address) -> &'a AtomicU64 {
 /// As for [`word_of`].
 #[inline(always)]
 pub unsafe fn load(object: Address, ordering: Ordering) -> Header {
-    // SAFETY: the caller's promise.
+    // SAFETY: an object, or the place of one that moved, lies there and is mapped, as asked.
     Header(unsafe { word_of(object) }.load(ordering))
 }
 
@@ -149,7 +150,7 @@ pub unsafe fn load(object: Address, ordering: Ordering) -> Header {
 /// As for [`word_of`], and nobody else writes the word meanwhile.
 #[inline(always)]
 pub unsafe fn store(object: Address, header: Header) {
-    // SAFETY: the caller's promise.
+    // SAFETY: an object, or the place of one that moved, lies there and is mapped, as asked.
     unsafe { word_of(object) }.store(header.0, Ordering::Relaxed);
 }
 
@@ -159,7 +160,7 @@ pub unsafe fn store(object: Address, header: Header) {
 /// As for [`word_of`].
 #[inline(always)]
 pub unsafe fn replace(object: Address, old: Header, new: Header) -> Result<(), Header> {
-    // SAFETY: the caller's promise.
+    // SAFETY: an object, or the place of one that moved, lies there and is mapped, as asked.
     claim(unsafe { word_of(object) }, old, new)
 }
 

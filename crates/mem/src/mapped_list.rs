@@ -67,7 +67,7 @@ impl<T: Copy> MappedList<T> {
 
     /// The elements, to be changed.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: as above, and this is the only use.
+        // SAFETY: the elements below the length were written, and `&mut self` makes this the only reference to them.
         unsafe { core::slice::from_raw_parts_mut(self.elements.as_ptr(), self.length) }
     }
 }

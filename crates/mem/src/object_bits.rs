@@ -322,7 +322,7 @@ impl ObjectBits {
     /// # Safety
     /// Nobody else uses these marks meanwhile.
     pub unsafe fn clear(&self, low: Address, high: Address) {
-        // SAFETY: the caller's promise.
+        // SAFETY: nobody else uses the marks of the range meanwhile, as asked; both ends are those of a pair.
         unsafe { self.pairs.clear(low, high) };
     }
 

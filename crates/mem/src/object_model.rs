@@ -58,10 +58,11 @@ pub unsafe fn fill(start: Address, bytes: usize) {
     while left > 0 {
         let piece = left.min(array_bytes(u32::MAX - 7, 0));
         if piece == GRANULE {
-            // SAFETY: the caller vouches for the range.
+            // SAFETY: one granule of the range, which no object uses and no other thread touches, as asked.
             unsafe { header::store(start, Header::fresh(TypeId::GAP)) };
         } else {
-            // SAFETY: as above; a piece of two granules has room for header and length.
+            // SAFETY: `piece` bytes of the range, which no object uses and no other thread touches, as asked; a piece
+            // of two granules has room for header and length.
             unsafe {
                 header::store(start, Header::fresh(TypeId::FILLER));
                 start
@@ -94,13 +95,13 @@ impl<F: SlotFormat> ObjectModel<F> {
         }
     }
 
-    /// The number of elements of an array.
+    /// The number of elements of an array, or of a tail.
     ///
     /// # Safety
-    /// An array must lie at `object`.
+    /// An array, or an object with a tail, must lie at `object`.
     #[inline(always)]
     pub unsafe fn length(&self, object: Address) -> u32 {
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: an array, or an object with a tail, lies at `object`, as asked: its length is at `LENGTH`.
         unsafe { object.add(LENGTH).ptr::<u32>().read() }
     }
 
@@ -110,16 +111,16 @@ impl<F: SlotFormat> ObjectModel<F> {
     /// An object of this heap, or a filler, must lie there, and `header` must not be that of an object that moved.
     #[inline(always)]
     pub unsafe fn size(&self, header: Header, object: Address) -> usize {
-        // SAFETY: a header of this heap names one of its types.
+        // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
         let record = unsafe { self.types.record(header.type_id()) };
         // Not a match: the compiler would make it a jump through a table.
         if record.shape == STRUCTURE {
             record.bytes as usize
         } else if record.shape <= PRIMITIVES {
-            // SAFETY: these shapes are arrays.
+            // SAFETY: the record says that the object is an array.
             array_bytes(unsafe { self.length(object) }, u32::from(record.log2))
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: an object of the heap or a filler lies there, as asked, and its header names the record.
             unsafe { self.rare_size(record, object) }
         }
     }
@@ -133,13 +134,13 @@ impl<F: SlotFormat> ObjectModel<F> {
     #[inline(never)]
     unsafe fn rare_size(&self, record: &Record, object: Address) -> usize {
         if let Some(traced) = record.traced() {
-            // SAFETY: the caller's promise.
+            // SAFETY: an object of the record's type lies there, as asked, and this type is traced.
             return unsafe { traced.size.of(traced.trace.data, object) };
         }
         if record.shape == GAP {
             return GRANULE;
         }
-        // SAFETY: this shape has a length.
+        // SAFETY: the object is of the record's type, as asked, which has a tail.
         let length = unsafe { self.length(object) };
         tailed_bytes(record.bytes as usize, length, record.rest as usize)
     }
@@ -150,12 +151,12 @@ impl<F: SlotFormat> ObjectModel<F> {
     /// As for [`ObjectModel::size`].
     #[inline(always)]
     pub unsafe fn array_slots(&self, header: Header, object: Address) -> Option<(Address, usize)> {
-        // SAFETY: a header of this heap names one of its types.
+        // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
         let record = unsafe { self.types.record(header.type_id()) };
         if record.shape != REFERENCES {
             return None;
         }
-        // SAFETY: this shape is an array.
+        // SAFETY: the record says that the object is an array.
         let length = unsafe { self.length(object) };
         Some((object.add(ELEMENTS), length as usize))
     }
@@ -166,7 +167,7 @@ impl<F: SlotFormat> ObjectModel<F> {
     /// As for [`ObjectModel::size`].
     #[inline(always)]
     pub unsafe fn scan(&self, header: Header, object: Address, mut visit: impl FnMut(Address)) {
-        // SAFETY: a header of this heap names one of its types.
+        // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
         let record = unsafe { self.types.record(header.type_id()) };
         // Not a match, as in `size`.
         if record.shape == STRUCTURE {
@@ -175,18 +176,19 @@ impl<F: SlotFormat> ObjectModel<F> {
                 visit(object.add(unsafe { *record.offsets.add(index) } as usize));
             }
         } else if record.shape == REFERENCES {
-            // SAFETY: this shape is an array.
+            // SAFETY: the record says that the object is an array.
             let length = unsafe { self.length(object) } as usize;
             for index in 0..length {
                 visit(object.add(ELEMENTS + index * F::BYTES));
             }
         } else if record.shape > GAP {
-            // SAFETY: the caller's promise.
+            // SAFETY: an object of the heap or a filler lies there, as asked, and its header names the record.
             unsafe { self.scan_rare(record, object, visit) };
         }
     }
 
-    /// Visits each slot of an object that is neither a structure nor an array. Not inlined, as [`ObjectModel::rare_size`].
+    /// Visits each slot of an object that is neither a structure nor an array. Not inlined, as
+    /// [`ObjectModel::rare_size`].
     ///
     /// # Safety
     /// As for [`ObjectModel::size`], and the object is of the record's type.
@@ -194,9 +196,9 @@ impl<F: SlotFormat> ObjectModel<F> {
     #[inline(never)]
     unsafe fn scan_rare(&self, record: &Record, object: Address, visit: impl FnMut(Address)) {
         match record.traced() {
-            // SAFETY: the caller's promise.
+            // SAFETY: an object of the record's type lies there, as asked, and this type is traced.
             Some(traced) => unsafe { traced.trace.run(object, visit) },
-            // SAFETY: as above; what is not traced has a tail.
+            // SAFETY: an object of the record's type lies there, as asked; what is not traced has a tail.
             None => unsafe { self.scan_tailed(record, object, 0..usize::MAX, visit) },
         }
     }
@@ -220,7 +222,7 @@ impl<F: SlotFormat> ObjectModel<F> {
         if tail.is_empty() {
             return;
         }
-        // SAFETY: this shape has a length.
+        // SAFETY: the object has a tail, as asked.
         let length = unsafe { self.length(object) } as usize;
         for number in elements.start..elements.end.min(length) {
             let element = object.add(record.bytes as usize + number * record.rest as usize);
@@ -243,7 +245,8 @@ impl<F: SlotFormat> ObjectModel<F> {
         high: Address,
         mut visit: impl FnMut(Address),
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: an object of the heap or a filler lies there, and `header` is not that of an object that moved, as
+        // asked.
         match unsafe { self.array_slots(header, object) } {
             Some((first, length)) => {
                 let end = first.add(length * F::BYTES);
@@ -260,17 +263,19 @@ impl<F: SlotFormat> ObjectModel<F> {
                         visit(slot);
                     }
                 };
-                // SAFETY: a header of this heap names one of its types.
+                // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
                 let record = unsafe { self.types.record(header.type_id()) };
                 if record.shape == TAILED {
                     let (first, bytes) =
                         (object.word() + record.bytes as usize, record.rest as usize);
                     let elements = low.word().saturating_sub(first) / bytes
                         ..high.word().saturating_sub(first).div_ceil(bytes);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: an object of the heap lies there, as asked, and its header names the record, which is
+                    // tailed.
                     unsafe { self.scan_tailed(record, object, elements, visit) };
                 } else {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: an object of the heap or a filler lies there, and `header` is not that of an object that
+                    // moved, as asked.
                     unsafe { self.scan(header, object, visit) };
                 }
             }
@@ -283,7 +288,8 @@ impl<F: SlotFormat> ObjectModel<F> {
     /// As for [`ObjectModel::size`].
     #[inline(always)]
     pub unsafe fn reference_offset(&self, object: Address, index: usize) -> Option<usize> {
-        // SAFETY: the caller's promise: its header names one of the types, and the record has `count` offsets.
+        // SAFETY: an object of the heap lies there that has not moved, as asked: its header names a type of this table,
+        // whose record has `count` offsets; only `REFERENCES`, an array, has its length read.
         unsafe {
             let record = self.types.record(self.type_of(object));
             if record.shape == STRUCTURE {
@@ -303,7 +309,8 @@ impl<F: SlotFormat> ObjectModel<F> {
     /// As for [`ObjectModel::size`].
     #[inline(always)]
     pub unsafe fn item_offset(&self, object: Address, index: usize, bytes: usize) -> Option<usize> {
-        // SAFETY: as above.
+        // SAFETY: an object of the heap lies there that has not moved, as asked: its header names a type of this table;
+        // only `PRIMITIVES`, an array, has its length read.
         unsafe {
             let record = self.types.record(self.type_of(object));
             if record.shape == STRUCTURE {
@@ -323,7 +330,7 @@ impl<F: SlotFormat> ObjectModel<F> {
     /// As for [`ObjectModel::size`].
     #[inline(always)]
     unsafe fn type_of(&self, object: Address) -> TypeId {
-        // SAFETY: the caller's promise.
+        // SAFETY: an object of the heap or a filler lies there, mapped, as asked.
         unsafe { header::load(object, Ordering::Relaxed) }.type_id()
     }
 
@@ -391,7 +398,7 @@ mod tests {
             unsafe { model.size(Header::fresh(id), object) }
         };
         assert_eq!(size(pair), 24);
-        // SAFETY: as above.
+        // SAFETY: `LENGTH + 4` is within the 64 bytes of the place.
         unsafe { object.add(LENGTH).ptr::<u32>().write(5) };
         assert_eq!(size(shorts), 32);
         assert_eq!((size(TypeId::GAP), size(TypeId::FILLER)), (8, 24));
@@ -423,7 +430,7 @@ mod tests {
             };
             // SAFETY: an object of the model lies there.
             let reference = |index| unsafe { model.reference_offset(object, index) };
-            // SAFETY: as above.
+            // SAFETY: `is` wrote the header and the length of an object of the model there.
             let item = |index, bytes| unsafe { model.item_offset(object, index, bytes) };
 
             // Two slots, the rest is bytes.
@@ -498,7 +505,7 @@ mod tests {
             assert_eq!(found, all);
             let (low, high) = (object.add(all[2]), object.add(all[4]));
             let mut part = Vec::new();
-            // SAFETY: as above.
+            // SAFETY: an array of six slots lies there, in the test's own place.
             unsafe {
                 model.scan_between(Header::fresh(id), object, low, high, |slot| {
                     part.push(slot.offset_from(object));
@@ -527,10 +534,10 @@ mod tests {
             // SAFETY: the place has room for twenty elements.
             unsafe { object.add(LENGTH).ptr::<u32>().write(20) };
             let header = Header::fresh(id);
-            // SAFETY: as above.
+            // SAFETY: the place holds the length that `size` reads, and the header is that of a registered type.
             assert_eq!(unsafe { model.size(header, object) }, 32 + 20 * 24);
             let mut all = Vec::new();
-            // SAFETY: as above.
+            // SAFETY: an object of the registered type lies there, with the length 20 that was written above.
             unsafe { model.scan(header, object, |at| all.push(at.offset_from(object))) };
             let expected: Vec<usize> = core::iter::once(16)
                 .chain((0..20).flat_map(|number| [40 + number * 24, 48 + number * 24]))
@@ -540,7 +547,7 @@ mod tests {
             for low in (0..520).step_by(8) {
                 for high in (low..520).step_by(8) {
                     let mut part = Vec::new();
-                    // SAFETY: as above.
+                    // SAFETY: an object of the registered type lies there, with the length 20 that was written above.
                     unsafe {
                         model.scan_between(
                             header,

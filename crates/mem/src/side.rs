@@ -109,7 +109,7 @@ impl<T: Element> Side<T> {
     pub unsafe fn clear(&self, low: Address, high: Address) {
         let (first, end) = (self.index(low), self.index(high));
         debug_assert!(first <= end && end <= self.count);
-        // SAFETY: inside the mapping; the caller's promise for the rest.
+        // SAFETY: `first..end` is inside the mapping, and nobody else uses these elements meanwhile, as asked.
         unsafe { self.elements.add(first).write_bytes(0, end - first) };
     }
 

@@ -118,25 +118,25 @@ impl SlotFormat for Wide {
 
     #[inline(always)]
     unsafe fn load(at: Address, _: Address) -> Value {
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: a slot of 8 bytes lies at `at`, as asked; every access to a slot is atomic.
         Value(unsafe { &*at.ptr::<AtomicU64>() }.load(Ordering::Acquire))
     }
 
     #[inline(always)]
     unsafe fn store(at: Address, _: Address, value: Value) {
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: a slot of 8 bytes lies at `at`, as asked; every access to a slot is atomic.
         unsafe { &*at.ptr::<AtomicU64>() }.store(value.0, Ordering::Release);
     }
 
     #[inline(always)]
     unsafe fn load_reference(at: Address, base: Address) -> Address {
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: a slot of this format lies at `at`, as asked.
         Address::new(unsafe { Wide::load(at, base) }.0 as usize)
     }
 
     #[inline(always)]
     unsafe fn store_reference(at: Address, base: Address, object: Address) {
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: a slot of this format lies at `at`, as asked.
         unsafe { Wide::store(at, base, Value::reference(object)) };
     }
 
@@ -155,7 +155,7 @@ impl SlotFormat for Compressed {
 
     #[inline(always)]
     unsafe fn load(at: Address, base: Address) -> Value {
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: a slot of 4 bytes lies at `at`, as asked; every access to a slot is atomic.
         let word = unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Acquire);
         if word & 1 == 1 {
             Value(word as i32 as i64 as u64)
@@ -172,13 +172,13 @@ impl SlotFormat for Compressed {
             Some(object) => (object.offset_from(base) / 4) as u32,
             None => value.0 as u32,
         };
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: a slot of 4 bytes lies at `at`, as asked; every access to a slot is atomic.
         unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Release);
     }
 
     #[inline(always)]
     unsafe fn load_reference(at: Address, base: Address) -> Address {
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: a slot of 4 bytes lies at `at`, as asked; every access to a slot is atomic.
         match unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Acquire) {
             0 => Address::NULL,
             word => base.add(word as usize * 4),
@@ -192,7 +192,7 @@ impl SlotFormat for Compressed {
         } else {
             (object.offset_from(base) / 4) as u32
         };
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: a slot of 4 bytes lies at `at`, as asked; every access to a slot is atomic.
         unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Release);
     }
 

@@ -1,24 +1,26 @@
 //! Copies the words of an object to which another thread may store meanwhile.
 //!
-//! A worker copies an object before it knows whether its copy will count. While it reads, another may forward the object
-//! to itself and store to its slots; then the copy does not count, whatever was read. A plain read beside a store would
-//! be undefined nevertheless, so the reads here are machine instructions: what relaxed atomic loads of all slots would
-//! do, but several slots at a time, and slots of either width. Only the copy is written by Rust.
+//! A worker copies an object before it knows whether its copy will count. While it reads, another may forward the
+//! object to itself and store to its slots; then the copy does not count, whatever was read. A plain read beside a
+//! store would be undefined nevertheless, so the reads here are machine instructions: what relaxed atomic loads of all
+//! slots would do, but several slots at a time, and slots of either width. Only the copy is written by Rust.
 
 use core::arch::asm;
 use core::arch::x86_64::__m128i;
 
 use crate::Address;
 
-/// Copies `bytes` bytes, a multiple of 8 and at least 8: most objects are small, and a call would take longer than that.
+/// Copies `bytes` bytes, a multiple of 8 and at least 8: most objects are small, and a call would take longer than
+/// that.
 ///
 /// # Safety
-/// Both ranges are memory of the heap, and they do not overlap. `to` is the caller's alone. Others may store to slots at
-/// `from` meanwhile; then what was copied is not used.
+/// Both ranges are memory of the heap, and they do not overlap. `to` is the caller's alone. Others may store
+/// to slots at `from` meanwhile; then what was copied is not used.
 #[inline(always)]
 pub unsafe fn copy_words(from: Address, to: Address, bytes: usize) {
     debug_assert!(bytes >= 8 && bytes.is_multiple_of(8));
-    // SAFETY: each call reads and writes the first and the last bytes of the ranges, which may overlap, and together all.
+    // SAFETY: each call reads and writes the first and the last bytes of the ranges, which may overlap, and together
+    // all.
     unsafe {
         match bytes {
             0..=16 => two_words(from, to, bytes - 8),
@@ -30,10 +32,14 @@ pub unsafe fn copy_words(from: Address, to: Address, bytes: usize) {
 }
 
 /// The words at 0 and `last`.
+///
+/// # Safety
+/// As for [`copy_words`], with `last + 8` bytes.
 #[inline(always)]
 unsafe fn two_words(from: Address, to: Address, last: usize) {
     let (low, high): (u64, u64);
-    // SAFETY: the caller's ranges.
+    // SAFETY: both ranges have at least `last + 8` bytes of the heap, and `to` is the caller's alone, as asked; the
+    // instructions may read what another thread writes.
     unsafe {
         asm!("mov {low}, [{from}]", "mov {high}, [{from} + {last}]",
              from = in(reg) from.word(), last = in(reg) last,
@@ -45,10 +51,14 @@ unsafe fn two_words(from: Address, to: Address, last: usize) {
 }
 
 /// The 16 bytes at 0 and at `last`.
+///
+/// # Safety
+/// As for [`copy_words`], with `last + 16` bytes.
 #[inline(always)]
 unsafe fn two_pairs(from: Address, to: Address, last: usize) {
     let (low, high): (__m128i, __m128i);
-    // SAFETY: the caller's ranges.
+    // SAFETY: both ranges have at least `last + 16` bytes of the heap, and `to` is the caller's alone, as asked; the
+    // instructions may read what another thread writes.
     unsafe {
         asm!("movups {low}, [{from}]", "movups {high}, [{from} + {last}]",
              from = in(reg) from.word(), last = in(reg) last,
@@ -60,10 +70,14 @@ unsafe fn two_pairs(from: Address, to: Address, last: usize) {
 }
 
 /// The 32 bytes at 0 and at `last`.
+///
+/// # Safety
+/// As for [`copy_words`], with `last + 32` bytes.
 #[inline(always)]
 unsafe fn four_pairs(from: Address, to: Address, last: usize) {
     let (low, low_next, high, high_next): (__m128i, __m128i, __m128i, __m128i);
-    // SAFETY: the caller's ranges.
+    // SAFETY: both ranges have at least `last + 32` bytes of the heap, and `to` is the caller's alone, as asked; the
+    // instructions may read what another thread writes.
     unsafe {
         asm!("movups {low}, [{from}]", "movups {low_next}, [{from} + 16]",
              "movups {high}, [{from} + {last}]", "movups {high_next}, [{from} + {last} + 16]",
@@ -79,16 +93,19 @@ unsafe fn four_pairs(from: Address, to: Address, last: usize) {
 }
 
 /// More than 64 bytes.
+///
+/// # Safety
+/// As for [`copy_words`].
 #[inline(never)]
 unsafe fn many(from: Address, to: Address, bytes: usize) {
     let last = bytes - 64;
     let mut at = 0;
     while at < last {
-        // SAFETY: 64 bytes from `at` lie inside of the caller's ranges.
+        // SAFETY: `at < bytes - 64`, so 64 bytes from `at` lie inside of both ranges.
         unsafe { four_pairs(from.add(at), to.add(at), 32) };
         at += 64;
     }
-    // SAFETY: the last 64 bytes of the caller's ranges.
+    // SAFETY: the last 64 of the `bytes` bytes of both ranges.
     unsafe { four_pairs(from.add(last), to.add(last), 32) };
 }
 

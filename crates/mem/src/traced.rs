@@ -4,8 +4,8 @@
 //! What the functions of a type promise, and the collector relies on:
 //! - They run while the world is stopped, on several threads at once, also for an object that is dead and was not
 //!   reclaimed yet. They allocate nothing, in this heap or by malloc, and take no lock that a stopped thread may hold.
-//! - They read of the object what is no slot, and not its first 8 bytes: a slot may already hold where its referent will
-//!   be. Nor do they follow pointers to what a finalizer frees.
+//! - They read of the object what is no slot, and not its first 8 bytes: a slot may already hold where its referent
+//!   will be. Nor do they follow pointers to what a finalizer frees.
 //! - As long as the world is stopped they say the same: the same size, the same slots, each once, inside the object and
 //!   aligned. The size never changes after the first poll behind the allocation, and is that of the allocation.
 //! - They do not unwind.
@@ -27,7 +27,8 @@ impl Visitor {
     /// The visitor was given to the running function, and a slot of its object lies there.
     #[inline(always)]
     pub unsafe fn visit(visitor: *mut Visitor, slot: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the visitor was given to the running function, so it is alive, and a slot of its object lies there,
+        // as asked.
         unsafe { ((*visitor).visit)(visitor, slot) };
     }
 
@@ -41,7 +42,7 @@ impl Visitor {
             visit: V,
         }
         unsafe extern "C" fn call<V: FnMut(Address)>(visitor: *mut Visitor, slot: *mut u8) {
-            // SAFETY: the visitor is the first field of the value below.
+            // SAFETY: `with` below made the visitor as the first field of a `Calling<V>`, which lives until it returns.
             unsafe { ((*visitor.cast::<Calling<V>>()).visit)(Address::of(slot)) };
         }
         let mut calling = Calling {
@@ -75,7 +76,8 @@ impl Trace {
     #[inline]
     pub(crate) unsafe fn run(&self, object: Address, visit: impl FnMut(Address)) {
         Visitor::with(visit, |visitor| {
-            // SAFETY: the caller's promise; the function keeps the invariants.
+            // SAFETY: an object of the type lies there in a stopped world, as asked, and the function keeps the
+            // invariants of this module with the data that it was registered with.
             unsafe { (self.function)(self.data, object.ptr(), visitor) };
         });
     }
@@ -106,11 +108,12 @@ impl Size {
         match *self {
             Size::Fixed(bytes) => bytes.next_multiple_of(GRANULE),
             Size::Tailed { head, element } => {
-                // SAFETY: the caller's promise.
+                // SAFETY: an object of the type lies there and its length is written, as asked.
                 let length = unsafe { object.add(LENGTH).ptr::<u32>().read() };
                 tailed_bytes(head, length, element)
             }
-            // SAFETY: as above.
+            // SAFETY: an object of the type lies there and its size is written, as asked; `size` and `data` were
+            // registered together.
             Size::Function(size) => unsafe { size(data, object.ptr()) }.next_multiple_of(GRANULE),
         }
     }

@@ -254,7 +254,7 @@ impl TypeTable {
         self.registering.lock();
         let number = self.count.load(Ordering::Relaxed);
         let bytes = (number as usize + 1) * size_of::<Record>();
-        // SAFETY: the lock is held.
+        // SAFETY: `registering` is held, and `memory` is used under it only.
         let fits = self
             .memory
             .with_mut(|memory| unsafe { &mut *memory }.grow_to(bytes));
@@ -273,8 +273,8 @@ impl TypeTable {
         fits.then_some(TypeId(number)).ok_or(TypeError::Full)
     }
 
-    /// Before a fork: nobody is registering a type until [`TypeTable::unlock_after_fork`]. The one that registers one waits for
-    /// nobody meanwhile.
+    /// Before a fork: nobody is registering a type until [`TypeTable::unlock_after_fork`]. The one that registers one
+    /// waits for nobody meanwhile.
     pub fn lock_for_fork(&self) {
         self.registering.lock();
     }
@@ -290,7 +290,7 @@ impl TypeTable {
     /// `id` came from this table.
     #[inline(always)]
     pub(crate) unsafe fn record(&self, id: TypeId) -> &Record {
-        // SAFETY: the caller's promise; the record is never written again.
+        // SAFETY: `id` came from this table, as asked, so the record is below `count` and is not written again.
         unsafe { self.records.add(id.0 as usize).as_ref() }
     }
 }
@@ -309,7 +309,7 @@ impl Drop for TypeTable {
                 drop(unsafe { Box::from_raw(list) });
             }
             if !record.traced.is_null() {
-                // SAFETY: as above.
+                // SAFETY: `register` made this box for this record alone.
                 drop(unsafe { Box::from_raw(record.traced.cast_mut()) });
             }
         }

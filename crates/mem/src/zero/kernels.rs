@@ -99,8 +99,9 @@ impl Kernel {
     /// As for [`zero`]; `start` must be 8-aligned, and the processor must have what the kernel [needs](Kernel::needs).
     pub unsafe fn zero(self, start: Address, bytes: usize) {
         debug_assert!(start.word().is_multiple_of(8) && bytes.is_multiple_of(8));
-        // SAFETY: the caller vouches for the range and the processor; the lines are inside the range; the fence orders
-        // what was stored past the caches before all later stores.
+        // SAFETY: the range is writable and the caller's alone, 8-aligned, and the processor has what the kernel needs,
+        // as asked; the lines are inside the range; the fence orders what was stored past the caches before all later
+        // stores.
         unsafe {
             let lines = || zero_edges(start, bytes);
             match self {
@@ -146,7 +147,7 @@ unsafe fn zero_edges(start: Address, bytes: usize) -> Lines {
     let limit = start.add(bytes);
     let first = start.align_up(LINE);
     let end = limit.align_down(LINE);
-    // SAFETY: the caller vouches for the range, and both edges lie inside.
+    // SAFETY: the range is writable and the caller's alone, as asked, and both edges lie inside.
     unsafe {
         if first >= end {
             // At most a line less 8 bytes on either side of one boundary.
@@ -166,7 +167,7 @@ unsafe fn zero_edges(start: Address, bytes: usize) -> Lines {
 #[inline(always)]
 unsafe fn zero_small(start: Address, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the range is writable, 8-aligned and the caller's alone, as asked, and not empty.
         unsafe { zero_fresh(start, bytes) };
     }
 }
@@ -177,7 +178,7 @@ unsafe fn zero_small(start: Address, bytes: usize) {
 /// As for [`Kernel::zero`].
 unsafe fn immediate(start: Address, bytes: usize) {
     let turns = bytes & !15;
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: each store lies inside the range, which is writable and the caller's alone, as asked.
     unsafe {
         for offset in (0..turns).step_by(16) {
             let place = start.add(offset);
@@ -199,7 +200,8 @@ unsafe fn immediate(start: Address, bytes: usize) {
 /// # Safety
 /// As for [`Kernel::zero`].
 unsafe fn string(start: Address, bytes: usize) {
-    // SAFETY: the caller vouches for the range; the direction flag is clear, as everywhere between functions.
+    // SAFETY: `bytes` bytes from `start` are writable and the caller's alone, as asked; the direction flag is clear, as
+    // it is at every call.
     unsafe {
         asm!(
             "rep stosb",

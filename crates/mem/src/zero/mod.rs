@@ -17,7 +17,7 @@ use crate::Address;
 /// The range must be writable memory that nobody else reads or writes meanwhile.
 #[inline]
 pub unsafe fn zero(start: Address, bytes: usize) {
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: the range is writable memory that nobody else reads or writes meanwhile, as asked.
     unsafe { core::ptr::write_bytes(start.ptr::<u8>(), 0, bytes) };
 }
 
@@ -29,7 +29,7 @@ pub unsafe fn zero(start: Address, bytes: usize) {
 /// As for [`zero`]; `start` must be 8-aligned.
 #[inline(always)]
 pub unsafe fn zero_fresh(start: Address, bytes: usize) {
-    // SAFETY: each store lies inside the range, which the caller vouches for.
+    // SAFETY: each store lies inside the range, which is writable, 8-aligned and used by nobody else, as asked.
     unsafe {
         if bytes <= 16 {
             start.store(0);
@@ -56,7 +56,7 @@ pub unsafe fn zero_fresh(start: Address, bytes: usize) {
 /// As for [`zero`]; `start` must be 8-aligned.
 pub unsafe fn fill(start: Address, bytes: usize, pattern: usize) {
     for offset in (0..bytes).step_by(8) {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: `offset` is below `bytes`; the range is writable, 8-aligned and used by nobody else, as asked.
         unsafe { start.add(offset).store(pattern) };
     }
 }
