@@ -215,7 +215,7 @@ impl Crew {
             // SAFETY: this worker is inside the phase, so the slot is set and not written, and the
             // leader keeps the object alive until this worker leaves.
             if let Some(phase) = unsafe { *slot } {
-                // SAFETY: as above.
+                // SAFETY: the leader keeps the phase object alive until this worker leaves the phase.
                 unsafe { &*phase }.work(&worker);
             }
         });

@@ -100,7 +100,7 @@ impl<'a, C: Cell> Deque<'a, C> {
     /// `ring` points to `capacity` initialised cells (zeroed memory is) that live as long as `'a`
     /// and are accessed by this deque only.
     pub unsafe fn from_raw(ring: *const C, capacity: usize) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: `ring` points to `capacity` initialised cells that live as long as `'a`, as asked.
         Self::new(unsafe { core::slice::from_raw_parts(ring, capacity) })
     }
 

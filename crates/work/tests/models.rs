@@ -679,7 +679,7 @@ fn a_task_sees_those_below_that_it_waited_for() {
                 prefix.finish(1);
             })
         };
-        // SAFETY: as above.
+        // SAFETY: task 0 has not finished, so its place is this thread's alone.
         places[0].with_mut(|place| unsafe { *place = 1 });
         prefix.finish(0);
         prefix.wait_for(2);
