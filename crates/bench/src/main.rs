@@ -1,4 +1,5 @@
-//! `gleaner-bench`: runs real clients of libgc on the installed library and on Gleaner's: one run, measured, or all, compared.
+//! `gleaner-bench`: runs real clients of libgc on the installed library and on Gleaner's: one run, measured, or all,
+//! compared.
 //!
 //! The parts, from below: [`process`] runs one program and measures it; [`events`] and [`stock_log`] read what a
 //! library logged; [`catalogue`] is the list of clients, [`workshop`] makes them ready; [`side`] is a library with its

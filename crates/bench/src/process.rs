@@ -4,9 +4,9 @@
 //! The program's output goes to files, never through this process, whose own size would otherwise show up in the peak
 //! of a small child (the kernel counts memory before `exec` too). A program that runs too long is killed with its
 //! process group, which is its own; a watchdog thread does that, and the process is not reaped before the watchdog has
-//! been told, so that the identifier cannot have passed to another process. An interrupt from the terminal does not reach
-//! that group: so when this process is asked to end, it kills the group first. When it is killed without being asked,
-//! the kernel kills the program.
+//! been told, so that the identifier cannot have passed to another process. An interrupt from the terminal does not
+//! reach that group: so when this process is asked to end, it kills the group first. When it is killed without being
+//! asked, the kernel kills the program.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -94,12 +94,12 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
     })
 }
 
-/// The group of the program that runs, or 0. Written by [`run`] while its leader is not reaped, so that the identifier is
-/// its own; read by the signal handler.
+/// The group of the program that runs, or 0. Written by [`run`] while its leader is not reaped, so that the identifier
+/// is its own; read by the signal handler.
 static MEASURED: AtomicI32 = AtomicI32::new(0);
 
-/// From now on this process, when it is asked to end, kills what it measures with all that this has started. A signal that
-/// it was started to ignore, as nohup does, stays ignored.
+/// From now on this process, when it is asked to end, kills what it measures with all that this has started. A signal
+/// that it was started to ignore, as nohup does, stays ignored.
 fn end_group_when_asked() {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         // SAFETY: the handler calls what is safe in one: an atomic load, `kill` and `_exit`.

@@ -1,10 +1,11 @@
-//! `random`: random programs on the precise heap and, beside it, on an oracle that never frees; all policies mixed. Some
-//! seeds are programs on the libgc heap, beside a model of what is reachable.
+//! `random`: random programs on the precise heap and, beside it, on an oracle that never frees; all policies mixed.
+//! Some seeds are programs on the libgc heap, beside a model of what is reachable.
 //!
-//! The programs are those of the tests of crates `gleaner` and `plans`; here they are as many as one likes. A seed says everything:
-//! the options of its heap, how many mutators run, what they do, which fault points fail ([`setup`]). The seeds of a
-//! range run one after the other in a process of its own ([`child`]), which a fault ends: this one notes the seed, and
-//! starts another process behind it. The log ([`report`]) says how far the range was run, so what is counted was run.
+//! The programs are those of the tests of crates `gleaner` and `plans`; here they are as many as one likes. A seed says
+//! everything: the options of its heap, how many mutators run, what they do, which fault points fail ([`setup`]). The
+//! seeds of a range run one after the other in a process of its own ([`child`]), which a fault ends: this one notes the
+//! seed, and starts another process behind it. The log ([`report`]) says how far the range was run, so what is counted
+//! was run.
 
 mod child;
 mod conservative;

@@ -29,8 +29,8 @@ impl Side {
         }
     }
 
-    /// Gleaner's library with the options of the command line. One that is not there is refused, and if programs have no
-    /// heap but of the kind `only`, also one that does not serve it.
+    /// Gleaner's library with the options of the command line. One that is not there is refused, and if programs have
+    /// no heap but of the kind `only`, also one that does not serve it.
     pub fn gleaner(common: &Common, only: Option<HeapKind>) -> Result<Side> {
         let list = common.options.join(",");
         let mut options = Options::DEFAULT;
