@@ -20,12 +20,12 @@ use support::Space;
 const BLOCK: usize = gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 
 fn store(object: Address, word: usize, value: usize) {
-    // SAFETY: the test's own object.
+    // SAFETY: an object of the test's own heap, and `word` is inside it.
     unsafe { object.add(word * 8).store(value) };
 }
 
 fn load(object: Address, word: usize) -> usize {
-    // SAFETY: as above.
+    // SAFETY: an object of the test's own heap, and `word` is inside it.
     unsafe { object.add(word * 8).load() }
 }
 

@@ -27,7 +27,7 @@ fn with_holes(bytes: usize, blocks: usize, above: usize) -> (Tenured, ObjectBits
             bits.mark_granules(start.add(at), bytes);
         }
     }
-    // SAFETY: as above.
+    // SAFETY: this thread alone has the space, and marked what lives with its granules.
     unsafe { space.finish_marking(&bits) };
     (space, bits)
 }

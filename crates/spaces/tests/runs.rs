@@ -67,7 +67,7 @@ fn write(start: Address, blocks: BlockIndex) {
 }
 
 fn is_zero(start: Address, blocks: BlockIndex) -> bool {
-    // SAFETY: as above.
+    // SAFETY: the callers ask about a run that they have just taken, which is committed.
     (0..blocks as usize * BLOCK_BYTES)
         .step_by(4096)
         .all(|page| unsafe { start.add(page + 8).load() } == 0)

@@ -214,7 +214,7 @@ fn an_owned_block_is_left_alone() {
         space.0.take_cells(NORMAL, 3).unwrap().block,
         cache.owned[NORMAL][3]
     );
-    // SAFETY: as above; the cache is not used again.
+    // SAFETY: this thread's own cache, which is not used again.
     unsafe { space.0.adopt_cells(&mut *cache) };
     for expected in &listed {
         assert_eq!(
@@ -235,7 +235,7 @@ fn adopted_cells_are_put_before_the_shared_ones() {
     space.0.allocate_small(NORMAL, 3).unwrap();
     let [adopted, shared] = [&*cache, &space.0.shared].map(|cache| cells(cache.heads[NORMAL][3]));
     assert!(!shared.is_empty());
-    // SAFETY: as above; the cache is not used again.
+    // SAFETY: this thread's own cache, which is not used again.
     unsafe { space.0.adopt_cells(&mut *cache) };
     let all = cells(space.0.shared.heads[NORMAL][3]);
     assert_eq!(all, [adopted, shared].concat());

@@ -95,7 +95,8 @@ pub struct LargeObjects {
     inner: UnsafeCell<Inner>,
 }
 
-// SAFETY: see the file's comment on who calls what.
+// SAFETY: the unsafe functions that follow the `UnsafeCell` are called by the holder of the lock for allocation beside
+// the TLABs, or in a stopped world by one thread (see the file's comment); the rest is atomics.
 unsafe impl Sync for LargeObjects {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for LargeObjects {}
@@ -132,9 +133,9 @@ impl LargeObjects {
     /// Bytes of the range that were ever used, from its start.
     ///
     /// # Safety
-    /// See the file's comment.
+    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
     pub unsafe fn reached(&self) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds the lock or has stopped the world, as asked.
         unsafe { self.inner() }.frontier as usize * PAGE_BYTES
     }
 
@@ -180,9 +181,13 @@ impl LargeObjects {
         self.generations.get(self.generations.index(at))
     }
 
+    /// # Safety
+    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped
+    /// world; it has no other reference from here, and lends this one to nobody who would ask for another.
     #[allow(clippy::mut_from_ref, reason = "the callers have it to themselves")]
     unsafe fn inner(&self) -> &mut Inner {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds the lock, or is the only thread in a stopped world, and uses no other reference from
+        // here, as asked.
         self.inner.with_mut(|inner| unsafe { &mut *inner })
     }
 
@@ -193,9 +198,10 @@ impl LargeObjects {
     /// Pages for a young object of `bytes` bytes; and whether they read as zero.
     ///
     /// # Safety
-    /// See the file's comment.
+    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
     pub unsafe fn allocate(&self, bytes: usize) -> Option<(Address, bool)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
+        // in use here.
         let inner = unsafe { self.inner() };
         let pages = u32::try_from(bytes.div_ceil(PAGE_BYTES)).ok()?;
         let run = self
@@ -212,9 +218,10 @@ impl LargeObjects {
     /// Whether pages for an object of `bytes` bytes are free in one piece.
     ///
     /// # Safety
-    /// See the file's comment.
+    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
     pub unsafe fn has_room(&self, bytes: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
+        // in use here.
         let inner = unsafe { self.inner() };
         let pages = bytes.div_ceil(PAGE_BYTES);
         pages <= (self.pages - inner.frontier) as usize
@@ -228,9 +235,10 @@ impl LargeObjects {
     /// Whether an object of `bytes` bytes would lie in pages that are resident already.
     ///
     /// # Safety
-    /// See the file's comment.
+    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
     pub unsafe fn is_resident(&self, bytes: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
+        // in use here.
         let free = unsafe { self.inner() }.free.as_slice();
         let pages = bytes.div_ceil(PAGE_BYTES);
         let first = free.iter().find(|run| run.pages as usize >= pages);
@@ -269,9 +277,10 @@ impl LargeObjects {
     /// Gives memory of free pages back to the system, the highest first, until it is `wanted` bytes or no more is left.
     ///
     /// # Safety
-    /// See the file's comment.
+    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
     pub unsafe fn release_free(&self, mut wanted: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
+        // in use here.
         let inner = unsafe { self.inner() };
         for run in inner.free.as_mut_slice().iter_mut().rev() {
             if run.clean {
@@ -304,13 +313,13 @@ impl LargeObjects {
     /// Asks of each object of a generation, with its bytes, what becomes of it.
     ///
     /// # Safety
-    /// In a stopped world by one thread.
+    /// The caller is the one thread at work in a stopped world.
     pub unsafe fn sweep(
         &self,
         generation: Generation,
         mut fate: impl FnMut(Address, usize) -> Fate,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the world is stopped and this is the only thread, as asked.
         let inner = unsafe { self.inner() };
         let Inner {
             free, young, old, ..
@@ -352,9 +361,10 @@ impl LargeObjects {
     /// Visits the objects of a generation.
     ///
     /// # Safety
-    /// See the file's comment.
+    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
     pub unsafe fn for_each(&self, generation: Generation, visit: impl FnMut(Address)) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds the lock or has stopped the world, as asked; `visit` must not come back into this
+        // space.
         let inner = unsafe { self.inner() };
         let list = match generation {
             Generation::Young => &inner.young,
@@ -369,9 +379,9 @@ impl LargeObjects {
     /// Cuts the old objects that have slots into strips; how many there are. They are valid until the next sweep.
     ///
     /// # Safety
-    /// In a stopped world by one thread.
+    /// The caller is the one thread at work in a stopped world.
     pub unsafe fn cut_into_strips(&self, has_slots: impl Fn(Address) -> bool) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the world is stopped and this is the only thread, as asked.
         let Inner { old, strips, .. } = unsafe { self.inner() };
         strips.truncate(0);
         for run in old.as_slice() {
@@ -396,7 +406,8 @@ impl LargeObjects {
     /// The strips were cut, and nobody changes them meanwhile.
     pub unsafe fn strip(&self, index: usize) -> (Address, Address, Address) {
         let strip = self.inner.with(|inner| {
-            // SAFETY: the caller's promise; no reference to change it exists.
+            // SAFETY: the strips were cut and nobody changes them meanwhile, as asked, so no reference to change them
+            // is in use.
             let strips = unsafe { &(*inner).strips };
             strips.as_slice()[index]
         });

@@ -3,12 +3,12 @@
 //!
 //! The marks say which granules are live. [`Plan::make`] walks the words of marks in the order of addresses and gives
 //! each word the destination of its first live granule: the old space is filled first, then eden, and what does not fit
-//! slides down in its own survivor space. The new address of an object is then its word's destination and the live granules before it in
-//! the word. References are updated by that, and [`Segments::slide`] moves the objects.
+//! slides down in its own survivor space. The new address of an object is then its word's destination and the live
+//! granules before it in the word. References are updated by that, and [`Segments::slide`] moves the objects.
 //!
 //! # Invariants
-//! - Regions are planned in ascending order of addresses: the old space, eden, the survivor spaces, of those each fragment.
-//!   So no object moves up.
+//! - Regions are planned in ascending order of addresses: the old space, eden, the survivor spaces, of those each
+//!   fragment. So no object moves up.
 //! - Objects keep their order, and the objects that begin in one word stay together.
 //! - The regions are slid in segments, each by one worker. A segment waits until all segments from which an object may
 //!   have to leave the place where its own go are finished; so none is overwritten before it has moved.
@@ -60,8 +60,8 @@ impl Plan {
         Some(Plan { destinations, slid })
     }
 
-    /// Decides where everything that is marked in these regions goes: the old space first, then the nursery's. No object is
-    /// looked at: the bits tell.
+    /// Decides where everything that is marked in these regions goes: the old space first, then the nursery's. No
+    /// object is looked at: the bits tell.
     ///
     /// # Safety
     /// The world is stopped, marking is over, nobody else uses the plan.
@@ -198,8 +198,8 @@ impl Segments<'_> {
         number.min(self.first[region + 1])
     }
 
-    /// Moves the objects that begin in a segment, and their start bits; the live bits stay. May wait for segments below,
-    /// so these are given to workers first.
+    /// Moves the objects that begin in a segment, and their start bits; the live bits stay. May wait for segments
+    /// below, so these are given to workers first.
     ///
     /// # Safety
     /// Each segment is slid by one worker; `size` tells the bytes of a live object.
@@ -348,7 +348,7 @@ mod tests {
         let regions = listed([&old, young[0], young[1], young[2]]);
         // SAFETY: there is only this thread.
         let Planned { ends, lived } = unsafe { plan.make(&marks, &regions) };
-        // SAFETY: as above.
+        // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         unsafe {
             let segments = plan.segments(regions);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
@@ -451,7 +451,7 @@ mod tests {
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
         let ends = unsafe { plan.make(&marks, &list) }.ends;
-        // SAFETY: as above.
+        // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         unsafe {
             let segments = plan.segments(list);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));

@@ -3,9 +3,9 @@
 //! Mutators allocate in eden. A scavenge copies what lives in eden and in the from-space to the to-space or to the old
 //! space; then eden and the from-space are empty, and the survivor spaces change names.
 //!
-//! A space has a fragment for each memory node (ASPLOS 2013, section 3.2). Each fragment has a range as large as the whole
-//! space's, so that a node may have all of it; one counter governs the bytes of all fragments. With one node the end of
-//! the only fragment is that counter.
+//! A space has a fragment for each memory node (ASPLOS 2013, section 3.2). Each fragment has a range as large as the
+//! whole space's, so that a node may have all of it; one counter governs the bytes of all fragments. With one node the
+//! end of the only fragment is that counter.
 //!
 //! # Invariants
 //! - The three spaces lie next to each other, eden lowest, so that one comparison tells young from old; so do the
@@ -33,8 +33,8 @@ pub struct Fragmented {
     nodes: usize,
     /// The most bytes that a fragment, and all together, ever have.
     most: usize,
-    /// With several fragments, the bytes that may yet be taken of all together. Taken by compare-and-swap before a fragment
-    /// is asked; set by one thread in a stopped world. Relaxed: it is no more than a number to compare with.
+    /// With several fragments, the bytes that may yet be taken of all together. Taken by compare-and-swap before a
+    /// fragment is asked; set by one thread in a stopped world. Relaxed: it is no more than a number to compare with.
     left: AtomicUsize,
     /// How often a fragment fits into its range.
     turns: usize,
@@ -226,8 +226,8 @@ impl Nursery {
         space.place(self.start_of(kind), node, turn % space.turns)
     }
 
-    /// A fragment, of which nothing is in use, goes to its next place. In a stopped world, by one thread; the memory there
-    /// is the caller's.
+    /// A fragment, of which nothing is in use, goes to its next place. In a stopped world, by one thread; the memory
+    /// there is the caller's.
     pub fn move_on(&self, kind: Kind, node: usize) {
         let (start, _) = self.next(kind, node);
         let space = self.space(kind);
@@ -236,8 +236,8 @@ impl Nursery {
         space.fragments[node].move_to(start);
     }
 
-    /// The fragment and the turn of it that an address lies in, and whether the fragment is there, as (kind, node, turn, is
-    /// there).
+    /// The fragment and the turn of it that an address lies in, and whether the fragment is there, as (kind, node,
+    /// turn, is there).
     pub fn turn_of(&self, at: Address) -> Option<(Kind, usize, usize, bool)> {
         Kind::YOUNG.into_iter().find_map(|kind| {
             let space = self.space(kind);
@@ -295,8 +295,8 @@ impl Nursery {
             .for_each(|space| space.resize(survivor));
     }
 
-    /// As [`Nursery::resize`], with less than that if all three would have more than `most` bytes together: of eden first.
-    /// What is in use stays.
+    /// As [`Nursery::resize`], with less than that if all three would have more than `most` bytes together: of eden
+    /// first. What is in use stays.
     pub fn resize_within(&self, eden: usize, survivor: usize, most: usize) {
         self.resize(eden, survivor);
         let page = memory::page_size();

@@ -250,7 +250,7 @@ impl Tenured {
     /// # Safety
     /// Nobody else uses the table.
     pub unsafe fn clear(&self, bits: &ObjectBits) {
-        // SAFETY: nobody else uses the table, as asked.
+        // SAFETY: nobody else uses the table, as asked; both ends are those of a word of bits.
         unsafe { bits.clear(self.region.start(), self.region.top().align_up(WORD_BYTES)) };
     }
 
@@ -317,7 +317,7 @@ mod tests {
             assert!(bits.mark(*object));
             bits.mark_granules(*object, 1024);
         }
-        // SAFETY: as above.
+        // SAFETY: this thread alone has the space, and marked what lives with its granules.
         unsafe { space.finish_marking(&bits) };
         assert_eq!(space.region.used(), BLOCK_BYTES, "an empty end is cut off");
         assert_eq!(space.free(), 3 * BLOCK_BYTES + BLOCK_BYTES / 2);
@@ -342,7 +342,7 @@ mod tests {
         // SAFETY: there is only this thread.
         unsafe { space.clear(&bits) };
         bits.mark_granules(base.add(100 * 8), BLOCK_BYTES - 200 * 8);
-        // SAFETY: as above.
+        // SAFETY: this thread alone has the space, and marked what lives with its granules.
         unsafe { space.finish_marking(&bits) };
         let mut buffer = BlockBuffer::default();
         let object = space

@@ -61,7 +61,7 @@ impl Space {
 
     pub fn set_mark(&self, object: Address, mark: u8) {
         let found = self.0.object_base(object.word()).expect("an object");
-        // SAFETY: as above.
+        // SAFETY: `object_base` found the object, so its mark byte is mapped.
         unsafe { (*found.mark).store(mark, Ordering::Relaxed) };
     }
 
