@@ -70,7 +70,7 @@ fn the_cells_of_a_lost_thread_are_used_once() {
                 let words = usize::from(CELL_BYTES[class]) / 8;
                 // SAFETY: the test's own object.
                 assert!((0..words).all(|word| unsafe { cell.add(word * 8).load() } == 0));
-                // SAFETY: as above.
+                // SAFETY: `cell` was just handed out to this test, with `words` words.
                 (0..words).for_each(|word| unsafe { cell.add(word * 8).store(5) });
             }
         }

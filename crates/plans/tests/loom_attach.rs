@@ -82,7 +82,7 @@ impl Stage {
             // SAFETY: the world is stopped.
             self.collections.with_mut(|count| unsafe { *count += 1 });
             for record in &*list {
-                // SAFETY: as above; what is in the list was not freed.
+                // SAFETY: the world is stopped, and a record in the list was not freed.
                 unsafe {
                     let record = record.as_ref();
                     record
@@ -129,7 +129,7 @@ impl Mutator<'_> {
         self.record()
             .freed
             .with_mut(|freed| unsafe { *freed = true });
-        // SAFETY: as above.
+        // SAFETY: the record is off the list, so nobody else has it.
         self.record()
             .visits
             .with_mut(|visits| unsafe { *visits = usize::MAX });

@@ -230,7 +230,8 @@ struct Two {
     heaps: [(PollGate, Collecting<u32>); 2],
 }
 
-// SAFETY: as for the stage.
+// SAFETY: each part of a heap is touched inside its gate or in its stopped world, the rest under the locks; loom checks
+// that.
 unsafe impl Sync for Two {}
 
 impl Two {

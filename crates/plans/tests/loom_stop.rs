@@ -276,9 +276,10 @@ struct Regions {
     is_blocked: UnsafeCell<bool>,
 }
 
-// SAFETY: as for the stage.
+// SAFETY: `is_blocked` is used under the lock, the heap of the stage by the running mutator or in a stopped world; loom
+// checks that.
 unsafe impl Sync for Regions {}
-// SAFETY: as for the stage.
+// SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Regions {}
 
 impl Regions {

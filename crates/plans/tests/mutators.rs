@@ -39,7 +39,7 @@ struct Shared {
 
 // SAFETY: the heap is used under the lock.
 unsafe impl Sync for Shared {}
-// SAFETY: as above.
+// SAFETY: nothing in it belongs to a thread, but for the heap, which goes from holder to holder of the lock.
 unsafe impl Send for Shared {}
 
 impl Shared {
@@ -101,7 +101,7 @@ impl Shared {
             }
             self.lock.lock();
             let heap = &mut self.bench().heap;
-            // SAFETY: as above.
+            // SAFETY: the calling thread's own record, and the lock is held.
             let refilled = unsafe { heap.space.refill(&raw mut (*record).cache, NORMAL, class) };
             if let Err(Shortage::Capacity(bytes)) = refilled {
                 heap.grow_to(
@@ -177,21 +177,22 @@ fn mutate(shared: &Shared, owner: usize) {
                     usize::from(CELL_BYTES[class]),
                     &mut rng,
                 );
-                // SAFETY: as above.
+                // SAFETY: a slot of this thread's own roots, which it alone writes.
                 unsafe { chain.write_volatile(object.word()) };
                 shared.allocated.fetch_add(1, Ordering::Relaxed);
             }
             10..12 if first != 0 => {
                 let object = Address::new(first);
                 let next = check(object, owner);
-                // SAFETY: as above; the object is given up, and is of the class that its length says.
+                // SAFETY: a slot of this thread's own roots, which it alone writes; the object is given up, and is of
+                // the class that its length says.
                 unsafe {
                     let class = class_of(object.add(24).load() * 8);
                     chain.write_volatile(next.word());
                     push_cell(&raw mut (*record).cache, NORMAL, class, object, true, false);
                 }
             }
-            // SAFETY: as above.
+            // SAFETY: a slot of this thread's own roots, which it alone writes.
             12 => unsafe { chain.write_volatile(0) },
             _ => {
                 let mut object = Address::new(first);

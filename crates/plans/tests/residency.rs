@@ -162,8 +162,9 @@ fn check(policy: &str) {
     );
 }
 
-/// `fifo` and `edges` prefetch what they are going to scan and `on-grey` what looks like a pointer: a prefetch that misses the
-/// translation buffer may set the bit of a page that is not read, so pointer-free pages are watched without it.
+/// `fifo` and `edges` prefetch what they are going to scan and `on-grey` what looks like a pointer: a prefetch that
+/// misses the translation buffer may set the bit of a page that is not read, so pointer-free pages are watched without
+/// it.
 #[test]
 fn pointer_free_and_empty_blocks_are_left_alone() {
     for policy in [

@@ -98,7 +98,7 @@ impl Door {
         self.lock.unlock();
         inside();
         self.lock.lock();
-        // SAFETY: as above.
+        // SAFETY: the calling thread's own record, under the lock.
         unsafe { (*record).blocked_at = Address::NULL };
         self.lock.unlock();
         // Who was held meanwhile got no signal.
@@ -255,7 +255,7 @@ fn a_record_used_again_is_not_held() {
     door.leave(record);
     let again = door.register();
     assert_eq!(again, record);
-    // SAFETY: as above.
+    // SAFETY: the record is the calling thread's again.
     assert!(unsafe { !(*again).station.is_on_hold() && !(*again).station.is_held() });
     door.leave(again);
 }
@@ -280,7 +280,8 @@ fn a_thread_that_is_gone_is_reported() {
     door.leave(own);
 }
 
-/// The kernel gives the number of an ended thread to a new one. If that one registers, the old record is flagged at once.
+/// The kernel gives the number of an ended thread to a new one. If that one registers, the old record is flagged at
+/// once.
 #[test]
 fn a_record_whose_number_a_new_thread_has_is_gone() {
     let door = Door::new();
@@ -292,7 +293,7 @@ fn a_record_whose_number_a_new_thread_has_is_gone() {
         // SAFETY: a record of the list, whose thread has ended.
         unsafe { (*(old as *mut Mutator)).tid = threads::current_tid() };
         let record = door.register();
-        // SAFETY: as above.
+        // SAFETY: records are never freed, and the thread of `old` has ended.
         assert!(unsafe { (*(old as *mut Mutator)).gone && !(*record).gone });
         door.lock.lock();
         stop_world(&door.world, door.mutators(), SIGNAL).unwrap();
@@ -330,12 +331,12 @@ fn a_record_whose_number_an_unregistered_thread_has_is_reported() {
     // SAFETY: a record of the list, whose thread has ended; under the lock.
     unsafe { (*stale).tid = threads::ThreadId(tid.load(Ordering::Relaxed) as i32) };
     stop_world(&door.world, door.mutators(), SIGNAL).unwrap();
-    // SAFETY: as above.
+    // SAFETY: a record of the list, whose thread has ended; the lock is held.
     assert!(unsafe { (*stale).gone });
     door.world.resume();
-    // SAFETY: as above.
+    // SAFETY: a record of the list, whose thread has ended; the lock is held.
     unsafe { (*stale).gone = false };
-    // SAFETY: as above.
+    // SAFETY: a record of the list, which is never freed; the lock is held, so nobody changes it.
     let record = unsafe { &*stale };
     hold_thread(&door.world, record, SIGNAL).unwrap();
     door.lock.unlock();

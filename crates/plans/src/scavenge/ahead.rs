@@ -1,5 +1,5 @@
-//! What zeroing threads and mutators agree on: rounds of blocks that are zeroed ahead of the mutators, by threads of their
-//! own (OOPSLA 2011, section 6.2). What a block is, and how it is zeroed, [`super::zeroing`] says.
+//! What zeroing threads and mutators agree on: rounds of blocks that are zeroed ahead of the mutators, by threads of
+//! their own (OOPSLA 2011, section 6.2). What a block is, and how it is zeroed, [`super::zeroing`] says.
 //!
 //! # Invariants
 //! - A round begins in a stopped world. A zeroing thread is inside the gate while it looks whether its round goes on,
@@ -131,8 +131,8 @@ impl Ahead {
         self.taken.dismiss();
     }
 
-    /// In a forked child: the zeroing threads exist in the parent only. They were outside of the gate, so they had claimed
-    /// no block.
+    /// In a forked child: the zeroing threads exist in the parent only. They were outside of the gate, so they had
+    /// claimed no block.
     pub fn forget_threads_after_fork(&self) {
         self.taken.forget_sleepers_after_fork();
     }

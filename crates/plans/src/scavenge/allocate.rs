@@ -81,8 +81,8 @@ impl<F: SlotFormat> Scavenge<F> {
         fresh: Fresh,
     ) -> Option<Address> {
         // The slow path is taken now and then by everybody who allocates: nobody waits long for this thread to stop.
-        // SAFETY: the caller's promise: the record exists as long as its mutator. What the collector changes in it, it
-        // changes in cells, and only while this thread is in one of its calls.
+        // SAFETY: the record is the calling mutator's, as asked, so it exists until that mutator detaches. What the
+        // collector changes in it, it changes in cells, and only while this thread is in one of its calls.
         let mutator = unsafe { record.as_ref() };
         if mutator.poll.load(Ordering::Relaxed) != 0 {
             self.poll();
@@ -217,7 +217,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// An object that never moves.
     fn take_beside(&self, mutator: &Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
         self.beside.lock();
-        // SAFETY: the lock is held.
+        // SAFETY: `beside` is held.
         let taken = unsafe {
             let small = (bytes <= LARGE_BYTES).then(|| self.take_pinned(bytes));
             small.flatten().or_else(|| {
@@ -247,11 +247,11 @@ impl<F: SlotFormat> Scavenge<F> {
         let growth = if self.old_left() < 2 * BLOCK_BYTES {
             Growth::Forbidden
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller holds `beside`, as asked.
             unsafe { self.make_resident_room(2 * BLOCK_BYTES) };
             Growth::Allowed
         };
-        // SAFETY: the lock protects the buffer.
+        // SAFETY: the buffer is used by the holder of `beside`, which the caller is, as asked.
         let object = self.pinned_buffer.with_mut(|buffer| unsafe {
             self.pinned
                 .allocate(self.bits(), &mut *buffer, bytes, growth)
@@ -268,7 +268,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if pages > self.old_left() {
             return None;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds `beside`, as asked.
         unsafe {
             if !self.large.is_resident(bytes) {
                 self.make_resident_room(pages);

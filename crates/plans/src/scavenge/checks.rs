@@ -1,5 +1,5 @@
-//! Checks of what an embedder of the raw layer promises when it allocates, under `quarantine`: every allocation comes off
-//! the fast path then, and what is wrong ends the process by name.
+//! Checks of what an embedder of the raw layer promises when it allocates, under `quarantine`: every allocation comes
+//! off the fast path then, and what is wrong ends the process by name.
 //!
 //! - The type was registered, and the size is what the type, and the length of an array, say.
 //! - An object that its caller was to write was written: it begins with a pattern, and none of that is left.
@@ -10,8 +10,8 @@
 //! evacuated are found when it is over: a type that forgets a slot, or a trace function that does.
 //!
 //! # Invariants
-//! - A guard is a filler of [`GUARD_BYTES`] with a word that fillers do not have. In eden above `guarded_from` each object
-//!   has one behind it.
+//! - A guard is a filler of [`GUARD_BYTES`] with a word that fillers do not have. In eden above `guarded_from` each
+//!   object has one behind it.
 //! - The owner of a mutator and the leader of a stopped world look at what it allocated last.
 
 use gleaner_base::sync::Ordering;
@@ -123,7 +123,8 @@ impl<F: SlotFormat> Scavenge<F> {
     ) {
         let unwritten = fresh == Fresh::Unwritten;
         let pattern = UNWRITTEN as usize;
-        // SAFETY: the caller's promise.
+        // SAFETY: `bytes` bytes from `object`, and the guard behind them if there is one, are the calling mutator's
+        // alone, as asked.
         unsafe {
             if unwritten {
                 zero::fill(object.add(FIELDS), bytes - FIELDS, pattern << 32 | pattern);

@@ -255,7 +255,7 @@ impl<F: SlotFormat> Scavenge<F> {
             state.mutators.retain(|&other| other != record);
             // SAFETY: leaked by `attach`; its thread has ended, and nobody else uses it.
             let mutator = unsafe { Box::from_raw(record.as_ptr()) };
-            // SAFETY: as above.
+            // SAFETY: the mutator's thread has ended, so nobody else uses its buffer.
             unsafe { mutator.retire_tlab() };
             state.zeroed_by_others.add(mutator.zeroed.get());
             self.gate.leave();
@@ -366,10 +366,10 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Under `poison`: overwrites memory that no object uses, in a stopped world.
+    /// Under `poison`: overwrites a range that no object uses any more, in a stopped world.
     pub(super) fn poison(&self, start: Address, bytes: usize) {
         if self.config.options.poison {
-            // SAFETY: as said.
+            // SAFETY: the world is stopped and no object uses the range, as the callers see to.
             unsafe { zero::fill(start, bytes, POISON) };
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! A worker that reaches an object copies it speculatively, into its PLAB in the to-space or into its block of the old
 //! space, and publishes the copy by one compare-and-swap on the header (I4); the loser takes its copy back. If there is
-//! room nowhere, the object is forwarded to itself, stays where it is, and a full collection follows. Its slots may then
-//! be stored to while others still copy it: their copies will not count ([`gleaner_mem::speculative`]). Large objects are
-//! marked where they are; their generation is settled when all is traced.
+//! room nowhere, the object is forwarded to itself, stays where it is, and a full collection follows. Its slots may
+//! then be stored to while others still copy it: their copies will not count ([`gleaner_mem::speculative`]). Large
+//! objects are marked where they are; their generation is settled when all is traced.
 //!
 //! # Invariants
 //! - A slot is visited by one worker; except that a promoted object may also be found on a dirty card of a block that
@@ -195,8 +195,8 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         let Some((target, is_old)) = self.room(local, header, bytes) else {
             return self.stay(local, object, header);
         };
-        // SAFETY: the target is this worker's, of `bytes` bytes. Of the object only slots change in a stopped world, and
-        // only once another worker forwarded it to itself: then the claim below fails.
+        // SAFETY: the target is this worker's, of `bytes` bytes. Of the object only slots change in a stopped world,
+        // and only once another worker forwarded it to itself: then the claim below fails.
         unsafe {
             copy_words(object.add(8), target.add(8), bytes - 8);
             header::store(target, header.older());
@@ -299,7 +299,7 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
             let place = self.reach(local, object);
             if place != object {
-                // SAFETY: as above.
+                // SAFETY: root slots are wide, and their owner is stopped.
                 unsafe { Wide::store(slot, Address::NULL, Value::reference(place)) };
             }
         }
@@ -409,7 +409,7 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
         // SAFETY: an item is an object that was copied, or stays, and is scanned by this worker alone.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
         let is_old = self.will_be_old(object, header);
-        // SAFETY: as above.
+        // SAFETY: this worker alone scans the item, an object that was copied or stays, whose header was just read.
         unsafe {
             scan_item(
                 &self.heap.model,

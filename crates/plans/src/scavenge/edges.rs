@@ -1,9 +1,9 @@
-//! Prefetching in the precise heap (`prefetch=edges`; after ISMM 2000, section 4, and edge enqueuing, ISMM 2007): what a
-//! scan finds waits in a short queue while the cache fetches the object that it leads to.
+//! Prefetching in the precise heap (`prefetch=edges`; after ISMM 2000, section 4, and edge enqueuing, ISMM 2007): what
+//! a scan finds waits in a short queue while the cache fetches the object that it leads to.
 //!
-//! While copying, an entry is a slot, and the header of the object that it refers to is fetched; while marking, it is an
-//! object, fetched with its mark. A worker that has nothing else to do waits for the one object that it found, as in a
-//! long list: nothing is queued then. A worker's queue is empty whenever it looks for work elsewhere (I3).
+//! While copying, an entry is a slot, and the header of the object that it refers to is fetched; while marking, it is
+//! an object, fetched with its mark. A worker that has nothing else to do waits for the one object that it found, as in
+//! a long list: nothing is queued then. A worker's queue is empty whenever it looks for work elsewhere (I3).
 
 use gleaner_mem::Address;
 

@@ -1,8 +1,9 @@
-//! Forking: what a heap does before, and after in the parent and in the child ([`crate::scavenge::stop::fork`] has the protocol).
+//! Forking: what a heap does before, and after in the parent and in the child ([`crate::scavenge::stop::fork`] has the
+//! protocol).
 //!
 //! In the child the mutators of all other threads are gone, with their roots; their buffers are filled, so that the
-//! heap can be walked. Helpers and zeroing threads are gone, too. The one that has started them starts others when a collection
-//! needs them, and until then the leader works alone and mutators zero for themselves.
+//! heap can be walked. Helpers and zeroing threads are gone, too. The one that has started them starts others when a
+//! collection needs them, and until then the leader works alone and mutators zero for themselves.
 //!
 //! Runs on the thread that forks. It may be a mutator inside the gate, which stands then; nothing that it holds moves.
 
@@ -37,7 +38,8 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Before the fork, until it is true of all heaps: whether nobody touches the heap but those who
-    /// [`stand`](crate::scavenge::stop::poll::PollGate::stand). Threads that ended inside are looked for when one is `overdue`.
+    /// [`stand`](crate::scavenge::stop::poll::PollGate::stand). Threads that ended inside are looked for when one is
+    /// `overdue`.
     pub fn hold_still(&self, overdue: bool) -> bool {
         let bury = |state: &mut State| self.bury(state);
         self.collecting
@@ -70,10 +72,10 @@ impl<F: SlotFormat> Scavenge<F> {
                         state.mutators.push(record);
                         continue;
                     }
-                    // SAFETY: leaked by `attach`; its thread does not exist in this process, and had left its buffer at a
-                    // poll.
+                    // SAFETY: leaked by `attach`; its thread does not exist in this process, and had left its buffer at
+                    // a poll.
                     let gone = unsafe { Box::from_raw(record.as_ptr()) };
-                    // SAFETY: as above.
+                    // SAFETY: the mutator's thread does not exist in this process, so nobody else uses its buffer.
                     unsafe { gone.retire_tlab() };
                     state.zeroed_by_others.add(gone.zeroed.get());
                 }

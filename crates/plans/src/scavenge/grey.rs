@@ -5,8 +5,9 @@
 //! phase is over.
 //!
 //! # Invariants
-//! - An object is made grey once, by the worker that won it, and an item is pushed again only after it was stolen from a
-//!   deque: one at a time, onto an empty stack, which begins in its first segment again. So the arena is never exhausted.
+//! - An object is made grey once, by the worker that won it, and an item is pushed again only after it was stolen from
+//!   a deque: one at a time, onto an empty stack, which begins in its first segment again. So the arena is never
+//!   exhausted.
 //! - A segment belongs to the worker that took it. The leader takes all of them back between phases.
 
 use core::ptr::{self, NonNull};
@@ -293,8 +294,8 @@ impl Stack {
     /// Takes the oldest item; the stack is not empty.
     #[inline(always)]
     fn oldest(&mut self) -> Item {
-        // SAFETY: between bottom and top, so it was written; a segment that the bottom has left behind has one above it,
-        // which the top is in or above.
+        // SAFETY: between bottom and top, so it was written; a segment that the bottom has left behind has one above
+        // it, which the top is in or above.
         unsafe {
             let item = Item(self.bottom.at.read());
             self.bottom.at = self.bottom.at.add(1);

@@ -69,7 +69,8 @@ pub struct Handles {
     lists: UnsafeCell<Lists>,
 }
 
-// SAFETY: see the invariants and the fields.
+// SAFETY: `lists` is used with the lock or by the collector in a stopped world (see the invariants); slots and `next`
+// are atomics in memory that this table owns.
 unsafe impl Sync for Handles {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Handles {}
@@ -85,10 +86,11 @@ impl Handles {
         let next = memory[1].start().cast::<AtomicU32>();
         if model_size(0, 1) == 1 {
             assert!(memory.iter_mut().all(|memory| memory.grow_to(1)));
-            // SAFETY: inside the mapping. Outside of models zeroed memory is what is written here.
+            // SAFETY: below `most * width`, the length of the mapping. Outside of models zeroed memory is what is
+            // written here.
             (0..most * width)
                 .for_each(|index| unsafe { slots.add(index).write(AtomicU64::new(0)) });
-            // SAFETY: as above.
+            // SAFETY: below `most`, the length of the mapping.
             (0..most).for_each(|index| unsafe { next.add(index).write(AtomicU32::new(0)) });
         }
         Some(Handles {
@@ -140,7 +142,7 @@ impl Handles {
         });
         if let Some(number) = number {
             for (index, &value) in values.iter().enumerate() {
-                // SAFETY: the slots of this handle.
+                // SAFETY: `number` is below `most` and `values` has a value for each slot of a handle.
                 unsafe {
                     Wide::store(
                         self.slot(number).add(index * SLOT_BYTES),
@@ -156,7 +158,7 @@ impl Handles {
 
     /// Anyone, at any time: the handle is not used again.
     pub fn discard(&self, number: u32) {
-        // SAFETY: below `most`; zeroed memory is an atomic.
+        // SAFETY: the number of a handle is below `most`; zeroed memory is an atomic.
         let next = unsafe { self.next.add(number as usize).as_ref() };
         let mut first = self.dropped.load(Ordering::Relaxed);
         loop {
@@ -175,13 +177,13 @@ impl Handles {
 
     /// The handle after this one, in a list of the table's user. A handle in such a list is not dropped.
     pub fn next(&self, number: u32) -> u32 {
-        // SAFETY: below `most`; zeroed memory is an atomic.
+        // SAFETY: the number of a handle is below `most`; zeroed memory is an atomic.
         unsafe { self.next.add(number as usize).as_ref() }.load(Ordering::Relaxed)
     }
 
     /// Sets the handle after this one.
     pub fn set_next(&self, number: u32, next: u32) {
-        // SAFETY: as above.
+        // SAFETY: the number of a handle is below `most`; zeroed memory is an atomic.
         unsafe { self.next.add(number as usize).as_ref() }.store(next, Ordering::Relaxed);
     }
 
@@ -197,7 +199,8 @@ impl Handles {
     fn free_dropped(&self, lists: &mut Lists) {
         let mut number = self.dropped.swap(NONE, Ordering::Acquire);
         while number != NONE {
-            // SAFETY: as in `discard`.
+            // SAFETY: numbers in the list were handed out by `create`, so they are below `most`; zeroed memory is an
+            // atomic.
             let next = unsafe { self.next.add(number as usize).as_ref() }.load(Ordering::Relaxed);
             self.store(number, Value::immediate(i64::from(lists.free)));
             lists.free = number;
@@ -212,13 +215,13 @@ impl Handles {
 
     /// What the first slot of a handle holds.
     pub fn load(&self, number: u32) -> Value {
-        // SAFETY: a slot of the table.
+        // SAFETY: the number of a handle is below `most`, so its slot is in the mapping.
         unsafe { Wide::load(self.slot(number), Address::NULL) }
     }
 
     /// Sets the first slot of a handle.
     pub fn store(&self, number: u32, value: Value) {
-        // SAFETY: a slot of the table.
+        // SAFETY: the number of a handle is below `most`, so its slot is in the mapping.
         unsafe { Wide::store(self.slot(number), Address::NULL, value) };
     }
 }

@@ -294,7 +294,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// # Safety
     /// The function keeps what [`RootVisitor`] asks.
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
-        // SAFETY: the lock is held.
+        // SAFETY: `collecting` is held, and the function keeps what [`RootVisitor`] asks, as asked.
         self.collecting
             .with(&self.gate, |_| unsafe { self.root_visitor.set(visitor) });
     }
@@ -379,7 +379,7 @@ impl<F: SlotFormat> Scavenge<F> {
 const HUGE_PAGES_FROM: usize = 512 << 20;
 
 /// # Safety
-/// The range is memory of the caller's.
+/// The range is whole pages of the caller's.
 unsafe fn ask_for_huge_pages(config: &Config, start: Address, bytes: usize) {
     let Some(start) = NonNull::new(start.ptr::<u8>()) else {
         return;
@@ -387,9 +387,9 @@ unsafe fn ask_for_huge_pages(config: &Config, start: Address, bytes: usize) {
     match config.options.huge_pages {
         HugePages::Auto if config.limit < HUGE_PAGES_FROM => {}
         // It is advice: the kernel may not know of huge pages.
-        // SAFETY: the caller's promise.
+        // SAFETY: whole pages of the caller's, as asked; the advice changes no contents.
         HugePages::On | HugePages::Auto => drop(unsafe { hugepages::advise(start, bytes) }),
-        // SAFETY: as above.
+        // SAFETY: whole pages of the caller's, as asked; the advice changes no contents.
         HugePages::Off => drop(unsafe { hugepages::unadvise(start, bytes) }),
     }
 }

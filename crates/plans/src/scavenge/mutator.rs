@@ -82,9 +82,9 @@ impl RootVisitorPlace {
     /// Sets the visitor.
     ///
     /// # Safety
-    /// The caller holds `collecting`, and the function keeps its promises.
+    /// The caller holds `collecting`, and the function keeps what [`RootVisitor`] asks.
     pub unsafe fn set(&self, visitor: Option<RootVisitor>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller holds `collecting`, as asked, which a collection that reads the visitor holds, too.
         unsafe { *self.0.get() = visitor };
     }
 }
@@ -223,7 +223,7 @@ impl Mutator {
         let used = self.allocated_bytes.get() - self.tlab_left() as u64;
         self.allocated_bytes.set(used);
         self.tlab.limit.set(self.tlab_end.get());
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer is the calling thread's, or its owner is stopped, as asked.
         unsafe { self.tlab.retire() };
         self.tlab_end.set(Address::NULL);
     }
@@ -260,7 +260,7 @@ impl Mutator {
     /// Visits each root slot, all of them wide.
     ///
     /// # Safety
-    /// The mutator is stopped, or it is the caller.
+    /// The mutator is stopped, or it is the caller; and nobody sets the heap's root visitor meanwhile.
     pub unsafe fn visit_roots(&self, mut visit: impl FnMut(Address)) {
         for index in 0..self.local_count.get() {
             visit(self.local(index));
@@ -282,9 +282,9 @@ impl Mutator {
         let Some(place) = self.root_visitor.get() else {
             return;
         };
-        // SAFETY: the heap outlives its mutators; nobody sets the visitor in a stopped world.
+        // SAFETY: the heap outlives its mutators, and nobody sets the visitor meanwhile, as asked.
         if let Some(RootVisitor { function, data }) = unsafe { *place.as_ref().0.get() } {
-            // SAFETY: the function keeps its promises.
+            // SAFETY: the function keeps what [`RootVisitor`] asks, and what `data` leads to outlives the heap.
             Visitor::with(visit, |visitor| unsafe { function(data, self, visitor) });
         }
     }

@@ -2,9 +2,10 @@
 //! reference that was kept outside of a root slot faults at its first use, with a message that says which collection
 //! evacuated the place.
 //!
-//! Each fragment of the three spaces has N + 1 places of its largest size. One that was in use and is empty after a collection
-//! goes to its next place. The place that it leaves gives its memory back and loses access, and gets it again when the
-//! space comes round. Without this a space is used again from its start, and a stale reference finds a valid object.
+//! Each fragment of the three spaces has N + 1 places of its largest size. One that was in use and is empty after a
+//! collection goes to its next place. The place that it leaves gives its memory back and loses access, and gets it
+//! again when the space comes round. Without this a space is used again from its start, and a stale reference finds a
+//! valid object.
 //!
 //! # Invariants
 //! - A place without access was evacuated: no object, filler or buffer is there, and no reference but stale ones.
@@ -120,8 +121,8 @@ impl<F: SlotFormat> Scavenge<F> {
             .is_some_and(|place| place.collection == self.epoch() + 1)
     }
 
-    /// Leader, at the end of a collection: the fragments that were in use when it began, up to `tops`, and are empty now leave where they
-    /// are. Where the system refuses, they stay.
+    /// Leader, at the end of a collection: the fragments that were in use when it began, up to `tops`, and are empty
+    /// now leave where they are. Where the system refuses, they stay.
     pub(super) fn leave_evacuated(&self, tops: &[Address]) {
         for (region, &top) in self.nursery.regions().iter().zip(tops) {
             if top == region.space.start() || region.space.used() > 0 {
@@ -151,7 +152,7 @@ impl<F: SlotFormat> Scavenge<F> {
 /// # Safety
 /// `owner` is a heap with such slots.
 unsafe fn describe<F: SlotFormat>(owner: *const (), address: usize, out: &mut dyn Write) -> bool {
-    // SAFETY: the caller's promise; only atomics and what never changes are read.
+    // SAFETY: `owner` is a heap with such slots, as asked; only atomics and fields that never change are read.
     let heap = unsafe { &*owner.cast::<Scavenge<F>>() };
     let Some(place) = heap.evacuated(Address::new(address)) else {
         return false;

@@ -227,7 +227,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let used = region.used().saturating_add(bytes);
         let end = region.start().add(used.next_multiple_of(BLOCK_BYTES));
         region.set_end(end.min(self.farthest_old_end()));
-        // SAFETY: the caller's promise.
+        // SAFETY: the world is stopped and no phase runs, as asked.
         unsafe { self.make_resident_room(region.free()) };
     }
 
@@ -279,7 +279,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if excess > 0 {
             release(region.top(), high);
             self.old_high.store(region.top().word(), Ordering::Relaxed);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller holds `beside`, or has stopped the world, as asked.
             unsafe { self.large.release_free(excess.saturating_sub(above)) };
         }
     }

@@ -1,5 +1,5 @@
-//! Where a trace of the precise heap begins: the root tasks, and the strips of cards of a scavenge (ASPLOS 2013, section
-//! 2.3.3). The leader makes them in a stopped world; each is done by one worker.
+//! Where a trace of the precise heap begins: the root tasks, and the strips of cards of a scavenge (ASPLOS 2013,
+//! section 2.3.3). The leader makes them in a stopped world; each is done by one worker.
 
 use core::ops::Range;
 use core::ptr::NonNull;

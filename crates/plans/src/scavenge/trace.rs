@@ -1,8 +1,8 @@
 //! The parallel trace of the precise heap: what workers do until nothing is grey.
 //!
 //! Grey objects are items on each worker's own stack ([`super::grey`]); a worker whose colleagues wait moves the oldest
-//! items to its deque, where they are stolen. Tasks (roots, strips of cards) come from one queue first. A large array of
-//! references is cut into chunks, so that several workers scan it.
+//! items to its deque, where they are stolen. Tasks (roots, strips of cards) come from one queue first. A large array
+//! of references is cut into chunks, so that several workers scan it.
 //!
 //! # Invariants
 //! - An item is on one stack or in one deque, or being scanned (I3: at the end nothing is left in either).
@@ -93,7 +93,8 @@ pub trait Trace: Sync {
 /// Visits the slots of an item; of a large array, makes the other chunks grey first.
 ///
 /// # Safety
-/// An object of the model lies at `object`, and `header` is its header, in the normal or the self-forwarded state.
+/// An object of the model lies at `object`, and `header` is its header, not that of an object that moved: in
+/// the normal or the self-forwarded state.
 #[inline(always)]
 pub unsafe fn scan_item<F: SlotFormat>(
     model: &ObjectModel<F>,
@@ -104,7 +105,8 @@ pub unsafe fn scan_item<F: SlotFormat>(
     local: &mut WorkerState,
     mut visit: impl FnMut(&mut WorkerState, Address),
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: an object of the model lies at `object`, and `header` is its header, not that of an object that moved, as
+    // asked.
     if let Some((first, slots)) = unsafe { model.array_slots(header, object) }
         && slots > CHUNK_SLOTS
     {
@@ -117,7 +119,8 @@ pub unsafe fn scan_item<F: SlotFormat>(
         }
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: an object of the model lies at `object`, and `header` is its header, not that of an object that moved, as
+    // asked.
     unsafe { model.scan(header, object, |slot| visit(local, slot)) };
 }
 
@@ -140,8 +143,8 @@ unsafe impl Sync for Engine {}
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// States for so many workers, which belong to so many memory nodes in turn. There is room for `items` grey items, all
-    /// workers' together; `None` when the system gives no memory.
+    /// States for so many workers, which belong to so many memory nodes in turn. There is room for `items` grey items,
+    /// all workers' together; `None` when the system gives no memory.
     pub fn new(workers: usize, nodes: usize, items: usize, order: TraceOrder) -> Option<Engine> {
         let arena = Box::new(Arena::new(workers, items)?);
         let ring = DEQUE_ITEMS * size_of::<AtomicU64>();

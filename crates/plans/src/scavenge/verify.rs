@@ -1,9 +1,10 @@
 //! The invariants of the precise heap, checked in a stopped world at the edges of phases (`verify=edges`).
 //!
 //! Every space is walked: each header is normal and names a type, each object ends before the next begins and inside
-//! its space, and no space reaches into the next, and the table of marks is empty. All together use no more than the limit (I7). Every slot and root then holds null, an immediate, or the address of an
-//! object that was walked over. A slot of an old object that refers to a young one lies on a dirty card (I5). The start
-//! bits of the nursery, which are clear outside of a full collection, serve as its set of objects.
+//! its space, and no space reaches into the next, and the table of marks is empty. All together use no more than the
+//! limit (I7). Every slot and root then holds null, an immediate, or the address of an object that was walked over. A
+//! slot of an old object that refers to a young one lies on a dirty card (I5). The start bits of the nursery, which are
+//! clear outside of a full collection, serve as its set of objects.
 //!
 //! At the edges inside a collection the same holds of the objects that there are:
 //! - when it begins, when it is over, and after sliding, those that every space holds from start to top;

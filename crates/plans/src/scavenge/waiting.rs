@@ -5,7 +5,8 @@
 //! filled and asked in two phases, with the end of the first between them:
 //!
 //! 1. Each entry is looked at once. If its key lives as far as was traced, its value is traced; else it is
-//!    [registered](Waiting::register). Nobody looks anything up, so a key may be reached after its entry was registered.
+//!    [registered](Waiting::register). Nobody looks anything up, so a key may be reached after its entry was
+//!    registered.
 //! 2. The table is [complete](Waiting::complete). The registered entries are looked at once more; and a worker that
 //!    reaches an object from now on, in this phase or in a later one, looks up which entries wait for it
 //!    ([`Watch::won`]). Their values are traced and lead to more keys, until nothing is left.
@@ -19,8 +20,8 @@
 //! What was found waits in a list of the worker's own until its stack is empty: a chain takes no stack of calls.
 //!
 //! # Invariants
-//! - Key, value and `next` of an entry are written by the worker that has the entry's task, in phase 1; they are read in
-//!   later phases.
+//! - Key, value and `next` of an entry are written by the worker that has the entry's task, in phase 1; they are read
+//!   in later phases.
 //! - `found` of an entry belongs to the worker that won the key.
 
 use core::mem;

@@ -1,6 +1,7 @@
 //! Every object of the precise heap, one after the other, in a stopped world: for the verifier and for embedders.
 //!
-//! Objects that died since they could last have been found dead are among them; what their slots refer to is there, too.
+//! Objects that died since they could last have been found dead are among them; what their slots refer to is there,
+//! too.
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
@@ -99,7 +100,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     pub(super) fn found(&self, edge: Edge, kind: Kind, object: Address, end: Address) -> Found {
         let space = kind.name();
-        // SAFETY: the callers know that something begins there.
+        // SAFETY: the callers found an object, or a filler, that begins at `object`.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
         let known = header.is_normal() && header.type_id().get() < self.model.types.count();
         assert!(
@@ -112,7 +113,8 @@ impl<F: SlotFormat> Scavenge<F> {
             space,
             object,
             header,
-            // SAFETY: as above.
+            // SAFETY: an object or a filler lies there; its header, just checked, is normal and names a type of this
+            // heap.
             bytes: unsafe { self.model.size(header, object) },
             end,
         }

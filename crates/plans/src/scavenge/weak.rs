@@ -4,8 +4,8 @@
 //!
 //! 1. ephemerons whose key lives make their value live, until no more do;
 //! 2. weak references to what does not live are cleared;
-//! 3. objects with a finalizer that do not live are kept, with all they reach, also through ephemerons, and become ready
-//!    to be finalized;
+//! 3. objects with a finalizer that do not live are kept, with all they reach, also through ephemerons, and become
+//!    ready to be finalized;
 //! 4. ephemerons whose key does not live are cleared.
 //!
 //! So a weak reference to an object that is about to be finalized is null already, and a finalizer sees whole objects.
@@ -52,12 +52,12 @@ pub trait Liveness: Trace {
 }
 
 fn load(slot: Address) -> Value {
-    // SAFETY: the callers name slots of handle tables.
+    // SAFETY: the callers name slots of handle tables, which are wide and mapped.
     unsafe { Wide::load(slot, Address::NULL) }
 }
 
 fn store(slot: Address, value: Value) {
-    // SAFETY: as above.
+    // SAFETY: the callers name slots of handle tables, which are wide and mapped.
     unsafe { Wide::store(slot, Address::NULL, value) };
 }
 

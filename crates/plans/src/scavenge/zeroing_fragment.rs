@@ -1,5 +1,5 @@
-//! What is known of the memory of one fragment of eden: which of it was never written to, and the round of blocks of it that
-//! are zeroed ahead.
+//! What is known of the memory of one fragment of eden: which of it was never written to, and the round of blocks of it
+//! that are zeroed ahead.
 //!
 //! Written in stopped worlds; read by the mutators that allocate there and by the fragment's zeroing threads.
 
@@ -33,8 +33,8 @@ unsafe impl Sync for ZeroingFragment {}
 unsafe impl Send for ZeroingFragment {}
 
 impl ZeroingFragment {
-    /// Of `bytes` bytes of addresses from `start` on, none of which was touched, unless `poison`; `None` when the system
-    /// gives no memory.
+    /// Of `bytes` bytes of addresses from `start` on, none of which was touched, unless `poison`; `None` when the
+    /// system gives no memory.
     pub fn new(start: Address, bytes: usize, poison: bool, design: Design) -> Option<Self> {
         let states = if design.threads > 0 {
             let count = bytes.div_ceil(BLOCK);

@@ -1,10 +1,10 @@
-//! What zeroing takes of the processors. A thread that zeroes may lose its processor in the middle, to its neighbours or
-//! to the hypervisor's, and the time until it comes back is not zeroing's: so what counts is the thread's processor
+//! What zeroing takes of the processors. A thread that zeroes may lose its processor in the middle, to its neighbours
+//! or to the hypervisor's, and the time until it comes back is not zeroing's: so what counts is the thread's processor
 //! time, as in the paper's DirectZeroingCost (OOPSLA 2011, section 4.3), where both sides of the share are.
 //!
-//! The kernel's clock of a thread is a system call, as long as zeroing a block. So one piece for each [`INTERVAL`] bytes
-//! is timed by the time-stamp counter, which goes on while the thread has no processor. A sample slower than any memory
-//! is not believed: the next piece is timed by the kernel's clock, too, and stands for both.
+//! The kernel's clock of a thread is a system call, as long as zeroing a block. So one piece for each [`INTERVAL`]
+//! bytes is timed by the time-stamp counter, which goes on while the thread has no processor. A sample slower than any
+//! memory is not believed: the next piece is timed by the kernel's clock, too, and stands for both.
 //!
 //! # Invariants
 //! - A sample is either shorter than [`believed_ns`], or at most the processor time that the thread used meanwhile. So
@@ -17,8 +17,8 @@ use super::zeroing::Zeroed;
 /// A thread times one piece for so many bytes that it zeroes: each block, or one of many windows.
 const INTERVAL: u64 = 32 << 10;
 
-/// The longest time, in nanoseconds, in which zeroing so many bytes is believed without asking the kernel: 1 GB/s, and two
-/// microseconds for an interrupt.
+/// The longest time, in nanoseconds, in which zeroing so many bytes is believed without asking the kernel: 1 GB/s, and
+/// two microseconds for an interrupt.
 const fn believed_ns(bytes: usize) -> u64 {
     2000 + bytes as u64
 }
@@ -71,8 +71,8 @@ pub(super) fn zero_timed(
     *timed = *all;
 }
 
-/// What `work` takes of the calling thread's processor time, in nanoseconds. While the thread keeps its processor that is
-/// what the time-stamp counter says, which the kernel's clock, read outside of it, exceeds by its own call.
+/// What `work` takes of the calling thread's processor time, in nanoseconds. While the thread keeps its processor that
+/// is what the time-stamp counter says, which the kernel's clock, read outside of it, exceeds by its own call.
 fn processor_time(nanoseconds: impl Fn(u64) -> u64, work: impl FnOnce()) -> u64 {
     let used = clock::thread_cpu_ns();
     let ticks = clock::ticks();

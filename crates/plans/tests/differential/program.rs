@@ -392,11 +392,11 @@ impl Program {
 }
 
 pub(crate) fn store(object: Address, word: usize, value: usize) {
-    // SAFETY: the program's own object, and inside it.
+    // SAFETY: an object of the program, and `word` is inside it.
     unsafe { object.add(word * 8).store(value) };
 }
 
 pub(crate) fn load(object: Address, word: usize) -> usize {
-    // SAFETY: as above.
+    // SAFETY: an object of the program, and `word` is inside it.
     unsafe { object.add(word * 8).load() }
 }

@@ -40,13 +40,14 @@ unsafe impl GlobalAlloc for Counting {
         if REFUSING.get() {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`: `layout` has a size.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count();
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`: `pointer` came from here with this layout,
+        // since `alloc` passes it on.
         unsafe { System.dealloc(pointer, layout) }
     }
 
@@ -55,7 +56,8 @@ unsafe impl GlobalAlloc for Counting {
         if REFUSING.get() {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::realloc`: `pointer` came from here with this layout,
+        // and `size` is not 0.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -1,10 +1,10 @@
-//! Whether the next collection of the precise heap is of the young generation or of everything, and how much of the room
-//! that scavenges promote into large objects may take meanwhile.
+//! Whether the next collection of the precise heap is of the young generation or of everything, and how much of the
+//! room that scavenges promote into large objects may take meanwhile.
 //!
 //! A scavenge that finds no room in the old space has copied in vain. So when scavenges lately promoted more than is
-//! free there, the next collection is a full one at once (as Parallel Scavenge decides, ASPLOS 2013, section 2.4). Large
-//! objects are young at first but lie beside the nursery, where only the end of a scavenge frees dead ones: they leave
-//! what the scavenge will promote, or a scavenge comes before eden is full.
+//! free there, the next collection is a full one at once (as Parallel Scavenge decides, ASPLOS 2013, section 2.4).
+//! Large objects are young at first but lie beside the nursery, where only the end of a scavenge frees dead ones: they
+//! leave what the scavenge will promote, or a scavenge comes before eden is full.
 
 /// What is known. All are bytes.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,13 @@
 //! How large the generations of the precise heap are until the next collection (after Parallel Scavenge's adaptive
 //! sizes: space used and time spent, ASPLOS 2013, section 2.4).
 //!
-//! The young generation has the size that [`young_size`](super::young_size) found to cost least, up to half of the limit
-//! and as far as the old one leaves room, and shrinks slowly while scavenges take next to nothing. It gives way to the old
-//! generation after a full collection alone: before, nobody knows how much of that lives. A survivor space has room for
-//! half as much again as survives, and is not made a little smaller. What is left of the young generation is cut into eden
-//! and what young large objects may take, as lately as much was allocated of both: so both are full at the same time. The
-//! old generation may fill to twice what lived in it after the last full collection, or more when full collections take
-//! much of the time. Where there are no scavenges, eden takes what neither of the two needs.
+//! The young generation has the size that [`young_size`](super::young_size) found to cost least, up to half of the
+//! limit and as far as the old one leaves room, and shrinks slowly while scavenges take next to nothing. It gives way
+//! to the old generation after a full collection alone: before, nobody knows how much of that lives. A survivor space
+//! has room for half as much again as survives, and is not made a little smaller. What is left of the young generation
+//! is cut into eden and what young large objects may take, as lately as much was allocated of both: so both are full at
+//! the same time. The old generation may fill to twice what lived in it after the last full collection, or more when
+//! full collections take much of the time. Where there are no scavenges, eden takes what neither of the two needs.
 
 /// What is known. Sizes are in bytes, shares in thousandths of the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,13 +6,13 @@
 //! each byte that is allocated: the one by what the last cycle took (the scavenges since the last full collection, and
 //! the full one that they led to), the other by one full collection and what is free after it. What a full collection
 //! takes is not known before the first; it is tried early if much of what is young survives. A program that has just
-//! built what it begins with has had costly scavenges, too; where the full collection found little of what is young alive,
-//! they are no sign of what comes.
+//! built what it begins with has had costly scavenges, too; where the full collection found little of what is young
+//! alive, they are no sign of what comes.
 //!
-//! What collections of everything will cost is a guess as long as there were only scavenges: more may live at the next one,
-//! and objects that a scavenge would have copied once are marked and slid each time. So what scavenges cost is remembered
-//! when they are left out. If collections of everything turn out to cost as much, scavenges come back, and the guess is
-//! not believed again for some cycles, each time for more.
+//! What collections of everything will cost is a guess as long as there were only scavenges: more may live at the next
+//! one, and objects that a scavenge would have copied once are marked and slid each time. So what scavenges cost is
+//! remembered when they are left out. If collections of everything turn out to cost as much, scavenges come back, and
+//! the guess is not believed again for some cycles, each time for more.
 
 /// What is known after a collection. Sizes are in bytes, times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,12 +1,12 @@
 //! Whether another size of the young generation costs less: it is tried, judged by what it cost, and remembered.
 //!
-//! A larger young generation is collected less often, and what dies in between is not copied. But it takes the room that
-//! the old one fills between two full collections; and where as much of each byte survives whatever the size, it saves no
-//! copying at all. Which of the two a program is cannot be known before. So the cost of a size is what scavenges take for
-//! each MB that is allocated, and the share of a full collection for what they promote meanwhile. Another size is tried
-//! only if it would be cheaper in the best case (a larger one copies no more each time, a smaller one no more of each
-//! MB), and left again if it was not cheaper when it had been measured; then it is long until the next trial, and longer
-//! each time.
+//! A larger young generation is collected less often, and what dies in between is not copied. But it takes the room
+//! that the old one fills between two full collections; and where as much of each byte survives whatever the size, it
+//! saves no copying at all. Which of the two a program is cannot be known before. So the cost of a size is what
+//! scavenges take for each MB that is allocated, and the share of a full collection for what they promote meanwhile.
+//! Another size is tried only if it would be cheaper in the best case (a larger one copies no more each time, a smaller
+//! one no more of each MB), and left again if it was not cheaper when it had been measured; then it is long until the
+//! next trial, and longer each time.
 
 /// What is known after a scavenge. Sizes are in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,8 @@ pub struct Measurements {
     pub full_ns: u64,
     /// Whether scavenges take much of the time.
     pub busy: bool,
-    /// How many full collections there were. One is no habit: many programs fill the old generation once, when they begin.
+    /// How many full collections there were. One is no habit: many programs fill the old generation once, when they
+    /// begin.
     pub full_collections: u64,
 }
 
@@ -217,7 +218,8 @@ mod tests {
 
     const MB: usize = 1 << 20;
 
-    /// What a scavenge of such a program copies, and of that promotes, in bytes, by the bytes that were allocated before.
+    /// What a scavenge of such a program copies, and of that promotes, in bytes, by the bytes that were allocated
+    /// before.
     type Program = fn(usize) -> (usize, usize);
 
     /// The sizes of the young generation, in MB, after each of so many scavenges of a program with 15 MB that live.

@@ -2,10 +2,10 @@
 //! and `auto`, which tries designs on one nursery and keeps what makes the program faster.
 //!
 //! What zeroing costs by itself picks wrongly: zeroing a block early is fast, and the program pays later for what it
-//! drove out of the caches. So `auto` compares the time of the mutators for each byte that they allocate: a nursery under
-//! another design with the nurseries before and after it. It begins with zeroing each object, which is hard to beat, tries
-//! each other design once at once, and repeats what won. Then a design is tried the more seldom the more often it lost.
-//! When the program changes, which the cost of the best design shows, all begins again.
+//! drove out of the caches. So `auto` compares the time of the mutators for each byte that they allocate: a nursery
+//! under another design with the nurseries before and after it. It begins with zeroing each object, which is hard to
+//! beat, tries each other design once at once, and repeats what won. Then a design is tried the more seldom the more
+//! often it lost. When the program changes, which the cost of the best design shows, all begins again.
 //!
 //! What cannot win is not tried: zeroing threads where no processor is left for them, by this program's threads or by
 //! others; stores that pass the caches by where a nursery zeroed by blocks was zeroed faster than that, since it lay in
@@ -202,8 +202,8 @@ pub struct Trials {
     usual: u64,
     /// Nurseries in a row that cost something else.
     unusual: u32,
-    /// Nurseries until a change of the program counts again, and how many those are: a program that changes all the time
-    /// is not one in which anything is learnt anew each time.
+    /// Nurseries until a change of the program counts again, and how many those are: a program that changes all the
+    /// time is not one in which anything is learnt anew each time.
     calm: u32,
     calm_interval: u32,
     /// Whether eden was zeroed faster than past the caches when last it was zeroed by blocks.
@@ -435,8 +435,8 @@ impl Trials {
         self.go_on(after, found, None)
     }
 
-    /// What was known in parts of the best design's time is now in parts of this one's. The one before is looked at again
-    /// soon: what it took is compared with a few trials' mean.
+    /// What was known in parts of the best design's time is now in parts of this one's. The one before is looked at
+    /// again soon: what it took is compared with a few trials' mean.
     fn become_best(&mut self, candidate: usize) {
         let (before, ratio) = (place(self.best), self.evidence[candidate].ratio.max(1));
         self.best = DESIGNS[candidate];

@@ -71,7 +71,7 @@ impl<S> Collecting<S> {
     pub fn with<R>(&self, gate: &PollGate, body: impl FnOnce(&mut S) -> R) -> R {
         self.lock(gate);
         let _held = Held(&self.lock);
-        // SAFETY: the lock is held.
+        // SAFETY: `lock` is held, which protects the state.
         self.state.with_mut(|state| body(unsafe { &mut *state }))
     }
 

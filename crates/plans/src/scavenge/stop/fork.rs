@@ -57,14 +57,14 @@ impl<S> Collecting<S> {
                 return gate.has_standing() && gate.is_still();
             }
             gate.close();
-            // SAFETY: the lock is held.
+            // SAFETY: `lock` is held, which protects the state.
             self.state.with(|state| set_polls(unsafe { &*state }, 1));
             self.forking.store(CLOSED, Ordering::Relaxed);
             self.lock.unlock();
         } else if overdue && !gate.is_still() {
             // Nobody has the lock for long: those who come for it stand aside.
             self.lock.lock();
-            // SAFETY: the lock is held.
+            // SAFETY: `lock` is held, which protects the state.
             self.state.with_mut(|state| bury(unsafe { &mut *state }));
             self.lock.unlock();
         }
@@ -75,7 +75,7 @@ impl<S> Collecting<S> {
     pub fn let_go(&self, gate: &PollGate, set_polls: impl Fn(&S, u32)) {
         if self.forking.load(Ordering::Relaxed) == CLOSED {
             self.lock.lock();
-            // SAFETY: the lock is held.
+            // SAFETY: `lock` is held, which protects the state.
             self.state.with(|state| set_polls(unsafe { &*state }, 0));
             self.lock.unlock();
             gate.open();

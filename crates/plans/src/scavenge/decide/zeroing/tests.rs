@@ -1,5 +1,5 @@
-//! The deciders of zeroing on made-up programs: each design has a cost, which phases and chance change, and what counts is
-//! after how many nurseries the best one is in force.
+//! The deciders of zeroing on made-up programs: each design has a cost, which phases and chance change, and what counts
+//! is after how many nurseries the best one is in force.
 
 use super::*;
 
