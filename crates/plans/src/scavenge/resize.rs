@@ -28,7 +28,7 @@ pub(super) struct Collection {
     pub was_full: bool,
     /// Whether it was for lack of room.
     pub for_room: bool,
-    /// Bytes that somebody waits for beside the nursery.
+    /// Bytes that a mutator waits for outside of the nursery.
     pub needed: usize,
     /// Bytes that were taken beside the nursery since the collection before.
     pub beside: usize,
@@ -244,7 +244,8 @@ impl<F: SlotFormat> Scavenge<F> {
             let resident = old + self.pinned.region.used() + self.large.resident();
             let limit = self.old_limit.load(Ordering::Relaxed);
             // Memory above the top is about to be used by other workers: only that of large objects is given back.
-            // SAFETY: the lock is held, and in a scavenge nobody else is about large objects until it is traced.
+            // SAFETY: `beside` is held; the other workers of the scavenge only draw strips, and large objects are swept
+            // when all is traced.
             unsafe { self.large.release_free(resident.saturating_sub(limit)) };
             region.set_end(end.max(seen));
         }

@@ -10,8 +10,9 @@
 //!   says.
 //! - Free runs do not touch each other, and lie below the frontier. Pages above were never used.
 //!
-//! Everything unsafe here is called by the holder of the lock for allocation beside the TLABs, or in a stopped world by
-//! one thread. Anyone may ask whether an object is young.
+//! The unsafe functions are called by the holder of the lock for allocation beside the TLABs, or in a stopped world by
+//! one thread; but [`LargeObjects::strip`] by every worker of a phase, also while one of them gives back memory under
+//! the lock. Any thread may ask whether an object is young.
 
 use core::ptr::NonNull;
 
@@ -279,10 +280,12 @@ impl LargeObjects {
     /// # Safety
     /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
     pub unsafe fn release_free(&self, mut wanted: usize) {
-        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
-        // in use here.
-        let inner = unsafe { self.inner() };
-        for run in inner.free.as_mut_slice().iter_mut().rev() {
+        let (free, frontier) = self.inner.with_mut(|inner| {
+            // SAFETY: the caller holds the lock or has stopped the world, as asked. Workers that draw strips meanwhile,
+            // with `strip` and no lock, read another field.
+            unsafe { (&mut (*inner).free, &mut (*inner).frontier) }
+        });
+        for run in free.as_mut_slice().iter_mut().rev() {
             if run.clean {
                 continue;
             }
@@ -301,12 +304,12 @@ impl LargeObjects {
             }
         }
         // Pages below the frontier that are as if they had never been used.
-        if let Some(last) = inner.free.as_slice().last().copied()
+        if let Some(last) = free.as_slice().last().copied()
             && last.clean
-            && last.first + last.pages == inner.frontier
+            && last.first + last.pages == *frontier
         {
-            inner.frontier = last.first;
-            inner.free.truncate(inner.free.as_slice().len() - 1);
+            *frontier = last.first;
+            free.truncate(free.as_slice().len() - 1);
         }
     }
 
