@@ -5,8 +5,8 @@
 //! - [`faults`]: named points where a test can make something fail.
 //! - [`sync`]: the facade over atomics and waiting that lets loom run the protocols.
 //!
-//! Nothing here allocates, prints or calls the system: this code runs inside somebody else's process and while its
-//! threads are stopped. A caller that wants output passes something to write to.
+//! Nothing here allocates, prints or calls the system: this code runs inside the user's process and while its threads
+//! are stopped. A caller that wants output passes something to write to.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
 pub mod events;

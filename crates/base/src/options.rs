@@ -102,7 +102,7 @@ impl Serves {
 /// What becomes of an option that serves only the other kind of heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Foreign {
-    /// It is an error: somebody set it on this heap.
+    /// It is an error: the embedder set it on this heap.
     Refused,
     /// It is checked and has no effect: the environment is for all heaps of a process.
     Ignored,

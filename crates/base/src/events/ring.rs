@@ -45,7 +45,7 @@ impl Place {
         }
     }
 
-    /// Puts event number `n` here, unless somebody else is writing.
+    /// Puts event number `n` here, unless another thread is writing here.
     fn write(&self, n: u64, event: &Event) {
         let version = self.version.load(Ordering::Relaxed);
         let claimed = version.is_multiple_of(2)
@@ -57,10 +57,10 @@ impl Place {
         if !claimed {
             return;
         }
-        // Release: with the reader's acquire fence. Who reads a word of ours then also reads our odd version.
+        // Release: with the reader's acquire fence. A thread that reads a word of ours then also reads our odd version.
         fence(Ordering::Release);
         self.store(event);
-        // Release: with the reader's acquire load. Who reads this version reads all our words.
+        // Release: with the reader's acquire load. A thread that reads this version reads all our words.
         self.version.store(2 * n + 2, Ordering::Release);
     }
 

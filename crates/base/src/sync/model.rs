@@ -15,8 +15,8 @@ pub use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
-/// The sleepers on one address, each by a number of its own: a wake belongs to those who slept when it came, as in
-/// the kernel, and a thread that falls asleep later cannot take it.
+/// The sleepers on one address, each by a number of its own: a wake belongs to the threads that slept when it came, as
+/// in the kernel, and a thread that falls asleep later cannot take it.
 #[derive(Default)]
 struct Queue {
     next: u32,
@@ -28,7 +28,7 @@ loom::lazy_static! {
     static ref QUEUES: Mutex<BTreeMap<usize, Queue>> = Mutex::new(BTreeMap::new());
 }
 
-/// Lets the model run another thread: a spinning thread waits for somebody else.
+/// Lets the model run another thread: a spinning thread waits for another one.
 pub fn spin_hint() {
     loom::thread::yield_now();
 }

@@ -42,7 +42,7 @@ impl RawLock {
         }
     }
 
-    /// Takes the lock, waiting as long as somebody else holds it.
+    /// Takes the lock, waiting as long as another thread holds it.
     #[inline]
     pub fn lock(&self) {
         if !self.try_lock() {
