@@ -79,7 +79,7 @@ impl Address {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(self.ptr::<i8>()) };
     }
 
-    /// As [`Address::prefetch`], for somebody who will write: no other core keeps the line.
+    /// As [`Address::prefetch`], for a thread that will write: no other core keeps the line.
     #[inline(always)]
     pub fn prefetch_for_write(self) {
         // The intrinsic needs a processor feature at compile time; where a processor lacks it, this does nothing.

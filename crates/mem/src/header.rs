@@ -208,7 +208,7 @@ pub fn identity_hash(word: &AtomicU64, mut seed: impl FnMut() -> u32) -> u32 {
     header.hash()
 }
 
-/// Reads a header word, with what the one who forwarded the object wrote before.
+/// Reads a header word, with what the thread that forwarded the object wrote before.
 #[inline(always)]
 pub fn look(word: &AtomicU64) -> Header {
     Header(word.load(Ordering::Acquire))

@@ -273,8 +273,8 @@ impl TypeTable {
         fits.then_some(TypeId(number)).ok_or(TypeError::Full)
     }
 
-    /// Before a fork: nobody is registering a type until [`TypeTable::unlock_after_fork`]. The one that registers one
-    /// waits for nobody meanwhile.
+    /// Before a fork: no thread registers a type until [`TypeTable::unlock_after_fork`]. The lock may be waited for:
+    /// its holder waits for no other thread.
     pub fn lock_for_fork(&self) {
         self.registering.lock();
     }
