@@ -20,8 +20,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Whether somebody registered the hooks or is about to. Relaxed: the exchange decides between callers, and
-/// orders nothing else.
+/// Whether a thread has registered the hooks or is about to. Relaxed: the exchange decides between callers, and orders
+/// nothing else.
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Registers the three hooks, once for the life of the process; false the second time and when the C

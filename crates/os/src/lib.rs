@@ -1,10 +1,10 @@
 //! The port layer: the only crate that calls `libc` or knows Linux.
 //!
-//! Everything above asks this crate for memory, threads, signals, the list of loaded libraries and time, in
-//! terms that another system could serve too. The code runs inside somebody else's process and partly
-//! inside a stopped world, so each function says whether it may allocate with the process's `malloc`,
-//! whether it may take a lock of the C library, and whether a signal handler may call it. Where nothing is
-//! said: no allocation, no lock, safe in a handler, `errno` untouched.
+//! Everything above asks this crate for memory, threads, signals, the list of loaded libraries and time, in terms that
+//! another system could serve too. The code runs inside the user's process and partly inside a stopped world, so each
+//! function says whether it may allocate with the process's `malloc`, whether it may take a lock of the C library, and
+//! whether a signal handler may call it. Where nothing is said: no allocation, no lock, safe in a handler, `errno`
+//! untouched.
 //!
 //! To keep `errno` untouched, system calls are made directly (`syscall`), except where the C library keeps
 //! state of its own about the matter: signal handlers, threads, keys, fork hooks, the loader.

@@ -1,8 +1,8 @@
 //! The writable data segments of the program and its libraries: the static roots.
 //!
-//! Reading the list takes a lock of the loader, which a stopped thread may hold. So it is read before the
-//! stop, and after the stop a fingerprint of the loader's own list, taken without the lock, tells whether
-//! the list is still right. If not, the world runs again and the reading is repeated, by the one that stops it.
+//! Reading the list takes a lock of the loader, which a stopped thread may hold. So it is read before the stop, and
+//! after the stop a fingerprint of the loader's own list, taken without the lock, tells whether the list is still
+//! right. If not, the world runs again and the reading is repeated, by the thread that stops it.
 //!
 //! The two may never agree: when the calling thread itself is in the middle of loading (the loader calls the program's
 //! `malloc`), where the list is right because the loader lets no second thread in, or in a name space of `dlmopen`,

@@ -156,8 +156,8 @@ unsafe fn protect(start: NonNull<u8>, bytes: usize, access: i32) -> bool {
 
 /// Gives the storage of a range back; the addresses stay, with their rights, and read as zero.
 ///
-/// False when the kernel refuses, as it does for memory locked by `mlockall`: then the contents are
-/// *unchanged*, and whoever needs zeros has to write them.
+/// False when the kernel refuses, as it does for memory locked by `mlockall`: then the contents are *unchanged*, and a
+/// caller that needs zeros has to write them.
 ///
 /// # Safety
 /// The range is whole pages of the caller's, and nobody needs its contents.

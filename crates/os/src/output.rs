@@ -108,7 +108,7 @@ impl Fd {
         until_uninterrupted(|| unsafe { call(libc::SYS_read, arguments) }).ok()
     }
 
-    /// Closes the descriptor. Not repeated when interrupted: it is closed all the same.
+    /// Closes the descriptor. Not repeated when interrupted: it is closed even then.
     pub fn close(self) {
         // SAFETY: the owner of the descriptor calls this once.
         let _ = unsafe { call(libc::SYS_close, [self.0 as usize, 0, 0, 0, 0, 0]) };

@@ -21,9 +21,9 @@ pub const DEFAULT_RESTART: c_int = libc::SIGXCPU;
 /// (`ucontext_t`).
 pub type Handler = extern "C" fn(c_int, *mut Information, *mut c_void);
 
-/// The C library's signal by which `setuid` reaches every thread. It does no harm to a stopped thread, and whoever
-/// calls `setuid` waits for it. The C library's other signal, of cancellation, must wait: it would carry the thread out
-/// of the handler, with every signal blocked. `sigfillset` leaves out both, so the mask is written by hand.
+/// The C library's signal by which `setuid` reaches every thread. It does no harm to a stopped thread, and the thread
+/// that calls `setuid` waits for it. The C library's other signal, of cancellation, must wait: it would carry the
+/// thread out of the handler, with every signal blocked. `sigfillset` leaves out both, so the mask is written by hand.
 const SETXID: u32 = 33;
 
 /// Signal numbers run from 1 to 64.

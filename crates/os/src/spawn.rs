@@ -1,4 +1,4 @@
-//! The one place that makes threads: a thread of the collector's has a role, an index that the one that starts it
+//! The one place that makes threads: a thread of the collector's has a role, an index that the thread that starts it
 //! gives, a name from both, and a placement.
 //!
 //! No handler of the program's may run on such a thread, and a thread of the program's that waits for a signal must not

@@ -26,7 +26,7 @@ static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 static EXIT_HOOK: AtomicUsize = AtomicUsize::new(0);
 /// Whether a thread that arms it late has it run at once. Written once, before `EXIT_KEY`.
 static EXACT: AtomicBool = AtomicBool::new(false);
-/// Set by whoever creates the key. Relaxed: the exchange decides between callers, and orders nothing else.
+/// Set by the thread that creates the key. Relaxed: the exchange decides between callers, and orders nothing else.
 static EXIT_CLAIMED: AtomicU32 = AtomicU32::new(0);
 
 /// How often the C library goes over the keys of an ending thread (PTHREAD_DESTRUCTOR_ITERATIONS).
