@@ -23,7 +23,7 @@ pub struct Claims<'a>(&'a [AtomicU8]);
 pub enum Done {
     /// It was when it was needed.
     Before,
-    /// The caller waited for somebody else.
+    /// The caller waited for another thread.
     Waited,
     /// The caller did it.
     Here,
@@ -75,8 +75,8 @@ impl<'a> Claims<'a> {
         Some(Claim(state))
     }
 
-    /// Sees to it that a piece is done. While it is open, somebody who comes to it soon is given `patience` rounds of
-    /// spinning; then the caller does it. Somebody who has claimed it is waited for.
+    /// Returns when a piece is done. While it is open, the caller spins for `patience` rounds in case another thread
+    /// claims it, then does it itself. It waits for a thread that has claimed it.
     pub fn ensure(&self, piece: usize, patience: u32, work: impl FnOnce()) -> Done {
         let state = &self.0[piece];
         if state.load(Ordering::Acquire) == DONE {
@@ -97,7 +97,7 @@ impl<'a> Claims<'a> {
                     rounds -= 1;
                     spin_hint();
                 }
-                // The one who has it may wait for this processor.
+                // The thread that claimed it may wait for this processor.
                 _ => yield_now(),
             }
         }

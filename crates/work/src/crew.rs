@@ -1,10 +1,10 @@
 //! The crew: the collecting thread as leader, helpers made when first wanted, and a run of one
 //! phase after the other.
 //!
-//! The idea: helpers wait ([`crate::parking`]) for the whole life of the process. A run publishes a
-//! phase, calls as many helpers as are wanted and works at once; a helper that gets a processor in
-//! time joins, a helper that does not finds the phase closed and waits for the next. The run
-//! returns when the phase is finished and everybody who had joined is out again.
+//! The idea: helpers wait ([`crate::parking`]) for the whole life of the process. A run publishes a phase, calls as
+//! many helpers as are wanted and works at once; a helper that gets a processor in time joins, a helper that does not
+//! finds the phase closed and waits for the next. The run returns when the phase is finished and all helpers that had
+//! joined are out again.
 //!
 //! # Invariants
 //! - The phase object is touched only by workers inside the phase: the leader between `begin` and
@@ -180,7 +180,7 @@ impl Crew {
         number
     }
 
-    /// Leader: stops being active, waits until the phase is finished and everybody is out.
+    /// Leader: stops being active, waits until the phase is finished and all helpers are out.
     fn finish(&self, leader: &Worker<'_>) {
         let number = leader.phase();
         if leader.is_active() {
@@ -195,8 +195,8 @@ impl Crew {
 
     /// The life of helper `index`: what its thread runs. Returns after the crew was dismissed.
     ///
-    /// `extern "C"`, so that a panic in a helper's work ends the process: the leader waits for everybody
-    /// inside the phase, and the phase object may not outlive a helper that unwinds.
+    /// `extern "C"`, so that a panic in a helper's work ends the process: the leader waits for all helpers inside the
+    /// phase, and the phase object may not outlive a helper that unwinds.
     ///
     /// # Safety
     /// [`Crew::ensure_helpers`] gave this index to its `spawn`, which said that it started this thread,

@@ -59,7 +59,7 @@ pub enum Steal<T> {
     Taken(T),
     /// There was nothing.
     Empty,
-    /// Somebody else took the item that was aimed at; there may be more.
+    /// Another thread took the item that was aimed at; there may be more.
     Retry,
 }
 

@@ -2,13 +2,13 @@
 //! since they come nearer every few microseconds and a sleep costs both sides a system call; then it sleeps.
 //!
 //! # Invariants
-//! - Who comes nearer counts, then looks for sleepers; who wants to sleep is counted first, then reads the count, then
-//!   looks once more how near the others are. Both touch the count by a read-modify-write that acquires and releases:
-//!   the second sees what the first did before. So nobody sleeps through the last step that others make, nor
-//!   through [`Lead::dismiss`].
+//! - A thread that comes nearer counts, then looks for sleepers. A thread that wants to sleep is counted first, then
+//!   reads the count, then looks once more how near the others are. Both touch the count by a read-modify-write that
+//!   acquires and releases: the second sees what the first did before. So no thread sleeps through the last step that
+//!   others make, nor through [`Lead::dismiss`].
 //! - The count that a sleeper sleeps on is the one that it read before it looked.
-//! - Who spins is not counted, so that others make no system call for it. It may miss nothing by that: it looks for
-//!   sleep anew, as above, when it has spun in vain.
+//! - A thread that spins is not counted, so that others make no system call for it. It misses nothing by that: when it
+//!   has spun in vain, it goes to sleep by the steps above.
 
 use gleaner_base::sync::{
     AtomicBool, AtomicU32, Ordering, futex_wait, futex_wake, spin_hint, spin_rounds,
@@ -57,7 +57,7 @@ impl Spinning {
     }
 }
 
-/// Somebody is about to sleep.
+/// The calling thread is about to sleep.
 #[must_use]
 #[derive(Debug)]
 pub struct Drowsy<'a> {
@@ -94,7 +94,7 @@ impl Lead {
     /// How many steps the others have made. The one that reads that first and looks how near they are then may
     /// [`Lead::spin`].
     pub fn steps(&self) -> u32 {
-        // Acquire partners the release of `step`: who sees a step sees what was done before it.
+        // Acquire partners the release of `step`: a thread that sees a step sees what was done before it.
         self.steps.load(Ordering::Acquire)
     }
 
@@ -118,12 +118,12 @@ impl Lead {
         self.step();
     }
 
-    /// In a forked child: those who slept exist in the parent only.
+    /// In a forked child: the threads that slept exist in the parent only.
     pub fn forget_sleepers_after_fork(&self) {
         self.sleepers.store(0, Ordering::Relaxed);
     }
 
-    /// Somebody wants to sleep, and looks how near the others are once more before [`Drowsy::sleep`].
+    /// The calling thread wants to sleep, and looks how near the others are once more before [`Drowsy::sleep`].
     pub fn drowse(&self) -> Drowsy<'_> {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         Drowsy {

@@ -1,12 +1,12 @@
 //! The parallel phase: how the collecting thread and its helpers share the work of a stopped world.
 //!
 //! - [`deque`]: a worker's own end and the thieves' end of a bounded queue of small words.
-//! - [`termination`]: who is in a phase, and the moment at which it is finished.
+//! - [`termination`]: which threads are in a phase, and the moment at which it is finished.
 //! - [`parking`]: where a thread sleeps until it is called to a phase: on a seat of its own, or with all others.
 //! - [`task_queue`]: the tasks that a phase begins with.
 //! - [`claims`]: work that is done ahead of time, by the thread that comes first.
-//! - [`lead`]: who works ahead of others sleeps until they have come nearer.
-//! - [`rounds`]: who works ahead of others sleeps from one round of that to the next.
+//! - [`lead`]: a thread that works ahead of others sleeps until they have come nearer.
+//! - [`rounds`]: a thread that works ahead of others sleeps from one round to the next.
 //! - [`turns`]: which piece of that work a thread comes to next.
 //! - [`prefix`]: tasks of which one may have to wait for those below it.
 //! - [`crew`]: helpers, the leader, and a run of one phase.

@@ -14,7 +14,7 @@ use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, spin_hint, spin_rounds
 pub struct Prefix<'a> {
     /// `[i]` is not 0 when task i is finished. Written by its worker.
     finished: &'a [AtomicU8],
-    /// Advanced by compare-and-swap by anyone who finds the next one finished.
+    /// Advanced by compare-and-swap by any worker that finds the next one finished.
     prefix: AtomicUsize,
 }
 
@@ -96,7 +96,7 @@ mod tests {
                         prefix.wait_for(needed);
                         let below = &done[needed.saturating_sub(8)..needed];
                         assert!(below.iter().all(|one| one.load(Ordering::Relaxed) == 1));
-                        // Somebody who waits for one task less than it needs gets here meanwhile.
+                        // A worker that waited for one task too few would get here meanwhile.
                         std::thread::yield_now();
                         done[task].store(1, Ordering::Relaxed);
                         prefix.finish(task);

@@ -3,21 +3,19 @@
 //! # Invariants
 //! - One word holds the number of the round. An even one has something to do; an odd one has nothing. Numbers grow, and
 //!   the first is odd.
-//! - A round begins while nobody works: those who work look at [`Rounds::is`] where the thread that begins one shuts
-//!   them out, in the gate of a stopped world. A thread that sees that the round is the one it was given works on
-//!   nothing older.
+//! - A round begins while no thread works: working threads look at [`Rounds::is`] inside the gate, and the thread that
+//!   begins a round has closed it. A thread that sees that the round is the one it was given works on nothing older.
 //! - Release by the thread that begins a round partners Acquire in [`Rounds::next`]: what was prepared for the round is
 //!   seen.
-//! - Who sleeps, sleeps on the number that it read before it looked whether it is dismissed; dismissal is set before
-//!   the number changes. So nobody sleeps through the beginning of a round of work that is announced, nor through
-//!   dismissal.
+//! - A thread sleeps on the number that it read before it checked for dismissal; dismissal is set before the number
+//!   changes. So no thread sleeps through the beginning of an announced round, nor through dismissal.
 
 use gleaner_base::sync::{AtomicBool, AtomicU32, Ordering, futex_wait, futex_wake};
 
 /// What both sides share.
 #[derive(Debug)]
 pub struct Rounds {
-    /// The number of the round. Those who wait for the next one sleep on it.
+    /// The number of the round. Threads that wait for the next one sleep on it.
     number: AtomicU32,
     /// Set once: there is no further round.
     dismissed: AtomicBool,
@@ -57,7 +55,7 @@ impl Rounds {
             .store(idle - u32::from(has_work), Ordering::Release);
     }
 
-    /// Wakes those who wait for the round that has begun.
+    /// Wakes the threads that wait for the round that has begun.
     pub fn announce(&self) {
         futex_wake(&self.number, u32::MAX >> 1);
     }

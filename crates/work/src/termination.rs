@@ -1,4 +1,4 @@
-//! Who is in a phase, and the moment at which it is finished: one word counted in epochs.
+//! Which threads are in a phase, and the moment at which it is finished: one word counted in epochs.
 //!
 //! The idea: a worker is *inside* a phase while it may touch the phase's data, and *active* while
 //! it may hold or publish work. The word holds the phase number, whether the phase is closed, and
@@ -22,10 +22,10 @@
 //! decides, and looking is a hint to come back.
 //!
 //! # Why nobody acts after the end
-//! Becoming active again and joining are compare-and-swaps on the same word that fail once the
-//! phase is closed or another phase's number is in it. So "finished" is final, a worker that
-//! arrives late by any number of phases changes nothing, and the leader waits only for those who
-//! are inside (`drained`), never for a helper that the system has not scheduled yet.
+//! Becoming active again and joining are compare-and-swaps on the same word that fail once the phase is closed or
+//! another phase's number is in it. So "finished" is final, a worker that arrives late by any number of phases changes
+//! nothing, and the leader waits only for the threads that are inside (`drained`), never for a helper that the system
+//! has not scheduled yet.
 //!
 //! # Orderings
 //! Every change is an AcqRel read-modify-write, so all changes of a phase form one release

@@ -2,9 +2,9 @@
 //! has every n-th piece for itself (OOPSLA 2011, section 6.2).
 //!
 //! # Invariants
-//! - Each piece is taken at most once in a round, by one thread. Whether somebody else has done it by then,
+//! - Each piece is taken at most once in a round, by one thread. Whether another thread has done it by then,
 //!   [`crate::Claims`] says.
-//! - A round is prepared while nobody takes pieces.
+//! - A round is prepared while no thread takes pieces.
 
 use gleaner_base::sync::{AtomicUsize, Ordering};
 

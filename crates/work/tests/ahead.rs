@@ -1,5 +1,5 @@
-//! Work that is done ahead of time, under loom: claims, and the lead that somebody keeps. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-work --release --test ahead`.
+//! Work that is done ahead of time, under loom: claims, and the lead that a thread keeps. Run with `RUSTFLAGS="--cfg
+//! loom" cargo test -p gleaner-work --release --test ahead`.
 #![cfg(loom)]
 
 use std::sync::Arc;

@@ -29,7 +29,7 @@ const AWAKE: u32 = 0;
 const IDLE: u32 = 1;
 /// The owner sleeps on the futex, or is about to.
 const ASLEEP: u32 = 2;
-/// Somebody called the owner to the phase in the word.
+/// Another thread called the owner to the phase in the word.
 const CALLED: u32 = 3;
 /// The owner is to leave its thread function.
 const DISMISSED: u32 = 4;
@@ -192,7 +192,7 @@ impl Seats {
 
 impl Park for Seats {
     fn call(&self, phase: PhaseNumber, workers: usize) {
-        // Before the first call: only who was called can join and recall the leader.
+        // Before the first call: only a called worker can join and recall the leader.
         self.0[LEADER].occupy(phase);
         for seat in &self.0[1..workers] {
             seat.call(phase);
@@ -245,7 +245,7 @@ impl Park for Seats {
         self.0[LEADER].recall(phase);
     }
 
-    /// One worker is called, the lowest: who finds more than it needs announces in turn.
+    /// One worker is called, the lowest: a worker that finds more than it needs announces in turn.
     fn call_back(&self, idle: &AtomicU64, phase: PhaseNumber) {
         let mut waiting = idle.load(Ordering::Relaxed);
         while waiting != 0 {

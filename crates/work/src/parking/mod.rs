@@ -4,9 +4,9 @@
 //! tasks of the phase as well: Parallel Scavenge as the paper finds it. With [`futex`] each thread sleeps on a word of
 //! its own and no lock is taken: what the paper's cure comes to here.
 //!
-//! Parking decides who sleeps where and who wakes whom, and nothing else. Who is in a phase and when it is finished is
-//! said by [`crate::termination`] under either policy, so a wake-up that comes too often or too late costs time and
-//! never work.
+//! Parking decides where a thread sleeps and which thread wakes it, and nothing else. Which threads are in a phase and
+//! when it is finished, [`crate::termination`] says under either policy, so a wake-up that comes too often or too late
+//! costs time and never work.
 
 pub mod futex;
 pub mod monitor;

@@ -1,10 +1,10 @@
-//! The monitor: one lock and one condition for everybody (ASPLOS 2013, 2.3.1 and 2.3.3; 3.1 says what it costs).
+//! The monitor: one lock and one condition for all threads (ASPLOS 2013, 2.3.1 and 2.3.3; 3.1 says what it costs).
 //!
-//! The idea: who is called, who is in the phase and which task is next are guarded by one lock, and a thread that
-//! waits, for whatever reason, sleeps on one condition. Each change that somebody may wait for is a broadcast: all
-//! wake, take the lock one after the other, and those it does not concern sleep again. The lock spins for a bounded
-//! time and then sleeps ([`RawLock`]); the condition is a word that each broadcast changes, and sleeping on it begins
-//! at once.
+//! The idea: which threads are called, which are in the phase and which task is next are guarded by one lock, and a
+//! thread that waits, for whatever reason, sleeps on one condition. Each change that a thread may wait for is a
+//! broadcast: all wake, take the lock one after the other, and the threads that it does not concern sleep again. The
+//! lock spins for a bounded time and then sleeps ([`RawLock`]); the condition is a word that each broadcast changes,
+//! and sleeping on it begins at once.
 //!
 //! # What the paper's version does, and ours
 //! - There, the VM thread wakes the GC threads by their monitor and sleeps on one of its own. Here the collecting
@@ -199,7 +199,7 @@ impl Park for Monitor {
         self.lock.unlock();
     }
 
-    /// Everybody who waits is called: all wake anyway.
+    /// All waiting workers are called: all wake anyway.
     fn call_back(&self, idle: &AtomicU64, _: PhaseNumber) {
         self.lock.lock();
         let waiting = idle.swap(0, Ordering::AcqRel);
