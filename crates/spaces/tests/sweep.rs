@@ -269,7 +269,7 @@ fn what_is_born_while_the_heap_is_marked_lives() {
     }
 }
 
-/// What is never collected needs nobody who finds it.
+/// Objects that are never collected live without being found.
 #[test]
 fn uncollectable_objects_live_until_they_are_freed() {
     for kind in [UNCOLLECTABLE, ATOMIC_UNCOLLECTABLE] {

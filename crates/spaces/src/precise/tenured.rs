@@ -1,12 +1,12 @@
 //! A space of the precise heap whose objects were promoted or may not move: filled block by block, hole by hole.
 //!
-//! Memory comes from the holes that the last marking left (mark-sweep, swept lazily: a block is looked at when somebody
+//! Memory comes from the holes that the last marking left (mark-sweep, swept lazily: a block is looked at when a thread
 //! wants to allocate in it), then from the top of the region. A thread that allocates has two blocks to itself, as in
 //! Immix (PLDI 2008, section 2.1): the holes of one are filled one after the other, and what finds no room in the hole
 //! goes to the other, the overflow block, so that no hole is given up for one object that is larger. An overflow block
-//! that has no room either is given back, with its holes. Sweeping
-//! writes nothing: the object bits say what there is, and what is between is free. A compactor slides what lives to
-//! the bottom instead ([`mark_compact`](crate::precise::mark_compact)).
+//! that has no room either is given back, with its holes. Sweeping writes nothing: the object bits say what there is,
+//! and what is between is free. A compactor slides what lives to the bottom instead
+//! ([`mark_compact`](crate::precise::mark_compact)).
 //!
 //! # Invariants
 //! - The start bits of the region's objects, and of nothing else, are set; except while a marking or a sliding is under

@@ -1,8 +1,8 @@
 //! The blocks of a space that have holes, sorted by a hole that each of them has.
 //!
-//! After a marking nothing is known of a block but how much of the space is free. A block is looked at, once, when
-//! somebody wants room and the lists do not have it: a request for little takes the block whose hole is smallest, and
-//! a request for much one that surely has room. So no search looks at more than a few blocks, and holes that are too
+//! After a marking nothing is known of a block but how much of the space is free. A block is looked at, once, when a
+//! thread wants room and the lists do not have it: a request for little takes the block whose hole is smallest, and a
+//! request for much one that surely has room. So no search looks at more than a few blocks, and holes that are too
 //! small for one object stay for others. A block that its owner gives back is sorted again.
 //!
 //! # Invariants
