@@ -1,6 +1,6 @@
-//! Ephemerons that wait for their keys under loom: the shipped table, its two phases, and workers that reach a key while
-//! another looks whether it was reached. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test loom_ephemerons`.
+//! Ephemerons that wait for their keys under loom: the shipped table, its two phases, and workers that reach a key
+//! while another looks whether it was reached. Run with `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release
+//! --test loom_ephemerons`.
 //!
 //! Objects are flags that one worker wins, as a mark is. Two ephemerons form a chain: the value of the first is the key
 //! of the second. Whatever the order of events, both values live when both phases are over; if keys were looked up

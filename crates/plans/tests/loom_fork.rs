@@ -84,7 +84,7 @@ impl Stage {
         self.ended.fetch_add(1, Ordering::Release);
     }
 
-    /// The holder of the lock goes out in the place of those who have ended.
+    /// The holder of the lock goes out in the place of threads that have ended.
     fn bury(&self) {
         (0..self.ended.swap(0, Ordering::Acquire)).for_each(|_| self.heap.gate.leave());
     }

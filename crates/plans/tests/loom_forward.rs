@@ -2,7 +2,7 @@
 //! and all go on with the winner's copy. Run with `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test
 //! loom_forward`.
 //!
-//! The header word is the shipped one, with the shipped functions. A copy is a cell: loom fails the model if somebody
+//! The header word is the shipped one, with the shipped functions. A copy is a cell: loom fails the model if a worker
 //! reads one before the winner has finished writing it. The object's slot is an atomic, as slots are: a worker that
 //! forwards the object to itself stores to it, while others may still copy it.
 #![cfg(loom)]

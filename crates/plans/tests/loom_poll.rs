@@ -2,7 +2,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test loom_poll`.
 //!
 //! Mutators go in and out as often as the model likes; a poll is going out and in. The heap is a cell: loom fails the
-//! model if a mutator inside and the stopper touch it at the same time, or if a wake-up is lost and somebody sleeps for
+//! model if a mutator inside and the stopper touch it at the same time, or if a wake-up is lost and a thread sleeps for
 //! ever.
 #![cfg(loom)]
 

@@ -3,7 +3,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test loom_zeroing`.
 //!
 //! A mutator takes the blocks of eden one by one, then collects, and takes them again. Each block is a cell: loom fails
-//! the model if a zeroing thread and the user of the block meet in it, or if somebody sleeps for ever.
+//! the model if a zeroing thread and the user of the block meet in it, or if a thread sleeps for ever.
 #![cfg(loom)]
 
 use std::sync::Arc;

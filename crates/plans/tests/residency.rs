@@ -145,7 +145,7 @@ fn check(policy: &str) {
         );
     }
 
-    // The collection did its work: what is dead is free, what is alive is marked.
+    // The collection did its work: dead objects are free, live ones are marked.
     let marked = bench.marked();
     assert!(live.iter().all(|object| marked.contains(&object.word())));
     for part in &unread[1..3] {

@@ -101,7 +101,7 @@ impl Door {
         // SAFETY: the calling thread's own record, under the lock.
         unsafe { (*record).blocked_at = Address::NULL };
         self.lock.unlock();
-        // Who was held meanwhile got no signal.
+        // A thread that was put on hold meanwhile got no signal.
         // SAFETY: the calling thread's own record.
         unsafe { self.world.stop_here(&(*record).station, here().word()) };
         self.blocked.fetch_add(1, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl Door {
 type Work = [AtomicU64; THREADS];
 const THREADS: usize = 32;
 
-/// Works, blocks now and then, and ends after a while.
+/// Works, blocks from time to time, and ends after a while.
 fn mutate(door: &'static Door, work: &Work, slot: usize, turns: u64) {
     let record = door.register();
     for turn in 0..turns {

@@ -41,7 +41,7 @@ pub struct Rests {
 pub trait Blocks {
     /// Whether this block is farther ahead of the mutators than they need.
     fn is_far(&self, block: usize) -> bool;
-    /// Zeroes a block that the thread has claimed. If it says false, it did not, and somebody else may.
+    /// Zeroes a block that the thread has claimed. False if it did not; then another thread may.
     fn zero(&mut self, block: usize, rests: Rests) -> bool;
     /// Whether the thread is to end after a round, as a fault that is injected.
     fn ends(&self) -> bool;

@@ -29,7 +29,7 @@ pub enum Place {
     Pinned,
 }
 
-/// What somebody asks room for.
+/// What room is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// So many bytes.
@@ -80,7 +80,7 @@ impl<F: SlotFormat> Scavenge<F> {
         place: Place,
         fresh: Fresh,
     ) -> Option<Address> {
-        // The slow path is taken now and then by everybody who allocates: nobody waits long for this thread to stop.
+        // Every mutator that allocates takes the slow path regularly, so a poll here lets no stopper wait long.
         // SAFETY: the record is the calling mutator's, as asked, so it exists until that mutator detaches. What the
         // collector changes in it, it changes in cells, and only while this thread is in one of its calls.
         let mutator = unsafe { record.as_ref() };

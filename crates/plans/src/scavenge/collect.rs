@@ -66,8 +66,8 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collect_if(extent, reason, None, Request::NOTHING);
     }
 
-    /// As [`Scavenge::collect`], unless somebody has collected since the epoch was `seen`: then nothing. Whether there
-    /// was room for the request when it was over.
+    /// As [`Scavenge::collect`], but does nothing if another thread has collected since the epoch was `seen`. Whether
+    /// there was room for the request when it was over.
     pub fn collect_unless_past(
         &self,
         extent: Extent,
@@ -320,7 +320,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state.wants_full = occupied.then_some("objects are left in the survivor spaces");
     }
 
-    /// Marks everything, frees what is dead where it is, and promotes what is young; whether that found room.
+    /// Marks everything, frees what is dead where it is, and promotes young objects; whether there is room then.
     fn collect_in_place(&self, state: &mut State, record: &mut Record, why: &'static str) -> bool {
         record.step(Phase::Mark, |event| {
             event.reason = why;

@@ -37,7 +37,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collecting.begin_fork(&self.gate);
     }
 
-    /// Before the fork, until it is true of all heaps: whether nobody touches the heap but those who
+    /// Before the fork, until it is true of all heaps: whether no thread touches the heap but those that
     /// [`stand`](crate::scavenge::stop::poll::PollGate::stand). Threads that ended inside are looked for when one is
     /// `overdue`.
     pub fn hold_still(&self, overdue: bool) -> bool {
@@ -51,7 +51,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.model.types.lock_for_fork();
     }
 
-    /// In the parent: everybody goes on.
+    /// In the parent: all threads go on.
     pub fn after_fork_in_parent(&self) {
         self.model.types.unlock_after_fork();
         self.collecting.let_go(&self.gate, set_polls);

@@ -72,7 +72,7 @@ pub struct Scavenge<F> {
     pub handles: Handles,
     /// Weak references, ephemerons, finalizers.
     pub weak: WeakTables,
-    /// Who is inside.
+    /// Which mutators are inside.
     pub gate: PollGate,
     /// Set before the heap is shared.
     pub listener: Option<Box<Listener>>,
@@ -106,7 +106,8 @@ pub struct Scavenge<F> {
     /// Where the pinned space is filled. As `beside` says.
     pub(super) pinned_buffer: UnsafeCell<BlockBuffer>,
     pub(super) crew: &'static Crew,
-    /// Collections so far; raised in stopped worlds, read by mutators to see whether somebody collected before them.
+    /// Collections so far; raised in stopped worlds, read by mutators to see whether another thread collected before
+    /// them.
     pub(super) epoch: AtomicU64,
     pub(super) reservation: (NonNull<u8>, usize),
 }
@@ -289,7 +290,8 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collecting.with(&self.gate, |state| state.log = log);
     }
 
-    /// Who visits the roots in compiled frames from now on. The caller is no mutator inside the gate.
+    /// Sets the function that visits the roots in compiled frames from now on. The caller is no mutator inside the
+    /// gate.
     ///
     /// # Safety
     /// The function keeps what [`RootVisitor`] asks.

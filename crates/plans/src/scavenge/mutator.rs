@@ -119,8 +119,8 @@ pub struct Mutator {
     pub(super) zeroed: Cell<Zeroed>,
     /// What `allocated_bytes` was at the last collection.
     pub(super) allocated_before: Cell<u64>,
-    /// Who knows what lies behind the anchor; nobody once the roots are forgotten. It is the heap's, and outlives the
-    /// record.
+    /// The visitor of what lies behind the anchor; `None` once the roots are forgotten. It is the heap's, and outlives
+    /// the record.
     root_visitor: Cell<Option<NonNull<RootVisitorPlace>>>,
     /// Values of the safe interface, from the first; the collector reads `local_count` of them.
     locals: NonNull<Value>,

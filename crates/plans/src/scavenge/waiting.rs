@@ -99,7 +99,7 @@ impl<'a> Waiting<'a> {
 
     /// Phase 1, the worker that has the entry: it waits for `key`.
     pub fn register(&self, number: u32, key: Address, value: Address) {
-        // Relaxed: lists are read in later phases, and here only by those who put an entry before the first.
+        // Relaxed: lists are read in later phases, and here only by a worker that puts an entry before the first.
         let first = self.bucket(key).swap(number + 1, Ordering::Relaxed);
         let entry = &self.entries[number as usize];
         entry.next.store(first, Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl Watch for Nothing {
     }
 }
 
-/// A trace that looks up who waits for an object, in a table if there is one.
+/// A trace that looks up which entries wait for an object, in a table if there is one.
 #[derive(Clone, Copy)]
 pub struct Keys<'a>(pub Option<&'a Waiting<'a>>);
 

@@ -10,7 +10,7 @@
 //!   the limit of its buffer.
 //! - A fragment of eden at and above its `virgin` was never written to since the system gave it: it reads as zero
 //!   ([`super::zeroing_fragment`]).
-//! - Who zeroes a block ahead, and who waits for that, [`super::ahead`] says.
+//! - [`super::ahead`] says which thread zeroes a block ahead, and which waits for that.
 
 use alloc::vec::Vec;
 

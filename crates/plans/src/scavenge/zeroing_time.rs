@@ -23,7 +23,7 @@ const fn believed_ns(bytes: usize) -> u64 {
     2000 + bytes as u64
 }
 
-/// Who zeroed: the mutators, or threads of their own.
+/// Which threads zeroed: the mutators, or zeroing threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Whose {
     Mutators,

@@ -51,7 +51,7 @@ pub struct Measurements {
     pub full_share: usize,
     /// Whether this collection was a full one.
     pub was_full: bool,
-    /// What somebody waits for in the old generation.
+    /// What a mutator waits for in the old generation.
     pub needed: usize,
     /// Whether objects have finalizers, or had: a collection keeps what they reach until they were run.
     pub finalizers: bool,
@@ -156,7 +156,7 @@ fn all_that_is_free(found: &Measurements, otherwise: usize) -> usize {
     let free = otherwise
         .min(found.limit)
         .saturating_sub(used + used / 8 + beside);
-    // All that is young may wait for its finalizers, and somebody must be able to allocate until they were run.
+    // All young objects may wait for their finalizers, and mutators must be able to allocate until those were run.
     let free = if found.finalizers { free / 2 } else { free };
     (found.nursery_used + free).max(found.least_young)
 }

@@ -31,7 +31,7 @@ unsafe impl<S> Sync for Collecting<S> {}
 // SAFETY: nothing in it belongs to a thread; the heap that owns the state vouches for what it refers to.
 unsafe impl<S> Send for Collecting<S> {}
 
-/// Gives the lock back, also when a panic passes by.
+/// Gives the lock back, also when the body panics.
 struct Held<'a>(&'a RawLock);
 
 impl Drop for Held<'_> {
@@ -50,11 +50,11 @@ impl<S> Collecting<S> {
         }
     }
 
-    /// Takes the lock. Nobody sleeps on it while a thread forks, which would hold up the fork: that may wait for the
+    /// Takes the lock. No thread sleeps on it while another forks, which would hold up the fork: that may wait for the
     /// same thread in another heap, and the holder of the lock for the thread that forks.
     fn lock(&self, gate: &PollGate) {
         // Relaxed: it is raised before the thread that forks has held the lock, or while it waits for its holder; and
-        // that thread wakes those who sleep until they have seen it.
+        // that thread wakes the sleepers until they have seen it.
         let forks = || self.forking.load(Ordering::Relaxed) != 0;
         loop {
             if self.lock.lock_unless(forks) {

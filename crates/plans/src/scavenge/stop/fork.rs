@@ -1,19 +1,20 @@
-//! Forking while other threads use the heap: the child has a copy of it in which nobody was at work.
+//! Forking while other threads use the heap: the child has a copy of it in which no thread was at work.
 //!
 //! The thread that forks, and is perhaps a mutator inside the gate, *stands*: it stays inside, so nothing that it holds
 //! moves, and no collection begins. It closes the gate and waits until all others inside have come out at a poll, or
 //! stands, too, since it waits for the same fork. If another thread is about to stop the world, it has closed the gate
-//! already, holds the lock, and waits for those who stand. That is as good: it has touched nothing yet.
+//! already, holds the lock, and waits for those that stand. The heap is still then, too: the stopper has touched
+//! nothing yet.
 //!
 //! # Invariants
 //! - One thread of the process forks at a time: it holds a lock of the door's, under which threads also cease to stand.
-//! - Between [`Collecting::hold_still`] and [`Collecting::let_go`] nobody is inside who does not stand, and nobody
-//!   holds the lock but a stopper that waits for those who stand. Another that comes for the lock or to the gate stands
-//!   aside: it waits for the door's lock, and stands in other heaps where it is inside.
+//! - Between [`Collecting::hold_still`] and [`Collecting::let_go`] every thread inside stands, and no thread holds the
+//!   lock but a stopper that waits for those that stand. A thread that comes for the lock or to the gate stands aside:
+//!   it waits for the door's lock, and stands in other heaps where it is inside.
 //! - The intention is declared in all heaps before any is waited for: a thread inside one heap that waits for the gate
 //!   or the lock of another finds it there, and stands.
-//! - Nobody is waited for who has ended inside the gate: a stopper looks after those, and so does the thread that
-//!   forks, under the lock.
+//! - No thread that has ended inside the gate is waited for: a stopper takes such threads out, and so does the thread
+//!   that forks, under the lock.
 //! - So in the child the list of mutators is whole, their buffers are whole, and every lock that is taken inside the
 //!   gate is free. The lock of `collecting` may have been a stopper's, and is made anew.
 //!
@@ -39,9 +40,10 @@ impl<S> Collecting<S> {
         gate.begin_fork();
     }
 
-    /// The thread that forks, and stands if it is inside the gate: whether nobody touches the heap any more. That stays
-    /// true; until all heaps say so, all are asked again and again. `set_polls` sets the poll words of all mutators.
-    /// `bury` goes out of the gate in the place of threads that have ended inside, when somebody is `overdue`.
+    /// The thread that forks, and stands if it is inside the gate: whether no thread touches the heap any more. That
+    /// stays true; until all heaps say so, all are asked again and again. `set_polls` sets the poll words of all
+    /// mutators. `bury` goes out of the gate in the place of threads that have ended inside, when a thread is
+    /// `overdue`.
     pub fn hold_still(
         &self,
         gate: &PollGate,
@@ -49,11 +51,12 @@ impl<S> Collecting<S> {
         overdue: bool,
         bury: impl FnOnce(&mut S),
     ) -> bool {
-        // Those who sleep are perhaps waited for in another heap.
+        // Threads that sleep on the lock may be waited for in another heap.
         self.lock.wake_all();
         if self.forking.load(Ordering::Relaxed) == WANTED {
             if !self.lock.try_lock() {
-                // The one that has the lock stops the world, and waits for those who stand: then for nobody else.
+                // The holder of the lock stops the world, and waits for threads that stand: this asks that it waits for
+                // no others.
                 return gate.has_standing() && gate.is_still();
             }
             gate.close();
@@ -62,7 +65,7 @@ impl<S> Collecting<S> {
             self.forking.store(CLOSED, Ordering::Relaxed);
             self.lock.unlock();
         } else if overdue && !gate.is_still() {
-            // Nobody has the lock for long: those who come for it stand aside.
+            // No thread has the lock for long: those that come for it stand aside.
             self.lock.lock();
             // SAFETY: `lock` is held, which protects the state.
             self.state.with_mut(|state| bury(unsafe { &mut *state }));
@@ -94,7 +97,7 @@ impl<S> Collecting<S> {
     }
 }
 
-/// Waits without anybody's call: forks are rare, and those who are waited for have other things to do.
+/// Waits by looking again and again: forks are rare, so the threads that are waited for wake nobody.
 #[derive(Debug)]
 pub struct Patience {
     rounds: u32,
@@ -105,7 +108,7 @@ impl Patience {
     /// So many rounds take about a tenth of a second.
     const OVERDUE: u32 = model_size(1000, 2) as u32;
 
-    /// Nobody was waited for yet.
+    /// No time was spent yet.
     #[allow(
         clippy::new_without_default,
         reason = "it is no value of a type, but the begin of a wait"
@@ -117,7 +120,7 @@ impl Patience {
         }
     }
 
-    /// Waits for a moment; whether it is time to look after those who are waited for.
+    /// Waits for a moment; whether it is time to look whether threads that are waited for have ended.
     pub fn wait(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds < 100 {

@@ -104,7 +104,7 @@ impl PollGate {
         let before = self.word.fetch_sub(1, Ordering::Release);
         debug_assert_ne!(before & COUNT, 0, "a mutator leaves that was not inside");
         if before & STOP != 0 && before & COUNT == 1 {
-            // The stopper sleeps on the same word as those who want to enter, so all are woken.
+            // The stopper sleeps on the same word as the threads that want to enter, so all are woken.
             futex_wake(&self.word, u32::MAX >> 1);
         }
     }
@@ -116,13 +116,14 @@ impl PollGate {
         debug_assert_eq!(before & STOP, 0, "two threads stop the world");
     }
 
-    /// Stopper: waits until nobody is inside. Who zeroes a block is out again in a microsecond or two, so it spins
-    /// first.
+    /// Stopper: waits until no thread is inside. A thread that zeroes a block is out again in a microsecond or two, so
+    /// the stopper spins first.
     pub fn drain(&self) {
         self.drain_with(|word| futex_wait(&self.word, word));
     }
 
-    /// As [`PollGate::drain`], and now and then while nobody comes out `overdue` looks after those inside.
+    /// As [`PollGate::drain`], and whenever no thread has come out for a while, calls `overdue`, which takes out
+    /// threads that have ended inside.
     pub fn drain_watching(&self, mut overdue: impl FnMut()) {
         self.drain_with(|word| {
             futex_wait_timeout(&self.word, word, OVERDUE_NS);
@@ -182,10 +183,11 @@ impl PollGate {
         self.standing.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the gate is closed and all who are inside stand. The caller holds the lock under which processes fork.
+    /// Whether the gate is closed and all threads inside stand. The caller holds the lock under which processes fork.
     pub fn is_still(&self) -> bool {
-        // Those who stand stay inside, so counting them first is what makes the two numbers comparable: if as many are
-        // inside afterwards, they are the same threads. Acquire partners the Release in `stand`, and that in `leave`.
+        // Threads that stand stay inside, so counting them first is what makes the two numbers comparable: if as many
+        // are inside afterwards, they are the same threads. Acquire partners the Release in `stand`, and that in
+        // `leave`.
         let standing = self.standing.load(Ordering::Acquire);
         self.word.load(Ordering::Acquire) & (STOP | COUNT) == STOP | standing
     }
