@@ -151,7 +151,7 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn has_room(&self, Request { bytes, place }: Request) -> bool {
         if bytes > LARGE_BYTES || place == Place::Pinned {
             // Small ones that are pinned may fit into a hole, too; the caller tries.
-            // SAFETY: the world is stopped.
+            // SAFETY: the world is stopped, and the leader alone asks.
             bytes.next_multiple_of(PAGE_BYTES) <= self.old_left()
                 && unsafe { self.large.has_room(bytes) }
         } else {

@@ -192,7 +192,7 @@ impl<F: SlotFormat> Scavenge<F> {
             _ => ELEMENTS,
         };
         for offset in (first..bytes).step_by(4) {
-            // SAFETY: inside the object.
+            // SAFETY: `offset` is below `bytes`, those of the object.
             let half = unsafe { object.add(offset).ptr::<u32>().read() };
             assert!(
                 half != UNWRITTEN,

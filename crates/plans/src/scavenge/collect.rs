@@ -320,7 +320,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state.wants_full = occupied.then_some("objects are left in the survivor spaces");
     }
 
-    /// Marks everything, frees what is dead where it is, and promotes young objects; whether there is room then.
+    /// Marks everything, frees what is dead where it is, and promotes young objects; whether all of them found room.
     fn collect_in_place(&self, state: &mut State, record: &mut Record, why: &'static str) -> bool {
         record.step(Phase::Mark, |event| {
             event.reason = why;

@@ -193,7 +193,7 @@ impl<F: SlotFormat> Scavenge<F> {
             sliding.segments.count(),
             &sliding,
         );
-        // SAFETY: the phase is over.
+        // SAFETY: the world is stopped and the phase is over, so the leader alone uses the spaces and their bits.
         unsafe {
             let old = &self.old.region;
             self.bits()

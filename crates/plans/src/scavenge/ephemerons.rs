@@ -29,7 +29,7 @@ pub struct Ephemerons {
 
 /// What the second slot of an entry holds.
 fn value(handles: &Handles, number: u32) -> Value {
-    // SAFETY: a slot of the table.
+    // SAFETY: the number of a handle is below `most`, so its second slot is in the mapping.
     unsafe { Wide::load(handles.second(number), Address::NULL) }
 }
 
@@ -218,7 +218,7 @@ impl Trace for Settling<'_> {
             };
             self.handles.store(number, key.unwrap_or(Value::NULL));
             if let Some(value) = value {
-                // SAFETY: a slot of the table.
+                // SAFETY: the number of a handle is below `most`, so its second slot is in the mapping.
                 unsafe { Wide::store(self.handles.second(number), Address::NULL, value) };
             }
         }

@@ -367,7 +367,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Whether the object at `object` may hold references.
     pub(super) fn has_slots(&self, object: Address) -> bool {
-        // SAFETY: the callers know of an object there.
+        // SAFETY: the space of large objects names only objects that it has, whose headers were written.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
         !matches!(
             self.model.shape(header.type_id()),

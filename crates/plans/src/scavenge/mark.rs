@@ -137,7 +137,7 @@ impl<F: SlotFormat> Scavenge<F> {
         for local in state.engine.worker_states() {
             local.old_buffer = BlockBuffer::default();
         }
-        // SAFETY: the world is stopped.
+        // SAFETY: the world is stopped, so no mutator holds `beside`, which protects the buffer.
         self.pinned_buffer
             .with_mut(|buffer| unsafe { *buffer = BlockBuffer::default() });
         let marks = self.tables.marks();
@@ -164,7 +164,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.weak
             .process(engine, self.crew, workers, &marking, waiting.as_ref());
         self.tables.adopt_marks();
-        // SAFETY: the world is stopped, and what there was is of no use any more.
+        // SAFETY: the world is stopped, the phase is over, and the bits before the marking are not read any more.
         unsafe {
             self.old.clear(self.tables.marks());
             self.pinned.clear(self.tables.marks());

@@ -97,7 +97,7 @@ impl<S> Collecting<S> {
     }
 }
 
-/// Waits by looking again and again: forks are rare, so the threads that are waited for wake nobody.
+/// Waits by looking again and again: forks are rare, so the threads that are waited for make no call to wake this one.
 #[derive(Debug)]
 pub struct Patience {
     rounds: u32,
