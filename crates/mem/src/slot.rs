@@ -82,7 +82,7 @@ pub trait SlotFormat: Copy + Send + Sync + 'static {
     /// Reads a slot of a heap that begins at `base`.
     ///
     /// # Safety
-    /// A slot of this format must lie at `at`.
+    /// A slot of this format, aligned to its bytes, must lie at `at`.
     unsafe fn load(at: Address, base: Address) -> Value;
 
     /// Writes a slot. The value must be null, fit (see [`SlotFormat::fits`]) or refer to an object of the heap.
@@ -118,13 +118,13 @@ impl SlotFormat for Wide {
 
     #[inline(always)]
     unsafe fn load(at: Address, _: Address) -> Value {
-        // SAFETY: a slot of 8 bytes lies at `at`, as asked; every access to a slot is atomic.
+        // SAFETY: a slot of 8 bytes, aligned to them, lies at `at`, as asked.
         Value(unsafe { &*at.ptr::<AtomicU64>() }.load(Ordering::Acquire))
     }
 
     #[inline(always)]
     unsafe fn store(at: Address, _: Address, value: Value) {
-        // SAFETY: a slot of 8 bytes lies at `at`, as asked; every access to a slot is atomic.
+        // SAFETY: a slot of 8 bytes, aligned to them, lies at `at`, as asked.
         unsafe { &*at.ptr::<AtomicU64>() }.store(value.0, Ordering::Release);
     }
 
@@ -155,7 +155,7 @@ impl SlotFormat for Compressed {
 
     #[inline(always)]
     unsafe fn load(at: Address, base: Address) -> Value {
-        // SAFETY: a slot of 4 bytes lies at `at`, as asked; every access to a slot is atomic.
+        // SAFETY: a slot of 4 bytes, aligned to them, lies at `at`, as asked.
         let word = unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Acquire);
         if word & 1 == 1 {
             Value(word as i32 as i64 as u64)
@@ -172,13 +172,13 @@ impl SlotFormat for Compressed {
             Some(object) => (object.offset_from(base) / 4) as u32,
             None => value.0 as u32,
         };
-        // SAFETY: a slot of 4 bytes lies at `at`, as asked; every access to a slot is atomic.
+        // SAFETY: a slot of 4 bytes, aligned to them, lies at `at`, as asked.
         unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Release);
     }
 
     #[inline(always)]
     unsafe fn load_reference(at: Address, base: Address) -> Address {
-        // SAFETY: a slot of 4 bytes lies at `at`, as asked; every access to a slot is atomic.
+        // SAFETY: a slot of 4 bytes, aligned to them, lies at `at`, as asked.
         match unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Acquire) {
             0 => Address::NULL,
             word => base.add(word as usize * 4),
@@ -192,7 +192,7 @@ impl SlotFormat for Compressed {
         } else {
             (object.offset_from(base) / 4) as u32
         };
-        // SAFETY: a slot of 4 bytes lies at `at`, as asked; every access to a slot is atomic.
+        // SAFETY: a slot of 4 bytes, aligned to them, lies at `at`, as asked.
         unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Release);
     }
 
