@@ -86,11 +86,11 @@ impl Handles {
         let next = memory[1].start().cast::<AtomicU32>();
         if model_size(0, 1) == 1 {
             assert!(memory.iter_mut().all(|memory| memory.grow_to(1)));
-            // SAFETY: below `most * width`, the length of the mapping. Outside of models zeroed memory is what is
-            // written here.
+            // SAFETY: below `most * width`: a model's few slots lie in the step that was committed. Outside of models
+            // zeroed memory is what is written here.
             (0..most * width)
                 .for_each(|index| unsafe { slots.add(index).write(AtomicU64::new(0)) });
-            // SAFETY: below `most`, the length of the mapping.
+            // SAFETY: below `most`: a model's few numbers lie in the step that was committed.
             (0..most).for_each(|index| unsafe { next.add(index).write(AtomicU32::new(0)) });
         }
         Some(Handles {

@@ -72,7 +72,7 @@ pub struct Scavenge<F> {
     pub handles: Handles,
     /// Weak references, ephemerons, finalizers.
     pub weak: WeakTables,
-    /// Which mutators are inside.
+    /// Counts the mutators inside.
     pub gate: PollGate,
     /// Set before the heap is shared.
     pub listener: Option<Box<Listener>>,

@@ -244,8 +244,8 @@ impl<F: SlotFormat> Scavenge<F> {
             let resident = old + self.pinned.region.used() + self.large.resident();
             let limit = self.old_limit.load(Ordering::Relaxed);
             // Memory above the top is about to be used by other workers: only that of large objects is given back.
-            // SAFETY: `beside` is held; the other workers of the scavenge only draw strips, and large objects are swept
-            // when all is traced.
+            // SAFETY: `beside` is held; the other workers of the scavenge only read strips and generations, and large
+            // objects are swept when all is traced.
             unsafe { self.large.release_free(resident.saturating_sub(limit)) };
             region.set_end(end.max(seen));
         }
