@@ -312,7 +312,7 @@ before: packages-build
 	git archive $(COMMIT) | tar --extract --directory $(BEFORE)/tree
 	cd $(BEFORE)/tree && CARGO_TARGET_DIR=$(CURDIR)/$(BEFORE) $(CARGO) build $(CARGO_FLAGS) --release --workspace
 
-$(BEFORE_BENCHES): packages-test
+bench-before-native bench-before-clients: packages-test
 
 .PHONY: bench $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES)
 bench: $(BENCH_EXPERIMENTS:%=bench-%)

@@ -53,6 +53,13 @@ def read_sources():
                 yield path, file.read()
 
 
+def heap_of(name):
+    """The heading of a file that belongs to one of the two heaps."""
+    folder = name.split("/")[1] if "/" in name else ""
+    return {"mark_sweep": "mark_sweep: the libgc heap", "precise": "precise: the precise heap",
+            "scavenge": "scavenge: the precise heap", "shared": "shared: both heaps"}.get(folder, "")
+
+
 def render(sources):
     """The docs page."""
     lines = [
@@ -61,16 +68,23 @@ def render(sources):
         "<!-- Written by scripts/rooms.py from the files' own first sentences; edit those. -->",
         "",
         "Every source file that is not a test, in the order of the layers, lowest first, in its own",
-        "words. ARCHITECTURE.md tells how they work together.",
+        "words. ARCHITECTURE.md tells how they work together. The papers are named by conference and year:",
+        "ISMM 2000, cache misses in mark-sweep collection; PLDI 2010, z-rays; OOPSLA 2011, zero initialisation;",
+        "OOPSLA 2012, where application and service threads run; ASPLOS 2013, collection on NUMA machines.",
     ]
     for crate in CRATES:
         files = [(path, text) for path, text in sources
                  if path.startswith(f"crates/{crate}/") and not is_test(path)]
         if not files:
             continue
-        lines += ["", f"## {crate}", "", "| file | what it is |", "| --- | --- |"]
+        lines += ["", f"## {crate}"]
+        part = None
         for path, text in files:
             name = path.split("/", 2)[2]
+            if heap_of(name) != part or not lines[-1].startswith("|"):
+                part = heap_of(name)
+                lines += ["", *([f"### {part}", ""] if part else []),
+                          "| file | what it is |", "| --- | --- |"]
             sentence = re.sub(r"\[(`[^`]*`|[^\]]*)\](\([^)]*\))?", r"\1", opening(text))
             sentence = sentence.replace("|", "\\|")
             lines.append(f"| [`{name}`](../{path}) | {sentence} |")

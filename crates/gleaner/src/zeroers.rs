@@ -1,5 +1,5 @@
-//! The zeroing threads of one heap (`zeroing=concurrent` and its like): started with it, and anew in a forked child; gone
-//! before it.
+//! Starts and joins the zeroing threads of one heap (`zeroing=concurrent` and its like), also anew in a forked child;
+//! what they do is in `plans`, `scavenge/zeroing.rs`.
 
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::threads::Role;

@@ -1,4 +1,4 @@
-//! Finalizers, disappearing links, toggle references (gc.h, javaxfc.h).
+//! The interface of finalizers, disappearing links and toggle references, and running finalizers (gc.h, javaxfc.h).
 //!
 //! The tables belong to the plan; here are the interface and the running of finalizers. Finalizers run on whatever
 //! thread allocates or asks, without the lock, one at a time taken from the queue, so a finalizer may leave by any

@@ -1,5 +1,5 @@
-//! The crew: the collecting thread as leader, helpers made when first wanted, and a run of one
-//! phase after the other.
+//! The crew: the leader publishes a phase, wakes helpers, and works with them until it is finished.
+//! Helpers are made when they are first wanted.
 //!
 //! The idea: helpers wait ([`crate::parking`]) for the whole life of the process. A run publishes a phase, calls as
 //! many helpers as are wanted and works at once; a helper that gets a processor in time joins, a helper that does not

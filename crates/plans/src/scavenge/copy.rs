@@ -1,4 +1,5 @@
-//! Scavenging: copies what lives in eden and the from-space (ASPLOS 2013, section 2.3).
+//! Scavenging: scans roots and dirty cards, and copies what lives in eden and the from-space (ASPLOS 2013, section
+//! 2.3).
 //!
 //! A worker that reaches an object copies it speculatively, into its PLAB in the to-space or into its block of the old
 //! space, and publishes the copy by one compare-and-swap on the header (I4); the loser takes its copy back. If there is

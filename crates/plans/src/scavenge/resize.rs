@@ -1,5 +1,5 @@
-//! After each collection: whether the young generation is collected by itself from now on, and how large the
-//! generations are. What was measured goes to the deciders, and what they decided is done.
+//! After each collection: measures, asks the deciders whether the young generation is collected by itself from now on
+//! and how large the generations are, and does what they say.
 //!
 //! The young generation and the old one share the limit: what the one gains the other loses. Ranges of addresses are
 //! reserved for the largest sizes. The leader does this in a stopped world.

@@ -1,4 +1,4 @@
-//! Where a trace of the precise heap begins: the root tasks, and the strips of cards of a scavenge (ASPLOS 2013,
+//! Where a trace of the precise heap begins: the root tasks, and the strips of cards that `copy` scans (ASPLOS 2013,
 //! section 2.3.3). The leader makes them in a stopped world; each is done by one worker.
 
 use core::ops::Range;

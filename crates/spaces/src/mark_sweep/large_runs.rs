@@ -1,4 +1,4 @@
-//! Large objects: runs of blocks in a range of their own.
+//! Runs of blocks for large objects, free and used, in a range of their own.
 //!
 //! Each run, used or free, has its length in its first descriptor; a free run also has it in its last one, so that a
 //! freed run joins its neighbours at once. Free runs hang in bins by length. A run is *clean* while all its pages

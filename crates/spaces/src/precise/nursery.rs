@@ -1,4 +1,5 @@
-//! The young generation: eden and two survivor spaces, side by side (ASPLOS 2013, section 2.1).
+//! The young generation: eden and two survivor spaces, side by side, each in a fragment for each memory node (ASPLOS
+//! 2013, sections 2.1 and 3.2).
 //!
 //! Mutators allocate in eden. A scavenge copies what lives in eden and in the from-space to the to-space or to the old
 //! space; then eden and the from-space are empty, and the survivor spaces change names.

@@ -1,4 +1,4 @@
-//! The words by which threads are stopped and resumed, counted in epochs (I9).
+//! The words by which threads are stopped and resumed, counted in epochs (I9), and where a stopped thread waits.
 //!
 //! One word holds the epoch: odd while the world is stopped. A thread that is told to stop publishes its stack
 //! pointer, writes the epoch into its own word, raises the count of acknowledgements, and sleeps until the epoch has

@@ -1,4 +1,5 @@
-//! Finalizers: procedures to be run on objects that the program can no longer reach.
+//! Finalizers: procedures to be run on objects that the program can no longer reach, and how
+//! those are found.
 //!
 //! The idea: an entry is registered, then ready, then taken. After the main trace, each registered object that is still
 //! unmarked has its children traced, as far as its [`Order`] lets them count; what this marks must wait for its

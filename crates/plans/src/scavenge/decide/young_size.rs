@@ -1,4 +1,5 @@
-//! Whether another size of the young generation costs less: it is tried, judged by what it cost, and remembered.
+//! Proposes a size for the young generation, which `generation_sizes` decides: another size is tried, judged by what it
+//! cost, and remembered.
 //!
 //! A larger young generation is collected less often, and what dies in between is not copied. But it takes the room
 //! that the old one fills between two full collections; and where as much of each byte survives whatever the size, it

@@ -1,4 +1,4 @@
-//! Stopping by polls: mutators of the precise heap stop where they look, never by signal.
+//! The gate at which mutators of the precise heap, which poll, wait while the world is stopped; no signal is sent.
 //!
 //! One word counts the mutators that may touch the heap and says whether they are to stop. A mutator that polls, or
 //! goes into a blocking region, takes itself out of the count; one that comes back waits while the world is stopped.
