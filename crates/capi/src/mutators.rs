@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use gleaner::raw::{Address, ELEMENTS, Record, TypeId, offsets, tailed_bytes, whole_granules};
+use gleaner::raw::{Address, Record, TypeId, array_bytes_of, offsets, whole_granules};
 use gleaner::{Heap, Totals};
 
 use crate::{mutator, pointer, threads};
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     element_bytes: usize,
 ) -> *mut u8 {
     check_type(id);
-    let bytes = tailed_bytes(ELEMENTS, length, element_bytes);
+    let bytes = array_bytes_of(length, element_bytes);
     // SAFETY: as above.
     let array =
         unsafe { mutator(record).allocate_array_pinned_raw(TypeId::new(id), length, bytes) };
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn gleaner_array_copy(
 ) -> bool {
     let (from, to) = (Address::of(from.cast_mut()), Address::of(to));
     // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
-    unsafe { mutator(record).array_copy_raw(from, from_index, to, to_index, count) }.is_ok()
+    unsafe { mutator(record).copy_elements_raw(from, from_index, to, to_index, count) }.is_ok()
 }
 
 #[unsafe(no_mangle)]

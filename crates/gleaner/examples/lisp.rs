@@ -67,7 +67,7 @@ impl<'r> Lisp<'r> {
                 let symbol = scope.null();
                 lisp.intern(scope, name, symbol)?;
                 let function = scope.allocate(lisp.primitive)?;
-                scope.write_u64(function, 0, number as u64);
+                scope.write_u64(function, 0, number as u64)?;
                 lisp.bind_global(scope, symbol, function)
             })?;
         }
@@ -77,8 +77,8 @@ impl<'r> Lisp<'r> {
     fn cons(&self, scope: &mut Scope<'_>, car: Local<'_>, cdr: Local<'_>, into: Local<'_>) -> Done {
         scope.nested(|scope| {
             let pair = scope.allocate(self.pair)?;
-            scope.set(pair, 0, car);
-            scope.set(pair, 1, cdr);
+            scope.set(pair, 0, car)?;
+            scope.set(pair, 1, cdr)?;
             scope.assign(into, pair);
             Ok(())
         })
@@ -114,12 +114,10 @@ impl<'r> Lisp<'r> {
                 scope.load(found, 1, found);
             }
             let characters = scope.allocate_array(self.name, text.len() as u32)?;
-            for (index, byte) in text.bytes().enumerate() {
-                scope.write_u8(characters, index, byte);
-            }
+            scope.write_elements(characters, 0, text.as_bytes())?;
             let symbol = scope.allocate(self.symbol)?;
-            scope.set(symbol, 0, characters);
-            scope.set(symbol, 1, self.symbols);
+            scope.set(symbol, 0, characters)?;
+            scope.set(symbol, 1, self.symbols)?;
             scope.assign(self.symbols, symbol);
             scope.assign(into, symbol);
             Ok(())
@@ -127,8 +125,9 @@ impl<'r> Lisp<'r> {
     }
 
     fn text(&self, scope: &Scope<'_>, name: Local<'_>) -> String {
-        let bytes = (0..scope.length(name) as usize).map(|index| scope.read_u8(name, index));
-        String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
+        let mut bytes = vec![0; scope.length(name) as usize];
+        scope.read_elements(name, 0, &mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn bind_global(&self, scope: &mut Scope<'_>, name: Local<'_>, value: Local<'_>) -> Done {
@@ -374,7 +373,7 @@ impl<'r> Lisp<'r> {
         scope.nested(|scope| {
             let closure = scope.allocate(self.closure)?;
             for (index, part) in [parameters, body, environment].into_iter().enumerate() {
-                scope.set(closure, index, part);
+                scope.set(closure, index, part)?;
             }
             scope.assign(into, closure);
             Ok(())

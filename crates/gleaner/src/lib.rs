@@ -18,8 +18,8 @@
 //!     for number in 0..1000_u64 {
 //!         scope.nested(|scope| -> Result<(), gleaner::OutOfMemory> {
 //!             let head = scope.allocate(pair)?;
-//!             scope.set(head, 0, list);
-//!             scope.write_u64(head, 0, number);
+//!             scope.set(head, 0, list)?;
+//!             scope.write_u64(head, 0, number)?;
 //!             scope.assign(list, head);
 //!             Ok(())
 //!         })?;
@@ -44,9 +44,9 @@
 //! A mutator is stopped where it allocates or [polls](Scope::poll); around calls that block, use
 //! [`Mutator::blocking`], or collections wait.
 
-mod arrays;
 mod builder;
 mod crew;
+mod elements;
 mod fast_paths;
 mod fork;
 mod guarded;
@@ -63,6 +63,7 @@ mod values;
 mod zeroers;
 
 pub use builder::{BuildError, Builder};
+pub use elements::{Cursor, Number};
 pub use gleaner_base::options::{Generations, OldPolicy, Parking, References, TraceOrder, Zeroing};
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};

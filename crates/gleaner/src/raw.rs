@@ -9,16 +9,18 @@ use std::sync::Arc;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
+use gleaner_mem::object_model::{GRANULE, LEAST_BYTES};
 use gleaner_mem::zero;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::collect::Extent;
 
+pub use crate::elements::{Cursor, CursorMut, Element, Number, Object};
 pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
 pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
 pub use gleaner_mem::object_model::{
-    ELEMENTS, FIELDS, LENGTH, Shape, TypeId, array_bytes, tailed_bytes, whole_granules,
+    FIELDS, LENGTH, Shape, TypeId, array_bytes, array_bytes_of, tailed_bytes, whole_granules,
 };
 pub use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
@@ -119,7 +121,7 @@ impl Mutator {
     /// [`Mutator::allocate_initialized_raw`].
     ///
     /// # Safety
-    /// As for [`Mutator::allocate_array_raw`]; all bytes from [`ELEMENTS`] on are written before the next allocation or
+    /// As for [`Mutator::allocate_array_raw`]; all its elements are written before the next allocation or
     /// poll.
     #[inline(always)]
     pub unsafe fn allocate_array_initialized_raw(
@@ -129,8 +131,14 @@ impl Mutator {
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
         let object = self.room(id, Some(length), bytes, Fresh::Unwritten)?;
-        // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe { begin_array(object, id, length) };
+        // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`. The last
+        // granule may have bytes behind the last element, which nobody writes.
+        unsafe {
+            begin_array(object, id, length);
+            if bytes > LEAST_BYTES {
+                object.add(bytes - GRANULE).ptr::<u64>().write(0);
+            }
+        }
         Ok(object)
     }
 

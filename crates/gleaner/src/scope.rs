@@ -6,17 +6,17 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
 use gleaner_mem::header;
-use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId, array_bytes};
+use gleaner_mem::object_model::{Place, Shape, TypeId, array_bytes};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
 use gleaner_plans::scavenge::walk::Found;
 
+use crate::elements::Number;
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{OutOfMemory, Shared, with_heap};
 use crate::mutator::Mutator;
@@ -253,35 +253,17 @@ impl<'s> Scope<'s> {
         Ok(self.local(Value::reference(object)))
     }
 
-    /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves:
-    /// for calls that fill or read a buffer. The pointer is good as long as the array lives; what others do with the
-    /// elements meanwhile is the caller's affair. `None` for what may move.
-    pub fn pinned_elements(&self, array: Local<'_>) -> Option<(NonNull<u8>, usize)> {
-        let object = self.object(array);
-        let log2 = self.shape(object, |shape| match shape {
-            Some(Shape::Primitives { log2 }) => Some(log2),
-            _ => None,
-        })?;
-        // SAFETY: a local holds a valid reference, and this one is an array.
-        let (pinned, length) = unsafe {
-            let mutator = self.shared();
-            (mutator.is_pinned_raw(object), mutator.length_raw(object))
-        };
-        let start = NonNull::new(object.add(ELEMENTS).ptr::<u8>())?;
-        pinned.then_some((start, (length as usize) << log2))
-    }
-
     /// See [`Mutator::walk`].
     pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
         self.mutator().walk(visit);
     }
 
-    /// The offset of the reference `index` of a structure or an array of references.
+    /// Where the reference `index` of a structure or an array of references is.
     #[inline(always)]
-    fn slot_offset(&self, object: Address, index: usize) -> usize {
+    fn slot(&self, object: Address, index: usize) -> Place {
         // SAFETY: a local refers to a valid object.
         let found = with_heap!(&self.shared().shared.kind, heap => unsafe {
-            heap.model.reference_offset(object, index)
+            heap.model.reference_place(object, index)
         });
         found.unwrap_or_else(|| self.no_reference(object, index))
     }
@@ -338,19 +320,34 @@ impl<'s> Scope<'s> {
     #[inline]
     fn read_slot(&self, object: Local<'_>, index: usize) -> Value {
         let object = self.object(object);
-        let offset = self.slot_offset(object, index);
-        // SAFETY: the offset is that of a slot of this object.
-        unsafe { self.shared().load_raw(object, offset) }
+        match self.slot(object, index) {
+            // SAFETY: the offset is that of a slot of this object.
+            Place::Field(offset) => unsafe { self.shared().load_raw(object, offset) },
+            // SAFETY: an array of references that has this element.
+            Place::Element => unsafe { self.shared().load_element_raw(object, index) },
+        }
     }
 
-    /// Makes reference `index` of an object or an array what `value` is.
+    /// Makes reference `index` of an object or an array what `value` is. A store into an array is like an allocation: it may
+    /// collect, and may find no memory.
     #[inline]
-    pub fn set(&mut self, object: Local<'_>, index: usize, value: Local<'_>) {
+    pub fn set(
+        &mut self,
+        object: Local<'_>,
+        index: usize,
+        value: Local<'_>,
+    ) -> Result<(), OutOfMemory> {
         let value = self.value(value);
         let object = self.object(object);
-        let offset = self.slot_offset(object, index);
-        // SAFETY: the offset is that of a slot of this object; locals hold what fits.
-        unsafe { self.shared().store_raw(object, offset, value) };
+        match self.slot(object, index) {
+            Place::Field(offset) => {
+                // SAFETY: the offset is that of a slot of this object; locals hold what fits.
+                unsafe { self.shared().store_raw(object, offset, value) };
+                Ok(())
+            }
+            // SAFETY: an array of references that has this element; locals hold what fits, and a scope has only locals.
+            Place::Element => unsafe { self.mutator().store_element_raw(object, index, value) },
+        }
     }
 
     /// Elements of an array.
@@ -368,18 +365,46 @@ impl<'s> Scope<'s> {
         unsafe { self.shared().length_raw(object) }
     }
 
-    /// Where `bytes` bytes lie from byte `index * bytes` of a structure's own bytes, or element `index` of an array
-    /// with elements of so many bytes.
+    /// Where item `index` of `bytes` bytes is: of a structure's own bytes, or an element of an array with elements of so
+    /// many bytes.
     #[inline(always)]
-    fn data(&self, object: Local<'_>, index: usize, bytes: usize) -> Address {
-        let object = self.object(object);
+    fn item(&self, object: Address, index: usize, bytes: usize) -> Place {
         // SAFETY: a local refers to a valid object.
         let found = with_heap!(&self.shared().shared.kind, heap => unsafe {
-            heap.model.item_offset(object, index, bytes)
+            heap.model.item_place(object, index, bytes)
         });
-        match found {
-            Some(offset) => object.add(offset),
-            None => self.no_item(object, index, bytes),
+        found.unwrap_or_else(|| self.no_item(object, index, bytes))
+    }
+
+    #[inline(always)]
+    fn read<T: Number>(&self, object: Local<'_>, index: usize) -> T {
+        let object = self.object(object);
+        match self.item(object, index, T::BYTES) {
+            // SAFETY: such an item lies there. It is aligned; a number needs no base.
+            Place::Field(offset) => unsafe { T::read_at(object.add(offset), Address::NULL) },
+            // SAFETY: an array of such numbers that has this element.
+            Place::Element => unsafe { self.shared().load_element_in::<T>(object, index) },
+        }
+    }
+
+    #[inline(always)]
+    fn write<T: Number>(
+        &mut self,
+        object: Local<'_>,
+        index: usize,
+        number: T,
+    ) -> Result<(), OutOfMemory> {
+        let object = self.object(object);
+        match self.item(object, index, T::BYTES) {
+            Place::Field(offset) => {
+                // SAFETY: such an item lies there. It is aligned; a number needs no base.
+                unsafe { T::write_at(object.add(offset), Address::NULL, number) };
+                Ok(())
+            }
+            // SAFETY: an array of such numbers that has this element; a scope has only locals.
+            Place::Element => unsafe {
+                self.mutator().store_element_in::<T>(object, index, number)
+            },
         }
     }
 
@@ -483,7 +508,7 @@ impl<'s> Scope<'s> {
     /// # let number = heap.structure(shape).unwrap();
     /// heap.attach().unwrap().scope(|scope| {
     ///     let seven = scope.allocate(number).unwrap();
-    ///     scope.write_u64(seven, 0, 7);
+    ///     scope.write_u64(seven, 0, 7).unwrap();
     ///     // The other thread collects, and does not wait for this one, which waits for it.
     ///     scope.blocking(|| {
     ///         std::thread::scope(|threads| {
@@ -516,23 +541,25 @@ fn no_object(value: Value) -> ! {
 
 /// Declares a reader and a writer for one size of data. Mutators may race for it: then either value is read.
 macro_rules! data_access {
-    ($($read:ident, $write:ident: $type:ty, $atomic:ty, $from:expr, $to:expr;)+) => {
+    ($($read:ident, $write:ident: $type:ty;)+) => {
         impl Scope<'_> {
             $(
                 /// Reads item `index` of this size from a structure's own bytes, or from an array of this element.
                 #[inline]
                 pub fn $read(&self, object: Local<'_>, index: usize) -> $type {
-                    let at = self.data(object, index, size_of::<$type>());
-                    // SAFETY: inside the object and aligned.
-                    $from(unsafe { &*at.ptr::<$atomic>() }.load(Ordering::Relaxed))
+                    self.read(object, index)
                 }
 
-                /// Writes item `index` of this size to a structure's own bytes, or to an array of this element.
+                /// Writes item `index` of this size to a structure's own bytes, or to an array of this element. A store
+                /// into an array is like an allocation: it may collect, and may find no memory.
                 #[inline]
-                pub fn $write(&mut self, object: Local<'_>, index: usize, value: $type) {
-                    let at = self.data(object, index, size_of::<$type>());
-                    // SAFETY: inside the object and aligned.
-                    unsafe { &*at.ptr::<$atomic>() }.store($to(value), Ordering::Relaxed);
+                pub fn $write(
+                    &mut self,
+                    object: Local<'_>,
+                    index: usize,
+                    value: $type,
+                ) -> Result<(), OutOfMemory> {
+                    self.write(object, index, value)
                 }
             )+
         }
@@ -540,9 +567,9 @@ macro_rules! data_access {
 }
 
 data_access! {
-    read_u8, write_u8: u8, AtomicU8, u8::from, u8::from;
-    read_u16, write_u16: u16, AtomicU16, u16::from, u16::from;
-    read_u32, write_u32: u32, AtomicU32, u32::from, u32::from;
-    read_u64, write_u64: u64, AtomicU64, u64::from, u64::from;
-    read_f64, write_f64: f64, AtomicU64, f64::from_bits, f64::to_bits;
+    read_u8, write_u8: u8;
+    read_u16, write_u16: u16;
+    read_u32, write_u32: u32;
+    read_u64, write_u64: u64;
+    read_f64, write_f64: f64;
 }

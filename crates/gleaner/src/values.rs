@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_mem::object_model::{ELEMENTS, FIELDS, array_bytes};
+use gleaner_mem::object_model::{FIELDS, array_bytes};
 use gleaner_mem::slot::Value;
 
+use crate::elements;
 use crate::heap::OutOfMemory;
 use crate::scope::{Local, Scope};
 use crate::types::{Array, Id, ReferenceArray, Type};
@@ -79,7 +80,7 @@ impl<'s> Scope<'s> {
         let log2 = self.slot_bytes().trailing_zeros();
         let bytes = array_bytes(length(references.len()), log2);
         let object = self.unwritten_array(of.0, references.len() as u32, bytes)?;
-        self.write_slots(object, ELEMENTS, bytes, references);
+        self.write_slots(object, elements::fresh_offset(), bytes, references);
         Ok(self.local(Value::reference(object)))
     }
 
@@ -99,7 +100,13 @@ impl<'s> Scope<'s> {
         let total = array_bytes(count, of.1 as u32);
         let object = self.unwritten_array(of.0, count, total)?;
         // SAFETY: the fresh array, from its elements to its end.
-        unsafe { write(object.add(ELEMENTS), bytes, object.add(total)) };
+        unsafe {
+            write(
+                object.add(elements::fresh_offset()),
+                bytes,
+                object.add(total),
+            )
+        };
         Ok(self.local(Value::reference(object)))
     }
 

@@ -1,7 +1,7 @@
 //! How old objects become before they are promoted, small ones and large ones; and what a large object that becomes old
 //! in a scavenge refers to afterwards.
 
-use gleaner::raw::{ELEMENTS, Shape, Value, Wide, array_bytes};
+use gleaner::raw::{Shape, Value, Wide, array_bytes};
 use gleaner::{Elements, Generations, Heap, Structure};
 
 const MB: usize = 1 << 20;
@@ -128,15 +128,14 @@ fn a_large_object_that_becomes_old_has_cards_for_what_is_young() {
                 .allocate_array_initialized_raw(slots, LENGTH as u32, bytes)
                 .unwrap();
             for index in 0..LENGTH {
-                let at = ELEMENTS + index * 8;
-                mutator.initialize_in::<Wide>(array, at, roots[0].get());
+                mutator.initialize_element_in::<Wide>(array, index, roots[0].get());
             }
             roots[0].set(Value::reference(array));
             for _ in 0..3 {
                 mutator.collect(false);
                 let array = roots[0].get().as_object().unwrap();
                 let one = mutator
-                    .load_raw(array, ELEMENTS + (LENGTH - 1) * 8)
+                    .load_element_raw(array, LENGTH - 1)
                     .as_object()
                     .unwrap();
                 assert_eq!(one.add(8).load(), 4711);

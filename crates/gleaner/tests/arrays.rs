@@ -1,8 +1,8 @@
 //! Bulk copies, and allocation with all fields given: under both slot formats, with the verifier and poison, and with a
 //! collection at every allocation.
 
-use gleaner::raw::{Address, ELEMENTS, FIELDS, Shape, Value, array_bytes};
-use gleaner::{Elements, Heap, Local, OutOfMemory, References, Scope, Structure};
+use gleaner::raw::{Address, FIELDS, Shape, Value, array_bytes};
+use gleaner::{Elements, Heap, Local, Mutator, OutOfMemory, References, Scope, Structure};
 
 const FORMATS: [References; 2] = [References::Wide, References::Compressed];
 
@@ -24,10 +24,10 @@ fn fill(scope: &mut Scope<'_>, array: Local<'_>, of: gleaner::ReferenceArray, le
         scope.nested(|scope| {
             let integer = scope.integer(number);
             if number % 2 == 0 {
-                scope.set(array, number as usize, integer);
+                scope.set(array, number as usize, integer).unwrap();
             } else {
                 let boxed = scope.allocate_references_with(of, &[integer]).unwrap();
-                scope.set(array, number as usize, boxed);
+                scope.set(array, number as usize, boxed).unwrap();
             }
         });
     }
@@ -66,12 +66,12 @@ fn references_are_copied_as_if_all_were_read_first() {
                     fill(scope, array, list, 64);
                     let mut expected: Vec<i64> = (0..64).collect();
                     expected.copy_within(from..from + count, to);
-                    scope.array_copy(array, from, array, to, count).unwrap();
+                    scope.copy_elements(array, from, array, to, count).unwrap();
                     scope.collect(false);
                     assert_eq!(numbers(scope, array), expected);
                     let other = scope.allocate_references(list, 100).unwrap();
-                    scope.array_copy(array, 0, other, 36, 64).unwrap();
-                    scope.array_copy(array, 0, other, 0, 36).unwrap();
+                    scope.copy_elements(array, 0, other, 36, 64).unwrap();
+                    scope.copy_elements(array, 0, other, 0, 36).unwrap();
                     scope.collect(true);
                     let expected = [&expected[..36], &expected].concat();
                     assert_eq!(numbers(scope, other), expected);
@@ -92,7 +92,7 @@ fn a_copy_into_an_old_array_dirties_every_card() {
             scope.collect(true);
             let young = scope.allocate_references(list, 2000).unwrap();
             fill(scope, young, list, 2000);
-            scope.array_copy(young, 1, old, 777, 1999).unwrap();
+            scope.copy_elements(young, 1, old, 777, 1999).unwrap();
             // What the copy refers to is reached through `old` alone.
             let nothing = scope.null();
             scope.assign(young, nothing);
@@ -128,7 +128,7 @@ fn primitive_elements_of_every_size_are_copied() {
         heap.attach().unwrap().scope(|scope| {
             for (from, to, count) in [(0, 5, 40), (5, 0, 40), (7, 7, 57), (0, 63, 1)] {
                 let array = scope.allocate_array_with(kind, &bytes).unwrap();
-                scope.array_copy(array, from, array, to, count).unwrap();
+                scope.copy_elements(array, from, array, to, count).unwrap();
                 let mut expected = bytes.clone();
                 expected.copy_within(from * size..(from + count) * size, to * size);
                 let found: Vec<u8> = (0..64)
@@ -158,29 +158,25 @@ fn the_raw_copy_is_the_same() {
             let text = mutator
                 .allocate_array_raw(bytes, 10, array_bytes(10, 0))
                 .unwrap();
-            (0..10).for_each(|index| text.add(ELEMENTS + index).ptr::<u8>().write(index as u8));
-            mutator.array_copy_raw(text, 0, text, 2, 8).unwrap();
-            let found: Vec<u8> = (0..10)
-                .map(|index| text.add(ELEMENTS + index).ptr::<u8>().read())
-                .collect();
+            let digits: [u8; 10] = std::array::from_fn(|index| index as u8);
+            mutator.write_elements(text, 0, &digits).unwrap();
+            mutator.copy_elements_raw(text, 0, text, 2, 8).unwrap();
+            let found: Vec<u8> = mutator.cursor::<u8>(text, 0, 10).collect();
             assert_eq!(found, [0, 1, 0, 1, 2, 3, 4, 5, 6, 7]);
             mutator.with_roots([Value::reference(text), Value::NULL], |mutator, roots| {
                 let array = mutator
                     .allocate_array_raw(list, 4, array_bytes(4, log2))
                     .unwrap();
                 roots[1].set(Value::reference(array));
-                mutator.store_raw(array, ELEMENTS, roots[0].get());
-                mutator.array_copy_raw(array, 0, array, 1, 3).unwrap();
+                mutator.store_element_raw(array, 0, roots[0].get()).unwrap();
+                mutator.copy_elements_raw(array, 0, array, 1, 3).unwrap();
                 mutator.collect(true);
                 let array = roots[1].get().as_object().unwrap();
                 for (index, expected) in [roots[0].get(), roots[0].get(), Value::NULL]
                     .into_iter()
                     .enumerate()
                 {
-                    assert_eq!(
-                        mutator.load_raw(array, ELEMENTS + (index << log2)),
-                        expected
-                    );
+                    assert_eq!(mutator.load_element_raw(array, index), expected);
                 }
             });
         }
@@ -200,7 +196,7 @@ fn wrong_copies_are_refused_with_the_numbers() {
             let list = heap.reference_array().unwrap();
             heap.attach().unwrap().scope(|scope| {
                 let array = scope.allocate_references(list, 8).unwrap();
-                let _ = scope.array_copy(array, from, array, to, count);
+                let _ = scope.copy_elements(array, from, array, to, count);
             });
         })
     };
@@ -220,7 +216,7 @@ fn wrong_copies_are_refused_with_the_numbers() {
         heap.attach().unwrap().scope(|scope| {
             let from = scope.allocate_references(list, 8).unwrap();
             let to = scope.allocate_array(words, 8).unwrap();
-            let _ = scope.array_copy(from, 0, to, 0, 1);
+            let _ = scope.copy_elements(from, 0, to, 0, 1);
         });
     });
     assert_eq!(
@@ -292,9 +288,9 @@ fn large_arrays_of_given_elements_are_not_zeroed_first() {
     let mut mutator = heap.attach().unwrap();
     const LENGTH: u32 = 1 << 16;
     let bytes = array_bytes(LENGTH, 3);
-    let first = |object: Address| {
+    let first = |mutator: &Mutator, object: Address| {
         // SAFETY: the first element of the array.
-        unsafe { object.add(ELEMENTS).ptr::<u64>().read() }
+        unsafe { mutator.load_element_in::<u64>(object, 0) }
     };
     // SAFETY: an array of numbers, which nobody uses after an allocation.
     unsafe {
@@ -302,18 +298,19 @@ fn large_arrays_of_given_elements_are_not_zeroed_first() {
             .allocate_array_initialized_raw(words, LENGTH, bytes)
             .unwrap();
         assert_eq!(mutator.length_raw(used), LENGTH);
-        let elements = used.add(ELEMENTS).ptr::<u64>();
-        (0..LENGTH as usize).for_each(|index| elements.add(index).write(u64::MAX));
+        mutator
+            .fill_elements_in::<u64>(used, 0, LENGTH as usize, u64::MAX)
+            .unwrap();
         // Its memory is free again, and is taken by the next.
         mutator.collect(false);
         let unwritten = mutator
             .allocate_array_initialized_raw(words, LENGTH, bytes)
             .unwrap();
         assert_eq!(unwritten, used);
-        assert_ne!(first(unwritten), 0, "zeroed for nothing");
+        assert_ne!(first(&mutator, unwritten), 0, "zeroed for nothing");
         mutator.collect(false);
         let zeroed = mutator.allocate_array_raw(words, LENGTH, bytes).unwrap();
-        assert_eq!((zeroed, first(zeroed)), (used, 0));
+        assert_eq!((zeroed, first(&mutator, zeroed)), (used, 0));
     }
 }
 
@@ -366,7 +363,7 @@ fn refused(from: (usize, u32), to: (usize, u32), count: u32) -> String {
     .map(Result::unwrap);
     let copy = std::panic::AssertUnwindSafe(|| {
         // SAFETY: references to objects; what is wrong about them is refused.
-        unsafe { mutator.array_copy_raw(objects[from.0], from.1, objects[to.0], to.1, count) }
+        unsafe { mutator.copy_elements_raw(objects[from.0], from.1, objects[to.0], to.1, count) }
     });
     let panicked = std::panic::catch_unwind(copy).expect_err("not refused");
     *panicked.downcast::<String>().unwrap()

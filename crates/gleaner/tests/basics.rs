@@ -25,11 +25,11 @@ fn tree<'s>(scope: &mut Scope<'s>, node: Type, height: u64) -> Result<Local<'s>,
     let root = scope.null();
     scope.nested(|scope| {
         let top = scope.allocate(node)?;
-        scope.write_u64(top, 0, height);
+        scope.write_u64(top, 0, height).unwrap();
         if height > 0 {
             for side in 0..2 {
                 let child = tree(scope, node, height - 1)?;
-                scope.set(top, side, child);
+                scope.set(top, side, child).unwrap();
             }
         }
         scope.assign(root, top);
@@ -97,12 +97,12 @@ fn fresh_objects_are_zero_wherever_they_lie() {
                     let one = scope.allocate(node).unwrap();
                     for index in 0..5 {
                         assert_eq!(scope.read_u64(one, index), 0);
-                        scope.write_u64(one, index, !0);
+                        scope.write_u64(one, index, !0).unwrap();
                     }
                     for index in 0..3 {
                         let field = scope.get(one, index);
                         assert!(scope.is_null(field));
-                        scope.set(one, index, one);
+                        scope.set(one, index, one).unwrap();
                     }
                     // Small, and large ones that have pages of their own, of which many die.
                     let length = if round % 100 == 0 {
@@ -117,13 +117,13 @@ fn fresh_objects_are_zero_wherever_they_lie() {
                         assert_eq!(scope.read_u8(array, index), 0);
                     }
                     for &index in places.iter().filter(|&&index| index < length) {
-                        scope.write_u8(array, index, 0xff);
+                        scope.write_u8(array, index, 0xff).unwrap();
                     }
                     let references = scope.allocate_references(list, round % 50).unwrap();
                     for index in 0..scope.length(references) as usize {
                         let element = scope.get(references, index);
                         assert!(scope.is_null(element));
-                        scope.set(references, index, one);
+                        scope.set(references, index, one).unwrap();
                     }
                 });
             }
@@ -146,16 +146,16 @@ fn large_arrays_are_scanned_by_chunks_and_keep_their_elements() {
                     for index in 0..length as usize {
                         scope.nested(|scope| {
                             let one = scope.allocate(node).unwrap();
-                            scope.write_u64(one, 0, index as u64);
-                            scope.set(array, index, one);
+                            scope.write_u64(one, 0, index as u64).unwrap();
+                            scope.set(array, index, one).unwrap();
                         });
                     }
                     scope.collect(false);
                     scope.collect(false);
                     // One store into an old array.
                     let fresh = scope.allocate(node).unwrap();
-                    scope.write_u64(fresh, 0, 7);
-                    scope.set(array, length as usize / 2, fresh);
+                    scope.write_u64(fresh, 0, 7).unwrap();
+                    scope.set(array, length as usize / 2, fresh).unwrap();
                     scope.collect(false);
                     scope.collect(true);
                     let element = scope.null();
@@ -183,7 +183,7 @@ fn integers_stand_in_references() {
         mutator.scope(|scope| {
             let one = scope.allocate(node).unwrap();
             let number = scope.integer(-(1 << 30));
-            scope.set(one, 0, number);
+            scope.set(one, 0, number).unwrap();
             scope.collect(true);
             let back = scope.get(one, 0);
             assert_eq!(scope.as_integer(back), Some(-(1 << 30)));
@@ -226,7 +226,7 @@ fn handles_keep_objects_alive_until_they_are_dropped() {
     let mut mutator = heap.attach().unwrap();
     let handle = mutator.scope(|scope| {
         let array = scope.allocate_array(bytes, 900_000).unwrap();
-        scope.write_u8(array, 899_999, 42);
+        scope.write_u8(array, 899_999, 42).unwrap();
         scope.handle(array).unwrap()
     });
     mutator.collect(true);
@@ -252,8 +252,8 @@ fn a_full_heap_says_so_and_can_be_used_again() {
             let full = loop {
                 let pushed = scope.nested(|scope| -> Result<(), OutOfMemory> {
                     let head = scope.allocate(node)?;
-                    scope.set(head, 0, list);
-                    scope.write_u64(head, 0, length);
+                    scope.set(head, 0, list).unwrap();
+                    scope.write_u64(head, 0, length).unwrap();
                     scope.assign(list, head);
                     Ok(())
                 });
@@ -356,15 +356,15 @@ fn no_index_reaches_outside_of_an_object() {
         };
         refused(|scope, node, _, index| {
             let one = scope.allocate(node).unwrap();
-            scope.write_u64(one, index, !0);
+            scope.write_u64(one, index, !0).unwrap();
         });
         refused(|scope, node, _, index| {
             let one = scope.allocate(node).unwrap();
-            scope.write_u8(one, index.max(8), 1);
+            scope.write_u8(one, index.max(8), 1).unwrap();
         });
         refused(|scope, _, bytes, index| {
             let array = scope.allocate_array(bytes, 1).unwrap();
-            scope.write_u8(array, index, 1);
+            scope.write_u8(array, index, 1).unwrap();
         });
         refused(|scope, node, _, index| {
             let one = scope.allocate(node).unwrap();

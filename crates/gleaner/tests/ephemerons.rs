@@ -101,8 +101,8 @@ fn chain<'s>(scope: &mut Scope<'s>, heap: &Heap, order: Order, boxed: bool) -> C
         for number in 0..=LINKS {
             scope.nested(|scope| {
                 let key = scope.allocate(of).unwrap();
-                scope.write_u64(key, 0, number as u64);
-                scope.set(keys, number, key);
+                scope.write_u64(key, 0, number as u64).unwrap();
+                scope.set(keys, number, key).unwrap();
             });
         }
         for number in order.links() {
@@ -110,7 +110,7 @@ fn chain<'s>(scope: &mut Scope<'s>, heap: &Heap, order: Order, boxed: bool) -> C
                 let (key, next) = (scope.get(keys, number), scope.get(keys, number + 1));
                 let value = if boxed {
                     let value = scope.allocate(of).unwrap();
-                    scope.set(value, 0, next);
+                    scope.set(value, 0, next).unwrap();
                     value
                 } else {
                     next
@@ -242,7 +242,7 @@ fn many_ephemerons_of_one_key_are_found_together() {
                 for number in 0..LINKS {
                     scope.nested(|scope| {
                         let value = scope.allocate(of).unwrap();
-                        scope.write_u64(value, 0, number as u64);
+                        scope.write_u64(value, 0, number as u64).unwrap();
                         all.push(scope.ephemeron(key, value).unwrap());
                     });
                 }
@@ -329,15 +329,15 @@ fn random_graphs_keep_what_passes_until_nothing_changes_would_keep() {
                     for number in 0..NODES {
                         scope.nested(|scope| {
                             let node = scope.allocate(of).unwrap();
-                            scope.write_u64(node, 0, number as u64);
-                            scope.set(all, number, node);
+                            scope.write_u64(node, 0, number as u64).unwrap();
+                            scope.set(all, number, node).unwrap();
                         });
                     }
                     for (number, edge) in graph.edges.iter().enumerate() {
                         if let Some(to) = edge {
                             scope.nested(|scope| {
                                 let (from, to) = (scope.get(all, number), scope.get(all, *to));
-                                scope.set(from, 0, to);
+                                scope.set(from, 0, to).unwrap();
                             });
                         }
                     }
@@ -389,7 +389,7 @@ fn chains_through_large_objects_are_followed() {
                 scope.nested(|scope| {
                     let key = scope.allocate_references(array, LENGTH).unwrap();
                     let mark = scope.integer(number as i64);
-                    scope.set(key, LENGTH as usize - 1, mark);
+                    scope.set(key, LENGTH as usize - 1, mark).unwrap();
                     if number + 1 < KEYS {
                         links.push(scope.ephemeron(key, first).unwrap());
                     }

@@ -145,7 +145,7 @@ fn keys_whose_promotion_fails_are_found_by_what_waits_for_them() {
                 for number in (0..100).rev() {
                     scope.nested(|scope| {
                         let key = scope.allocate(of).unwrap();
-                        scope.write_u64(key, 0, number);
+                        scope.write_u64(key, 0, number).unwrap();
                         if number < 99 {
                             links.push(scope.ephemeron(key, first).unwrap());
                         }
@@ -186,7 +186,7 @@ fn without_memory_for_the_table_of_those_that_wait_ephemerons_are_found_by_passe
                     for number in (0..50).rev() {
                         scope.nested(|scope| {
                             let key = scope.allocate(of).unwrap();
-                            scope.write_u64(key, 0, number);
+                            scope.write_u64(key, 0, number).unwrap();
                             if number < 49 {
                                 chain.push(scope.ephemeron(key, first).unwrap());
                             }

@@ -67,8 +67,8 @@ fn list<'s>(scope: &mut Scope<'s>, node: Type, count: u64) -> Local<'s> {
     for number in 0..count {
         scope.nested(|scope| {
             let head = scope.allocate(node).unwrap();
-            scope.set(head, 0, list);
-            scope.write_u64(head, 0, number);
+            scope.set(head, 0, list).unwrap();
+            scope.write_u64(head, 0, number).unwrap();
             scope.assign(list, head);
         });
     }

@@ -22,8 +22,8 @@ fn append(
 ) -> Result<(), OutOfMemory> {
     scope.nested(|scope| {
         let one = scope.allocate(node)?;
-        scope.write_u64(one, 0, number);
-        scope.set(one, 0, head);
+        scope.write_u64(one, 0, number).unwrap();
+        scope.set(one, 0, head).unwrap();
         scope.assign(head, one);
         Ok(())
     })
@@ -107,7 +107,7 @@ fn compressed_references_that_hardly_reach_leave_less_to_resize() {
                 scope.nested(|scope| {
                     let one = scope.allocate(node).unwrap();
                     if number % 5000 != 0 {
-                        scope.set(one, 0, head);
+                        scope.set(one, 0, head).unwrap();
                     }
                     scope.assign(head, one);
                 });
@@ -216,7 +216,7 @@ fn holes_between_large_arrays_end_in_an_error_at_worst() {
                     scope.nested(
                         |scope| match scope.allocate_array(bytes, pages * 4096 - 64) {
                             Ok(array) if number % 2 == 0 => {
-                                scope.set(kept, used, array);
+                                scope.set(kept, used, array).unwrap();
                                 used += 1;
                             }
                             Ok(_) => {}
@@ -227,7 +227,7 @@ fn holes_between_large_arrays_end_in_an_error_at_worst() {
                 let nothing = scope.null();
                 (0..used)
                     .step_by(2)
-                    .for_each(|index| scope.set(kept, index, nothing));
+                    .for_each(|index| scope.set(kept, index, nothing).unwrap());
             }
             assert!(refused > 0);
         });
@@ -258,7 +258,7 @@ fn a_burst_of_promotion_does_not_make_every_collection_a_full_one() {
                     scope.nested(|scope| {
                         let one = scope.allocate(node).unwrap();
                         if number < 8500 {
-                            scope.set(one, 0, head);
+                            scope.set(one, 0, head).unwrap();
                             scope.assign(head, one);
                         }
                     });
@@ -311,7 +311,7 @@ fn random_sizes_keep_to_the_limit() {
                         (0..length)
                             .filter(|index| index % 3 != 0)
                             .for_each(|index| {
-                                scope.set(table, index, nothing);
+                                scope.set(table, index, nothing).unwrap();
                             });
                         continue;
                     }
@@ -322,8 +322,8 @@ fn random_sizes_keep_to_the_limit() {
                 scope.nested(|scope| {
                     if let Ok(fresh) = scope.allocate_references(list, size as u32) {
                         let other = scope.get(table, from);
-                        scope.set(fresh, 0, other);
-                        scope.set(table, at, fresh);
+                        scope.set(fresh, 0, other).unwrap();
+                        scope.set(table, at, fresh).unwrap();
                     }
                 });
             }

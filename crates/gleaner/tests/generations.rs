@@ -38,8 +38,8 @@ fn run(generations: Generations, references: References, old: OldPolicy) -> [Tot
     let mut put = |scope: &mut Scope<'_>, index: usize, number: u64| {
         let array = scope.open(&array);
         let one = scope.allocate(node).unwrap();
-        scope.write_u64(one, 0, number);
-        scope.set(array, index, one);
+        scope.write_u64(one, 0, number).unwrap();
+        scope.set(array, index, one).unwrap();
         expected[index] = number;
     };
     for number in 0..LIVE * 80 {
@@ -125,7 +125,7 @@ fn objects_that_wait_for_finalizers_leave_room_to_allocate() {
                     let table = scope.open(&table);
                     let one = scope.allocate(node).unwrap();
                     scope.add_finalizer(one).unwrap();
-                    scope.set(table, number % MOST, one);
+                    scope.set(table, number % MOST, one).unwrap();
                 });
                 if number % 1000 == 0 {
                     mutator.scope(|scope| {

@@ -11,7 +11,7 @@ const COUNT: usize = 3 * TASK + 5;
 
 fn node<'s>(scope: &mut Scope<'s>, of: Type, number: usize) -> Local<'s> {
     let node = scope.allocate(of).unwrap();
-    scope.write_u64(node, 0, number as u64);
+    scope.write_u64(node, 0, number as u64).unwrap();
     node
 }
 

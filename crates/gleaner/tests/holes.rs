@@ -50,23 +50,23 @@ fn churn(group: Group, old: OldPolicy) -> Totals {
             for _ in 0..4096 / 64 {
                 scope.nested(|scope| {
                     let one = scope.allocate(node).unwrap();
-                    scope.set(one, 0, newest);
+                    scope.set(one, 0, newest).unwrap();
                     scope.assign(newest, one);
                 });
             }
-            scope.set(into, at, newest);
+            scope.set(into, at, newest).unwrap();
         };
         for step in 0..750_000 {
             scope.nested(|scope| {
                 let one = scope.allocate(node).unwrap();
-                scope.set(nodes, random(NODES), one);
+                scope.set(nodes, random(NODES), one).unwrap();
                 if step % 200 == 0 {
                     let at = random(GROUPS);
                     match group {
                         Group::List => list(scope, groups, at),
                         Group::Array => {
                             let array = scope.allocate_array(bytes, 4096).unwrap();
-                            scope.set(groups, at, array);
+                            scope.set(groups, at, array).unwrap();
                         }
                     }
                 }
@@ -105,7 +105,7 @@ fn pinned_objects_may_have_nearly_all_of_the_heap() {
         let mut count = 0;
         while scope.nested(|scope| match scope.allocate(node) {
             Ok(one) => {
-                scope.set(one, 0, newest);
+                scope.set(one, 0, newest).unwrap();
                 scope.assign(newest, one);
                 true
             }

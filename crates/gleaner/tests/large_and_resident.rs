@@ -24,7 +24,7 @@ fn large_objects_that_come_and_go_are_not_faulted_in_again_and_again() {
         let kept = scope.allocate_references(slots, 10_000).unwrap();
         for index in 0..10_000 {
             let small = scope.allocate_array(bytes, 1000).unwrap();
-            scope.set(kept, index, small);
+            scope.set(kept, index, small).unwrap();
         }
         scope.handle(kept).unwrap()
     });

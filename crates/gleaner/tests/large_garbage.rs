@@ -42,8 +42,8 @@ fn run(old: OldPolicy, resize: bool) -> (usize, usize) {
         for number in 0..LIVE * 30 {
             scope.nested(|scope| {
                 let one = scope.allocate(node).unwrap();
-                scope.write_u64(one, 0, number as u64);
-                scope.set(live, number % LIVE, one);
+                scope.write_u64(one, 0, number as u64).unwrap();
+                scope.set(live, number % LIVE, one).unwrap();
                 if number % 1500 == 0 {
                     scope.allocate_array(bytes, 64 << 10).unwrap();
                 }

@@ -53,7 +53,7 @@ fn fill(case: Case) -> (usize, usize) {
             while failures < 2 {
                 let found = scope.nested(|scope| match scope.allocate(node) {
                     Ok(one) => {
-                        scope.set(one, 0, newest);
+                        scope.set(one, 0, newest).unwrap();
                         scope.assign(newest, one);
                         true
                     }
@@ -131,7 +131,7 @@ fn a_scavenge_may_promote_more_than_was_expected() {
             for _ in 0..count {
                 scope.nested(|scope| {
                     let one = scope.allocate(node).unwrap();
-                    scope.set(one, 0, newest);
+                    scope.set(one, 0, newest).unwrap();
                     scope.assign(newest, one);
                 });
             }

@@ -47,7 +47,7 @@ fn what_is_pinned_stays_and_keeps_what_it_refers_to() {
                     let buffer = scope.allocate_array(bytes.pinned(), length).unwrap();
                     let (start, size) = scope.pinned_elements(buffer).unwrap();
                     assert_eq!(size, length as usize);
-                    scope.write_u8(buffer, 0, 7);
+                    scope.write_u8(buffer, 0, 7).unwrap();
                     (buffer, start.as_ptr() as usize)
                 })
                 .collect();
@@ -58,8 +58,8 @@ fn what_is_pinned_stays_and_keeps_what_it_refers_to() {
             for round in 0..6 {
                 scope.nested(|scope| {
                     let young = scope.allocate(node).unwrap();
-                    scope.write_u64(young, 0, 40 + round);
-                    scope.set(holder, 0, young);
+                    scope.write_u64(young, 0, 40 + round).unwrap();
+                    scope.set(holder, 0, young).unwrap();
                 });
                 churn(scope, node, 20_000);
                 scope.collect(round % 2 == 1);
@@ -90,8 +90,8 @@ fn pinned_objects_that_die_leave_room_for_others() {
                 scope.nested(|scope| {
                     let one = scope.allocate(node).unwrap();
                     if number % 100 == 0 {
-                        scope.write_u64(one, 0, number);
-                        scope.set(one, 0, kept);
+                        scope.write_u64(one, 0, number).unwrap();
+                        scope.set(one, 0, kept).unwrap();
                         scope.assign(kept, one);
                     }
                 });
@@ -122,7 +122,7 @@ fn a_heap_full_of_pinned_objects_says_so() {
                 let append = |scope: &mut Scope<'_>| {
                     scope.nested(|scope| -> Result<(), gleaner::OutOfMemory> {
                         let one = scope.allocate(node.pinned())?;
-                        scope.set(one, 0, kept);
+                        scope.set(one, 0, kept).unwrap();
                         scope.assign(kept, one);
                         Ok(())
                     })
@@ -152,7 +152,7 @@ fn a_walk_finds_every_object_once() {
                 scope.nested(|scope| {
                     let kind = if index % 10 == 0 { node.pinned() } else { node };
                     let one = scope.allocate(kind).unwrap();
-                    scope.set(table, index, one);
+                    scope.set(table, index, one).unwrap();
                 });
                 if index == 20_000 {
                     scope.collect(false);
@@ -185,7 +185,7 @@ fn a_walk_that_panics_leaves_the_heap_usable() {
     let mut mutator = heap.attach().unwrap();
     mutator.scope(|scope| {
         let one = scope.allocate(node).unwrap();
-        scope.write_u64(one, 0, 5);
+        scope.write_u64(one, 0, 5).unwrap();
         let walk = std::panic::AssertUnwindSafe(|| scope.walk(&mut |_| panic!("on purpose")));
         assert!(std::panic::catch_unwind(walk).is_err());
         scope.collect(true);
@@ -222,23 +222,23 @@ fn holes_that_are_too_small_are_slid_away() {
             for index in 0..4000 {
                 scope.nested(|scope| {
                     let one = scope.allocate_array(words, 254).unwrap();
-                    scope.write_u64(one, 0, index as u64);
-                    scope.set(table, index, one);
+                    scope.write_u64(one, 0, index as u64).unwrap();
+                    scope.set(table, index, one).unwrap();
                 });
             }
             scope.collect(true);
             let nothing = scope.null();
             (0..4000)
                 .step_by(2)
-                .for_each(|index| scope.set(table, index, nothing));
+                .for_each(|index| scope.set(table, index, nothing).unwrap());
             scope.collect(true);
             assert!(!reasons.lock().unwrap().contains(&SMALL));
             // Five megabytes of 6 KB each fit only when the holes are put together.
             for index in (0..1600).step_by(2) {
                 scope.nested(|scope| {
                     let one = scope.allocate_array(words, 766).unwrap();
-                    scope.write_u64(one, 0, index as u64);
-                    scope.set(table, index, one);
+                    scope.write_u64(one, 0, index as u64).unwrap();
+                    scope.set(table, index, one).unwrap();
                 });
             }
             for index in (0..1600).chain((1601..4000).step_by(2)) {

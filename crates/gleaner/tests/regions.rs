@@ -240,11 +240,11 @@ fn a_region_inside_a_scope_keeps_its_locals_and_holds_nobody_up() {
     let mut mutator = heap.attach().unwrap();
     mutator.scope(|scope| {
         let outer = scope.allocate(node).unwrap();
-        scope.write_u64(outer, 0, 1);
+        scope.write_u64(outer, 0, 1).unwrap();
         scope.nested(|scope| {
             let inner = scope.allocate(node).unwrap();
-            scope.write_u64(inner, 0, 2);
-            scope.set(outer, 0, inner);
+            scope.write_u64(inner, 0, 2).unwrap();
+            scope.set(outer, 0, inner).unwrap();
             let answer = scope.blocking(|| {
                 others_collect(&heap, 3);
                 42

@@ -37,7 +37,7 @@ const NODE: Structure = Structure {
 
 fn node<'s>(scope: &mut Scope<'s>, of: Type, number: u64) -> Local<'s> {
     let object = scope.allocate(of).unwrap();
-    scope.write_u64(object, 0, number);
+    scope.write_u64(object, 0, number).unwrap();
     object
 }
 
@@ -54,7 +54,7 @@ fn an_ephemeron_whose_value_refers_to_its_key_does_not_keep_it() {
                     let value = node(scope, of, 2);
                     let inner = scope.null();
                     scope.assign(inner, key);
-                    scope.set(value, 0, inner);
+                    scope.set(value, 0, inner).unwrap();
                     scope.ephemeron(key, value).unwrap()
                 });
                 scope.collect(everything);
@@ -138,7 +138,7 @@ fn chains_across_a_large_table_are_followed_from_roots_and_from_finalizers() {
                 for number in 0..3 * LINKS {
                     scope.nested(|scope| {
                         let node = node(scope, of, number);
-                        scope.set(all, number as usize, node);
+                        scope.set(all, number as usize, node).unwrap();
                     });
                 }
                 let mut order: Vec<u64> = (0..3 * LINKS).collect();
@@ -196,7 +196,7 @@ fn a_finalizer_sees_a_whole_object_once() {
         let weak = mutator.scope(|scope| {
             let parent = node(scope, of, 1);
             let child = node(scope, of, 2);
-            scope.set(parent, 0, child);
+            scope.set(parent, 0, child).unwrap();
             scope.add_finalizer(parent).unwrap();
             assert!(scope.next_finalizable().is_none());
             scope.collect(false);
@@ -335,7 +335,7 @@ fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64, scavenges: usize) {
             for (side, edge) in edges.iter_mut().enumerate() {
                 if world.random.below(3) == 0 {
                     let to = world.random.below(count);
-                    scope.set(nodes[number], side, nodes[to]);
+                    scope.set(nodes[number], side, nodes[to]).unwrap();
                     *edge = Some(to as u64);
                 }
             }

@@ -45,7 +45,7 @@ fn look_for_dirt(scope: &mut Scope<'_>, heap: &Heap, seed: u64, steps: usize) {
                 let value = scope.get(one, slot);
                 assert!(scope.is_null(value), "step {step}");
             }
-            (0..3).for_each(|index| scope.write_u64(one, index, u64::MAX));
+            (0..3).for_each(|index| scope.write_u64(one, index, u64::MAX).unwrap());
             // Now and then one that takes several blocks, or has pages of its own.
             let most = [4, 40, 400, 2000, 5000][random.below(5)];
             let length = random.below(most);
@@ -56,10 +56,10 @@ fn look_for_dirt(scope: &mut Scope<'_>, heap: &Heap, seed: u64, steps: usize) {
                     0,
                     "step {step}: {index} of {length}"
                 );
-                scope.write_u64(array, index, u64::MAX);
+                scope.write_u64(array, index, u64::MAX).unwrap();
             }
             if step % 7 == 0 {
-                scope.set(one, 0, array);
+                scope.set(one, 0, array).unwrap();
                 scope.assign(kept, one);
             }
             Ok(())
@@ -148,11 +148,11 @@ fn memory_that_was_given_back_is_told_from_memory_that_was_not() {
                             let array = scope.allocate_array(numbers, length as u32).unwrap();
                             for index in 0..length {
                                 assert_eq!(scope.read_u64(array, index), 0, "{zeroing:?}");
-                                scope.write_u64(array, index, u64::MAX);
+                                scope.write_u64(array, index, u64::MAX).unwrap();
                             }
                             let one = scope.allocate(cell).unwrap();
-                            scope.set(one, 0, array);
-                            scope.set(one, 1, list);
+                            scope.set(one, 0, array).unwrap();
+                            scope.set(one, 1, list).unwrap();
                             scope.assign(list, one);
                         });
                     }

@@ -67,7 +67,7 @@ fn allocate(mutator: &mut Mutator, numbers: Array, count: usize) {
             let array = scope.allocate_array(numbers, 100).unwrap();
             for index in 0..100 {
                 assert_eq!(scope.read_u64(array, index), 0, "step {step}");
-                scope.write_u64(array, index, u64::MAX);
+                scope.write_u64(array, index, u64::MAX).unwrap();
             }
         });
     }
@@ -279,9 +279,9 @@ fn a_round_that_is_over_is_not_gone_on_with() {
                     let array = scope.allocate_array(numbers, LENGTH).unwrap();
                     for index in 0..LENGTH as usize {
                         assert_eq!(scope.read_u64(array, index), 0);
-                        scope.write_u64(array, index, number as u64 + 1);
+                        scope.write_u64(array, index, number as u64 + 1).unwrap();
                     }
-                    scope.set(list, number, array);
+                    scope.set(list, number, array).unwrap();
                 });
             }
             for number in 0..arrays {

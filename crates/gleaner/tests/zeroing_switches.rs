@@ -91,7 +91,7 @@ impl<'s> Table<'s> {
             .unwrap();
         for index in 0..length {
             assert_eq!(scope.read_u64(array, index), 0, "{index} of {length}");
-            scope.write_u64(array, index, number);
+            scope.write_u64(array, index, number).unwrap();
         }
         array
     }
@@ -110,16 +110,16 @@ impl<'s> Table<'s> {
                 let value = scope.get(node, slot);
                 assert!(scope.is_null(value));
             }
-            scope.write_u64(node, 0, number);
+            scope.write_u64(node, 0, number).unwrap();
             let array = self.array(scope, number);
-            scope.set(node, 0, array);
+            scope.set(node, 0, array).unwrap();
             // Only what was there before: no chain grows.
             let to = scope.get(self.list, other);
             if !scope.is_null(to) {
                 let array = scope.get(to, 0);
-                scope.set(node, 1, array);
+                scope.set(node, 1, array).unwrap();
             }
-            scope.set(self.list, place, node);
+            scope.set(self.list, place, node).unwrap();
         });
         let other = self.known[other].map(|(number, _)| number);
         self.known[place] = Some((number, other));

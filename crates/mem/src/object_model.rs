@@ -48,6 +48,27 @@ pub const fn array_bytes(length: u32, log2: u32) -> usize {
     whole_granules(ELEMENTS + ((length as usize) << log2))
 }
 
+/// As [`array_bytes`], of elements of any size; as large as no heap is where that does not fit into a word.
+pub const fn array_bytes_of(length: u32, element: usize) -> usize {
+    tailed_bytes(ELEMENTS, length, element)
+}
+
+/// Where element `index` of an array lies, of elements of `bytes` bytes. Interfaces have accessors for elements and name no
+/// address (invariant I10).
+#[inline(always)]
+pub const fn element(array: Address, index: usize, bytes: usize) -> Address {
+    array.add(ELEMENTS + index * bytes)
+}
+
+/// Where something of an object lies that is named by an index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// At this offset of a structure.
+    Field(usize),
+    /// It is the element of the array with that index.
+    Element,
+}
+
 /// Makes the `bytes` bytes from `start`, a multiple of 8 and not 0, into fillers.
 ///
 /// # Safety
@@ -158,7 +179,7 @@ impl<F: SlotFormat> ObjectModel<F> {
         }
         // SAFETY: the record says that the object is an array.
         let length = unsafe { self.length(object) };
-        Some((object.add(ELEMENTS), length as usize))
+        Some((element(object, 0, F::BYTES), length as usize))
     }
 
     /// Visits each slot of an object.
@@ -179,7 +200,7 @@ impl<F: SlotFormat> ObjectModel<F> {
             // SAFETY: the record says that the object is an array.
             let length = unsafe { self.length(object) } as usize;
             for index in 0..length {
-                visit(object.add(ELEMENTS + index * F::BYTES));
+                visit(element(object, index, F::BYTES));
             }
         } else if record.shape > GAP {
             // SAFETY: an object of the heap or a filler lies there, as asked, and its header names the record.
@@ -282,33 +303,34 @@ impl<F: SlotFormat> ObjectModel<F> {
         }
     }
 
-    /// The offset of reference `index` of a structure or an array; `None` past the last, and for other shapes.
+    /// Where reference `index` of a structure or an array is; `None` past the last, and for other shapes.
     ///
     /// # Safety
     /// As for [`ObjectModel::size`].
     #[inline(always)]
-    pub unsafe fn reference_offset(&self, object: Address, index: usize) -> Option<usize> {
+    pub unsafe fn reference_place(&self, object: Address, index: usize) -> Option<Place> {
         // SAFETY: an object of the heap lies there that has not moved, as asked: its header names a type of this table,
         // whose record has `count` offsets; only `REFERENCES`, an array, has its length read.
         unsafe {
             let record = self.types.record(self.type_of(object));
             if record.shape == STRUCTURE {
-                (index < record.count as usize).then(|| *record.offsets.add(index) as usize)
+                (index < record.count as usize)
+                    .then(|| Place::Field(*record.offsets.add(index) as usize))
             } else if record.shape == REFERENCES {
-                (index < self.length(object) as usize).then(|| ELEMENTS + index * F::BYTES)
+                (index < self.length(object) as usize).then_some(Place::Element)
             } else {
                 None
             }
         }
     }
 
-    /// The offset of item `index`, of `bytes` bytes, at most 8: of those that a structure has behind its references,
-    /// or of an array with elements of that size. `None` past the last, and for other shapes.
+    /// Where item `index` is, of `bytes` bytes, at most 8: one of those that a structure has behind its references, or an
+    /// element of an array with elements of that size. `None` past the last, and for other shapes.
     ///
     /// # Safety
     /// As for [`ObjectModel::size`].
     #[inline(always)]
-    pub unsafe fn item_offset(&self, object: Address, index: usize, bytes: usize) -> Option<usize> {
+    pub unsafe fn item_place(&self, object: Address, index: usize, bytes: usize) -> Option<Place> {
         // SAFETY: an object of the heap lies there that has not moved, as asked: its header names a type of this table;
         // only `PRIMITIVES`, an array, has its length read.
         unsafe {
@@ -317,9 +339,9 @@ impl<F: SlotFormat> ObjectModel<F> {
                 let start = record.rest as usize;
                 // Divided, not multiplied: any index may come.
                 let items = (record.bytes as usize).saturating_sub(start) / bytes;
-                (index < items).then(|| start + index * bytes)
+                (index < items).then(|| Place::Field(start + index * bytes))
             } else if record.shape == PRIMITIVES && 1 << record.log2 == bytes {
-                (index < self.length(object) as usize).then(|| ELEMENTS + index * bytes)
+                (index < self.length(object) as usize).then_some(Place::Element)
             } else {
                 None
             }
@@ -412,6 +434,8 @@ mod tests {
 
     #[test]
     fn offsets_of_fields_end_with_the_object() {
+        use Place::{Element, Field};
+
         fn offsets<F: SlotFormat>() {
             let model = model::<F>();
             let (slot, mut place) = (F::BYTES as u32, [0u64; 8]);
@@ -429,40 +453,41 @@ mod tests {
                 references,
             };
             // SAFETY: an object of the model lies there.
-            let reference = |index| unsafe { model.reference_offset(object, index) };
+            let reference = |index| unsafe { model.reference_place(object, index) };
             // SAFETY: `is` wrote the header and the length of an object of the model there.
-            let item = |index, bytes| unsafe { model.item_offset(object, index, bytes) };
+            let item = |index, bytes| unsafe { model.item_place(object, index, bytes) };
 
             // Two slots, the rest is bytes.
             let two = [8, 8 + slot];
             is(structure(&two), 0);
             assert_eq!(
                 [0, 1, 2, usize::MAX].map(reference),
-                [Some(8), Some(8 + F::BYTES), None, None]
+                [Some(Field(8)), Some(Field(8 + F::BYTES)), None, None]
             );
             let data = 8 + 2 * F::BYTES;
             let words = (40 - data) / 8;
-            assert_eq!(item(0, 8), Some(data));
-            assert_eq!(item(words - 1, 8), Some(32));
+            assert_eq!(item(0, 8), Some(Field(data)));
+            assert_eq!(item(words - 1, 8), Some(Field(32)));
             assert_eq!([words, usize::MAX].map(|index| item(index, 8)), [None; 2]);
-            assert_eq!(item(8 * words - 1, 1), Some(39));
+            assert_eq!(item(8 * words - 1, 1), Some(Field(39)));
             assert_eq!(item(8 * words, 1), None);
             // Bytes before a slot: nothing is known to be data.
             is(structure(&[16]), 0);
-            assert_eq!((reference(0), item(0, 8)), (Some(16), None));
+            assert_eq!((reference(0), item(0, 8)), (Some(Field(16)), None));
             is(structure(&[]), 0);
             assert_eq!(
                 (reference(0), item(3, 8), item(4, 8)),
-                (None, Some(32), None)
+                (None, Some(Field(32)), None)
             );
 
             is(Shape::References, 3);
-            assert_eq!([2, 3].map(reference), [Some(ELEMENTS + 2 * F::BYTES), None]);
+            assert_eq!([2, 3].map(reference), [Some(Element), None]);
             assert_eq!(item(0, F::BYTES), None);
             is(Shape::Primitives { log2: 1 }, 3);
             assert_eq!(reference(0), None);
-            assert_eq!([2, 3].map(|index| item(index, 2)), [Some(20), None]);
+            assert_eq!([2, 3].map(|index| item(index, 2)), [Some(Element), None]);
             assert_eq!([1, 4, 8].map(|bytes| item(0, bytes)), [None; 3]);
+            assert_eq!(element(object, 3, 2), object.add(16 + 6));
         }
         offsets::<Wide>();
         offsets::<Compressed>();

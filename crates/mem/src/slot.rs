@@ -104,6 +104,17 @@ pub trait SlotFormat: Copy + Send + Sync + 'static {
     /// As for [`SlotFormat::load`].
     unsafe fn store_reference(at: Address, base: Address, object: Address);
 
+    /// Writes `new` to a slot if it holds `expected`; else the error is what it holds. As an acquire and a release.
+    ///
+    /// # Safety
+    /// As for [`SlotFormat::load`]; for `new` as for [`SlotFormat::store`].
+    unsafe fn compare_exchange(
+        at: Address,
+        base: Address,
+        expected: Value,
+        new: Value,
+    ) -> Result<(), Value>;
+
     /// Whether an immediate keeps its number in this format.
     fn fits(number: i64) -> bool;
 }
@@ -140,6 +151,20 @@ impl SlotFormat for Wide {
         unsafe { Wide::store(at, base, Value::reference(object)) };
     }
 
+    #[inline(always)]
+    unsafe fn compare_exchange(
+        at: Address,
+        _: Address,
+        expected: Value,
+        new: Value,
+    ) -> Result<(), Value> {
+        // SAFETY: a slot of 8 bytes, aligned to them, lies at `at`, as asked.
+        unsafe { &*at.ptr::<AtomicU64>() }
+            .compare_exchange(expected.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            .map(|_| ())
+            .map_err(Value)
+    }
+
     fn fits(number: i64) -> bool {
         number << 1 >> 1 == number
     }
@@ -149,14 +174,19 @@ impl SlotFormat for Wide {
 #[derive(Clone, Copy, Debug)]
 pub struct Compressed;
 
-impl SlotFormat for Compressed {
-    const BYTES: usize = 4;
-    const SPAN: usize = 1 << 34;
-
+impl Compressed {
+    /// The word of a slot that holds `value`.
     #[inline(always)]
-    unsafe fn load(at: Address, base: Address) -> Value {
-        // SAFETY: a slot of 4 bytes, aligned to them, lies at `at`, as asked.
-        let word = unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Acquire);
+    fn encode(value: Value, base: Address) -> u32 {
+        match value.as_object() {
+            Some(object) => (object.offset_from(base) / 4) as u32,
+            None => value.0 as u32,
+        }
+    }
+
+    /// What a slot with this word holds.
+    #[inline(always)]
+    fn decode(word: u32, base: Address) -> Value {
         if word & 1 == 1 {
             Value(word as i32 as i64 as u64)
         } else if word == 0 {
@@ -165,15 +195,41 @@ impl SlotFormat for Compressed {
             Value::reference(base.add(word as usize * 4))
         }
     }
+}
+
+impl SlotFormat for Compressed {
+    const BYTES: usize = 4;
+    const SPAN: usize = 1 << 34;
+
+    #[inline(always)]
+    unsafe fn load(at: Address, base: Address) -> Value {
+        // SAFETY: a slot of 4 bytes, aligned to them, lies at `at`, as asked.
+        Compressed::decode(
+            unsafe { &*at.ptr::<AtomicU32>() }.load(Ordering::Acquire),
+            base,
+        )
+    }
 
     #[inline(always)]
     unsafe fn store(at: Address, base: Address, value: Value) {
-        let word = match value.as_object() {
-            Some(object) => (object.offset_from(base) / 4) as u32,
-            None => value.0 as u32,
-        };
         // SAFETY: a slot of 4 bytes, aligned to them, lies at `at`, as asked.
-        unsafe { &*at.ptr::<AtomicU32>() }.store(word, Ordering::Release);
+        unsafe { &*at.ptr::<AtomicU32>() }
+            .store(Compressed::encode(value, base), Ordering::Release);
+    }
+
+    #[inline(always)]
+    unsafe fn compare_exchange(
+        at: Address,
+        base: Address,
+        expected: Value,
+        new: Value,
+    ) -> Result<(), Value> {
+        let [expected, new] = [expected, new].map(|value| Compressed::encode(value, base));
+        // SAFETY: a slot of 4 bytes, aligned to them, lies at `at`, as asked.
+        unsafe { &*at.ptr::<AtomicU32>() }
+            .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire)
+            .map(|_| ())
+            .map_err(|word| Compressed::decode(word, base))
     }
 
     #[inline(always)]
@@ -220,6 +276,12 @@ mod tests {
                 F::store_reference(at, base, object);
                 assert_eq!(F::load(at, base), value, "{value:?}");
             }
+            let other = Value::immediate(77);
+            assert_eq!(F::compare_exchange(at, base, other, value), Err(value));
+            assert_eq!(F::compare_exchange(at, base, value, other), Ok(()));
+            assert_eq!(F::compare_exchange(at, base, value, other), Err(other));
+            assert_eq!(F::compare_exchange(at, base, other, value), Ok(()));
+            assert_eq!(F::load(at, base), value, "{value:?}");
         }
         assert_eq!(place[0], 0);
     }

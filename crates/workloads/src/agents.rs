@@ -73,7 +73,7 @@ impl<F: SlotFormat> Workload for Agents<F> {
         for index in 0..CELLS {
             let cell = self.cell.fresh(mutator)?;
             let cells = address(field.cells.get_raw());
-            self.slots.set(mutator, cells, index, cell);
+            self.slots.set(mutator, cells, index, cell)?;
         }
         let taken = mutators.run(mutator, |mutator, thread| {
             let mut taken = [0; 2];
@@ -122,12 +122,12 @@ impl<F: SlotFormat> Agents<F> {
         frame(mutator, [registers], |mutator, [registers]| {
             for step in 1..=self.steps * (agent + 1) {
                 mutator.poll();
-                let last = self.words.change(mutator, object(registers), |all| {
+                let last = self.words.change(mutator, object(registers), |_, all| {
                     all.iter_mut().fold(step ^ agent, |before, register| {
                         *register = register.wrapping_mul(5).wrapping_add(before);
                         *register
                     })
-                });
+                })?;
                 if step % BETWEEN_POSTS == 0 {
                     let with_note = step % (BETWEEN_POSTS * BETWEEN_NOTES) == 0;
                     let cell = random.below(CELLS as u32) as usize;

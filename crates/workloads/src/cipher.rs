@@ -69,13 +69,11 @@ impl Types {
 
     /// The text of a message.
     fn plain(&self, mutator: &mut Mutator, number: u32) -> Allocated {
-        let text = self.bytes.fresh(mutator, MESSAGE)?;
-        self.bytes.change(mutator, text, |bytes| {
+        self.bytes.filled(mutator, MESSAGE, |_, bytes| {
             for (index, byte) in bytes.iter_mut().enumerate() {
                 *byte = (index as u32 ^ number) as u8;
             }
-        });
-        Ok(text)
+        })
     }
 
     /// A text with the key stream added.
@@ -88,25 +86,29 @@ impl Types {
     ) -> Allocated {
         frame(
             mutator,
-            [key, text, Address::NULL],
-            |mutator, [key, text, result]| {
+            [key, text, Address::NULL, Address::NULL],
+            |mutator, [key, text, result, stream]| {
                 result.set(value(self.bytes.fresh(mutator, MESSAGE)?));
                 for block in 0..MESSAGE / 64 {
-                    let stream = self.words.fresh(mutator, STATE)?;
-                    self.words.look(mutator, object(key), |key| {
-                        self.words.change(mutator, stream, |stream| {
-                            fill(stream, key, 1 + block as u32, [0, 0, nonce]);
-                        });
-                    });
-                    self.bytes.look(mutator, object(text), |text| {
-                        self.bytes.change(mutator, object(result), |result| {
+                    stream.set(value(self.words.filled(
+                        mutator,
+                        STATE,
+                        |mutator, stream| {
+                            self.words.look(mutator, object(key), |key| {
+                                fill(stream, key, 1 + block as u32, [0, 0, nonce]);
+                            });
+                        },
+                    )?));
+                    self.bytes
+                        .change(mutator, object(result), |mutator, result| {
                             let at = 64 * block;
-                            result[at..at + 64].copy_from_slice(&text[at..at + 64]);
-                            self.words.look(mutator, stream, |stream| {
+                            self.bytes.look(mutator, object(text), |text| {
+                                result[at..at + 64].copy_from_slice(&text[at..at + 64]);
+                            });
+                            self.words.look(mutator, object(stream), |stream| {
                                 add(&mut result[at..at + 64], stream);
                             });
-                        });
-                    });
+                        })?;
                 }
                 Ok(object(result))
             },

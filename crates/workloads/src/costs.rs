@@ -51,7 +51,7 @@ impl<F: SlotFormat> Workload for Costs<F> {
                 let node = self.node.fresh(mutator)?;
                 self.node.set_number(node, 0, round);
                 let index = random.below(self.length) as usize;
-                self.slots.set(mutator, object(array), index, node);
+                self.slots.set(mutator, object(array), index, node)?;
                 stored.push(scavenge(mutator));
                 let node = self.slots.get(mutator, object(array), index);
                 kept.set(super::objects::value(node));

@@ -69,7 +69,9 @@ impl<F: SlotFormat> Table<F> {
             for index in 0..count {
                 let chain = self.chain(mutator)?;
                 let first = address(chain.links[0].key_raw());
-                self.types.slots.set(mutator, object(firsts), index, first);
+                self.types
+                    .slots
+                    .set(mutator, object(firsts), index, first)?;
                 self.chains.push(chain);
             }
             let mut sum = 0u64;
@@ -78,7 +80,9 @@ impl<F: SlotFormat> Table<F> {
                     let index = self.random.below(count as u32) as usize;
                     let chain = self.chain(mutator)?;
                     let first = address(chain.links[0].key_raw());
-                    self.types.slots.set(mutator, object(firsts), index, first);
+                    self.types
+                        .slots
+                        .set(mutator, object(firsts), index, first)?;
                     self.dropped
                         .push(std::mem::replace(&mut self.chains[index], chain));
                     let other = self.random.below(count as u32) as usize;
@@ -154,8 +158,7 @@ impl<F: SlotFormat> Table<F> {
                 let before = slots.get(mutator, object(keys), index - 1);
                 key.set(mutator, fresh, 0, before);
             }
-            slots.set(mutator, object(keys), index, fresh);
-            Ok(())
+            slots.set(mutator, object(keys), index, fresh)
         })
     }
 

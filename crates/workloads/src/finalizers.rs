@@ -74,7 +74,7 @@ impl<F: SlotFormat> Workload for Finalizers<F> {
         mutators.run(mutator, |mutator, number| {
             let table = self.slots.fresh(mutator, self.length as usize)?;
             let all = address(tables.get_raw());
-            self.slots.set(mutator, all, number as usize, table);
+            self.slots.set(mutator, all, number as usize, table)?;
             let kept = self.slots.fresh(mutator, KEPT)?;
             let table = self
                 .slots
@@ -84,7 +84,7 @@ impl<F: SlotFormat> Workload for Finalizers<F> {
             })
         })?;
         mutator.collect(true);
-        self.take(mutator, &taken, None);
+        self.take(mutator, &taken, None)?;
         let mut live = 0;
         for thread in 0..mutators.threads as usize {
             let table = self.slots.get(mutator, address(tables.get_raw()), thread);
@@ -103,7 +103,7 @@ impl<F: SlotFormat> Workload for Finalizers<F> {
         let sum = taken.sum.load(Ordering::Relaxed);
         drop(tables);
         mutator.collect(true);
-        self.take(mutator, &taken, None);
+        self.take(mutator, &taken, None)?;
         let all = taken.count.into_inner();
         assert_eq!(all, objects, "without the tables, the rest is handed out");
         facts.insert("finalized".into(), count.into());
@@ -130,9 +130,9 @@ impl<F: SlotFormat> Finalizers<F> {
             };
             let resource = self.fresh(mutator, first + u64::from(step))?;
             self.slots
-                .set(mutator, object(table), index as usize, resource);
+                .set(mutator, object(table), index as usize, resource)?;
             if step % BETWEEN == 0 {
-                self.take(mutator, taken, Some(kept));
+                self.take(mutator, taken, Some(kept))?;
             }
         }
         Ok(())
@@ -159,7 +159,7 @@ impl<F: SlotFormat> Finalizers<F> {
         mutator: &mut Mutator,
         taken: &Taken,
         kept: Option<&std::cell::Cell<gleaner::raw::Value>>,
-    ) {
+    ) -> Result<(), OutOfMemory> {
         while let Some(resource) = mutator.next_finalizable_raw() {
             let number = self.resource.long(resource, 0);
             let content = self.resource.get(mutator, resource, 0);
@@ -170,9 +170,10 @@ impl<F: SlotFormat> Finalizers<F> {
             taken.sum.fetch_add(scattered(number), Ordering::Relaxed);
             if let Some(kept) = kept.filter(|_| number.is_multiple_of(KEEP_ONE_IN)) {
                 let index = before as usize % KEPT;
-                self.slots.set(mutator, object(kept), index, resource);
+                self.slots.set(mutator, object(kept), index, resource)?;
             }
         }
+        Ok(())
     }
 }
 

@@ -62,11 +62,11 @@ fn run<F: SlotFormat>(
         forest.grow(mutator, object(kept), most)?;
         let fresh = numbers.fresh(mutator, doubles)?;
         array.set(value(fresh));
-        numbers.change(mutator, fresh, |elements| {
+        numbers.change(mutator, object(array), |_, elements| {
             for (index, element) in elements.iter_mut().enumerate() {
                 *element = 1.0 / (index + 1) as f64;
             }
-        });
+        })?;
         for height in (4..=most).step_by(2) {
             let count = 2 * ((8u64 << most) - 1) / ((2u64 << height) - 1);
             for _ in 0..count {
@@ -77,7 +77,7 @@ fn run<F: SlotFormat>(
                 forest.bottom_up(mutator, height)?;
             }
         }
-        let hundredth = numbers.look(mutator, object(array), |all| all[99]);
+        let hundredth = numbers.get(mutator, object(array), 99);
         assert!(hundredth == 0.01, "the array is as it was filled");
         let mut sum = 0;
         let nodes = forest.count(mutator, object(kept), &mut sum);

@@ -141,9 +141,15 @@ impl<F: SlotFormat> Index<F> {
             .get(mutator, address(built.roots.get_raw()), index)
     }
 
-    fn set_root(&self, mutator: &Mutator, built: &Built, index: usize, to: Address) {
+    fn set_root(
+        &self,
+        mutator: &mut Mutator,
+        built: &Built,
+        index: usize,
+        to: Address,
+    ) -> Result<(), OutOfMemory> {
         self.slots
-            .set(mutator, address(built.roots.get_raw()), index, to);
+            .set(mutator, address(built.roots.get_raw()), index, to)
     }
 
     fn build(&self, mutator: &mut Mutator) -> Result<Built, OutOfMemory> {
@@ -153,9 +159,9 @@ impl<F: SlotFormat> Index<F> {
             terms: 0,
         };
         let table = self.slots.fresh(mutator, FIRST_PLACES)?;
-        self.set_root(mutator, &built, 0, table);
+        self.set_root(mutator, &built, 0, table)?;
         let documents = self.slots.fresh(mutator, self.texts.len())?;
-        self.set_root(mutator, &built, 1, documents);
+        self.set_root(mutator, &built, 1, documents)?;
         for (number, text) in self.texts.iter().enumerate() {
             let mut length = 0;
             for word in words(&text.bytes) {
@@ -171,10 +177,10 @@ impl<F: SlotFormat> Index<F> {
 
     /// A word in lower case.
     fn lower(&self, mutator: &mut Mutator, word: &[u8]) -> Allocated {
-        let fresh = self.bytes.copied(mutator, word)?;
-        self.bytes
-            .change(mutator, fresh, |bytes| bytes.make_ascii_lowercase());
-        Ok(fresh)
+        self.bytes.filled(mutator, word.len(), |_, bytes| {
+            bytes.copy_from_slice(word);
+            bytes.make_ascii_lowercase();
+        })
     }
 
     fn add_document(
@@ -193,8 +199,7 @@ impl<F: SlotFormat> Index<F> {
             self.document.set_number(document, 0, number as u32);
             self.document.set_number(document, 1, length);
             let documents = self.root(mutator, built, 1);
-            self.slots.set(mutator, documents, number, document);
-            Ok(())
+            self.slots.set(mutator, documents, number, document)
         })
     }
 
@@ -229,17 +234,23 @@ impl<F: SlotFormat> Index<F> {
             self.term.set_number(object(term), 0, hash);
             built.terms += 1;
             self.grow(mutator, built)?;
-            self.insert(mutator, self.root(mutator, built, 0), object(term));
+            let table = self.root(mutator, built, 0);
+            self.insert(mutator, table, object(term))?;
             Ok(object(term))
         })
     }
 
-    fn insert(&self, mutator: &Mutator, table: Address, term: Address) {
+    fn insert(
+        &self,
+        mutator: &mut Mutator,
+        table: Address,
+        term: Address,
+    ) -> Result<(), OutOfMemory> {
         let hash = self.term.number(term, 0) as usize;
         let place = hash & (self.slots.length(mutator, table) - 1);
         self.term
             .set(mutator, term, 0, self.slots.get(mutator, table, place));
-        self.slots.set(mutator, table, place, term);
+        self.slots.set(mutator, table, place, term)
     }
 
     /// Makes the table twice as long when there are more terms than places.
@@ -250,33 +261,33 @@ impl<F: SlotFormat> Index<F> {
         }
         let larger = self.slots.fresh(mutator, 2 * length)?;
         let table = self.root(mutator, built, 0);
-        for place in 0..length {
-            let mut term = self.slots.get(mutator, table, place);
-            while term != Address::NULL {
-                let next = self.term.get(mutator, term, 0);
-                self.insert(mutator, larger, term);
-                term = next;
+        let roots = [larger, table, Address::NULL];
+        frame(mutator, roots, |mutator, [larger, table, next]| {
+            for place in 0..length {
+                let mut term = self.slots.get(mutator, object(table), place);
+                while term != Address::NULL {
+                    next.set(value(self.term.get(mutator, term, 0)));
+                    self.insert(mutator, object(larger), term)?;
+                    term = object(next);
+                }
             }
-        }
-        self.set_root(mutator, built, 0, larger);
-        Ok(())
+            self.set_root(mutator, built, 0, object(larger))
+        })
     }
 
     /// A document has a term once more.
     fn post(&self, mutator: &mut Mutator, term: Address, document: u32) -> Result<(), OutOfMemory> {
         let mut chunk = self.term.get(mutator, term, 3);
-        let mut capacity = 0;
+        let mut capacity;
         if chunk != Address::NULL {
             let used = self.chunk.number(chunk, 0) as usize;
             let entries = self.chunk.get(mutator, chunk, 1);
-            let again = self.numbers.change(mutator, entries, |entries| {
-                capacity = entries.len() / 2;
-                let again = entries[2 * used - 2] == document;
-                entries[2 * used - 1] += u32::from(again);
-                again
-            });
-            if again {
-                return Ok(());
+            capacity = self.numbers.length(mutator, entries) / 2;
+            if self.numbers.get(mutator, entries, 2 * used - 2) == document {
+                let frequency = self.numbers.get(mutator, entries, 2 * used - 1);
+                return self
+                    .numbers
+                    .set(mutator, entries, 2 * used - 1, frequency + 1);
             }
             if used < capacity {
                 capacity = 0;
@@ -290,13 +301,11 @@ impl<F: SlotFormat> Index<F> {
         }
         let used = self.chunk.number(chunk, 0);
         let entries = self.chunk.get(mutator, chunk, 1);
-        self.numbers.change(mutator, entries, |entries| {
-            entries[2 * used as usize..][..2].copy_from_slice(&[document, 1]);
-        });
         self.chunk.set_number(chunk, 0, used + 1);
         let documents = self.term.number(term, 1);
         self.term.set_number(term, 1, documents + 1);
-        Ok(())
+        self.numbers
+            .write(mutator, entries, 2 * used as usize, &[document, 1])
     }
 
     /// A term gets another chunk; where both are now.
@@ -427,14 +436,12 @@ impl<F: SlotFormat> Index<F> {
         from: usize,
         length: usize,
     ) -> Allocated {
-        let word = self.bytes.fresh(mutator, length)?;
-        self.bytes.look(mutator, object(text), |text| {
-            self.bytes.change(mutator, word, |word| {
+        self.bytes.filled(mutator, length, |mutator, word| {
+            self.bytes.look(mutator, object(text), |text| {
                 word.copy_from_slice(&text[from..from + length]);
-                word.make_ascii_lowercase();
             });
-        });
-        Ok(word)
+            word.make_ascii_lowercase();
+        })
     }
 
     /// Adds to the scores of the documents that have a word.
@@ -450,20 +457,35 @@ impl<F: SlotFormat> Index<F> {
             return Ok(());
         }
         let rare = 1 + (self.texts.len() as u32 / self.term.number(term, 1)).ilog2();
-        let documents = self.root(mutator, built, 1);
-        self.numbers
-            .change(mutator, object(arrays.scores), |scores| {
-                self.bytes.change(mutator, object(arrays.counts), |counts| {
-                    self.postings(mutator, term, |number, frequency| {
-                        let document = self.slots.get(mutator, documents, number);
-                        let length = self.document.number(document, 1);
-                        let more = 1024 * frequency * rare / (64 + length / 16);
-                        scores[number] = scores[number].wrapping_add(more);
-                        counts[number] += 1;
-                    });
-                });
-            });
-        Ok(())
+        let roots = [
+            self.root(mutator, built, 1),
+            self.term.get(mutator, term, 2),
+            Address::NULL,
+        ];
+        frame(mutator, roots, |mutator, [documents, chunk, entries]| {
+            while object(chunk) != Address::NULL {
+                entries.set(value(self.chunk.get(mutator, object(chunk), 1)));
+                for entry in 0..self.chunk.number(object(chunk), 0) as usize {
+                    let number = self.numbers.get(mutator, object(entries), 2 * entry) as usize;
+                    let frequency = self.numbers.get(mutator, object(entries), 2 * entry + 1);
+                    let document = self.slots.get(mutator, object(documents), number);
+                    let length = self.document.number(document, 1);
+                    let more = 1024 * frequency * rare / (64 + length / 16);
+                    let score = self.numbers.get(mutator, object(arrays.scores), number);
+                    self.numbers.set(
+                        mutator,
+                        object(arrays.scores),
+                        number,
+                        score.wrapping_add(more),
+                    )?;
+                    let count = self.bytes.get(mutator, object(arrays.counts), number);
+                    self.bytes
+                        .set(mutator, object(arrays.counts), number, count + 1)?;
+                }
+                chunk.set(value(self.chunk.get(mutator, object(chunk), 0)));
+            }
+            Ok(())
+        })
     }
 
     /// Each document of a term, with its frequency.
@@ -492,14 +514,11 @@ impl<F: SlotFormat> Index<F> {
         frame(mutator, [Address::NULL], |mutator, [list]| {
             let (mut kept, mut worst) = (0, 0);
             for number in 0..self.texts.len() {
-                let count = self.bytes.change(mutator, object(arrays.counts), |counts| {
-                    std::mem::take(&mut counts[number])
-                });
-                let score = self
-                    .numbers
-                    .change(mutator, object(arrays.scores), |scores| {
-                        std::mem::take(&mut scores[number])
-                    });
+                let count = self.bytes.get(mutator, object(arrays.counts), number);
+                self.bytes.set(mutator, object(arrays.counts), number, 0)?;
+                let score = self.numbers.get(mutator, object(arrays.scores), number);
+                self.numbers
+                    .set(mutator, object(arrays.scores), number, 0)?;
                 if u32::from(count) < least {
                     continue;
                 }
@@ -528,9 +547,9 @@ impl<F: SlotFormat> Index<F> {
             for index in 0..count as usize {
                 let document = self.hit.get(mutator, object(hit), 1);
                 let title = self.copy(mutator, self.document.get(mutator, document, 0))?;
-                self.slots.set(mutator, object(titles), index, title);
                 sum = chained(sum, self.bytes.look(mutator, title, hash_of));
                 sum = chained(sum, self.hit.long(object(hit), 0));
+                self.slots.set(mutator, object(titles), index, title)?;
                 hit.set(value(self.hit.get(mutator, object(hit), 0)));
             }
             assert!(object(hit) == Address::NULL, "the list has so many hits");
@@ -541,13 +560,11 @@ impl<F: SlotFormat> Index<F> {
     /// A fresh string with the same bytes.
     fn copy(&self, mutator: &mut Mutator, from: Address) -> Allocated {
         frame(mutator, [from], |mutator, [from]| {
-            let length = self.bytes.look(mutator, object(from), |bytes| bytes.len());
-            let fresh = self.bytes.fresh(mutator, length)?;
-            self.bytes.look(mutator, object(from), |bytes| {
+            let length = self.bytes.length(mutator, object(from));
+            self.bytes.filled(mutator, length, |mutator, copy| {
                 self.bytes
-                    .change(mutator, fresh, |copy| copy.copy_from_slice(bytes));
-            });
-            Ok(fresh)
+                    .look(mutator, object(from), |bytes| copy.copy_from_slice(bytes));
+            })
         })
     }
 

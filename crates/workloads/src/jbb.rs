@@ -176,8 +176,7 @@ impl<F: SlotFormat> Company<F> {
                 self.item.set_number(item, 0, price as u32);
                 self.item.set_number(item, 1, index as u32);
                 self.slots
-                    .set(mutator, address(items.get_raw()), index, item);
-                Ok(())
+                    .set(mutator, address(items.get_raw()), index, item)
             })?;
         }
         let all = self.slots.fresh(mutator, warehouses)?;
@@ -185,7 +184,7 @@ impl<F: SlotFormat> Company<F> {
         for index in 0..warehouses {
             let warehouse = self.new_warehouse(mutator, &items, index)?;
             self.slots
-                .set(mutator, address(all.get_raw()), index, warehouse);
+                .set(mutator, address(all.get_raw()), index, warehouse)?;
         }
         Ok(Trade {
             warehouses: all,
@@ -214,14 +213,14 @@ impl<F: SlotFormat> Company<F> {
                     let place = (number * self.sizes.items + index) as u32;
                     self.stock.set_number(stock, 0, at_first(place));
                     self.stock.set_number(stock, 2, place);
-                    self.slots.set(mutator, object(list), index, stock);
+                    self.slots.set(mutator, object(list), index, stock)?;
                 }
                 list.set(value(self.slots.fresh(mutator, DISTRICTS)?));
                 self.warehouse
                     .set(mutator, object(warehouse), 0, object(list));
                 for index in 0..DISTRICTS {
                     let district = self.new_district(mutator, number * DISTRICTS + index)?;
-                    self.slots.set(mutator, object(list), index, district);
+                    self.slots.set(mutator, object(list), index, district)?;
                 }
                 let history = self.slots.fresh(mutator, HISTORY as usize)?;
                 self.warehouse.set(mutator, object(warehouse), 2, history);
@@ -247,8 +246,7 @@ impl<F: SlotFormat> Company<F> {
                     frame(mutator, [name], |mutator, [name]| {
                         let customer = self.customer.fresh(mutator)?;
                         self.customer.set(mutator, customer, 0, object(name));
-                        self.slots.set(mutator, object(list), index, customer);
-                        Ok(())
+                        self.slots.set(mutator, object(list), index, customer)
                     })?;
                 }
                 Ok(object(district))
@@ -513,10 +511,9 @@ impl<F: SlotFormat> Clerk<'_, F> {
             company.customer.set(mutator, customer, 1, order);
             let orders = company.district.get(mutator, place, 1);
             let slot = (next % company.sizes.orders) as usize;
-            company.slots.set(mutator, orders, slot, order);
             company.district.set_long(place, 0, next + 1);
-        });
-        Ok(())
+            company.slots.set(mutator, orders, slot, order)
+        })
     }
 
     /// A line of an order; its amount.
@@ -531,7 +528,7 @@ impl<F: SlotFormat> Clerk<'_, F> {
         let quantity = 1 + self.random.below(10);
         let supplier = self.somewhere();
         let line = company.line.fresh(mutator)?;
-        company.slots.set(mutator, object(lines), index, line);
+        company.slots.set(mutator, object(lines), index, line)?;
         let guard = lock(mutator, &self.trade.locks[supplier]);
         let warehouse = self.trade.warehouse(company, mutator, supplier);
         let stocks = company.warehouse.get(mutator, warehouse, 1);
@@ -574,14 +571,14 @@ impl<F: SlotFormat> Clerk<'_, F> {
             let warehouse = self.trade.warehouse(company, mutator, self.own);
             let history = company.warehouse.get(mutator, warehouse, 2);
             let place = company.warehouse.long(warehouse, 1) % HISTORY;
-            company
-                .slots
-                .set(mutator, history, place as usize, object(payment));
             company.warehouse.add_long(warehouse, 0, amount);
             company.warehouse.add_long(warehouse, 1, 1);
             let ours = self.district(mutator, self.own, district);
             company.district.add_long(ours, 2, amount);
-        });
+            company
+                .slots
+                .set(mutator, history, place as usize, object(payment))
+        })?;
         self.tally.paid += amount;
         Ok(())
     }
@@ -632,33 +629,33 @@ impl<F: SlotFormat> Clerk<'_, F> {
         let company = self.company;
         let level = STOCK.0 + self.random.below(10);
         let seen = company.bytes.fresh(mutator, company.sizes.items)?;
-        let (distinct, low) = frame(mutator, [seen], |mutator, [seen]| {
+        let roots = [seen, Address::NULL, Address::NULL, Address::NULL];
+        let (distinct, low) = frame(mutator, roots, |mutator, [seen, stocks, orders, lines]| {
             let _guard = lock(mutator, &self.trade.locks[self.own]);
             let warehouse = self.trade.warehouse(company, mutator, self.own);
-            let stocks = company.warehouse.get(mutator, warehouse, 1);
+            stocks.set(value(company.warehouse.get(mutator, warehouse, 1)));
             let place = self.district(mutator, self.own, district);
             let next = company.district.long(place, 0);
-            let orders = company.district.get(mutator, place, 1);
+            orders.set(value(company.district.get(mutator, place, 1)));
             let (mut distinct, mut low) = (0, 0);
             let latest = LATEST.min(company.sizes.orders);
             for number in next.saturating_sub(latest)..next {
                 let slot = (number % company.sizes.orders) as usize;
-                let order = company.slots.get(mutator, orders, slot);
-                let lines = company.order.get(mutator, order, 1);
-                for index in 0..company.slots.length(mutator, lines) {
-                    let line = company.slots.get(mutator, lines, index);
+                let order = company.slots.get(mutator, object(orders), slot);
+                lines.set(value(company.order.get(mutator, order, 1)));
+                for index in 0..company.slots.length(mutator, object(lines)) {
+                    let line = company.slots.get(mutator, object(lines), index);
                     let stock = company.line.get(mutator, line, 0);
                     let item = company.item.number(company.stock.get(mutator, stock, 0), 1);
-                    let first = company.bytes.change(mutator, object(seen), |seen| {
-                        std::mem::replace(&mut seen[item as usize], 1) == 0
-                    });
-                    let ours = company.slots.get(mutator, stocks, item as usize);
+                    let first = company.bytes.get(mutator, object(seen), item as usize) == 0;
+                    let ours = company.slots.get(mutator, object(stocks), item as usize);
                     distinct += u64::from(first);
                     low += u64::from(first && company.stock.number(ours, 0) < level);
+                    company.bytes.set(mutator, object(seen), item as usize, 1)?;
                 }
             }
-            (distinct, low)
-        });
+            Ok((distinct, low))
+        })?;
         assert!(low <= distinct, "few of the items that there are");
         self.tally.found = self.tally.found.wrapping_add(distinct);
         Ok(())
@@ -666,13 +663,12 @@ impl<F: SlotFormat> Clerk<'_, F> {
 
     /// What the terminal shows after a transaction.
     fn print(&mut self, mutator: &mut Mutator) -> Result<(), OutOfMemory> {
-        let screen = self.company.bytes.fresh(mutator, SCREEN)?;
         let found = self.tally.found;
-        self.company.bytes.change(mutator, screen, |screen| {
+        let screen = self.company.bytes.filled(mutator, SCREEN, |_, screen| {
             for (line, text) in screen.chunks_exact_mut(64).enumerate() {
                 text[..8].copy_from_slice(&found.wrapping_add(line as u64).to_le_bytes());
             }
-        });
+        })?;
         hint::black_box(screen);
         Ok(())
     }

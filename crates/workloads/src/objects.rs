@@ -1,14 +1,15 @@
 //! Objects of the workloads: structures and arrays of a heap by their offsets, as a compiler would use them.
 //!
-//! References are plain addresses: what is needed after an allocation, a poll or a lock lies in a [`frame`]. The
-//! functions here trust the workloads to give valid objects of the right type, and indices inside of them; `--verify`
+//! References are plain addresses: what is needed after an allocation, a store into an array, a poll or a lock lies in a
+//! [`frame`]. The functions here trust the workloads to give valid objects of the right type, and indices inside of them; `--verify`
 //! and the checks of each workload tell when they do not.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::slice;
 
-use gleaner::raw::{Address, ELEMENTS, FIELDS, Shape, SlotFormat, TypeId, Value, array_bytes};
+use gleaner::raw::{
+    Address, CursorMut, FIELDS, Number, Object, Shape, SlotFormat, TypeId, Value, array_bytes,
+};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory, References, TypeError};
 
 /// A fresh object.
@@ -206,20 +207,36 @@ impl<F: SlotFormat> Slots<F> {
         unsafe { mutator.allocate_array_raw(self.id, length, bytes) }
     }
 
+    /// A fresh one, all null, and then what `fill` makes of it. What `fill` looks at besides is in roots.
+    #[inline(always)]
+    pub fn filled(
+        &self,
+        mutator: &mut Mutator,
+        length: usize,
+        fill: impl FnOnce(&mut CursorMut<'_, Object<F>>),
+    ) -> Allocated {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.allocate_array_by(self.id, length as u32, fill) }
+    }
+
     /// An element.
     #[inline(always)]
     pub fn get(&self, mutator: &Mutator, array: Address, index: usize) -> Address {
-        debug_assert!(index < self.length(mutator, array));
         // SAFETY: see the top of this file.
-        unsafe { mutator.load_reference_in::<F>(array, ELEMENTS + index * F::BYTES) }
+        unsafe { mutator.load_element_in::<Object<F>>(array, index) }
     }
 
     /// Sets an element.
     #[inline(always)]
-    pub fn set(&self, mutator: &Mutator, array: Address, index: usize, to: Address) {
-        debug_assert!(index < self.length(mutator, array));
+    pub fn set(
+        &self,
+        mutator: &mut Mutator,
+        array: Address,
+        index: usize,
+        to: Address,
+    ) -> Result<(), OutOfMemory> {
         // SAFETY: see the top of this file.
-        unsafe { mutator.store_reference_in::<F>(array, ELEMENTS + index * F::BYTES, to) };
+        unsafe { mutator.store_element_in::<Object<F>>(array, index, to) }
     }
 
     /// How many elements.
@@ -244,13 +261,6 @@ impl<T> Clone for Numbers<T> {
 
 impl<T> Copy for Numbers<T> {}
 
-/// What an array of numbers may have: any pattern of bits is one of them.
-pub trait Number: Copy {}
-
-impl Number for u8 {}
-impl Number for u32 {}
-impl Number for f64 {}
-
 impl<T: Number> Numbers<T> {
     const LOG2: u32 = size_of::<T>().trailing_zeros();
 
@@ -273,33 +283,80 @@ impl<T: Number> Numbers<T> {
     /// A fresh one with these elements.
     #[inline(always)]
     pub fn copied(&self, mutator: &mut Mutator, from: &[T]) -> Allocated {
-        let array = self.fresh(mutator, from.len())?;
-        self.change(mutator, array, |elements| elements.copy_from_slice(from));
-        Ok(array)
+        self.filled(mutator, from.len(), |_, elements| {
+            elements.copy_from_slice(from)
+        })
+    }
+
+    /// A fresh one, all zero, and then what `fill` makes of it. What `fill` looks at besides is in roots.
+    #[inline(always)]
+    pub fn filled(
+        &self,
+        mutator: &mut Mutator,
+        length: usize,
+        fill: impl FnOnce(&Mutator, &mut [T]),
+    ) -> Allocated {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.allocate_array_with(self.id, length as u32, fill) }
+    }
+
+    /// How many elements.
+    #[inline(always)]
+    pub fn length(&self, mutator: &Mutator, array: Address) -> usize {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.length_raw(array) as usize }
+    }
+
+    /// An element.
+    #[inline(always)]
+    pub fn get(&self, mutator: &Mutator, array: Address, index: usize) -> T {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.load_element_in::<T>(array, index) }
+    }
+
+    /// Sets an element.
+    #[inline(always)]
+    pub fn set(
+        &self,
+        mutator: &mut Mutator,
+        array: Address,
+        index: usize,
+        to: T,
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.store_element_in::<T>(array, index, to) }
+    }
+
+    /// Sets the elements from `index` on, which nobody else uses meanwhile.
+    #[inline(always)]
+    pub fn write(
+        &self,
+        mutator: &mut Mutator,
+        array: Address,
+        index: usize,
+        from: &[T],
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.write_elements(array, index, from) }
     }
 
     /// Looks at the elements, which nobody changes meanwhile.
     #[inline(always)]
     pub fn look<R>(&self, mutator: &Mutator, array: Address, look: impl FnOnce(&[T]) -> R) -> R {
         // SAFETY: see the top of this file.
-        let length = unsafe { mutator.length_raw(array) as usize };
-        let first = array.add(ELEMENTS).ptr::<T>();
-        // SAFETY: the elements stay in place until the mutator is used exclusively, which `look` cannot do.
-        look(unsafe { slice::from_raw_parts(first, length) })
+        unsafe { mutator.window(array, 0, self.length(mutator, array), look) }
     }
 
-    /// Changes the elements, which nobody else looks at meanwhile.
+    /// Changes the elements, which nobody else looks at meanwhile. What `change` looks at besides is in roots.
     #[inline(always)]
     pub fn change<R>(
         &self,
-        mutator: &Mutator,
+        mutator: &mut Mutator,
         array: Address,
-        change: impl FnOnce(&mut [T]) -> R,
-    ) -> R {
+        change: impl FnOnce(&Mutator, &mut [T]) -> R,
+    ) -> Result<R, OutOfMemory> {
+        let length = self.length(mutator, array);
         // SAFETY: see the top of this file.
-        let length = unsafe { mutator.length_raw(array) as usize };
-        let first = array.add(ELEMENTS).ptr::<T>();
-        // SAFETY: as in `look`.
-        change(unsafe { slice::from_raw_parts_mut(first, length) })
+        unsafe { mutator.window_mut(array, 0, length, change) }
     }
 }

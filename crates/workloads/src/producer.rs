@@ -76,7 +76,7 @@ impl<F: SlotFormat> Workload for Producer<F> {
         let alone = mutators.threads == 1;
         let sums = mutators.run(mutator, |mutator, number| match number {
             0 => self.produce(mutator, &exchange, alone),
-            _ => Ok(self.consume_all(mutator, &exchange)),
+            _ => self.consume_all(mutator, &exchange),
         })?;
         let [messages, sum] = sums
             .into_iter()
@@ -119,9 +119,8 @@ impl<F: SlotFormat> Producer<F> {
             let made = (0..self.batches).try_for_each(|batch| {
                 let batch = self.batch(mutator, batch)?;
                 frame(mutator, [batch], |mutator, [batch]| {
-                    self.put(mutator, exchange, batch, alone, &mut consumed);
-                });
-                Ok(())
+                    self.put(mutator, exchange, batch, alone, &mut consumed)
+                })
             });
             // Takes the lock while nobody who has it waits for this thread.
             mutator.blocking(|| drop(Over(exchange)));
@@ -129,7 +128,7 @@ impl<F: SlotFormat> Producer<F> {
         };
         made?;
         if alone {
-            add(&mut consumed, self.consume_all(mutator, exchange));
+            add(&mut consumed, self.consume_all(mutator, exchange)?);
         }
         Ok(consumed)
     }
@@ -142,11 +141,11 @@ impl<F: SlotFormat> Producer<F> {
         batch: &Cell<Value>,
         alone: bool,
         consumed: &mut [u64; 2],
-    ) {
+    ) -> Result<(), OutOfMemory> {
         let mut ring = lock(mutator, &exchange.ring);
         while ring.count == PLACES {
             if alone {
-                let taken = self.taken(mutator, exchange, ring);
+                let taken = self.taken(mutator, exchange, ring)?;
                 add(consumed, self.consumed(mutator, taken));
                 ring = lock(mutator, &exchange.ring);
             } else {
@@ -155,27 +154,31 @@ impl<F: SlotFormat> Producer<F> {
         }
         let place = (ring.first + ring.count) % PLACES;
         let places = address(exchange.places.get_raw());
-        self.slots.set(mutator, places, place, object(batch));
+        self.slots.set(mutator, places, place, object(batch))?;
         ring.count += 1;
         drop(ring);
         exchange.changed.notify_all();
+        Ok(())
     }
 
     /// Takes the first batch; there is one.
     fn taken(
         &self,
-        mutator: &Mutator,
+        mutator: &mut Mutator,
         exchange: &Exchange,
         mut ring: MutexGuard<'_, Ring>,
-    ) -> Address {
-        let places = address(exchange.places.get_raw());
-        let batch = self.slots.get(mutator, places, ring.first);
-        self.slots.set(mutator, places, ring.first, Address::NULL);
-        ring.first = (ring.first + 1) % PLACES;
-        ring.count -= 1;
-        drop(ring);
-        exchange.changed.notify_all();
-        batch
+    ) -> Allocated {
+        let places = || address(exchange.places.get_raw());
+        let batch = self.slots.get(mutator, places(), ring.first);
+        frame(mutator, [batch], |mutator, [batch]| {
+            self.slots
+                .set(mutator, places(), ring.first, Address::NULL)?;
+            ring.first = (ring.first + 1) % PLACES;
+            ring.count -= 1;
+            drop(ring);
+            exchange.changed.notify_all();
+            Ok(object(batch))
+        })
     }
 
     /// A list of messages.
@@ -183,12 +186,15 @@ impl<F: SlotFormat> Producer<F> {
         frame(mutator, [Address::NULL; 2], |mutator, [list, bytes]| {
             for number in batch * BATCH..(batch + 1) * BATCH {
                 let length = scattered(number) % LARGEST;
-                bytes.set(value(self.bytes.fresh(mutator, length as usize)?));
-                self.bytes.change(mutator, object(bytes), |bytes| {
-                    for (index, byte) in bytes.iter_mut().enumerate() {
-                        *byte = number.wrapping_add(index as u64) as u8;
-                    }
-                });
+                bytes.set(value(self.bytes.filled(
+                    mutator,
+                    length as usize,
+                    |_, bytes| {
+                        for (index, byte) in bytes.iter_mut().enumerate() {
+                            *byte = number.wrapping_add(index as u64) as u8;
+                        }
+                    },
+                )?));
                 let message = self.message.fresh(mutator)?;
                 self.message.set_long(message, 0, number);
                 self.message.set(mutator, message, 0, object(list));
@@ -200,17 +206,21 @@ impl<F: SlotFormat> Producer<F> {
     }
 
     /// Consumes until no more will come.
-    fn consume_all(&self, mutator: &mut Mutator, exchange: &Exchange) -> [u64; 2] {
+    fn consume_all(
+        &self,
+        mutator: &mut Mutator,
+        exchange: &Exchange,
+    ) -> Result<[u64; 2], OutOfMemory> {
         let mut all = [0; 2];
         loop {
             let mut ring = lock(mutator, &exchange.ring);
             while ring.count == 0 {
                 if ring.over {
-                    return all;
+                    return Ok(all);
                 }
                 ring = wait(mutator, &exchange.changed, ring);
             }
-            let batch = self.taken(mutator, exchange, ring);
+            let batch = self.taken(mutator, exchange, ring)?;
             add(&mut all, self.consumed(mutator, batch));
         }
     }

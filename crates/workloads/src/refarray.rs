@@ -32,8 +32,7 @@ fn run<F: SlotFormat>(
             // The array may move when the node is allocated.
             let node = kind.fresh(mutator)?;
             kind.set_number(node, 0, number);
-            slots.set(mutator, object(array), index as usize, node);
-            Ok(())
+            slots.set(mutator, object(array), index as usize, node)
         };
         for index in 0..length {
             put(mutator, index, index)?;

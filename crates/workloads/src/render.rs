@@ -76,7 +76,7 @@ impl<F: SlotFormat> Workload for Render<F> {
                 }
                 let points = self.row(mutator, &spheres, row)?;
                 self.slots
-                    .set(mutator, address(picture.get_raw()), row, points);
+                    .set(mutator, address(picture.get_raw()), row, points)?;
             }
         })?;
         let mut sum = 0;
@@ -124,8 +124,7 @@ impl<F: SlotFormat> Render<F> {
                     self.sphere.set(mutator, sphere, 1, object(paint));
                     self.sphere.set_long(sphere, 0, radius.to_bits());
                     self.slots
-                        .set(mutator, address(spheres.get_raw()), index, sphere);
-                    Ok(())
+                        .set(mutator, address(spheres.get_raw()), index, sphere)
                 },
             )?;
         }
@@ -142,12 +141,9 @@ impl<F: SlotFormat> Render<F> {
                 let towards = unit([2.0 * across, 1.5 * up, 1.0]);
                 let ray = self.new_ray(mutator, [0.0, 0.5, -5.0], towards)?;
                 let colour = self.colour(mutator, spheres, ray, REFLECTIONS)?;
-                let colour = self.parts(colour);
-                self.bytes.change(mutator, object(points), |points| {
-                    for (index, part) in colour.into_iter().enumerate() {
-                        points[3 * column + index] = (part * 255.0) as u8;
-                    }
-                });
+                let colour = self.parts(colour).map(|part| (part * 255.0) as u8);
+                self.bytes
+                    .write(mutator, object(points), 3 * column, &colour)?;
             }
             Ok(object(points))
         })

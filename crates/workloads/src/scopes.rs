@@ -49,7 +49,7 @@ fn run(
     forest.grow(scope, kept, most)?;
     let array = scope.allocate_array(forest.types.doubles, doubles)?;
     for index in 0..doubles as usize {
-        scope.write_f64(array, index, 1.0 / (index + 1) as f64);
+        scope.write_f64(array, index, 1.0 / (index + 1) as f64)?;
     }
     for height in (4..=most).step_by(2) {
         let count = 2 * ((8u64 << most) - 1) / ((2u64 << height) - 1);
@@ -80,7 +80,7 @@ impl Forest {
     fn node<'s>(&mut self, scope: &mut Scope<'s>) -> Result<Local<'s>, OutOfMemory> {
         let node = scope.allocate(self.types.node)?;
         self.next = self.next.wrapping_add(1);
-        scope.write_u32(node, 0, self.next);
+        scope.write_u32(node, 0, self.next)?;
         Ok(node)
     }
 
@@ -92,7 +92,7 @@ impl Forest {
         scope.nested(|scope| {
             let children = [self.node(scope)?, self.node(scope)?];
             for (side, child) in children.into_iter().enumerate() {
-                scope.set(node, side, child);
+                scope.set(node, side, child)?;
             }
             for child in children {
                 self.grow(scope, child, height - 1)?;
@@ -113,7 +113,7 @@ impl Forest {
             let node = self.node(scope)?;
             if height > 0 {
                 for (side, child) in children.into_iter().enumerate() {
-                    scope.set(node, side, child);
+                    scope.set(node, side, child)?;
                 }
             }
             scope.assign(into, node);

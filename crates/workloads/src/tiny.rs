@@ -52,7 +52,7 @@ fn run<F: SlotFormat>(
             let index = random.below(LISTS as u32) as usize;
             let old = slots.get(mutator, object(lists), index);
             sum = chained(sum, added(mutator, kind, old));
-            slots.set(mutator, object(lists), index, object(list));
+            slots.set(mutator, object(lists), index, object(list))?;
         }
         for index in 0..LISTS {
             let left = slots.get(mutator, object(lists), index);

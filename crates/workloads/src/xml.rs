@@ -227,7 +227,7 @@ impl<F: SlotFormat> Xml<F> {
             let first = self.slots.get(mutator, object(names), place);
             self.name.set(mutator, name, 0, first);
             self.name.set(mutator, name, 1, object(letters));
-            self.slots.set(mutator, object(names), place, name);
+            self.slots.set(mutator, object(names), place, name)?;
             Ok(object(letters))
         })
     }
@@ -275,8 +275,7 @@ impl<F: SlotFormat> Xml<F> {
             fresh.set(value(self.alone(mutator, name, true)?));
             self.attributes(mutator, object(node), fresh)?;
             let count = self.node.number(object(node), 1) as usize;
-            children.set(value(self.slots.fresh(mutator, count)?));
-            self.sort(mutator, object(node), object(children));
+            children.set(value(self.sorted(mutator, node, count)?));
             for index in 0..count {
                 let child = self.slots.get(mutator, object(children), index);
                 let child = self.transformed(mutator, child)?;
@@ -317,43 +316,44 @@ impl<F: SlotFormat> Xml<F> {
         )
     }
 
-    /// The children of a node, sorted by name, texts first.
-    fn sort(&self, mutator: &Mutator, node: Address, into: Address) {
-        // Nothing is allocated in the heap meanwhile, so addresses hold.
-        let mut children = Vec::new();
-        let mut child = self.node.get(mutator, node, FIRST);
-        while child != Address::NULL {
-            children.push(child);
-            child = self.node.get(mutator, child, NEXT);
-        }
-        children.sort_by(|&left, &right| {
-            let [left_name, right_name] =
-                [left, right].map(|node| self.node.get(mutator, node, CONTENT));
-            match [left, right].map(|node| self.node.number(node, 0)) {
-                [1, 1] => self.bytes.look(mutator, left_name, |left| {
-                    self.bytes
-                        .look(mutator, right_name, |right| left.cmp(right))
-                }),
-                [left, right] => left.cmp(&right),
+    /// The `count` children of a node, sorted by name, texts first.
+    fn sorted(&self, mutator: &mut Mutator, node: &Cell<Value>, count: usize) -> Allocated {
+        self.slots.filled(mutator, count, |into| {
+            // Nothing is collected while the array is filled, so addresses hold.
+            let mutator = into.mutator();
+            let mut children = Vec::new();
+            let mut child = self.node.get(mutator, object(node), FIRST);
+            while child != Address::NULL {
+                children.push(child);
+                child = self.node.get(mutator, child, NEXT);
             }
-        });
-        for (index, child) in children.into_iter().enumerate() {
-            self.slots.set(mutator, into, index, child);
-        }
+            children.sort_by(|&left, &right| {
+                let [left_name, right_name] =
+                    [left, right].map(|node| self.node.get(mutator, node, CONTENT));
+                match [left, right].map(|node| self.node.number(node, 0)) {
+                    [1, 1] => self.bytes.look(mutator, left_name, |left| {
+                        self.bytes
+                            .look(mutator, right_name, |right| left.cmp(right))
+                    }),
+                    [left, right] => left.cmp(&right),
+                }
+            });
+            for child in children {
+                // SAFETY: an object of this heap, or null.
+                unsafe { into.store(child) };
+            }
+        })
     }
 
     /// A text in upper case.
     fn upper(&self, mutator: &mut Mutator, text: Address) -> Allocated {
         frame(mutator, [text], |mutator, [text]| {
-            let length = self.bytes.look(mutator, object(text), |text| text.len());
-            let fresh = self.bytes.fresh(mutator, length)?;
-            self.bytes.look(mutator, object(text), |text| {
-                self.bytes.change(mutator, fresh, |fresh| {
-                    fresh.copy_from_slice(text);
-                    fresh.make_ascii_uppercase();
-                });
-            });
-            Ok(fresh)
+            let length = self.bytes.length(mutator, object(text));
+            self.bytes.filled(mutator, length, |mutator, fresh| {
+                self.bytes
+                    .look(mutator, object(text), |text| fresh.copy_from_slice(text));
+                fresh.make_ascii_uppercase();
+            })
         })
     }
 }
@@ -456,9 +456,7 @@ impl<F: SlotFormat> Xml<F> {
             }
             let (now, later) = text.split_at(text.len().min(BUFFER - used));
             let bytes = self.buffer.get(mutator, object(last), 1);
-            self.bytes.change(mutator, bytes, |bytes| {
-                bytes[used..used + now.len()].copy_from_slice(now);
-            });
+            self.bytes.write(mutator, bytes, used, now)?;
             self.buffer
                 .set_number(object(last), 0, (used + now.len()) as u32);
             text = later;

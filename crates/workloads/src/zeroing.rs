@@ -99,13 +99,10 @@ impl<W: Fn(Address, Address) -> Option<Address>> Arrays<W> {
                     looked_at += self.between;
                 }
                 if let Some(array) = (self.written)(array, object(stale)) {
-                    self.write(mutator, array);
+                    self.write(mutator, array)?;
                 }
                 if self.lines > 0 {
-                    let numbers = object(cycle);
-                    place = self
-                        .numbers
-                        .look(mutator, numbers, |next| next[place as usize]);
+                    place = self.numbers.get(mutator, object(cycle), place as usize);
                 }
             }
             for array in [fresh, stale] {
@@ -121,8 +118,7 @@ impl<W: Fn(Address, Address) -> Option<Address>> Arrays<W> {
     /// A working set. The first number of each cache line is where that of another lies (Sattolo's shuffle: all lines
     /// are in one cycle).
     fn cycle(&self, mutator: &mut Mutator, mut random: Random) -> Allocated {
-        let cycle = self.numbers.fresh(mutator, LINE * self.lines)?;
-        self.numbers.change(mutator, cycle, |next| {
+        self.numbers.filled(mutator, LINE * self.lines, |_, next| {
             for first in (0..next.len()).step_by(LINE) {
                 next[first] = first as u32;
             }
@@ -130,17 +126,16 @@ impl<W: Fn(Address, Address) -> Option<Address>> Arrays<W> {
                 let other = random.below(line as u32) as usize;
                 next.swap(LINE * line, LINE * other);
             }
-        });
-        Ok(cycle)
+        })
     }
 
     #[inline(always)]
-    fn write(&self, mutator: &Mutator, array: Address) {
-        self.numbers.change(mutator, array, |elements| {
+    fn write(&self, mutator: &mut Mutator, array: Address) -> Result<(), OutOfMemory> {
+        self.numbers.change(mutator, array, |_, elements| {
             for (index, element) in elements[..LENGTH].iter_mut().enumerate() {
                 *element = index as u32;
             }
-        });
+        })
     }
 
     #[cold]

@@ -292,7 +292,7 @@ impl<S: Source> Program<S> {
                     1 => scope.write_u16(array, index, value as u16),
                     2 => scope.write_u32(array, index, value as u32),
                     _ => scope.write_u64(array, index, value),
-                }
+                }?;
             }
             scope.assign(roots[root], array);
             let elements = scope.pinned_elements(array);

@@ -18,8 +18,8 @@ use std::collections::HashMap;
 
 use super::random::Rng;
 use beside::{Beside, Numbers};
-use gleaner::raw::{ELEMENTS, Value};
-use gleaner::{Elements, Handle, Heap, Local, Mutator, OutOfMemory, References, Scope, Structure};
+use gleaner::raw::Value;
+use gleaner::{Elements, Handle, Heap, Local, Mutator, OutOfMemory, Scope, Structure};
 pub use regions::Way;
 use shapes::{Form, KINDS, Shapes};
 
@@ -228,7 +228,6 @@ pub struct Types {
     bytes: gleaner::Array,
     numbers: [gleaner::Array; 4],
     shapes: Shapes,
-    slot_bytes: usize,
 }
 
 impl Types {
@@ -249,10 +248,6 @@ impl Types {
             ]
             .map(|elements| heap.array(elements).unwrap()),
             shapes: Shapes::register(heap),
-            slot_bytes: match heap.references() {
-                References::Wide => 8,
-                References::Compressed => 4,
-            },
         }
     }
 }
@@ -271,7 +266,7 @@ impl Types {
         unsafe {
             assert_eq!(mutator.length_raw(list) as usize, slots.len());
             for (index, &expected) in slots.iter().enumerate() {
-                let slot = mutator.load_raw(list, ELEMENTS + index * self.slot_bytes);
+                let slot = mutator.load_element_raw(list, index);
                 if expected == Held::Null {
                     assert!(slot.is_null());
                 } else {
@@ -298,16 +293,6 @@ impl Program<Rng> {
 
 /// So many elements of an array are read and written one by one; the rest by the raw layer, which takes less time.
 const BY_ONE: usize = 64;
-
-/// The bytes of an array.
-///
-/// # Safety
-/// It is an array of so many bytes. Nothing is allocated, and nobody else has its bytes, while the slice lives.
-unsafe fn bytes_of<'a>(array: Value, length: usize) -> &'a mut [u8] {
-    let array = array.as_object().expect("an object");
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts_mut(array.add(ELEMENTS).ptr::<u8>(), length) }
-}
 
 /// What a local holds, until the next allocation or poll.
 fn held(scope: &Scope<'_>, local: Local<'_>) -> Value {
@@ -438,10 +423,7 @@ impl<S: Source> Program<S> {
             32..40 => self.allocate_given(scope, roots, root, types),
             40..48 => self.allocate_list(scope, roots, root, types),
             48..54 => self.allocate_bytes(scope, roots, root, types),
-            54..76 => {
-                self.link(scope, roots, root, other);
-                Ok(())
-            }
+            54..76 => self.link(scope, roots, root, other),
             76..80 => self.copy(scope, roots, root, other),
             80..92 => {
                 self.follow(scope, roots, root, other);
@@ -492,7 +474,7 @@ impl<S: Source> Program<S> {
             };
             let object = scope.allocate(kind)?;
             assert_eq!(scope.read_u64(object, 0), 0);
-            scope.write_u64(object, 0, number);
+            scope.write_u64(object, 0, number)?;
             scope.assign(roots[root], object);
             Ok(())
         })?;
@@ -534,7 +516,7 @@ impl<S: Source> Program<S> {
             return Ok(());
         };
         let ([from, to], [from_at, to_at]) = (copy.roots, copy.at);
-        scope.array_copy(roots[from], from_at, roots[to], to_at, copy.count)?;
+        scope.copy_elements(roots[from], from_at, roots[to], to_at, copy.count)?;
         self.copied(&copy);
         Ok(())
     }
@@ -629,13 +611,12 @@ impl<S: Source> Program<S> {
             let object = scope.allocate_array(types.bytes, length as u32)?;
             for index in 0..length.min(BY_ONE) {
                 assert_eq!(scope.read_u8(object, index), 0);
-                scope.write_u8(object, index, byte);
+                scope.write_u8(object, index, byte)?;
             }
             if length > BY_ONE {
-                // SAFETY: an array of bytes; nothing is allocated while the slice lives.
-                let bytes = unsafe { bytes_of(held(scope, object), length) };
-                assert!(bytes[BY_ONE..].iter().all(|&byte| byte == 0));
-                bytes.fill(byte);
+                let mut rest = scope.numbers::<u8>(object, BY_ONE, length - BY_ONE);
+                assert!(rest.all(|byte| byte == 0));
+                scope.fill_numbers(object, 0, length, byte)?;
             }
             scope.assign(roots[root], object);
             Ok(())
@@ -655,15 +636,37 @@ impl<S: Source> Program<S> {
     }
 
     /// A slot of what `root` is becomes what `other` is.
-    fn link(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], root: usize, other: usize) {
+    fn link(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        root: usize,
+        other: usize,
+    ) -> Result<(), OutOfMemory> {
         let held = self.roots[other];
         let place = self.random.next() as usize;
+        let Held::Object(object) = self.roots[root] else {
+            return Ok(());
+        };
+        let is_list = matches!(self.objects[object], Known::List(_));
         let Some(slots) = self.slots_of(root) else {
-            return;
+            return Ok(());
         };
         let index = place % slots.len();
+        // Every other element by a compare-and-swap, and every eighth by a fill.
+        match place / slots.len() % 8 {
+            0 if is_list => scope.fill(roots[root], index, 1, roots[other])?,
+            1 | 3 | 5 | 7 if is_list => scope.nested(|scope| {
+                let list = roots[root];
+                let (before, none) = (scope.get(list, index), scope.integer(1));
+                assert!(!scope.compare_exchange(list, index, none, roots[other])?);
+                assert!(scope.compare_exchange(list, index, before, roots[other])?);
+                Ok(())
+            })?,
+            _ => scope.set(roots[root], index, roots[other])?,
+        }
         slots[index] = held;
-        scope.set(roots[root], index, roots[other]);
+        Ok(())
     }
 
     /// `other` becomes what a slot of `root` is.
@@ -741,8 +744,8 @@ fn compare_in_scope(
                 let length = *length as usize;
                 let mut first = 0..length.min(BY_ONE);
                 assert!(first.all(|index| scope.read_u8(object, index) == *byte));
-                // SAFETY: an array of bytes; nothing is allocated while the slice lives.
-                let all = unsafe { bytes_of(value, length) };
+                let mut all = vec![0; length];
+                scope.read_elements(object, 0, &mut all);
                 assert!(all.iter().all(|found| found == byte));
             }
             Known::Numbers(numbers) => numbers.compare(scope, object),

@@ -188,7 +188,7 @@ impl<S: Source> Program<S> {
         let [from, to] = copy.roots.map(|root| address(&roots[root]));
         let [from_at, to_at] = copy.at.map(|at| at as u32);
         // SAFETY: both are lists with so many elements.
-        unsafe { mutator.array_copy_raw(from, from_at, to, to_at, copy.count as u32) }?;
+        unsafe { mutator.copy_elements_raw(from, from_at, to, to_at, copy.count as u32) }?;
         self.copied(&copy);
         if copy.count > 0 {
             self.did(Did::CopyElements);

@@ -1,0 +1,242 @@
+//! Element access in the safe layer. Every access checks the type of the array and the index or range; a wrong one panics
+//! with both. Single elements are read and written by [`Scope::get`], [`Scope::set`] and their like in `scope.rs`.
+//!
+//! There are no windows here: another mutator may write any array at any time, which no slice allows.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use gleaner_mem::Address;
+use gleaner_mem::object_model::{Shape, element};
+
+use super::copy::{check_range, copy_each};
+use super::{Cursor, Number};
+use crate::heap::OutOfMemory;
+use crate::scope::{Local, Scope};
+
+impl Scope<'_> {
+    /// Makes element `index` of an array of references what `new` is, if it is what `expected` is; whether it was.
+    /// Mutators may race for it. Like an allocation, this may collect, and may find no memory.
+    pub fn compare_exchange(
+        &mut self,
+        array: Local<'_>,
+        index: usize,
+        expected: Local<'_>,
+        new: Local<'_>,
+    ) -> Result<bool, OutOfMemory> {
+        let (expected, new) = (self.value(expected), self.value(new));
+        let object = self.references_of(array, "a compare-and-swap of", index, 1);
+        // SAFETY: an array of references that has this element; locals hold what fits, and a scope has only locals.
+        let done = unsafe {
+            self.mutator()
+                .compare_exchange_element_raw(object, index, expected, new)
+        };
+        Ok(done?.is_ok())
+    }
+
+    /// Writes `new` to element `index` of an array of these numbers, if it is `expected`; else the inner error is what it
+    /// is. Mutators may race for it. Like an allocation, this may collect, and may find no memory.
+    pub fn compare_exchange_number<T: Number>(
+        &mut self,
+        array: Local<'_>,
+        index: usize,
+        expected: T,
+        new: T,
+    ) -> Result<Result<(), T>, OutOfMemory> {
+        let object = self.numbers_of::<T>(array, "a compare-and-swap of", index, 1);
+        // SAFETY: an array of such numbers that has this element; a scope has only locals.
+        unsafe {
+            self.mutator()
+                .compare_exchange_element_in::<T>(object, index, expected, new)
+        }
+    }
+
+    /// Makes `count` elements of an array of references, from `index` on, what `value` is. Like an allocation, this may
+    /// collect, and may find no memory.
+    pub fn fill(
+        &mut self,
+        array: Local<'_>,
+        index: usize,
+        count: usize,
+        value: Local<'_>,
+    ) -> Result<(), OutOfMemory> {
+        let value = self.value(value);
+        let object = self.references_of(array, "a fill of", index, count);
+        // SAFETY: an array of references with this range; locals hold what fits, and a scope has only locals.
+        unsafe {
+            self.mutator()
+                .fill_elements_raw(object, index, count, value)
+        }
+    }
+
+    /// Writes `number` to `count` elements of an array of such numbers, from `index` on. Like an allocation, this may
+    /// collect, and may find no memory.
+    pub fn fill_numbers<T: Number>(
+        &mut self,
+        array: Local<'_>,
+        index: usize,
+        count: usize,
+        number: T,
+    ) -> Result<(), OutOfMemory> {
+        let object = self.numbers_of::<T>(array, "a fill of", index, count);
+        // SAFETY: an array of such numbers with this range; a scope has only locals.
+        let mut cursor = unsafe { self.mutator().cursor_mut::<T>(object, index, count) }?;
+        // SAFETY: any number is valid. One by one, since others may use them meanwhile.
+        while unsafe { cursor.store(number) } {}
+        Ok(())
+    }
+
+    /// `count` numbers of an array, from `index` on, one after the other.
+    ///
+    /// ```
+    /// # use gleaner::{Elements, Heap};
+    /// # let heap = Heap::builder().limit(1 << 20).build().unwrap();
+    /// let words = heap.array(Elements::Words).unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let array = scope.allocate_array(words, 10)?;
+    ///     scope.write_elements(array, 4, &[1_u32, 2, 3])?;
+    ///     assert_eq!(scope.numbers::<u32>(array, 0, 10).sum::<u32>(), 6);
+    ///     Ok::<(), gleaner::OutOfMemory>(())
+    /// }).unwrap();
+    /// ```
+    pub fn numbers<T: Number>(
+        &self,
+        array: Local<'_>,
+        index: usize,
+        count: usize,
+    ) -> Cursor<'_, T> {
+        let object = self.numbers_of::<T>(array, "a cursor over", index, count);
+        // SAFETY: an array of such numbers with this range.
+        unsafe { self.shared().cursor(object, index, count) }
+    }
+
+    /// Copies numbers of an array, from `index` on, to a buffer. Of a number that another mutator writes meanwhile, either
+    /// value is copied.
+    pub fn read_elements<T: Number>(&self, array: Local<'_>, index: usize, into: &mut [T]) {
+        let numbers = self.numbers::<T>(array, index, into.len());
+        into.iter_mut()
+            .zip(numbers)
+            .for_each(|(into, number)| *into = number);
+    }
+
+    /// Copies numbers to the elements of an array from `index` on. Like an allocation, this may collect, and may find no
+    /// memory.
+    pub fn write_elements<T: Number>(
+        &mut self,
+        array: Local<'_>,
+        index: usize,
+        from: &[T],
+    ) -> Result<(), OutOfMemory> {
+        let object = self.numbers_of::<T>(array, "a copy of", index, from.len());
+        // SAFETY: an array of such numbers with this range; a scope has only locals.
+        let mut cursor = unsafe { self.mutator().cursor_mut::<T>(object, index, from.len()) }?;
+        for &number in from {
+            // SAFETY: any number is valid. One by one, since others may use them meanwhile.
+            unsafe { cursor.store(number) };
+        }
+        Ok(())
+    }
+
+    /// Copies `count` elements from index `from_index` of one array to index `to_index` of another, or of the same one;
+    /// the ranges may overlap. Both arrays are of references, or both have elements of the same size. Like an allocation,
+    /// this may collect, and may find no memory.
+    pub fn copy_elements(
+        &mut self,
+        from: Local<'_>,
+        from_index: usize,
+        to: Local<'_>,
+        to_index: usize,
+        count: usize,
+    ) -> Result<(), OutOfMemory> {
+        let (log2, to_log2) = (self.element(from), self.element(to));
+        assert!(
+            log2 == to_log2,
+            "a copy from an object that has {} to one that has {}",
+            self.describe(self.object(from)),
+            self.describe(self.object(to))
+        );
+        for (array, index) in [(from, from_index), (to, to_index)] {
+            check_range("a copy of", self.length(array), index, count);
+        }
+        let (from, to) = (self.object(from), self.object(to));
+        let Some(log2) = log2 else {
+            // SAFETY: both are arrays of references with so many elements; the mutator is this thread's.
+            unsafe {
+                self.shared()
+                    .copy_slots(from, from_index, to, to_index, count)
+            };
+            return Ok(());
+        };
+        let from = element(from, from_index, 1 << log2);
+        let to = element(to, to_index, 1 << log2);
+        /// Other threads may use the elements, and find the old or the new value.
+        macro_rules! copy_as {
+            ($atomic:ty) => {
+                // SAFETY: both arrays have so many elements of this size, which was checked.
+                unsafe {
+                    copy_each(from, to, count, |from: &$atomic, to: &$atomic| {
+                        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+                    })
+                }
+            };
+        }
+        match log2 {
+            0 => copy_as!(AtomicU8),
+            1 => copy_as!(AtomicU16),
+            2 => copy_as!(AtomicU32),
+            _ => copy_as!(AtomicU64),
+        }
+        Ok(())
+    }
+
+    /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves:
+    /// for calls that fill or read a buffer. The pointer is good as long as the array lives; what others do with the
+    /// elements meanwhile is the caller's affair. `None` for what may move.
+    pub fn pinned_elements(&self, array: Local<'_>) -> Option<(NonNull<u8>, usize)> {
+        // SAFETY: a local refers to a valid object.
+        unsafe { self.shared().pinned_elements_raw(self.object(array)) }
+    }
+
+    /// An array of references that has a range. Panics if it is another object, or shorter.
+    fn references_of(&self, array: Local<'_>, what: &str, index: usize, count: usize) -> Address {
+        assert!(
+            self.element(array).is_none(),
+            "{what} references of an object that has {}",
+            self.describe(self.object(array))
+        );
+        check_range(what, self.length(array), index, count);
+        self.object(array)
+    }
+
+    /// An array of numbers of this size that has a range. Panics if it is another object, or shorter.
+    fn numbers_of<T: Number>(
+        &self,
+        array: Local<'_>,
+        what: &str,
+        index: usize,
+        count: usize,
+    ) -> Address {
+        assert!(
+            self.element(array)
+                .is_some_and(|log2| 1 << log2 == T::BYTES),
+            "{what} numbers of {} bytes of an object that has {}",
+            T::BYTES,
+            self.describe(self.object(array))
+        );
+        check_range(what, self.length(array), index, count);
+        self.object(array)
+    }
+
+    /// The logarithm of the element's size of an array without references; `None` for an array of references.
+    fn element(&self, array: Local<'_>) -> Option<u32> {
+        let object = self.object(array);
+        self.shape(object, |shape| match shape {
+            Some(Shape::References) => None,
+            Some(Shape::Primitives { log2 }) => Some(log2),
+            _ => panic!(
+                "a use as an array of an object that has {}",
+                self.describe(object)
+            ),
+        })
+    }
+}
