@@ -14,7 +14,10 @@ From `cargo metadata` and the sources of each crate:
  6. each outside dependency has a row with its reason in ARCHITECTURE.md, and
     each row is about one;
  7. what belongs to one heap does not name what belongs to the other, and what
-    is shared names neither.
+    is shared names neither;
+ 8. only the object model, the collector and the files of the accessors know
+    where the elements of an array lie (invariant I10): nobody else names what
+    says so, in Rust or in C.
 
 Run without arguments: the self-test (each rule must reject a bad fixture),
 then the workspace. The last line is "N passed, N failed".
@@ -52,6 +55,16 @@ HEAP_OF_SOURCES = [
     ("crates/gleaner/src/", PRECISE_HEAP), ("crates/capi/src/", PRECISE_HEAP),
     ("crates/plans/src/shared/", ()),
 ]
+
+
+# What says where elements lie, and who may name it. In a test of fast paths a compiler's code is written out.
+ELEMENT_PLACES = re.compile(r"\bELEMENTS\b|\bobject_model::element\b|\bGLEANER_ELEMENT\b|\belements_offset\b")
+ELEMENT_IMPORT = re.compile(r"object_model::\{[^}]*\belement\b[^}]*\}")
+KNOW_ELEMENTS = (
+    "crates/mem/", "crates/spaces/", "crates/plans/", "crates/gleaner/src/elements.rs", "crates/gleaner/src/elements/",
+    "crates/gleaner/src/fast_paths.rs", "crates/gleaner/tests/fast_paths.rs", "crates/capi/include/gleaner.h",
+)
+C_FOLDERS = ("crates/capi", "examples", "tests/capi")
 
 
 def is_ours(name):
@@ -161,6 +174,20 @@ def heap_problems(sources):
     return problems
 
 
+def element_problems(sources):
+    """Rule 8."""
+    problems = []
+    for _, path, text in sources:
+        if path.startswith(KNOW_ELEMENTS):
+            continue
+        text = strip_comments(text)
+        for pattern in (ELEMENT_PLACES, ELEMENT_IMPORT):
+            for found in pattern.finditer(text):
+                line = text.count("\n", 0, found.start()) + 1
+                problems.append(f"{path}:{line}: says where elements of arrays lie; there are accessors for them")
+    return problems
+
+
 def report(checks):
     """Print each check with its problems; return (passed, failed)."""
     failed = 0
@@ -184,6 +211,9 @@ def self_test():
     def heap_source(folder, text):
         return [("gleaner-plans", f"crates/plans/src/{folder}/lib.rs", text)]
 
+    def element_source(path, text):
+        return [("gleaner", path, text)]
+
     page = "\n## Dependencies\n\n| `libc` | `os` | system calls |\n"
     accepted = [
         ("a lower crate", layer_problems([package("gleaner-os", ("gleaner-base", None))])),
@@ -202,6 +232,12 @@ def self_test():
         ("lints of the workspace", lint_problems([("x", "[lints]\nworkspace = true\n")])),
         ("a heap's own space", heap_problems(heap_source("scavenge", "use gleaner_spaces::precise::bump;"))),
         ("what is shared", heap_problems(heap_source("mark_sweep", "use crate::shared::record;"))),
+        ("elements in an accessor", element_problems(
+            element_source("crates/gleaner/src/elements/copy.rs", "use gleaner_mem::object_model::{Shape, element};"))),
+        ("elements in the collector", element_problems(
+            element_source("crates/plans/src/scavenge/checks.rs", "object.add(ELEMENTS)"))),
+        ("another word, and a comment", element_problems(
+            element_source("crates/gleaner/src/types.rs", "use crate::Elements; // ELEMENTS\nlet element = 1;"))),
         ("the other heap in a comment", heap_problems(heap_source("scavenge", "// see mark_sweep::roots\n"))),
     ]
     rejected = [
@@ -227,6 +263,12 @@ def self_test():
         ("the other heap from the module above",
          heap_problems(heap_source("mark_sweep", "use super::{scavenge::roots, view};"))),
         ("a heap in what is shared", heap_problems(heap_source("shared", "use crate::mark_sweep;"))),
+        ("elements in a workload", element_problems(
+            element_source("crates/workloads/src/objects.rs", "array.add(ELEMENTS + index * 8)"))),
+        ("an accessor's function elsewhere", element_problems(
+            element_source("crates/gleaner/src/scope.rs", "use gleaner_mem::object_model::{Place,\n    element};"))),
+        ("elements in C", element_problems(
+            element_source("examples/lisp.c", "memcpy((void *)GLEANER_ELEMENT(array, 0, 1), name, 3);"))),
         ("lints of its own", lint_problems([("x", "[lints.rust]\nunused = 'allow'\n")])),
     ]
     checks = [(f"self-test: accepts {name}", problems) for name, problems in accepted]
@@ -236,7 +278,7 @@ def self_test():
 
 
 def read_workspace():
-    """(packages, sources, manifests, page) of the checkout."""
+    """(packages, sources, sources in C, manifests, page) of the checkout."""
     done = subprocess.run(
         ["cargo", "metadata", "--format-version", "1", "--no-deps"],
         cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
@@ -252,18 +294,28 @@ def read_workspace():
                     path = os.path.join(folder, name)
                     with open(path, encoding="utf-8") as file:
                         sources.append((package["name"], os.path.relpath(path, ROOT), file.read()))
+    c_sources = []
+    for root in C_FOLDERS:
+        for folder, _, files in os.walk(os.path.join(ROOT, root)):
+            for name in sorted(files):
+                if name.endswith((".c", ".h")):
+                    path = os.path.join(folder, name)
+                    with open(path, encoding="utf-8") as file:
+                        c_sources.append(("C", os.path.relpath(path, ROOT), file.read()))
     with open(os.path.join(ROOT, "ARCHITECTURE.md"), encoding="utf-8") as file:
-        return packages, sources, manifests, file.read()
+        return packages, sources, c_sources, manifests, file.read()
 
 
 def main():
-    packages, sources, manifests, page = read_workspace()
+    packages, sources, c_sources, manifests, page = read_workspace()
     passed, failed = report(self_test() + [
         (f"{len(packages)} crates depend only on lower ones", layer_problems(packages)),
         ("only the port layer and the doors depend on libc", libc_problems(packages)),
         (f"{len(sources)} files: nothing is conditional above the port layer", cfg_problems(sources)),
         ("the inner crates are no_std", no_std_problems(sources)),
         ("neither heap names the other", heap_problems(sources)),
+        (f"{len(sources) + len(c_sources)} files: elements of arrays have accessors",
+         element_problems(sources + c_sources)),
         ("each crate takes its lints from the workspace", lint_problems(manifests)),
         ("ARCHITECTURE.md gives each dependency its reason", dependency_problems(packages, page)),
     ])
