@@ -99,6 +99,21 @@ static gleaner_value cdr(gleaner_value pair)
     return get(pair, 1);
 }
 
+/* Whether a name is spelled so. */
+static bool is_spelled(const void *characters, const char *name, uint32_t length)
+{
+    struct gleaner_window window;
+    bool same;
+
+    if (gleaner_length(characters) != length)
+        return false;
+    same = memcmp(gleaner_window_begin(&window, m, characters, 0, length, 1),
+                  name, length)
+           == 0;
+    gleaner_window_end(&window, m);
+    return same;
+}
+
 /* The symbol of that name: symbols are made once. Slots: name, next symbol. */
 static gleaner_value symbol(const char *name)
 {
@@ -108,14 +123,13 @@ static gleaner_value symbol(const char *name)
 
     for (found = roots[SYMBOLS]; found != 0; found = get(found, 1)) {
         characters = gleaner_object(get(found, 0));
-        if (gleaner_length(characters) == length
-            && memcmp((char *)characters + 16, name, length) == 0)
+        if (is_spelled(characters, name, length))
             return found;
     }
-    characters = gleaner_allocate_array(m, name_type, length, 1);
+    characters = gleaner_allocate_array_initialized(m, name_type, length, 1);
     if (characters == NULL)
         fail("out of memory");
-    memcpy((char *)characters + 16, name, length);
+    gleaner_initialize_u8(m, characters, 0, (const uint8_t *)name, length);
     found = structure(symbol_type, 2, gleaner_reference(characters),
                       roots[SYMBOLS], 0);
     roots[SYMBOLS] = found;
@@ -195,9 +209,13 @@ static void display(gleaner_value value)
     } else if (gleaner_is_integer(value)) {
         printf("%lld", (long long)gleaner_number(value));
     } else if (is(value, symbol_type)) {
-        const char *name = gleaner_object(get(value, 0));
+        const void *name = gleaner_object(get(value, 0));
+        uint32_t length = gleaner_length(name);
+        struct gleaner_window window;
 
-        fwrite(name + 16, 1, gleaner_length(name), stdout);
+        fwrite(gleaner_window_begin(&window, m, name, 0, length, 1), 1, length,
+               stdout);
+        gleaner_window_end(&window, m);
     } else if (is(value, pair_type)) {
         printf("(");
         display(car(value));

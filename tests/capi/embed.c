@@ -37,23 +37,24 @@ static void arrays_and_integers(bool compressed)
     struct stage s = set_up(compressed, 8 << 20);
     const uint32_t length = 50000;
     uint32_t i;
-    char *text;
+    void *text;
 
     GLEANER_FRAME(s.m, frame, 1);
     frame.values[0] = gleaner_reference(
         gleaner_allocate_array(s.m, s.list, length, s.m->slot_bytes));
     CHECK(gleaner_length(gleaner_object(frame.values[0])) == length);
-    for (i = 0; i < length; i++)
-        gleaner_store(s.m, gleaner_object(frame.values[0]),
-                      16 + (size_t)i * s.m->slot_bytes,
-                      i % 2 == 0 ? gleaner_integer(-(int64_t)i)
-                                 : new_node(&s, i));
+    for (i = 0; i < length; i++) {
+        gleaner_value element = i % 2 == 0 ? gleaner_integer(-(int64_t)i)
+                                           : new_node(&s, i);
+
+        CHECK(gleaner_store_element(s.m, gleaner_object(frame.values[0]), i,
+                                    element));
+    }
     gleaner_collect(s.m, false);
     gleaner_collect(s.m, true);
     for (i = 0; i < length; i++) {
         gleaner_value element
-            = gleaner_load(s.m, gleaner_object(frame.values[0]),
-                           16 + (size_t)i * s.m->slot_bytes);
+            = gleaner_load_element(s.m, gleaner_object(frame.values[0]), i);
 
         if (i % 2 == 0)
             CHECK(gleaner_is_integer(element)
@@ -61,8 +62,9 @@ static void arrays_and_integers(bool compressed)
         else
             CHECK(*number_of(&s, element) == i);
     }
-    text = (char *)gleaner_allocate_array(s.m, s.bytes, 3, 1);
-    CHECK(text != NULL && text[16] == 0 && text[18] == 0);
+    text = gleaner_allocate_array(s.m, s.bytes, 3, 1);
+    CHECK(text != NULL && gleaner_load_u8(text, 0) == 0);
+    CHECK(gleaner_load_u8(text, 2) == 0);
     GLEANER_LEAVE(s.m, frame);
     tear_down(&s);
 }
@@ -231,15 +233,17 @@ static void pinned_objects_and_walks(bool compressed)
 {
     struct stage s = set_up(compressed, 4 << 20);
     struct seen seen = { 0, 0, NULL, false };
+    void *array;
     char *buffer;
     int i;
 
     GLEANER_FRAME(s.m, frame, 2);
-    buffer = (char *)gleaner_allocate_array_pinned(s.m, s.bytes, 100, 1);
-    frame.values[0] = gleaner_reference(buffer);
+    array = gleaner_allocate_array_pinned(s.m, s.bytes, 100, 1);
+    frame.values[0] = gleaner_reference(array);
+    buffer = (char *)gleaner_pinned_elements(s.m, array);
     for (i = 0; i < 100; i++)
-        CHECK(buffer[16 + i] == 0);
-    strcpy(buffer + 16, "never moves");
+        CHECK(buffer[i] == 0);
+    strcpy(buffer, "never moves");
     frame.values[1] = gleaner_reference(
         gleaner_allocate_pinned(s.m, s.node, s.node_bytes));
     for (i = 0; i < 100000; i++)
@@ -249,9 +253,11 @@ static void pinned_objects_and_walks(bool compressed)
                       gleaner_allocate(s.m, s.node, s.node_bytes)));
     gleaner_collect(s.m, false);
     gleaner_collect(s.m, true);
-    CHECK(gleaner_object(frame.values[0]) == (void *)buffer);
-    CHECK(strcmp(buffer + 16, "never moves") == 0);
-    seen.wanted = buffer;
+    CHECK(gleaner_object(frame.values[0]) == array);
+    CHECK(strcmp(buffer, "never moves") == 0);
+    CHECK(gleaner_load_u8(array, 1) == 'e');
+    CHECK(gleaner_pinned_elements(s.m, gleaner_object(frame.values[1])) == NULL);
+    seen.wanted = array;
     gleaner_walk(s.m, see, &seen);
     CHECK(seen.found && seen.objects == 3);
     CHECK(seen.bytes == 120 + 2 * s.node_bytes);
@@ -291,8 +297,9 @@ static void copies_and_initialized_objects(bool compressed)
     struct stage s = set_up(compressed, 4 << 20);
     const uint32_t length = 3000;
     size_t slot = s.m->slot_bytes;
+    uint8_t letters[8];
     uint32_t i;
-    char *text;
+    void *text;
 
     GLEANER_FRAME(s.m, frame, 2);
     frame.values[0] = gleaner_reference(
@@ -305,28 +312,154 @@ static void copies_and_initialized_objects(bool compressed)
         gleaner_initialize(s.m, node, 8, gleaner_integer(i));
         gleaner_initialize(s.m, node, 8 + slot, frame.values[0]);
         *(uint64_t *)(node + s.number) = i;
-        gleaner_store(s.m, gleaner_object(frame.values[0]), 16 + i * slot,
-                      gleaner_reference(node));
+        CHECK(gleaner_store_element(s.m, gleaner_object(frame.values[0]), i,
+                                    gleaner_reference(node)));
     }
-    CHECK(gleaner_array_copy(s.m, gleaner_object(frame.values[0]), 0,
-                             gleaner_object(frame.values[0]), length / 2,
-                             length / 2));
-    for (i = 0; i < length / 2; i++)
-        gleaner_store(s.m, gleaner_object(frame.values[0]), 16 + i * slot, 0);
+    CHECK(gleaner_copy_elements(s.m, gleaner_object(frame.values[0]), 0,
+                                gleaner_object(frame.values[0]), length / 2,
+                                length / 2));
+    CHECK(gleaner_fill_elements(s.m, gleaner_object(frame.values[0]), 0,
+                                length / 2, 0));
     gleaner_collect(s.m, false);
     gleaner_collect(s.m, true);
     for (i = 0; i < length / 2; i++) {
         gleaner_value node
-            = gleaner_load(s.m, gleaner_object(frame.values[0]),
-                           16 + (length / 2 + i) * slot);
+            = gleaner_load_element(s.m, gleaner_object(frame.values[0]),
+                                   length / 2 + i);
 
         CHECK(*number_of(&s, node) == i);
         CHECK(gleaner_number(gleaner_load(s.m, gleaner_object(node), 8)) == i);
     }
-    text = (char *)gleaner_allocate_array_initialized(s.m, s.bytes, 8, 1);
-    memcpy(text + 16, "abcdefgh", 8);
-    CHECK(gleaner_array_copy(s.m, text, 0, text, 1, 7));
-    CHECK(memcmp(text + 16, "aabcdefg", 8) == 0);
+    text = gleaner_allocate_array_initialized(s.m, s.bytes, 8, 1);
+    gleaner_initialize_u8(s.m, text, 0, (const uint8_t *)"abcdefgh", 8);
+    frame.values[1] = gleaner_reference(text);
+    CHECK(gleaner_copy_elements(s.m, text, 0, text, 1, 7));
+    gleaner_read_u8(gleaner_object(frame.values[1]), 0, letters, 8);
+    CHECK(memcmp(letters, "aabcdefg", 8) == 0);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+/* Old elements that refer to young objects alone, written in all ways. */
+static void elements_in_all_ways(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    size_t slot = s.m->slot_bytes;
+    struct gleaner_cursor cursor;
+    gleaner_value expected;
+    uint32_t i;
+
+    GLEANER_FRAME(s.m, frame, 2);
+    frame.values[0] = gleaner_reference(
+        gleaner_allocate_array(s.m, s.list, 2000, slot));
+    gleaner_collect(s.m, true);
+    frame.values[1] = new_node(&s, 1);
+    CHECK(gleaner_fill_elements(s.m, gleaner_object(frame.values[0]), 100, 900,
+                                frame.values[1]));
+    frame.values[1] = new_node(&s, 2);
+    expected = gleaner_integer(1);
+    CHECK(gleaner_swap_element(s.m, gleaner_object(frame.values[0]), 1000,
+                               &expected, frame.values[1])
+          == GLEANER_NOT_SWAPPED);
+    CHECK(expected == 0);
+    CHECK(gleaner_swap_element(s.m, gleaner_object(frame.values[0]), 1000,
+                               &expected, frame.values[1])
+          == GLEANER_SWAPPED);
+    expected = frame.values[1];
+    CHECK(gleaner_swap_element(s.m, gleaner_object(frame.values[0]), 1000,
+                               &expected, expected)
+          == GLEANER_SWAPPED);
+    frame.values[1] = new_node(&s, 3);
+    CHECK(gleaner_cursor_begin_writing(&cursor, s.m,
+                                       gleaner_object(frame.values[0]), 1001,
+                                       999, slot));
+    while (gleaner_cursor_more(&cursor))
+        gleaner_cursor_store(&cursor, s.m, frame.values[1]);
+    frame.values[1] = 0;
+    gleaner_collect(s.m, false);
+    gleaner_collect(s.m, false);
+    gleaner_cursor_begin(&cursor, s.m, gleaner_object(frame.values[0]), 0, 2000,
+                         slot);
+    for (i = 0; gleaner_cursor_more(&cursor); i++) {
+        uint32_t index = cursor.index;
+        gleaner_value element = gleaner_cursor_load(&cursor, s.m);
+
+        CHECK(index == i);
+        if (i < 100)
+            CHECK(element == 0);
+        else
+            CHECK(*number_of(&s, element) == (i < 1000    ? 1u
+                                              : i == 1000 ? 2u
+                                                          : 3u));
+    }
+    CHECK(i == 2000);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+#define ARRAY gleaner_object(frame.values[0])
+#define PRIMITIVES_IN_ALL_WAYS(name, type)                                     \
+    do {                                                                       \
+        type buffer[20], expected = 7;                                         \
+        const type *seen;                                                      \
+        struct gleaner_cursor cursor;                                          \
+        struct gleaner_window window;                                          \
+        type *view;                                                            \
+        uint32_t i;                                                            \
+                                                                               \
+        frame.values[0] = gleaner_reference(gleaner_allocate_array(            \
+            s.m, gleaner_primitives(s.heap, sizeof(type)), 20, sizeof(type))); \
+        CHECK(gleaner_fill_##name(s.m, ARRAY, 2, 17, 7));                      \
+        CHECK(gleaner_store_##name(s.m, ARRAY, 3, 9));                         \
+        CHECK(gleaner_swap_##name(s.m, ARRAY, 4, &expected, 11)                \
+              == GLEANER_SWAPPED);                                             \
+        CHECK(gleaner_swap_##name(s.m, ARRAY, 4, &expected, 12)                \
+                  == GLEANER_NOT_SWAPPED                                       \
+              && expected == 11);                                              \
+        gleaner_read_##name(ARRAY, 1, buffer, 4);                              \
+        CHECK(buffer[0] == 0 && buffer[1] == 7);                               \
+        CHECK(buffer[2] == 9 && buffer[3] == 11);                              \
+        CHECK(gleaner_load_##name(ARRAY, 18) == 7                              \
+              && gleaner_load_##name(ARRAY, 19) == 0);                         \
+        buffer[0] = 21, buffer[1] = 22;                                        \
+        CHECK(gleaner_write_##name(s.m, ARRAY, 18, buffer, 2));                \
+        view = (type *)gleaner_window_begin_writing(&window, s.m, ARRAY, 10,   \
+                                                    2, sizeof(type));          \
+        CHECK(view[0] == 7 && view[1] == 7);                                   \
+        view[1] = 30;                                                          \
+        gleaner_window_end(&window, s.m);                                      \
+        seen = (const type *)gleaner_window_begin(&window, s.m, ARRAY, 11, 1,  \
+                                                  sizeof(type));               \
+        CHECK(*seen == 30);                                                    \
+        gleaner_window_end(&window, s.m);                                      \
+        CHECK(gleaner_cursor_begin_writing(&cursor, s.m, ARRAY, 0, 2,          \
+                                           sizeof(type)));                     \
+        while (gleaner_cursor_more(&cursor))                                   \
+            gleaner_cursor_store_##name(&cursor, 40);                          \
+        gleaner_cursor_begin(&cursor, s.m, ARRAY, 0, 20, sizeof(type));        \
+        for (i = 0; gleaner_cursor_more(&cursor); i++)                         \
+            CHECK(gleaner_cursor_load_##name(&cursor)                          \
+                  == (i < 2     ? 40                                           \
+                      : i == 3  ? 9                                            \
+                      : i == 4  ? 11                                           \
+                      : i == 11 ? 30                                           \
+                      : i < 18  ? 7                                            \
+                      : i == 18 ? 21                                           \
+                                : 22));                                        \
+        CHECK(i == 20 && s.m->windows == 0);                                   \
+    } while (0)
+
+static void primitives_in_all_ways(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+
+    GLEANER_FRAME(s.m, frame, 1);
+    PRIMITIVES_IN_ALL_WAYS(u8, uint8_t);
+    PRIMITIVES_IN_ALL_WAYS(u16, uint16_t);
+    PRIMITIVES_IN_ALL_WAYS(u32, uint32_t);
+    PRIMITIVES_IN_ALL_WAYS(u64, uint64_t);
+    PRIMITIVES_IN_ALL_WAYS(f32, float);
+    PRIMITIVES_IN_ALL_WAYS(f64, double);
     GLEANER_LEAVE(s.m, frame);
     tear_down(&s);
 }
@@ -623,6 +756,8 @@ int main(void)
           sizes_that_no_heap_has_are_refused },
         { "pinned objects and walks", pinned_objects_and_walks },
         { "copies and initialized objects", copies_and_initialized_objects },
+        { "elements in all ways", elements_in_all_ways },
+        { "primitives in all ways", primitives_in_all_ways },
         { "tails and trace functions", tails_and_trace_functions },
         { "listeners are told", listeners_are_told },
         { "a compiler emits its own code", a_compiler_emits_its_own_code },

@@ -2,6 +2,8 @@
  * What a thread must not do with gleaner.h: each mistake ends the process with
  * a message that names it. A child makes it; nothing hangs, nothing goes on.
  */
+/* Indexes are checked. */
+#define GLEANER_DEBUG
 #include "stage.h"
 
 #include <pthread.h>
@@ -171,7 +173,7 @@ static void copies_beyond_the_end(struct stage *s)
 {
     void *array = gleaner_allocate_array(s->m, s->list, 10, s->m->slot_bytes);
 
-    gleaner_array_copy(s->m, array, 0, array, 5, 6);
+    gleaner_copy_elements(s->m, array, 0, array, 5, 6);
 }
 
 static void copies_no_array(struct stage *s)
@@ -179,7 +181,38 @@ static void copies_no_array(struct stage *s)
     void *array = gleaner_allocate_array(s->m, s->list, 10, s->m->slot_bytes);
     void *node = gleaner_object(new_node(s, 1));
 
-    gleaner_array_copy(s->m, array, 0, node, 0, 1);
+    gleaner_copy_elements(s->m, array, 0, node, 0, 1);
+}
+
+static void loads_beyond_the_end(struct stage *s)
+{
+    gleaner_load_u8(gleaner_allocate_array(s->m, s->bytes, 10, 1), 10);
+}
+
+static void stores_beyond_the_end(struct stage *s)
+{
+    gleaner_store_element(
+        s->m, gleaner_allocate_array(s->m, s->list, 10, s->m->slot_bytes),
+        UINT32_MAX, 0);
+}
+
+static void collects_in_a_window(struct stage *s)
+{
+    struct gleaner_window window;
+
+    gleaner_window_begin(&window, s->m,
+                         gleaner_allocate_array(s->m, s->bytes, 10, 1), 0, 10,
+                         1);
+    gleaner_collect(s->m, false);
+}
+
+static void writes_in_a_window(struct stage *s)
+{
+    void *array = gleaner_allocate_array(s->m, s->bytes, 10, 1);
+    struct gleaner_window one, other;
+
+    gleaner_window_begin(&one, s->m, array, 0, 10, 1);
+    gleaner_window_begin_writing(&other, s->m, array, 0, 10, 1);
 }
 
 static const struct {
@@ -208,6 +241,10 @@ static const struct {
     { "a fork by a function that visits all objects", forks_in_a_walk },
     { "a copy of 6 elements at 5 of an array of 10", copies_beyond_the_end },
     { "which is no array", copies_no_array },
+    { "1 elements at 10 of an array of 10", loads_beyond_the_end },
+    { "1 elements at 4294967295 of an array of 10", stores_beyond_the_end },
+    { "a collection inside a window", collects_in_a_window },
+    { "a window for writing inside a window", writes_in_a_window },
 };
 
 static void each_mistake_has_a_message(bool compressed)

@@ -186,9 +186,8 @@ static void no_type(struct scene *s)
 
 static void past_the_end(struct scene *s)
 {
-    char *b = (char *)gleaner_allocate_array(s->m, s->bytes, 8, 1);
-
-    memset(b + 16, 'A', 40);
+    gleaner_fill_u8(s->m, gleaner_allocate_array(s->m, s->bytes, 8, 1), 0, 40,
+                    'A');
     new_pair(s);
 }
 
@@ -199,7 +198,7 @@ static void past_the_end_of_an_older_one(struct scene *s)
         gleaner_allocate_array(s->m, s->bytes, 8, 1));
     new_pair(s);
     new_pair(s);
-    memset((char *)gleaner_object(frame.values[0]) + 16, 'A', 9);
+    gleaner_fill_u8(s->m, gleaner_object(frame.values[0]), 0, 9, 'A');
     gleaner_collect(s->m, false);
     GLEANER_LEAVE(s->m, frame);
 }
@@ -214,9 +213,10 @@ static void not_written(struct scene *s)
 
 static void array_not_written(struct scene *s)
 {
-    char *b = (char *)gleaner_allocate_array_initialized(s->m, s->bytes, 100, 1);
+    static const uint8_t zeros[50] = { 0 };
+    void *b = gleaner_allocate_array_initialized(s->m, s->bytes, 100, 1);
 
-    memset(b + 16, 0, 50);
+    gleaner_initialize_u8(s->m, b, 0, zeros, 50);
     gleaner_collect(s->m, false);
 }
 
@@ -310,9 +310,10 @@ static void other_heap(struct scene *s)
 /* Nothing is wrong here. */
 static void none(struct scene *s)
 {
+    static const uint8_t zeros[9] = { 0 };
     void *b = gleaner_allocate_array_initialized(s->m, s->bytes, 9, 1);
 
-    memset((char *)b + 16, 0, 16);
+    gleaner_initialize_u8(s->m, b, 0, zeros, 9);
     new_pair(s);
     allocate_some(s);
 }

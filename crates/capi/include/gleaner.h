@@ -5,8 +5,9 @@
  * A heap holds objects of registered types. A thread attaches to it as a
  * mutator. References are plain addresses; objects move at every allocation
  * and every poll (gleaner_collect, gleaner_get_totals, gleaner_walk and blocking
- * regions are polls, too), so whatever is needed afterwards is in a root: a frame of the
- * shadow stack, a handle, or an object that is reached from one.
+ * regions are polls, too) and where elements of an array are stored, so whatever
+ * is needed afterwards is in a root: a frame of the shadow stack, a handle, or an
+ * object that is reached from one.
  *
  *     GLEANER_FRAME(m, frame, 1);              declares one root and links it
  *     frame.values[0] = gleaner_reference(gleaner_allocate(m, type, bytes));
@@ -14,8 +15,8 @@
  *     GLEANER_LEAVE(m, frame);
  *
  * An object begins with 8 bytes of the collector's; its fields follow at
- * offset 8. An array has its length (4 bytes) at offset 8 and its elements
- * from offset 16. Fresh objects are zero. A slot, the place of a reference in
+ * offset 8. An array has its length (4 bytes) at offset 8; where its elements
+ * lie is not said: functions read and write them. Fresh objects are zero. A slot, the place of a reference in
  * an object, has m->slot_bytes bytes (8, or 4 with compressed references) and
  * holds a value: null (0), a reference, or a small integer (low bit 1).
  *
@@ -37,7 +38,7 @@ extern "C" {
 
 /* The version of this interface, of the object header and of the published
    fields. gleaner_interface() is that of the library. */
-#define GLEANER_INTERFACE 5
+#define GLEANER_INTERFACE 6
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -175,6 +176,7 @@ typedef struct gleaner_mutator {
     struct gleaner_anchor anchor; /* for the root visitor */
     void *embedder;               /* yours */
     uint32_t zeroes;              /* 0 while the buffer is zero already */
+    uint32_t windows;             /* how many are open */
 } gleaner_mutator;
 
 /* The calling thread becomes a mutator; NULL when the system gives no memory,
@@ -348,8 +350,9 @@ static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
 }
 
 /* The same for a caller who writes every byte of the fields, up to the end of
-   the last 8 bytes, before the next allocation or poll: nothing is zeroed for
-   it. Slots are written with gleaner_initialize or gleaner_store. */
+   the last 8 bytes, or every element of the array, before the next allocation or
+   poll: nothing is zeroed for it. Slots are written with gleaner_initialize or
+   gleaner_store, elements with the functions that initialize them. */
 static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
                                                  gleaner_type type,
                                                  size_t bytes)
@@ -368,9 +371,12 @@ gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
     size_t bytes = gleaner_array_bytes(length, element_bytes);
     uintptr_t object = gleaner_room(mutator, bytes);
 
-    return object != 0 ? gleaner_begin_array(object, type, length)
-                       : gleaner_allocate_array_initialized_slowly(
-                             mutator, type, length, bytes);
+    if (object == 0)
+        return gleaner_allocate_array_initialized_slowly(mutator, type, length,
+                                                         bytes);
+    if (length * element_bytes % 8 != 0)
+        *(uint64_t *)(object + bytes - 8) = 0;
+    return gleaner_begin_array(object, type, length);
 }
 
 /* A fresh object or array of zeros that never moves, however small: for calls
@@ -391,19 +397,32 @@ static inline uint32_t gleaner_length(const void *array)
     return *(const uint32_t *)((const char *)array + 8);
 }
 
+/* Of compressed references: the word of a slot that holds a value, and back. */
+static inline uint32_t gleaner_narrow(const gleaner_mutator *mutator,
+                                      gleaner_value value)
+{
+    if ((value & 1) != 0 || value == 0)
+        return (uint32_t)value;
+    return (uint32_t)((value - mutator->base) / 4);
+}
+static inline gleaner_value gleaner_widen(const gleaner_mutator *mutator,
+                                          uint32_t word)
+{
+    if ((word & 1) != 0)
+        return (gleaner_value)(int64_t)(int32_t)word;
+    return word == 0 ? 0 : mutator->base + (uint64_t)word * 4;
+}
+
 /* Reads the slot at `offset` of an object. */
 static inline gleaner_value gleaner_load(const gleaner_mutator *mutator,
                                          const void *object, size_t offset)
 {
     const char *slot = (const char *)object + offset;
-    uint32_t word;
 
     if (mutator->slot_bytes == 8)
         return __atomic_load_n((const uint64_t *)slot, __ATOMIC_ACQUIRE);
-    word = __atomic_load_n((const uint32_t *)slot, __ATOMIC_ACQUIRE);
-    if ((word & 1) != 0)
-        return (gleaner_value)(int64_t)(int32_t)word;
-    return word == 0 ? 0 : mutator->base + (uint64_t)word * 4;
+    return gleaner_widen(mutator, __atomic_load_n((const uint32_t *)slot,
+                                                  __ATOMIC_ACQUIRE));
 }
 
 /* Writes the slot at `offset` of a fresh object: one that is not pinned, since
@@ -416,11 +435,8 @@ static inline void gleaner_initialize(gleaner_mutator *mutator, void *object,
 
     if (mutator->slot_bytes == 8)
         __atomic_store_n((uint64_t *)slot, value, __ATOMIC_RELEASE);
-    else if ((value & 1) != 0 || value == 0)
-        __atomic_store_n((uint32_t *)slot, (uint32_t)value, __ATOMIC_RELEASE);
     else
-        __atomic_store_n((uint32_t *)slot,
-                         (uint32_t)((value - mutator->base) / 4),
+        __atomic_store_n((uint32_t *)slot, gleaner_narrow(mutator, value),
                          __ATOMIC_RELEASE);
 }
 
@@ -434,16 +450,326 @@ static inline void gleaner_store(gleaner_mutator *mutator, void *object,
     *(volatile uint8_t *)(mutator->cards + (slot >> 9)) = 1;
 }
 
-/* Copies `count` elements between two arrays of slots, or two of primitives of
-   the same size, or within one: the ranges may overlap. Through the write
-   barrier. This may poll; false when the heap is full. Other objects, and ranges
-   beyond the end of an array, end the process with a message. */
-bool gleaner_array_copy(gleaner_mutator *mutator, const void *from,
-                        uint32_t from_index, void *to, uint32_t to_index,
-                        uint32_t count);
-
 /* A number that stays the same as long as the object lives: 1 to 2^28 - 1. */
 uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
+
+/* ---- elements of arrays -------------------------------------------------- */
+
+/* Arrays of slots and of primitives are read and written by these functions
+   alone. A load neither collects nor fails. What stores takes the mutator and is
+   like an allocation: it may collect, so references that are needed afterwards
+   are in roots (what it is given need not be), and it answers false when the heap
+   is full. It does neither yet; arrays whose elements are not in one piece will.
+
+   That an index or a range lies in the array, and that the array has such
+   elements, is the caller's promise. With GLEANER_DEBUG defined indexes are
+   checked, and a wrong one ends the process with a message; gleaner_copy_elements
+   and gleaner_pinned_elements check always. */
+
+#ifdef GLEANER_DEBUG
+#define GLEANER_IN_ARRAY(array, index, count)                                  \
+    ((uint64_t)(index) + (count) <= gleaner_length(array)                      \
+         ? (void)0                                                             \
+         : gleaner_no_elements(array, index, count))
+#else
+#define GLEANER_IN_ARRAY(array, index, count) ((void)0)
+#endif
+/* Ends the process with a message about a range that an array does not have. */
+void gleaner_no_elements(const void *array, uint32_t index, uint32_t count);
+
+/* For the functions below only. */
+#define GLEANER_ELEMENT(array, index, bytes)                                   \
+    ((uintptr_t)(array) + 16 + (uintptr_t)(index) * (bytes))
+
+static inline gleaner_value
+gleaner_load_element(const gleaner_mutator *mutator, const void *array,
+                     uint32_t index)
+{
+    GLEANER_IN_ARRAY(array, index, 1);
+    return gleaner_load(mutator,
+                        (void *)GLEANER_ELEMENT(array, index,
+                                                mutator->slot_bytes),
+                        0);
+}
+
+/* Through the write barrier. */
+static inline bool gleaner_store_element(gleaner_mutator *mutator, void *array,
+                                         uint32_t index, gleaner_value value)
+{
+    GLEANER_IN_ARRAY(array, index, 1);
+    gleaner_store(mutator,
+                  (void *)GLEANER_ELEMENT(array, index, mutator->slot_bytes), 0,
+                  value);
+    return true;
+}
+
+/* Writes an element of an array of gleaner_allocate_array_initialized, since
+   whose allocation this mutator has done nothing that may collect. This does
+   not either, and cannot fail. */
+static inline void gleaner_initialize_element(gleaner_mutator *mutator,
+                                              void *array, uint32_t index,
+                                              gleaner_value value)
+{
+    GLEANER_IN_ARRAY(array, index, 1);
+    gleaner_initialize(mutator,
+                       (void *)GLEANER_ELEMENT(array, index,
+                                               mutator->slot_bytes),
+                       0, value);
+}
+
+/* Of a compare-and-swap: it was done; the element is another; the heap is full. */
+enum gleaner_swapped {
+    GLEANER_SWAPPED,
+    GLEANER_NOT_SWAPPED,
+    GLEANER_SWAP_FULL
+};
+
+/* Writes `value` to an element if it is `*expected`, through the write barrier;
+   if it is not, `*expected` becomes what it is. */
+static inline enum gleaner_swapped
+gleaner_swap_element(gleaner_mutator *mutator, void *array, uint32_t index,
+                     gleaner_value *expected, gleaner_value value)
+{
+    uintptr_t slot = GLEANER_ELEMENT(array, index, mutator->slot_bytes);
+
+    GLEANER_IN_ARRAY(array, index, 1);
+    if (mutator->slot_bytes == 8) {
+        if (!__atomic_compare_exchange_n((uint64_t *)slot, expected, value,
+                                         false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE))
+            return GLEANER_NOT_SWAPPED;
+    } else {
+        uint32_t word = gleaner_narrow(mutator, *expected);
+
+        if (!__atomic_compare_exchange_n(
+                (uint32_t *)slot, &word, gleaner_narrow(mutator, value), false,
+                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            *expected = gleaner_widen(mutator, word);
+            return GLEANER_NOT_SWAPPED;
+        }
+    }
+    *(volatile uint8_t *)(mutator->cards + (slot >> 9)) = 1;
+    return GLEANER_SWAPPED;
+}
+
+/* Writes `value` to `count` elements from `index` on, through the write
+   barrier. */
+static inline bool gleaner_fill_elements(gleaner_mutator *mutator, void *array,
+                                         uint32_t index, uint32_t count,
+                                         gleaner_value value)
+{
+    uint32_t i;
+
+    GLEANER_IN_ARRAY(array, index, count);
+    for (i = 0; i < count; i++)
+        gleaner_store(mutator,
+                      (void *)GLEANER_ELEMENT(array, index + i,
+                                              mutator->slot_bytes),
+                      0, value);
+    return true;
+}
+
+/* Copies `count` elements between two arrays of slots, or two of primitives of
+   the same size, or within one: the ranges may overlap. Through the write
+   barrier. Other objects, and ranges beyond the end of an array, end the process
+   with a message. */
+bool gleaner_copy_elements(gleaner_mutator *mutator, const void *from,
+                           uint32_t from_index, void *to, uint32_t to_index,
+                           uint32_t count);
+
+/* A cursor goes over elements in order. Between gleaner_cursor_begin (or
+   _begin_writing, which may collect and answers false when the heap is full) and
+   its last use nothing is allocated, stored by another function or polled;
+   afterwards another cursor goes on at `index`. A store through a cursor cannot
+   fail. */
+struct gleaner_cursor {
+    uintptr_t next;      /* the collector's */
+    uint32_t index, end; /* the next element, and the one that ends the range */
+};
+static inline void gleaner_cursor_begin(struct gleaner_cursor *cursor,
+                                        const gleaner_mutator *mutator,
+                                        const void *array, uint32_t index,
+                                        uint32_t count, size_t element_bytes)
+{
+    (void)mutator;
+    GLEANER_IN_ARRAY(array, index, count);
+    cursor->next = GLEANER_ELEMENT(array, index, element_bytes);
+    cursor->index = index;
+    cursor->end = index + count;
+}
+static inline bool gleaner_cursor_begin_writing(struct gleaner_cursor *cursor,
+                                                gleaner_mutator *mutator,
+                                                void *array, uint32_t index,
+                                                uint32_t count,
+                                                size_t element_bytes)
+{
+    gleaner_cursor_begin(cursor, mutator, array, index, count, element_bytes);
+    return true;
+}
+/* Whether there is another element. */
+static inline bool gleaner_cursor_more(const struct gleaner_cursor *cursor)
+{
+    return cursor->index < cursor->end;
+}
+/* The next element, of an array of slots; the cursor goes on behind it. */
+static inline gleaner_value gleaner_cursor_load(struct gleaner_cursor *cursor,
+                                                const gleaner_mutator *mutator)
+{
+    gleaner_value value = gleaner_load(mutator, (void *)cursor->next, 0);
+
+    cursor->next += mutator->slot_bytes;
+    cursor->index++;
+    return value;
+}
+static inline void gleaner_cursor_store(struct gleaner_cursor *cursor,
+                                        gleaner_mutator *mutator,
+                                        gleaner_value value)
+{
+    gleaner_store(mutator, (void *)cursor->next, 0, value);
+    cursor->next += mutator->slot_bytes;
+    cursor->index++;
+}
+
+/* A window shows `count` primitives from `index` on as they would lie in C. It
+   may be a copy, which gleaner_window_end writes back. Until then nothing is
+   allocated, stored by another function or polled: where this is noticed, the
+   process ends with a message. Begin to write before you begin to read: that may
+   collect, and answers NULL when the heap is full. Each window is ended. */
+struct gleaner_window {
+    void *elements;
+};
+static inline const void *
+gleaner_window_begin(struct gleaner_window *window, gleaner_mutator *mutator,
+                     const void *array, uint32_t index, uint32_t count,
+                     size_t element_bytes)
+{
+    GLEANER_IN_ARRAY(array, index, count);
+    (void)count;
+    window->elements = (void *)GLEANER_ELEMENT(array, index, element_bytes);
+    mutator->windows++;
+    return window->elements;
+}
+void gleaner_second_window(gleaner_mutator *mutator);
+static inline void *
+gleaner_window_begin_writing(struct gleaner_window *window,
+                             gleaner_mutator *mutator, void *array,
+                             uint32_t index, uint32_t count,
+                             size_t element_bytes)
+{
+    if (mutator->windows != 0)
+        gleaner_second_window(mutator);
+    gleaner_window_begin(window, mutator, array, index, count, element_bytes);
+    return window->elements;
+}
+static inline void gleaner_window_end(struct gleaner_window *window,
+                                      gleaner_mutator *mutator)
+{
+    window->elements = NULL;
+    mutator->windows--;
+}
+
+/* Where the primitives of an array lie that never moves: it was pinned, or is
+   large. They stay there as long as the array lives. NULL for other objects. */
+void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
+
+/* Of primitives, for each size: load, store, swap and fill as of slots; read
+   copies `count` of them to a buffer, write copies them from one, initialize does
+   so in an array as of gleaner_initialize_element, cursor_load and cursor_store
+   take the next one of a cursor. Who races for one finds one of the
+   values; fill, read and write are not for arrays that others write. */
+#define GLEANER_PRIMITIVE(name, type)                                          \
+    static inline type gleaner_load_##name(const void *array, uint32_t index)  \
+    {                                                                          \
+        type number;                                                           \
+                                                                               \
+        GLEANER_IN_ARRAY(array, index, 1);                                     \
+        __atomic_load((type *)GLEANER_ELEMENT(array, index, sizeof(type)),     \
+                      &number, __ATOMIC_RELAXED);                              \
+        return number;                                                         \
+    }                                                                          \
+    static inline bool gleaner_store_##name(                                   \
+        gleaner_mutator *mutator, void *array, uint32_t index, type number)    \
+    {                                                                          \
+        (void)mutator;                                                         \
+        GLEANER_IN_ARRAY(array, index, 1);                                     \
+        __atomic_store((type *)GLEANER_ELEMENT(array, index, sizeof(type)),    \
+                       &number, __ATOMIC_RELAXED);                             \
+        return true;                                                           \
+    }                                                                          \
+    static inline enum gleaner_swapped gleaner_swap_##name(                    \
+        gleaner_mutator *mutator, void *array, uint32_t index, type *expected, \
+        type number)                                                           \
+    {                                                                          \
+        (void)mutator;                                                         \
+        GLEANER_IN_ARRAY(array, index, 1);                                     \
+        return __atomic_compare_exchange(                                      \
+                   (type *)GLEANER_ELEMENT(array, index, sizeof(type)),        \
+                   expected, &number, false, __ATOMIC_ACQ_REL,                 \
+                   __ATOMIC_ACQUIRE)                                           \
+                   ? GLEANER_SWAPPED                                           \
+                   : GLEANER_NOT_SWAPPED;                                      \
+    }                                                                          \
+    static inline bool gleaner_fill_##name(gleaner_mutator *mutator,           \
+                                           void *array, uint32_t index,        \
+                                           uint32_t count, type number)        \
+    {                                                                          \
+        type *first = (type *)GLEANER_ELEMENT(array, index, sizeof(type));     \
+        uint32_t i;                                                            \
+                                                                               \
+        (void)mutator;                                                         \
+        GLEANER_IN_ARRAY(array, index, count);                                 \
+        for (i = 0; i < count; i++)                                            \
+            first[i] = number;                                                 \
+        return true;                                                           \
+    }                                                                          \
+    static inline void gleaner_read_##name(const void *array, uint32_t index,  \
+                                           type *into, uint32_t count)         \
+    {                                                                          \
+        GLEANER_IN_ARRAY(array, index, count);                                 \
+        __builtin_memcpy(                                                      \
+            into, (const void *)GLEANER_ELEMENT(array, index, sizeof(type)),   \
+            count * sizeof(type));                                             \
+    }                                                                          \
+    static inline bool gleaner_write_##name(                                   \
+        gleaner_mutator *mutator, void *array, uint32_t index,                 \
+        const type *from, uint32_t count)                                      \
+    {                                                                          \
+        (void)mutator;                                                         \
+        GLEANER_IN_ARRAY(array, index, count);                                 \
+        __builtin_memcpy((void *)GLEANER_ELEMENT(array, index, sizeof(type)),  \
+                         from, count * sizeof(type));                          \
+        return true;                                                           \
+    }                                                                          \
+    static inline void gleaner_initialize_##name(                              \
+        gleaner_mutator *mutator, void *array, uint32_t index,                 \
+        const type *from, uint32_t count)                                      \
+    {                                                                          \
+        gleaner_write_##name(mutator, array, index, from, count);              \
+    }                                                                          \
+    static inline type gleaner_cursor_load_##name(                             \
+        struct gleaner_cursor *cursor)                                         \
+    {                                                                          \
+        type number;                                                           \
+                                                                               \
+        __atomic_load((type *)cursor->next, &number, __ATOMIC_RELAXED);        \
+        cursor->next += sizeof(type);                                          \
+        cursor->index++;                                                       \
+        return number;                                                         \
+    }                                                                          \
+    static inline void gleaner_cursor_store_##name(                            \
+        struct gleaner_cursor *cursor, type number)                            \
+    {                                                                          \
+        __atomic_store((type *)cursor->next, &number, __ATOMIC_RELAXED);       \
+        cursor->next += sizeof(type);                                          \
+        cursor->index++;                                                       \
+    }
+
+GLEANER_PRIMITIVE(u8, uint8_t)
+GLEANER_PRIMITIVE(u16, uint16_t)
+GLEANER_PRIMITIVE(u32, uint32_t)
+GLEANER_PRIMITIVE(u64, uint64_t)
+GLEANER_PRIMITIVE(f32, float)
+GLEANER_PRIMITIVE(f64, double)
 
 /* ---- collections --------------------------------------------------------- */
 

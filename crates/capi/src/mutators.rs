@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use gleaner::raw::{Address, Record, TypeId, array_bytes_of, offsets, whole_granules};
+use gleaner::raw::{Address, LENGTH, Record, TypeId, array_bytes_of, offsets, whole_granules};
 use gleaner::{Heap, Totals};
 
 use crate::{mutator, pointer, threads};
@@ -12,6 +12,7 @@ use crate::{mutator, pointer, threads};
 const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
 const _: () = assert!(offsets::SLOT_BYTES == 20 && offsets::BASE == 24 && offsets::CARDS == 32);
 const _: () = assert!(offsets::FRAMES == 40 && offsets::ANCHOR == 48 && offsets::EMBEDDER == 72);
+const _: () = assert!(offsets::ZEROES == 80 && offsets::WINDOWS == 84);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_attach(heap: *const Heap) -> *mut Record {
@@ -141,7 +142,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_array_copy(
+pub unsafe extern "C" fn gleaner_copy_elements(
     record: *mut Record,
     from: *const u8,
     from_index: u32,
@@ -152,6 +153,32 @@ pub unsafe extern "C" fn gleaner_array_copy(
     let (from, to) = (Address::of(from.cast_mut()), Address::of(to));
     // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
     unsafe { mutator(record).copy_elements_raw(from, from_index, to, to_index, count) }.is_ok()
+}
+
+/// The end of a process that was built with `GLEANER_DEBUG`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_no_elements(array: *const u8, index: u32, count: u32) {
+    // SAFETY: an array of the caller's, and every array has its length there.
+    let length = unsafe {
+        Address::of(array.cast_mut())
+            .add(LENGTH)
+            .ptr::<u32>()
+            .read()
+    };
+    panic!("{count} elements at {index} of an array of {length}");
+}
+
+/// The end of a process that begins to write in a window while it has another.
+#[unsafe(no_mangle)]
+pub extern "C" fn gleaner_second_window(_: *mut Record) {
+    panic!("a window for writing inside a window, whose elements may move: end it first");
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_pinned_elements(record: *mut Record, array: *mut u8) -> *mut u8 {
+    // SAFETY: the calling thread's mutator, and a valid reference.
+    let elements = unsafe { mutator(record).pinned_elements_raw(Address::of(array)) };
+    elements.map_or(ptr::null_mut(), |(first, _)| first.as_ptr())
 }
 
 #[unsafe(no_mangle)]

@@ -158,6 +158,17 @@ impl Mutator {
         }
     }
 
+    /// As [`Mutator::assert_inside`], and panics while a window of the C interface shows elements of an array, which may
+    /// move: `what` may collect.
+    #[inline(always)]
+    pub(crate) fn assert_may_collect(&self, what: &str) {
+        self.assert_inside(what);
+        assert!(
+            self.record().windows.get() == 0,
+            "{what} inside a window, whose elements may move: end it first"
+        );
+    }
+
     #[cold]
     #[inline(never)]
     fn refuse(&self, what: &str) -> ! {

@@ -1,8 +1,9 @@
 //! The raw layer: what a compiler targets.
 //!
-//! References are plain addresses and valid until the next allocation or poll of their mutator, unless they are in a
-//! root slot: a frame of the shadow stack, a handle, what a compiler's [`RootVisitor`] finds, or an object that is reached
-//! from one. The fast paths are inlined here; what generated code needs to emit them is in [`FastPaths`].
+//! References are plain addresses and valid until the next allocation or poll of their mutator, or store into an array
+//! ([`Mutator::store_element_in`] and its like), unless they are in a root slot: a frame of the shadow stack, a handle,
+//! what a compiler's [`RootVisitor`] finds, or an object that is reached from one. The fast paths are inlined here; what
+//! generated code needs to emit them is in [`FastPaths`].
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -186,7 +187,7 @@ impl Mutator {
     /// the last collection may be among them: [`Mutator::collect`] first where that matters. `visit` must not wait for
     /// another thread.
     pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
-        self.assert_inside("a walk");
+        self.assert_may_collect("a walk");
         self.walk_outside(visit);
     }
 
@@ -238,7 +239,7 @@ impl Mutator {
         place: Place,
         fresh: Fresh,
     ) -> Address {
-        self.assert_inside("an allocation");
+        self.assert_may_collect("an allocation");
         let record = self.record_place();
         let kind = &self.shared.kind;
         with_heap!(kind, heap => heap.check_request(id, length, bytes));
@@ -394,7 +395,7 @@ impl Mutator {
     #[inline(always)]
     pub fn poll(&mut self) {
         if self.record().poll.load(Ordering::Relaxed) != 0 {
-            self.assert_inside("a poll");
+            self.assert_may_collect("a poll");
             with_heap!(&self.shared.kind, heap => heap.poll());
         }
     }
@@ -406,7 +407,7 @@ impl Mutator {
         } else {
             Extent::Young
         };
-        self.assert_inside("a collection");
+        self.assert_may_collect("a collection");
         with_heap!(&self.shared.kind, heap => heap.collect(extent, "asked for"));
     }
 

@@ -19,7 +19,7 @@ use crate::object_model::TypeId;
 
 /// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for compilers
 /// that have them in their code.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 const STATE: u64 = 0b11;
 const FORWARDED: u64 = 0b01;

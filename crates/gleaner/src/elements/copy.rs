@@ -56,7 +56,7 @@ impl Mutator {
         to_index: u32,
         count: u32,
     ) -> Result<(), OutOfMemory> {
-        self.assert_inside("a copy of elements");
+        self.assert_may_collect("a copy of elements");
         // SAFETY: valid references, as this function asks.
         let [shape, other] = [to, from].map(|array| unsafe { self.element_raw(array) });
         assert!(

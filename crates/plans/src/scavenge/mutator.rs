@@ -111,6 +111,8 @@ pub struct Mutator {
     pub embedder: Cell<*mut ()>,
     /// Not 0 when code that allocates in the buffer zeroes each object.
     pub zeroes: Cell<u32>,
+    /// How many windows of the C interface show elements of arrays. Nothing may collect meanwhile.
+    pub windows: Cell<u32>,
     /// The number of this mutator, which no other of the heap has or had.
     pub number: u32,
     /// Where the buffer ends; its limit may be less.
@@ -162,6 +164,8 @@ pub mod offsets {
     pub const EMBEDDER: usize = core::mem::offset_of!(Mutator, embedder);
     /// Whether allocation zeroes, 4 bytes.
     pub const ZEROES: usize = core::mem::offset_of!(Mutator, zeroes);
+    /// How many windows are open, 4 bytes.
+    pub const WINDOWS: usize = core::mem::offset_of!(Mutator, windows);
 }
 
 /// In a model atomics have other sizes.
@@ -172,6 +176,7 @@ const _: () =
 const _: () = assert!(
     !PUBLISHED || offsets::ANCHOR == 48 && offsets::EMBEDDER == 72 && offsets::ZEROES == 80
 );
+const _: () = assert!(!PUBLISHED || offsets::WINDOWS == 84);
 
 impl Mutator {
     /// A record without roots; `None` when the system gives no memory for locals.
@@ -198,6 +203,7 @@ impl Mutator {
             local_count: Cell::new(0),
             door: Cell::new(ptr::null_mut()),
             zeroes: Cell::new(1),
+            windows: Cell::new(0),
             number,
             tlab_end: Cell::new(Address::NULL),
             zeroed: Cell::new(Zeroed::default()),
