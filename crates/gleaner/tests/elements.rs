@@ -1,0 +1,375 @@
+//! The accessors of array elements, in the raw layer and in the safe one: under both slot formats, with the verifier and
+//! poison; old arrays whose elements refer to young objects alone, so that a store without its barrier is found; ranges;
+//! and mutators that race for one element.
+
+use gleaner::raw::{
+    Address, Compressed, Element, Object, Shape, SlotFormat, Value, Wide, array_bytes,
+};
+use gleaner::{Elements, Heap, Mutator, Number, References};
+
+fn heap(references: References) -> Heap {
+    Heap::builder()
+        .limit(8 << 20)
+        .references(references)
+        .workers(2)
+        .verify(true)
+        .poison(true)
+        .build()
+        .unwrap()
+}
+
+/// Elements of the arrays: they span several cards.
+const LENGTH: usize = 1000;
+
+/// What a store puts into a root's array: a young box that holds `number`.
+unsafe fn boxed(mutator: &mut Mutator, of: gleaner::raw::TypeId, number: u64) -> Address {
+    // SAFETY: a structure of 16 bytes.
+    let made = unsafe { mutator.allocate_raw(of, 16) }.unwrap();
+    // SAFETY: its field.
+    unsafe { made.add(8).ptr::<u64>().write(number) };
+    made
+}
+
+/// Runs `write` on an old array, with a young box as its value, and then checks that the elements of `written` refer to
+/// the box after two scavenges, and no others do.
+fn stored<F: SlotFormat + Element<Item = Value>>(
+    references: References,
+    written: std::ops::Range<usize>,
+    write: impl Fn(&mut Mutator, Address, Value),
+) {
+    let heap = heap(references);
+    let leaf = heap
+        .register_raw(Shape::Structure {
+            bytes: 16,
+            references: &[],
+        })
+        .unwrap();
+    let list = heap.register_raw(Shape::References).unwrap();
+    let bytes = array_bytes(LENGTH as u32, <F as SlotFormat>::BYTES.trailing_zeros());
+    let mut mutator = heap.attach().unwrap();
+    // SAFETY: types of this heap and their sizes; what is needed later is in the roots; ranges are inside of the array.
+    unsafe {
+        mutator.with_roots([Value::NULL], |mutator, [root]| {
+            let array = mutator
+                .allocate_array_raw(list, LENGTH as u32, bytes)
+                .unwrap();
+            root.set(Value::reference(array));
+            mutator.collect(true);
+            let young = boxed(mutator, leaf, 4711);
+            write(
+                mutator,
+                root.get().as_object().unwrap(),
+                Value::reference(young),
+            );
+            for _ in 0..2 {
+                mutator.collect(false);
+            }
+            mutator.poll();
+            let array = root.get().as_object().unwrap();
+            for index in 0..LENGTH {
+                let element = mutator.load_element_raw(array, index);
+                assert_eq!(element, mutator.load_element_in::<F>(array, index));
+                let object = mutator.load_element_in::<Object<F>>(array, index);
+                if written.contains(&index) {
+                    assert_eq!(object.add(8).ptr::<u64>().read(), 4711, "element {index}");
+                } else {
+                    assert!(
+                        element.is_null() && object == Address::NULL,
+                        "element {index}"
+                    );
+                }
+            }
+            let mut cursor = mutator.cursor::<F>(array, 0, LENGTH);
+            assert_eq!(cursor.len(), LENGTH);
+            let found = cursor.position(|element| !element.is_null());
+            assert_eq!(
+                (found, cursor.index()),
+                (Some(written.start), written.start + 1)
+            );
+        });
+    }
+}
+
+/// Each way to store references, in one format.
+fn stored_in_all_ways<F: SlotFormat + Element<Item = Value>>(references: References) {
+    // SAFETY: `stored` gives an array of `LENGTH` references, and a valid value.
+    unsafe {
+        stored::<F>(references, 700..701, |mutator, array, value| {
+            mutator.store_element_raw(array, 700, value).unwrap();
+        });
+        stored::<F>(references, 999..1000, |mutator, array, value| {
+            let object = value.as_object().unwrap();
+            mutator
+                .store_element_in::<Object<F>>(array, 999, object)
+                .unwrap();
+        });
+        stored::<F>(references, 0..1, |mutator, array, value| {
+            let wrong = Value::immediate(-5);
+            let swap = mutator.compare_exchange_element_raw(array, 0, wrong, value);
+            assert_eq!(swap.unwrap(), Err(Value::NULL));
+            let swap = mutator.compare_exchange_element_in::<F>(array, 0, Value::NULL, value);
+            assert_eq!(swap.unwrap(), Ok(()));
+            let object = value.as_object().unwrap();
+            let swap =
+                mutator.compare_exchange_element_in::<Object<F>>(array, 0, Address::NULL, object);
+            assert_eq!(swap.unwrap(), Err(object));
+        });
+        stored::<F>(references, 3..990, |mutator, array, value| {
+            mutator.fill_elements_raw(array, 3, 987, value).unwrap();
+            mutator.fill_elements_in::<F>(array, 995, 0, value).unwrap();
+        });
+        stored::<F>(references, 10..900, |mutator, array, value| {
+            let mut cursor = mutator.cursor_mut::<F>(array, 10, 890).unwrap();
+            while cursor.load() == Some(Value::NULL) {
+                assert!(cursor.store(value));
+            }
+            assert_eq!((cursor.load(), cursor.index()), (None, 900));
+            assert!(!cursor.store(value), "behind the end");
+        });
+        stored::<F>(references, 500..600, |mutator, array, value| {
+            mutator.store_element_raw(array, 500, value).unwrap();
+            mutator
+                .copy_elements_raw(array, 500, array, 501, 1)
+                .unwrap();
+            mutator
+                .copy_elements_raw(array, 500, array, 502, 2)
+                .unwrap();
+            for index in (504..600).step_by(4) {
+                mutator
+                    .copy_elements_raw(array, 500, array, index, 4)
+                    .unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn references_are_stored_through_the_barrier_in_all_ways() {
+    stored_in_all_ways::<Wide>(References::Wide);
+    stored_in_all_ways::<Compressed>(References::Compressed);
+}
+
+/// Each way to use numbers of one size. `of` makes one.
+fn numbers_in_all_ways<T: Number + PartialEq + std::fmt::Debug>(
+    references: References,
+    of: impl Fn(u8) -> T,
+) {
+    let heap = heap(references);
+    let log2 = T::BYTES.trailing_zeros();
+    let id = heap.register_raw(Shape::Primitives { log2 }).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let [zero, one, two, three] = [0, 1, 2, 3].map(&of);
+    // SAFETY: an array of twenty such numbers, which is in a root where something may collect.
+    unsafe {
+        let array = mutator
+            .allocate_array_with::<T>(id, 20, |_, all| {
+                assert_eq!(all, [zero; 20]);
+                all[19] = three;
+            })
+            .unwrap();
+        mutator.with_roots([Value::reference(array)], |mutator, [root]| {
+            let array = || root.get().as_object().unwrap();
+            mutator.fill_elements_in::<T>(array(), 2, 16, one).unwrap();
+            mutator.store_element_in::<T>(array(), 3, two).unwrap();
+            let swap = mutator.compare_exchange_element_in::<T>(array(), 4, two, three);
+            assert_eq!(swap.unwrap(), Err(one));
+            let swap = mutator.compare_exchange_element_in::<T>(array(), 4, one, three);
+            assert_eq!(swap.unwrap(), Ok(()));
+            mutator.poll();
+            mutator.collect(true);
+            let mut some = [zero; 4];
+            mutator.read_elements(array(), 1, &mut some);
+            assert_eq!(some, [zero, one, two, three]);
+            mutator.write_elements(array(), 10, &some).unwrap();
+            let sum = mutator.window_mut(array(), 17, 3, |mutator, view| {
+                assert_eq!(view, [one, zero, three]);
+                view[1] = two;
+                mutator.window(array(), 10, 2, |other: &[T]| other.to_vec())
+            });
+            assert_eq!(sum.unwrap(), [zero, one]);
+            let mut cursor = mutator.cursor_mut::<T>(array(), 0, 1).unwrap();
+            assert!(cursor.store(three) && !cursor.store(two));
+            let expected: Vec<T> = [3, 0, 1, 2, 3, 1, 1, 1, 1, 1, 0, 1, 2, 3, 1, 1, 1, 1, 2, 3]
+                .into_iter()
+                .map(&of)
+                .collect();
+            assert_eq!(
+                mutator.cursor::<T>(array(), 0, 20).collect::<Vec<T>>(),
+                expected
+            );
+            // Resumed where it was left, with a poll in between.
+            let mut found: Vec<T> = mutator.cursor::<T>(array(), 0, 20).take(7).collect();
+            mutator.poll();
+            found.extend(mutator.cursor::<T>(array(), found.len(), 20 - found.len()));
+            assert_eq!(found, expected);
+            assert_eq!(mutator.load_element_in::<T>(array(), 19), three);
+            assert!(mutator.pinned_elements_raw(array()).is_none());
+        });
+        let pinned = mutator
+            .allocate_array_pinned_raw(id, 20, array_bytes(20, log2))
+            .unwrap();
+        let (first, bytes) = mutator.pinned_elements_raw(pinned).unwrap();
+        assert_eq!(bytes, 20 * T::BYTES);
+        first.cast::<T>().add(19).write(two);
+        assert_eq!(mutator.load_element_in::<T>(pinned, 19), two);
+    }
+}
+
+#[test]
+fn numbers_of_every_size_are_used_in_all_ways() {
+    for references in [References::Wide, References::Compressed] {
+        numbers_in_all_ways::<u8>(references, |number| number << 6);
+        numbers_in_all_ways::<i8>(references, |number| -(number as i8));
+        numbers_in_all_ways::<u16>(references, |number| u16::from(number) << 14);
+        numbers_in_all_ways::<i16>(references, |number| -i16::from(number));
+        numbers_in_all_ways::<u32>(references, |number| u32::from(number) << 30);
+        numbers_in_all_ways::<i32>(references, |number| -i32::from(number));
+        numbers_in_all_ways::<u64>(references, |number| u64::from(number) << 62);
+        numbers_in_all_ways::<i64>(references, |number| -i64::from(number));
+        numbers_in_all_ways::<f32>(references, |number| f32::from(number) / 3.0);
+        numbers_in_all_ways::<f64>(references, |number| f64::from(number) / 3.0);
+    }
+}
+
+/// An array of references that is filled before anybody sees it.
+#[test]
+fn arrays_of_references_are_made_by_a_cursor() {
+    let heap = heap(References::Compressed);
+    let list = heap.register_raw(Shape::References).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    // SAFETY: an array type, and integers, which are valid anywhere.
+    unsafe {
+        let array = mutator
+            .allocate_array_by::<Compressed>(list, 5, |cursor| {
+                for number in 0..3 {
+                    assert!(cursor.store(Value::immediate(number)));
+                }
+            })
+            .unwrap();
+        let found = mutator
+            .cursor::<Compressed>(array, 0, 5)
+            .map(Value::as_immediate);
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            [Some(0), Some(1), Some(2), None, None]
+        );
+    }
+}
+
+/// Four mutators add to one number, and take turns in one reference, by compare-and-swap alone; each allocates, so the
+/// array moves meanwhile.
+#[test]
+fn no_swap_of_several_mutators_is_lost() {
+    const ROUNDS: u64 = 2000;
+    const MUTATORS: u64 = 4;
+    for references in [References::Wide, References::Compressed] {
+        let heap = heap(references);
+        let list = heap.reference_array().unwrap();
+        let words = heap.array(Elements::Words).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let [turns, sums] = mutator.scope(|scope| {
+            let (turns, sums) = (
+                scope.allocate_references(list, 3).unwrap(),
+                scope.allocate_array(words, 3).unwrap(),
+            );
+            let zero = scope.integer(0);
+            scope.set(turns, 1, zero).unwrap();
+            [turns, sums].map(|local| scope.handle(local).unwrap())
+        });
+        mutator.blocking(|| {
+            std::thread::scope(|threads| {
+                for _ in 0..MUTATORS {
+                    threads.spawn(|| {
+                        let mut mutator = heap.attach().unwrap();
+                        for _ in 0..ROUNDS {
+                            mutator.scope(|scope| {
+                                let (turns, sums) = (scope.open(&turns), scope.open(&sums));
+                                let mut found = scope.read_u32(sums, 1);
+                                while let Err(other) = scope
+                                    .compare_exchange_number::<u32>(sums, 1, found, found + 1)
+                                    .unwrap()
+                                {
+                                    found = other;
+                                }
+                                loop {
+                                    let done = scope.nested(|scope| {
+                                        let before = scope.get(turns, 1);
+                                        let number = scope.as_integer(before).unwrap();
+                                        let after = scope.integer(number + 1);
+                                        scope.compare_exchange(turns, 1, before, after).unwrap()
+                                    });
+                                    if done {
+                                        break;
+                                    }
+                                }
+                                scope.allocate_array(words, 100).unwrap();
+                            });
+                        }
+                    });
+                }
+            });
+        });
+        mutator.scope(|scope| {
+            let (turns, sums) = (scope.open(&turns), scope.open(&sums));
+            let turn = scope.get(turns, 1);
+            assert_eq!(scope.as_integer(turn), Some((MUTATORS * ROUNDS) as i64));
+            let all: Vec<u32> = scope.numbers::<u32>(sums, 0, 3).collect();
+            assert_eq!(all, [0, (MUTATORS * ROUNDS) as u32, 0]);
+        });
+    }
+}
+
+fn panics(body: impl FnOnce() + std::panic::UnwindSafe) -> String {
+    let error = std::panic::catch_unwind(body).unwrap_err();
+    error.downcast_ref::<String>().cloned().unwrap_or_default()
+}
+
+/// What the safe layer says of a wrong use of an array of ten bytes and one of ten references.
+#[test]
+fn the_safe_layer_checks_types_and_ranges() {
+    let said = |wrong: usize| {
+        panics(move || {
+            let heap = heap(References::Wide);
+            let list = heap.reference_array().unwrap();
+            let bytes = heap.array(Elements::Bytes).unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                let list = scope.allocate_references(list, 10).unwrap();
+                let bytes = scope.allocate_array(bytes, 10).unwrap();
+                let null = scope.null();
+                let _ = match wrong {
+                    0 => scope.fill(list, 5, 6, null),
+                    1 => scope.fill_numbers(bytes, 10, 1, 1_u8),
+                    2 => scope.fill_numbers(bytes, 0, 1, 1_u16),
+                    3 => scope.fill(bytes, 0, 1, null),
+                    4 => scope.write_elements(bytes, usize::MAX, &[1_u8, 2]),
+                    5 => scope.compare_exchange(list, 10, null, null).map(|_| ()),
+                    6 => {
+                        scope.read_elements(list, 0, &mut [1_u64]);
+                        Ok(())
+                    }
+                    7 => scope.set(list, 10, null),
+                    8 => scope.write_u8(bytes, 10, 1),
+                    _ => {
+                        let _ = scope.compare_exchange_number(bytes, 11, 1_u8, 2).unwrap();
+                        Ok(())
+                    }
+                };
+            });
+        })
+    };
+    let expected = [
+        "a fill of 6 elements at 5 of an array of 10",
+        "a fill of 1 elements at 10 of an array of 10",
+        "a fill of numbers of 2 bytes of an object that has 10 elements of 1 bytes",
+        "a fill of references of an object that has 10 elements of 1 bytes",
+        "a copy of 2 elements at 18446744073709551615 of an array of 10",
+        "a compare-and-swap of 1 elements at 10 of an array of 10",
+        "a cursor over numbers of 8 bytes of an object that has 10 elements, references",
+        "reference 10 of an object that has 10 elements, references",
+        "item 10 of 1 bytes of an object that has 10 elements of 1 bytes",
+        "a compare-and-swap of 1 elements at 11 of an array of 10",
+    ];
+    for (wrong, expected) in expected.into_iter().enumerate() {
+        assert_eq!(said(wrong), expected);
+    }
+}
