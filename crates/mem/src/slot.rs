@@ -264,7 +264,7 @@ mod tests {
     fn keeps<F: SlotFormat>(value: Value) {
         let mut place = [0u64; 2];
         let at = Address::of(&raw mut place[1]);
-        let base = Address::new(0x7000_0000_0000);
+        let base = Address::new(0x7000_1234_0000);
         // SAFETY: the place is this test's and wide enough for either format.
         unsafe {
             F::store(at, base, value);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn both_formats_keep_null_references_and_immediates() {
-        let base = 0x7000_0000_0000;
+        let base = 0x7000_1234_0000;
         for value in [
             Value::NULL,
             Value::reference(Address::new(base + 8)),
