@@ -247,23 +247,7 @@ pub(crate) const fn fresh_offset() -> usize {
 
 /// One element.
 impl Mutator {
-    /// Where an element lies, in a contiguous array.
-    ///
-    /// # Safety
-    /// `array` is a valid reference to an array of such elements, which has more than `index`.
-    #[inline(always)]
-    unsafe fn element_at<E: Element>(&self, array: Address, index: usize) -> Address {
-        // SAFETY: an array has a length.
-        debug_assert!(
-            index < unsafe { self.length_raw(array) } as usize,
-            "element {index} of an array of {}",
-            // SAFETY: an array has a length.
-            unsafe { self.length_raw(array) }
-        );
-        element(array, index, E::BYTES)
-    }
-
-    /// As [`Mutator::element_at`], for `count` elements from `index` on, which may be none.
+    /// Where `count` elements from `index` on lie, in a contiguous array.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such elements, in which the range lies.
@@ -274,13 +258,11 @@ impl Mutator {
         index: usize,
         count: usize,
     ) -> Address {
-        // SAFETY: an array has a length.
-        debug_assert!(
-            index + count <= unsafe { self.length_raw(array) } as usize,
-            "{count} elements at {index} of an array of {}",
-            // SAFETY: an array has a length.
-            unsafe { self.length_raw(array) }
-        );
+        if cfg!(debug_assertions) {
+            // SAFETY: an array, as this function asks, which has a length.
+            let length = unsafe { self.length_raw(array) };
+            copy::check_range("an access to", length, index, count);
+        }
         element(array, index, E::BYTES)
     }
 
@@ -291,7 +273,7 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn load_element_in<E: Element>(&self, array: Address, index: usize) -> E::Item {
         // SAFETY: the array has this element, as this function asks.
-        unsafe { E::read_at(self.element_at::<E>(array, index), self.record().base) }
+        unsafe { E::read_at(self.elements_at::<E>(array, index, 1), self.record().base) }
     }
 
     /// As [`Mutator::load_element_in`], of an array of references.
@@ -318,7 +300,7 @@ impl Mutator {
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
         // SAFETY: the array has this element, as this function asks.
-        let at = unsafe { self.element_at::<E>(array, index) };
+        let at = unsafe { self.elements_at::<E>(array, index, 1) };
         // SAFETY: such an element lies there, and the item is valid, as this function asks.
         unsafe { E::write_at(at, self.record().base, item) };
         if E::SLOTS {
@@ -357,7 +339,11 @@ impl Mutator {
     ) {
         // SAFETY: the array has this element, and the item is valid, as this function asks.
         unsafe {
-            E::write_at(self.element_at::<E>(array, index), self.record().base, item);
+            E::write_at(
+                self.elements_at::<E>(array, index, 1),
+                self.record().base,
+                item,
+            );
         }
     }
 
@@ -375,7 +361,7 @@ impl Mutator {
         new: E::Item,
     ) -> Result<Result<(), E::Item>, OutOfMemory> {
         // SAFETY: the array has this element, as this function asks.
-        let at = unsafe { self.element_at::<E>(array, index) };
+        let at = unsafe { self.elements_at::<E>(array, index, 1) };
         // SAFETY: such an element lies there, and the items are valid, as this function asks.
         let done = unsafe { E::exchange_at(at, self.record().base, expected, new) };
         if E::SLOTS && done.is_ok() {
