@@ -33,7 +33,7 @@ use crate::mutator::Mutator;
 ///
 /// Slots of a heap with the format `F`: [`Wide`] and [`Compressed`] stand for their values, [`Object`] for references of
 /// which none is an immediate. Numbers: the integers of 1, 2, 4 and 8 bytes, `f32` and `f64`; they are read and written
-/// whole, so whoever races for one finds one of the values.
+/// whole, so a thread that races for one finds one of the values.
 ///
 /// # Safety
 /// `BYTES` are the bytes of an element, the functions touch those alone, and `SLOTS` is true of slots.
@@ -238,7 +238,7 @@ macro_rules! with_format {
     };
 }
 
-/// The offset of the elements of an array that was just allocated: whoever allocates it writes them all, before it is
+/// The offset of the elements of an array that was just allocated: its allocator writes them all, before it is
 /// anybody's.
 #[inline]
 pub(crate) const fn fresh_offset() -> usize {

@@ -1,6 +1,6 @@
 //! Bulk copies of array elements.
 //!
-//! Slots are copied one by one, each as a mutator would: whoever reads one meanwhile finds the old value or the new one.
+//! Slots are copied one by one, each as a mutator would: a thread that reads one meanwhile finds the old value or the new.
 //! The barrier dirties the cards of the whole range (I5).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
