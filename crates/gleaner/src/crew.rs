@@ -44,7 +44,7 @@ impl Helpers {
         });
     }
 
-    /// The crew. It lives until this value is dropped: whoever keeps the reference is dropped before.
+    /// The crew. It lives until this value is dropped; what keeps the reference is dropped before.
     pub(crate) fn crew(&self) -> &'static Crew {
         // SAFETY: the box is freed in `drop` alone.
         unsafe { &*self.crew }

@@ -173,12 +173,12 @@ impl Drop for Body {
 ///
 /// It ends with the last of its clones, mutators, handles, weak references and ephemerons, on whatever thread that is
 /// dropped: then its threads end and its memory goes back to the system. So dropping a heap that is in use is safe, and
-/// frees nothing yet; whoever wants to know calls [`Heap::close`].
+/// frees nothing yet; callers who want to know call [`Heap::close`].
 ///
-/// A forked child has the heap as it was, with the mutators of the thread that forked; nothing that this thread holds moves
-/// in the fork. Mutators of other threads are gone, with their roots. Clones and handles that such threads had stay, as all
-/// memory does that they had. The child's first collection starts the heap's threads again. The fork waits until the other
-/// mutators poll, allocate slowly or block.
+/// A forked child has the heap as it was, with the mutators of the thread that forked; nothing that this thread holds
+/// moves in the fork. Mutators of other threads are gone, with their roots. Clones and handles that such threads had
+/// stay, as all memory does that they had. The child's first collection starts the heap's threads again. The fork waits
+/// until the other mutators poll, allocate slowly or block.
 #[derive(Clone)]
 pub struct Heap {
     pub(crate) shared: Arc<Shared>,
@@ -291,10 +291,10 @@ impl Heap {
         })
     }
 
-    /// The calling thread becomes a mutator. Panics if it is one of this heap already, outside of [`Mutator::blocking`]: the
-    /// second would wait for the first at each collection, for ever.
-    /// A thread that is a mutator of two heaps uses the one inside `blocking` of the other, or two such threads may wait
-    /// for each other. Fails when the system gives no memory for its roots.
+    /// The calling thread becomes a mutator. Panics if it is one of this heap already, outside of
+    /// [`Mutator::blocking`]: the second would wait for the first at each collection, for ever. A thread that is a
+    /// mutator of two heaps uses the one inside `blocking` of the other, or two such threads may wait for each other.
+    /// Fails when the system gives no memory for its roots.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
         members::assert_no_walk(self.shared.number, "attaching");
         assert!(

@@ -2,8 +2,8 @@
 //!
 //! References are plain addresses and valid until the next allocation or poll of their mutator, or store into an array
 //! ([`Mutator::store_element_in`] and its like), unless they are in a root slot: a frame of the shadow stack, a handle,
-//! what a compiler's [`RootVisitor`] finds, or an object that is reached from one. The fast paths are inlined here; what
-//! generated code needs to emit them is in [`FastPaths`].
+//! what a compiler's [`RootVisitor`] finds, or an object that is reached from one. The fast paths are inlined here;
+//! what generated code needs to emit them is in [`FastPaths`].
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -40,16 +40,17 @@ use crate::scope::{Local, Scope};
 use crate::types::TypeError;
 
 impl Heap {
-    /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are, with
-    /// the bytes that [`tailed_bytes`] says. The functions of [`Shape::Traced`] keep what
-    /// [`traced`](gleaner_mem::traced) asks; of an object whose size a function says, what that function reads is written
-    /// before the first allocation or poll behind its own.
+    /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are,
+    /// with the bytes that [`tailed_bytes`] says. The functions of [`Shape::Traced`] keep what
+    /// [`traced`](gleaner_mem::traced) asks; of an object whose size a function says, what that function reads is
+    /// written before the first allocation or poll behind its own.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         self.register(shape)
     }
 
     /// Who visits the roots in compiled frames from now on: it is called for each stopped mutator, whose record has the
-    /// [`Anchor`]. Not to be called by a mutator outside of [`Mutator::blocking`]; best before the first thread attaches.
+    /// [`Anchor`]. Not to be called by a mutator outside of [`Mutator::blocking`]; best before the first thread
+    /// attaches.
     ///
     /// # Safety
     /// The function keeps what [`RootVisitor`] asks, and the slots that it visits hold valid values at every allocation
@@ -61,8 +62,8 @@ impl Heap {
     }
 }
 
-/// Each allocation asks the cache for the line so many bytes ahead: eden is larger than the near caches, and the objects
-/// that come next are written there soon. A little more or less is as good.
+/// Each allocation asks the cache for the line so many bytes ahead: eden is larger than the near caches, and the
+/// objects that come next are written there soon. A little more or less is as good.
 const PREFETCHED_AHEAD: usize = 512;
 
 impl Mutator {
@@ -83,8 +84,9 @@ impl Mutator {
         Ok(object)
     }
 
-    /// As [`Mutator::allocate_raw`], for a caller who writes every field: nothing is zeroed for it, and whatever it does
-    /// not write may hold anything. References are written by [`Mutator::store_raw`], or by [`Mutator::initialize_in`].
+    /// As [`Mutator::allocate_raw`], for a caller who writes every field: nothing is zeroed for it, and whatever it
+    /// does not write may hold anything. References are written by [`Mutator::store_raw`], or by
+    /// [`Mutator::initialize_in`].
     ///
     /// # Safety
     /// As for [`Mutator::allocate_raw`]; all bytes from [`FIELDS`] on are written before the next allocation or poll.
@@ -103,8 +105,8 @@ impl Mutator {
     /// A new array of `length` elements in `bytes` bytes (see [`array_bytes`]). Its elements are zero.
     ///
     /// # Safety
-    /// `id` is an array type of this heap, or one with a head and elements (see [`tailed_bytes`]), and `bytes` follows from its elements. Otherwise as for
-    /// [`Mutator::allocate_raw`].
+    /// `id` is an array type of this heap, or one with a head and elements (see [`tailed_bytes`]), and `bytes` follows
+    /// from its elements. Otherwise as for [`Mutator::allocate_raw`].
     #[inline(always)]
     pub unsafe fn allocate_array_raw(
         &mut self,
@@ -182,10 +184,9 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.never_moves(object))
     }
 
-    /// Stops all other mutators and visits every object once; nothing moves or dies meanwhile. It begins with a poll: another
-    /// thread may collect first, and move what this one holds. Objects that died since
-    /// the last collection may be among them: [`Mutator::collect`] first where that matters. `visit` must not wait for
-    /// another thread.
+    /// Stops all other mutators and visits every object once; nothing moves or dies meanwhile. It begins with a poll:
+    /// another thread may collect first, and move what this one holds. Objects that died since the last collection may
+    /// be among them: [`Mutator::collect`] first where that matters. `visit` must not wait for another thread.
     pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
         self.assert_may_collect("a walk");
         self.walk_outside(visit);
@@ -199,7 +200,7 @@ impl Mutator {
         bytes: usize,
         fresh: Fresh,
     ) -> Result<Address, OutOfMemory> {
-        // The size of a structure is a constant to whoever compiled the call.
+        // The size of a structure is a constant to the compiler of the call.
         if bytes <= LARGE_BYTES
             && let Some(object) = self.record().tlab.allocate(bytes)
         {
@@ -228,7 +229,8 @@ impl Mutator {
         }
     }
 
-    /// Null and not an error where there is no room: the one is tested behind the call, the other by whoever allocates.
+    /// Null and not an error where there is no room: the one is tested behind the call, the other by the code that
+    /// allocates.
     #[cold]
     #[inline(never)]
     fn room_or_null(
@@ -335,8 +337,8 @@ impl Mutator {
     /// young needs none.
     ///
     /// # Safety
-    /// As for [`Mutator::store_in`]; this mutator has allocated the object, not pinned, and since then has not allocated,
-    /// polled or blocked.
+    /// As for [`Mutator::store_in`]; this mutator has allocated the object, not pinned, and since then has not
+    /// allocated, polled or blocked.
     #[inline(always)]
     pub unsafe fn initialize_in<F: SlotFormat>(
         &self,
@@ -487,12 +489,12 @@ impl Mutator {
         self.record_place().as_ptr()
     }
 
-    /// The thread may block from now on. Prefer [`Mutator::blocking`]. Regions nest: the heap may be used again when the
-    /// outermost has ended. Functions that are used meanwhile panic, but for the few that only load or store.
+    /// The thread may block from now on. Prefer [`Mutator::blocking`]. Regions nest: the heap may be used again when
+    /// the outermost has ended. Functions that are used meanwhile panic, but for the few that only load or store.
     ///
     /// # Safety
-    /// The mutator is not used until [`Mutator::blocking_end`], but it may be dropped. The slots of its frames stay where
-    /// they are as long as it is attached, since others may collect.
+    /// The mutator is not used until [`Mutator::blocking_end`], but it may be dropped. The slots of its frames stay
+    /// where they are as long as it is attached, since others may collect.
     pub unsafe fn blocking_begin(&mut self) {
         self.leave();
     }

@@ -83,7 +83,8 @@ impl<'s> Scope<'s> {
     }
 
     pub(crate) fn mutator(&mut self) -> &mut Mutator {
-        // SAFETY: the mutator is borrowed by whoever entered the outermost scope, and inner scopes borrow outer ones.
+        // SAFETY: the mutator is borrowed by the function that entered the outermost scope, and inner scopes borrow
+        // outer ones.
         unsafe { &mut *self.mutator }
     }
 
@@ -328,8 +329,8 @@ impl<'s> Scope<'s> {
         }
     }
 
-    /// Makes reference `index` of an object or an array what `value` is. A store into an array is like an allocation: it may
-    /// collect, and may find no memory.
+    /// Makes reference `index` of an object or an array what `value` is. A store into an array is like an allocation:
+    /// it may collect, and may find no memory.
     #[inline]
     pub fn set(
         &mut self,
@@ -365,8 +366,8 @@ impl<'s> Scope<'s> {
         unsafe { self.shared().length_raw(object) }
     }
 
-    /// Where item `index` of `bytes` bytes is: of a structure's own bytes, or an element of an array with elements of so
-    /// many bytes.
+    /// Where item `index` of `bytes` bytes is: of a structure's own bytes, or an element of an array with elements of
+    /// so many bytes.
     #[inline(always)]
     fn item(&self, object: Address, index: usize, bytes: usize) -> Place {
         // SAFETY: a local refers to a valid object.
@@ -499,8 +500,8 @@ impl<'s> Scope<'s> {
         self.local(value)
     }
 
-    /// Runs `body`, which may block and cannot use the heap, while collections go on without this thread. The locals of this
-    /// scope, and of those around it, stay what they are.
+    /// Runs `body`, which may block and cannot use the heap, while collections go on without this thread. The locals of
+    /// this scope, and of those around it, stay what they are.
     ///
     /// ```
     /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();

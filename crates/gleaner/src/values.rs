@@ -1,5 +1,5 @@
-//! Allocation with all fields given, in the safe layer: nothing is zeroed first (invariant I2 allows it, since every field
-//! is written before the object is anybody's).
+//! Allocation with all fields given, in the safe layer: nothing is zeroed first (invariant I2 allows it, since every
+//! field is written before the object is anybody's).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -19,7 +19,7 @@ use crate::types::{Array, Id, ReferenceArray, Type};
 unsafe fn write(start: Address, bytes: &[u8], end: Address) {
     debug_assert!(bytes.len() <= end.offset_from(start));
     for (index, byte) in bytes.iter().enumerate() {
-        // SAFETY: the caller's promise. Atomic, since these bytes are read so by whoever gets the object.
+        // SAFETY: the caller's promise. Atomic, since these bytes are read so by any thread that gets the object.
         unsafe { &*start.add(index).ptr::<AtomicU8>() }.store(*byte, Ordering::Relaxed);
     }
     let rest = start.add(bytes.len());

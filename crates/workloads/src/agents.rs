@@ -1,9 +1,9 @@
 //! Agents: many unequal threads that compute for themselves, share cells under locks, and allocate little.
 //!
 //! The last agent does sixteen times as many steps as the first. An agent works on registers of its own, posts a number
-//! to a random cell now and then, and now and then a note with it, the only thing that is allocated. Whoever brings a
-//! cell's notes to eight takes them all. What arrives where is the same in any order. A thread that hardly allocates
-//! must poll: collections are few, and each waits for the slowest of many threads.
+//! to a random cell now and then, and now and then a note with it, the only thing that is allocated. The one that
+//! brings a cell's notes to eight takes them all. What arrives where is the same in any order. A thread that hardly
+//! allocates must poll: collections are few, and each waits for the slowest of many threads.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! Why a measurement could not be made: one message for whoever started it.
+//! Why a measurement could not be made: one message for its user.
 
 use std::fmt;
 use std::path::Path;

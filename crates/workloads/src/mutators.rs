@@ -1,7 +1,7 @@
 //! Mutator threads: the same body on each, and locks that hold up no collection.
 //!
-//! A thread that waits for a lock or for others does so in a blocking region: a collection goes on without it. Whoever
-//! has a lock may allocate and be stopped.
+//! A thread that waits for a lock or for others does so in a blocking region: a collection goes on without it. A thread
+//! that has a lock may allocate and be stopped.
 
 use std::io::Write;
 use std::panic;

@@ -56,7 +56,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 impl<F: SlotFormat> Workload for Producer<F> {
-    /// A number made of all messages, whoever consumed them.
+    /// A number made of all messages, whichever thread consumed them.
     fn run(
         &self,
         mutator: &mut Mutator,

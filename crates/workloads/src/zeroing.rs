@@ -7,7 +7,7 @@
 //! old array as often instead: the same work without the traffic. An array has 48 bytes: a header of 8, the length,
 //! which is padded to 8, and 32 of elements. The paper's has 44.
 //!
-//! Whoever compiles this knows the length, so allocation is a few instructions with constants, as a compiler's code
+//! The compiler of this knows the length, so allocation is a few instructions with constants, as a compiler's code
 //! would have them. It must not know more: that nobody reads an array, or that all of it is overwritten, would let it
 //! leave out stores. So the address of each array goes through [`black_box`]. As far as the compiler knows, the array
 //! is read there, so it is complete by then; and later stores go anywhere.
@@ -16,8 +16,8 @@
 //! an old array, of which it reads one number for each array that it allocates. The number says where the next one is.
 //! They are a cycle through all cache lines of the working set, in random order, so each read waits for the one before.
 //!
-//! Now and then a fresh array is looked at, before it is written: it is zero, whoever zeroed it and when (invariant
-//! I2).
+//! Now and then a fresh array is looked at, before it is written: it is zero, whichever thread zeroed it and when
+//! (invariant I2).
 
 use std::hint::black_box;
 
