@@ -57,8 +57,10 @@ def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def _name(path: Path, tools: Tools) -> str:
-    """A file of Gleaner's by its name alone: where it was built does not matter."""
-    return path.name if path.parent == tools.bench.parent else str(path)
+    """A file of Gleaner's by its name: where it was built does not matter. Others by their path."""
+    if path.parent == tools.bench.parent:
+        return path.name
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def _files_of(cell: Cell, tools: Tools) -> Iterator[Path]:

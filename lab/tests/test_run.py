@@ -724,21 +724,21 @@ def test_a_configuration_runs_the_build_that_it_names(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     path = bench.experiment(tmp_path, "steady")
-    text = path.read_text().replace(
-        "gleaner: {options: {sweep: lazy}}", f"gleaner: {{build: {other}, options: {{sweep: lazy}}}}"
-    )
-    path.write_text(text)
+    gleaner = "gleaner: {options: {sweep: lazy}}"
+    named = f"gleaner: {{build: {other}, options: {{sweep: lazy}}}}"
+    path.write_text(path.read_text().replace(gleaner, named))
     experiment, tools = experiments.read(path), Tools(bench.make(tmp_path), tmp_path)
-    commands_of = {
-        cell.variant: (lambda cell=cell: command_of(cell, experiment, tools, log=False))
-        for cell in cells_of(experiment)
-    }
+
+    def program(variant):
+        (cell, *_) = [cell for cell in cells_of(experiment) if cell.variant == variant]
+        return command_of(cell, experiment, tools, log=False)[0]
+
     with pytest.raises(Failure, match=f"{other}/.* is no program"):
-        commands_of["gleaner"]()
+        program("gleaner")
     before = bench.make(other)
     before.write_text(before.read_text() + "# another build\n")
-    assert commands_of["gleaner"]()[0] == str(before)
-    assert commands_of["libgc"]()[0] == str(tools.bench)
+    assert program("gleaner") == str(before)
+    assert program("libgc") == str(tools.bench)
     assert {str(before), tools.bench.name} <= set(build_of(experiment, tools).files)
 
 
