@@ -35,7 +35,7 @@ struct Listener(Function, *mut c_void);
 
 // SAFETY: the header says that the function is called on any thread.
 unsafe impl Send for Listener {}
-// SAFETY: as above, and by several at once.
+// SAFETY: the header says that the function is called by several threads at once.
 unsafe impl Sync for Listener {}
 
 impl Listener {

@@ -39,7 +39,7 @@ pub unsafe extern "C" fn gleaner_get_fast_paths(heap: *const Heap, into: *mut u8
     // SAFETY: a heap of the caller's.
     let fast = unsafe { &*heap }.fast_paths();
     let known = bytes.min(size_of::<FastPaths>());
-    // SAFETY: the caller's record of so many bytes, which is newer or older than ours.
+    // SAFETY: `into` is a record of so many bytes, as gleaner.h asks, newer or older than ours.
     unsafe {
         into.write_bytes(0, bytes);
         into.copy_from_nonoverlapping((&raw const fast).cast(), known);
@@ -83,7 +83,7 @@ unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
     if options.list.is_null() {
         return Ok(builder);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, so a string that ends with 0, as gleaner.h asks.
     let list = unsafe { CStr::from_ptr(options.list) };
     let list = list
         .to_str()
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn gleaner_heap_new(
     if !threads::have_key() {
         let why = "the C library has no key for thread-specific data left (PTHREAD_KEYS_MAX), \
                    by which the ends of threads are noticed";
-        // SAFETY: the caller's buffer.
+        // SAFETY: `message` is null or has so many bytes, as gleaner.h asks.
         unsafe { say(why, message, message_bytes) };
         return ptr::null_mut();
     }
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn gleaner_heap_new(
     match builder.and_then(Builder::build) {
         Ok(heap) => Box::into_raw(Box::new(heap)),
         Err(error) => {
-            // SAFETY: the caller's buffer.
+            // SAFETY: `message` is null or has so many bytes, as gleaner.h asks.
             unsafe { say(&error.to_string(), message, message_bytes) };
             ptr::null_mut()
         }
@@ -135,7 +135,7 @@ fn type_number(id: Result<TypeId, gleaner::TypeError>, message: *mut c_char, byt
     match id {
         Ok(id) => id.get(),
         Err(error) => {
-            // SAFETY: the caller's buffer, or null.
+            // SAFETY: `message` is null or has so many bytes, as gleaner.h asks of all that come here.
             unsafe { say(&error.to_string(), message, bytes) };
             0
         }
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn gleaner_structure(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    // SAFETY: the caller's offsets.
+    // SAFETY: `count` offsets lie there, as gleaner.h asks.
     let references = unsafe { list(offsets, count) };
     let shape = Shape::Structure { bytes, references };
     // SAFETY: a heap of the caller's.
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn gleaner_structure(
 unsafe fn list<'a>(offsets: *const u32, count: usize) -> &'a [u32] {
     match count {
         0 => &[],
-        // SAFETY: the caller's promise.
+        // SAFETY: so many numbers lie there, as asked.
         _ => unsafe { std::slice::from_raw_parts(offsets, count) },
     }
 }
@@ -187,9 +187,9 @@ pub unsafe extern "C" fn gleaner_tailed(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    // SAFETY: the caller's struct.
+    // SAFETY: a complete struct, as gleaner.h asks.
     let tail = unsafe { &*tail };
-    // SAFETY: the caller's offsets.
+    // SAFETY: as many offsets as the struct says lie there, as gleaner.h asks.
     let (references, element_references) = unsafe {
         (
             list(tail.offsets, tail.count),
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn gleaner_traced_type(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    // SAFETY: the caller's struct.
+    // SAFETY: a complete struct, as gleaner.h asks.
     let traced = unsafe { &*traced };
     let size = match (traced.size, traced.element) {
         (Some(function), _) => Size::Function(function),
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn gleaner_traced_type(
     let Some(function) = traced.trace else {
         let missing =
             "a traced type without a trace function: use gleaner_structure or gleaner_tailed";
-        // SAFETY: the caller's buffer, or null.
+        // SAFETY: `message` is null or has so many bytes, as gleaner.h asks.
         unsafe { say(missing, message, message_bytes) };
         return 0;
     };

@@ -41,7 +41,7 @@ unsafe fn say(message: &str, into: *mut c_char, bytes: usize) {
         return;
     }
     let length = message.len().min(bytes - 1);
-    // SAFETY: the caller's promise.
+    // SAFETY: `into` has `bytes` bytes, as asked, and message and 0 are no more.
     unsafe {
         message.as_ptr().copy_to_nonoverlapping(into.cast(), length);
         into.add(length).write(0);

@@ -39,7 +39,7 @@ pub unsafe extern "C" fn gleaner_blocking_begin(record: *mut Record) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_blocking_end(record: *mut Record) {
-    // SAFETY: as above.
+    // SAFETY: the calling thread's mutator, whose region `gleaner_blocking_begin` began, as gleaner.h asks.
     unsafe { mutator(record).blocking_end() };
 }
 
@@ -71,7 +71,8 @@ pub unsafe extern "C" fn gleaner_allocate_array_slowly(
     bytes: usize,
 ) -> *mut u8 {
     check_type(id);
-    // SAFETY: as above.
+    // SAFETY: the calling thread's mutator and a type of its heap, as gleaner.h asks; `bytes` are what its length
+    // takes.
     let array = unsafe { mutator(record).allocate_array_raw(TypeId::new(id), length, bytes) };
     pointer(array.ok())
 }
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn gleaner_allocate_pinned(
 ) -> *mut u8 {
     check_type(id);
     let bytes = whole_granules(bytes);
-    // SAFETY: as above.
+    // SAFETY: the calling thread's mutator and a type of its heap with so many bytes, as gleaner.h asks.
     let object = unsafe { mutator(record).allocate_pinned_raw(TypeId::new(id), bytes) };
     pointer(object.ok())
 }
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
 ) -> *mut u8 {
     check_type(id);
     let bytes = array_bytes_of(length, element_bytes);
-    // SAFETY: as above.
+    // SAFETY: the calling thread's mutator and an array type of its heap, as gleaner.h asks.
     let array =
         unsafe { mutator(record).allocate_array_pinned_raw(TypeId::new(id), length, bytes) };
     pointer(array.ok())
@@ -122,7 +123,8 @@ pub unsafe extern "C" fn gleaner_allocate_initialized_slowly(
     bytes: usize,
 ) -> *mut u8 {
     check_type(id);
-    // SAFETY: as above; that every field is written is the caller's promise, too.
+    // SAFETY: the calling thread's mutator and a type of its heap; every field is written before the next poll, as
+    // gleaner.h asks.
     let object = unsafe { mutator(record).allocate_initialized_raw(TypeId::new(id), bytes) };
     pointer(object.ok())
 }
@@ -135,7 +137,8 @@ pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
     bytes: usize,
 ) -> *mut u8 {
     check_type(id);
-    // SAFETY: as above.
+    // SAFETY: the calling thread's mutator and an array type; every element is written before the next poll, as
+    // gleaner.h asks.
     let array =
         unsafe { mutator(record).allocate_array_initialized_raw(TypeId::new(id), length, bytes) };
     pointer(array.ok())
@@ -234,6 +237,6 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
         stalled_ns: totals.zeroed.stalled_time,
         ephemeron_looks: totals.ephemeron_looks,
     };
-    // SAFETY: the caller's struct.
+    // SAFETY: `into` is a struct of this version, as gleaner.h asks.
     unsafe { into.write(totals) };
 }

@@ -16,7 +16,7 @@ pub(crate) struct Helpers {
 
 // SAFETY: a crew is made for sharing, and the pointer is this value's alone.
 unsafe impl Sync for Helpers {}
-// SAFETY: as above.
+// SAFETY: the pointer may be dropped on any thread: nothing of a crew belongs to one.
 unsafe impl Send for Helpers {}
 
 impl Helpers {

@@ -57,7 +57,7 @@ impl Heap {
     /// and poll.
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
         members::assert_no_walk(self.shared.number, "a root visitor is set");
-        // SAFETY: the caller's promise.
+        // SAFETY: the function keeps what `RootVisitor` asks, as this function asks.
         with_heap!(&self.shared.kind, heap => unsafe { heap.set_root_visitor(visitor) });
     }
 }
@@ -257,10 +257,10 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn load_raw(&self, object: Address, offset: usize) -> Value {
         if self.compressed {
-            // SAFETY: the caller's promise.
+            // SAFETY: a slot of the object lies there, as asked, and this heap's are compressed.
             unsafe { self.load_in::<Compressed>(object, offset) }
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: a slot of the object lies there, as asked, and this heap's are wide.
             unsafe { self.load_in::<Wide>(object, offset) }
         }
     }
@@ -272,10 +272,10 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn store_raw(&self, object: Address, offset: usize, value: Value) {
         if self.compressed {
-            // SAFETY: the caller's promise.
+            // SAFETY: a slot of the object lies there, as asked, and this heap's are compressed; the value fits.
             unsafe { self.store_in::<Compressed>(object, offset, value) };
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: a slot of the object lies there, as asked, and this heap's are wide.
             unsafe { self.store_in::<Wide>(object, offset, value) };
         }
     }
@@ -286,7 +286,7 @@ impl Mutator {
     /// As for [`Mutator::load_raw`], and the heap has such slots.
     #[inline(always)]
     pub unsafe fn load_in<F: SlotFormat>(&self, object: Address, offset: usize) -> Value {
-        // SAFETY: the caller's promise.
+        // SAFETY: a slot of format `F` lies at this offset of the object, as asked.
         unsafe { F::load(object.add(offset), self.record().base) }
     }
 
@@ -297,7 +297,7 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn store_in<F: SlotFormat>(&self, object: Address, offset: usize, value: Value) {
         let at = object.add(offset);
-        // SAFETY: the caller's promise.
+        // SAFETY: a slot of format `F` lies there, as asked, and the value is valid.
         unsafe { F::store(at, self.record().base, value) };
         self.dirty(at);
     }
@@ -312,7 +312,7 @@ impl Mutator {
         object: Address,
         offset: usize,
     ) -> Address {
-        // SAFETY: the caller's promise.
+        // SAFETY: a slot of format `F` without an immediate lies at this offset of the object, as asked.
         unsafe { F::load_reference(object.add(offset), self.record().base) }
     }
 
@@ -328,7 +328,7 @@ impl Mutator {
         to: Address,
     ) {
         let at = object.add(offset);
-        // SAFETY: the caller's promise.
+        // SAFETY: a slot of format `F` lies there, as asked, and `to` is null or an object of this heap.
         unsafe { F::store_reference(at, self.record().base, to) };
         self.dirty(at);
     }
@@ -346,7 +346,7 @@ impl Mutator {
         offset: usize,
         value: Value,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a slot of format `F` lies there, as asked, and the object is young, so no card is due.
         unsafe { F::store(object.add(offset), self.record().base, value) };
     }
 
@@ -361,7 +361,7 @@ impl Mutator {
         offset: usize,
         to: Address,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a slot of format `F` lies there, as asked, and the object is young, so no card is due.
         unsafe { F::store_reference(object.add(offset), self.record().base, to) };
     }
 
@@ -379,7 +379,7 @@ impl Mutator {
     /// `object` is a valid reference to an array.
     #[inline(always)]
     pub unsafe fn length_raw(&self, object: Address) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: an array lies at `object`, as asked, and its length never changes.
         unsafe { object.add(LENGTH).ptr::<u32>().read() }
     }
 
@@ -389,7 +389,7 @@ impl Mutator {
     /// `object` is a valid reference.
     #[inline(always)]
     pub unsafe fn type_raw(&self, object: Address) -> TypeId {
-        // SAFETY: the caller's promise.
+        // SAFETY: an object lies there, as asked, so a header does.
         unsafe { header::load(object, Ordering::Relaxed) }.type_id()
     }
 
@@ -471,7 +471,7 @@ impl Mutator {
     /// `object` is a valid reference.
     pub unsafe fn identity_hash_raw(&mut self, object: Address) -> u32 {
         self.assert_inside("an identity hash is asked for");
-        // SAFETY: the caller's promise.
+        // SAFETY: an object lies there, as asked, so a header does; its word is atomic.
         let word = unsafe { header::word_of(object) };
         header::identity_hash(word, || self.next_hash())
     }
@@ -569,7 +569,7 @@ impl Mutator {
 /// Fresh memory with room for both lies at `object`.
 #[inline(always)]
 unsafe fn begin_array(object: Address, id: TypeId, length: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: fresh memory with room for header and length lies there, as asked.
     unsafe {
         header::store(object, Header::fresh(id));
         object.add(LENGTH).ptr::<u32>().write(length);

@@ -89,7 +89,7 @@ impl<'s> Scope<'s> {
     }
 
     pub(crate) fn shared(&self) -> &Mutator {
-        // SAFETY: as above.
+        // SAFETY: the mutator outlives the scope, which borrows it by way of the outermost one.
         unsafe { &*self.mutator }
     }
 
@@ -243,7 +243,7 @@ impl<'s> Scope<'s> {
     fn fresh_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
         let (id, bytes) = (self.own(of), array_bytes(length, log2));
         let mutator = self.mutator();
-        // SAFETY: as above.
+        // SAFETY: the type is this heap's (`own`) and an array, and `bytes` are what its length takes.
         let object = unsafe {
             if of.pinned {
                 mutator.allocate_array_pinned_raw(id, length, bytes)

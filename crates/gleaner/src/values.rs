@@ -19,11 +19,11 @@ use crate::types::{Array, Id, ReferenceArray, Type};
 unsafe fn write(start: Address, bytes: &[u8], end: Address) {
     debug_assert!(bytes.len() <= end.offset_from(start));
     for (index, byte) in bytes.iter().enumerate() {
-        // SAFETY: the caller's promise. Atomic, since these bytes are read so by any thread that gets the object.
+        // SAFETY: a byte of the fresh object, as asked; atomic, since any thread that gets the object reads it so.
         unsafe { &*start.add(index).ptr::<AtomicU8>() }.store(*byte, Ordering::Relaxed);
     }
     let rest = start.add(bytes.len());
-    // SAFETY: as above.
+    // SAFETY: the rest of the range, up to `end`, is the fresh object's, too.
     unsafe { rest.ptr::<u8>().write_bytes(0, end.offset_from(rest)) };
 }
 

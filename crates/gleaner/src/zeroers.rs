@@ -28,14 +28,14 @@ impl Zeroers {
         /// # Safety
         /// `place` is that of a heap that exists.
         unsafe fn heap_at<'a, F>(place: usize) -> &'a Scavenge<F> {
-            // SAFETY: the caller's promise.
+            // SAFETY: a heap is at `place`, as asked.
             unsafe { &*(place as *const Scavenge<F>) }
         }
         Zeroers {
             threads: Threads::new(Vec::new()),
             // SAFETY: the promise of `new`'s caller: this value ends the threads before the heap ends.
             work: |place, index| unsafe { heap_at::<F>(place) }.zeroing_thread(index),
-            // SAFETY: as above.
+            // SAFETY: these threads end before the heap does, as `new` asks.
             dismiss: |place| unsafe { heap_at::<F>(place) }.zeroing.dismiss(),
             heap: heap as *const Scavenge<F> as usize,
             wanted: wanted_threads(&heap.config),

@@ -183,7 +183,7 @@ fn register(
         // SAFETY: the word was made from a function of this type, or is 0, which is `None`.
         let was: Option<TwoPointersFn> =
             unsafe { core::mem::transmute(previous.map_or(0, |old| old.proc)) };
-        // SAFETY: the caller's pointers are writable or null.
+        // SAFETY: null, or a place that the program gave for the old function, as gc.h says.
         unsafe {
             if !old_function.is_null() {
                 old_function.write(was);

@@ -101,7 +101,7 @@ fn note_detached(thread: usize) {
 /// Whether threads made with these attributes start detached.
 fn starts_detached(attributes: *const c_void) -> bool {
     let mut state: c_int = 0;
-    // SAFETY: the caller's attributes are initialised or null.
+    // SAFETY: not null, so attributes that the program has initialised, as pthread.h asks.
     !attributes.is_null()
         && unsafe { pthread_attr_getdetachstate(attributes, &mut state) } == 0
         && state != 0
