@@ -1,6 +1,6 @@
 //! The parallel trace of the precise heap: what workers do until nothing is grey.
 //!
-//! Grey objects are items on each worker's own stack ([`super::grey`]); a worker whose colleagues wait moves the oldest
+//! Grey objects are items on each worker's own stack (`grey`); a worker whose colleagues wait moves the oldest
 //! items to its deque, where they are stolen. Tasks (roots, strips of cards) come from one queue first. A large array
 //! of references is cut into chunks, so that several workers scan it.
 //!

@@ -9,7 +9,7 @@
 //! - What is handed out reads as zero, or the mutator's `zeroes` is not 0 (I2). Under [`Mode::Window`] that holds up to
 //!   the limit of its buffer.
 //! - A fragment of eden at and above its `virgin` was never written to since the system gave it: it reads as zero
-//!   ([`super::zeroing_fragment`]).
+//!   (`zeroing_fragment`).
 //! - [`super::ahead`] says which thread zeroes a block ahead, and which waits for that.
 
 use alloc::vec::Vec;
