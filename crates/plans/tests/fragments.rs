@@ -1,6 +1,8 @@
 //! A precise heap whose nursery is cut for four memory nodes: what mutators and workers of each node do lands in its
 //! fragments, and programs find in it what they put there, with the verifier on and under every way to collect.
 
+#![cfg(not(loom))]
+
 use std::ptr::NonNull;
 use std::thread;
 
