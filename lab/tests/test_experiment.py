@@ -73,7 +73,7 @@ def test_the_experiments_that_come_with_it_are_valid(path):
         ("threads: [1, 2]", "threads: [0]", 12, "greater than or equal to 1"),
         ("baseline: plain", "baseline: plane", 14, "no plane among plain"),
         ("plain: {options", "plain: {library: stock, options", 10, "options are Gleaner's"),
-        ("plain: {options", "plain: {optoins", 10, "no such field; this part has library, options"),
+        ("plain: {options", "plain: {optoins", 10, "this part has library, build, options"),
         ("measure: process", "measure: proces", 8, "'json' or 'process'"),
         ("- gc_bench", "- gc bench", 5, "pattern"),
         ("threads: [1, 2]", "threads: [1, 2", 13, "expected"),
