@@ -69,7 +69,7 @@ fn ways() -> impl Iterator<Item = Way> {
     })
 }
 
-/// The most looks of one collection. A full collection in place marks, and then copies what is young.
+/// The most looks of one collection. A full collection in place marks, and then copies the young objects.
 fn most_looks((_, old, _, everything): Way) -> u64 {
     let traces = 1 + u64::from(everything && old == OldPolicy::MarkSweep);
     traces * MOST_LOOKS * LINKS as u64
