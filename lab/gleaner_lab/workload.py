@@ -46,7 +46,14 @@ class Tools:
         """The programs of the build that a configuration names."""
         if configuration.build is None:
             return self
-        return Tools.find(ROOT / configuration.build / self.bench.name, self.scratch)
+        try:
+            return Tools.find(ROOT / configuration.build / self.bench.name, self.scratch)
+        except Failure:
+            where = configuration.build
+            raise Failure(
+                f"{where}/{self.bench.name} is no program: run make before COMMIT=..., which "
+                "builds an earlier commit there"
+            ) from None
 
     def word(self, word: str) -> str:
         """A word of a command with the places of the programs filled in."""
