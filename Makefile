@@ -22,9 +22,9 @@ GLEANER := target/release/gleaner
 # The native door from C. What is installed has the name of its interface, not of its crate.
 CAPI_SHARED := target/release/libgleaner_capi.so
 CAPI_STATIC := target/release/libgleaner_capi.a
-CAPI_SONAME := libgleaner.so.0
+CAPI_SONAME := libgleaner.so.$(shell sed -n 's/^\#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-CAPI_FILE := libgleaner.so.$(VERSION)
+CAPI_FILE := $(CAPI_SONAME).$(VERSION)
 BENCH := target/release/gleaner-bench
 LAB_VENV := target/lab/venv
 LAB := $(LAB_VENV)/bin/gleaner-lab
@@ -98,8 +98,7 @@ install: | $(BUILT)
 # Files of an older version of the interface are removed, too; directories only if they are ours.
 uninstall:
 	rm -f "$(INSTALLED)/bin/gleaner" "$(INSTALLED)/lib/gleaner/libgc.so.1" \
-		"$(INSTALLED)"/lib/$(CAPI_SONAME) "$(INSTALLED)"/lib/$(CAPI_SONAME).* \
-		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)/lib/libgleaner.a" \
+		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)"/lib/libgleaner.so.* "$(INSTALLED)/lib/libgleaner.a" \
 		"$(INSTALLED)/include/gleaner.h" "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 	rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"
 
@@ -301,16 +300,22 @@ lock-lab: $(LAB_VENV)/made
 # --- measuring ---------------------------------------------------------------
 
 # A run that was stopped goes on; remove target/lab/bench to measure anew.
-# An earlier commit, built beside this one: what is measured then is one build against the other.
+# An earlier commit, built beside this one: what is measured then is one build against the other. What was built of
+# another goes first, so that a failure leaves nothing to measure; files get the time of now, by which cargo knows what
+# it has to compile; and the commit stands beside the programs, where the lab finds it.
 BEFORE := target/before
 BEFORE_BENCHES := bench-before-native bench-before-clients
 .PHONY: before $(BEFORE_BENCHES)
 before: packages-build
 	@test -n "$(COMMIT)" || { echo "make before: COMMIT is not set; name one, as in make before COMMIT=HEAD~1" >&2; exit 2; }
 	rm -rf $(BEFORE)/tree
-	mkdir -p $(BEFORE)/tree
-	git archive $(COMMIT) | tar --extract --directory $(BEFORE)/tree
-	cd $(BEFORE)/tree && CARGO_TARGET_DIR=$(CURDIR)/$(BEFORE) $(CARGO) build $(CARGO_FLAGS) --release --workspace
+	if [ -d $(BEFORE)/release ]; then find $(BEFORE)/release -maxdepth 1 -type f -delete; fi
+	commit=$$(git rev-parse --verify --quiet '$(COMMIT)^{commit}') \
+		|| { echo "make before: '$(COMMIT)' names no commit" >&2; exit 2; }; \
+	mkdir -p $(BEFORE)/tree; \
+	git archive $$commit | tar --extract --touch --directory $(BEFORE)/tree; \
+	(cd $(BEFORE)/tree && CARGO_TARGET_DIR=$(CURDIR)/$(BEFORE) $(CARGO) build $(CARGO_FLAGS) --release --workspace); \
+	echo $$commit > $(BEFORE)/release/commit
 
 bench-before-native bench-before-clients: packages-test
 

@@ -23,6 +23,8 @@ from gleaner_lab.workload import ROOT, Tools
 
 #: Libraries of the system are known by the machine's facts.
 SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
+#: Beside the programs that `make before` builds: which commit they are of.
+COMMIT = "commit"
 #: In a word such as --class-path=a.jar:b.jar each part may be a file.
 PARTS = re.compile(r"[=:,]")
 
@@ -48,7 +50,21 @@ def build_of(experiment: Experiment, tools: Tools) -> Build:
             paths[path] = None
     for path in list(paths):
         paths.update(dict.fromkeys(_behind(path)))
-    return Build({_name(path, tools): _hash(path) for path in sorted(paths)})
+    files = {_name(path, tools): _hash(path) for path in sorted(paths)}
+    return Build(files | _commits_of(experiment))
+
+
+def _commits_of(experiment: Experiment) -> dict[str, str]:
+    """The commits of the builds that configurations name, by the files in which they stand."""
+    named = {one.build for one in experiment.configurations.values() if one.build}
+    files = {f"{build}/{COMMIT}": ROOT / build / COMMIT for build in sorted(named)}
+    return {name: path.read_text().strip() for name, path in files.items() if path.is_file()}
+
+
+def commits(files: dict[str, str]) -> dict[str, str]:
+    """The commits among the files of a build, by the directory that was built."""
+    found = {Path(name): commit for name, commit in files.items()}
+    return {str(name.parent): commit for name, commit in found.items() if name.name == COMMIT}
 
 
 def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:

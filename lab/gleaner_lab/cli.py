@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gleaner_lab import experiment as experiments
 from gleaner_lab.cells import cells_of
-from gleaner_lab.experiment import Experiment
+from gleaner_lab.experiment import MOST_REPETITIONS, Experiment
 from gleaner_lab.failure import Failure, nearest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("run", help="run an experiment and report it")
     one.add_argument("experiment", help="a name from the list, or a YAML file")
     one.add_argument("--out", type=Path, help="the directory of the result set")
-    one.add_argument("--repetitions", type=int, help="instead of the file's number")
+    one.add_argument(
+        "--repetitions", type=repetitions, metavar="N", help="instead of the file's number"
+    )
     one.add_argument("--size", choices=["tiny", "ci", "full"], help="instead of the file's size")
     one.add_argument(
         "--heaps", type=Path, metavar="DIR", help="take the heap sizes that an earlier run found"
@@ -219,6 +221,17 @@ def _show(chosen: argparse.Namespace) -> int:
     console.print(table)
     console.print(f"{experiment.repetitions} rounds, {_count(experiment)} runs with controls")
     return 0
+
+
+def repetitions(text: str) -> int:
+    """The number that a command line gives, if an experiment could have it."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= MOST_REPETITIONS:
+        raise argparse.ArgumentTypeError(f"{text} is no whole number from 1 to {MOST_REPETITIONS}")
+    return number
 
 
 def _run(chosen: argparse.Namespace) -> int:

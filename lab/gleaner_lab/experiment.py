@@ -20,6 +20,9 @@ from ruamel.yaml.error import MarkedYAMLError
 from gleaner_lab import metrics, papers
 from gleaner_lab.failure import Failure, nearest
 
+#: How often an experiment makes each run at most.
+MOST_REPETITIONS = 10000
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 #: A configuration with its lists multiplied out (see `Experiment.variants`).
 Variant = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=-]*$")]
@@ -186,7 +189,7 @@ class Experiment(Part):
     #: How many threads collect; `default` leaves it to the library.
     threads: Annotated[list[Threads], Field(min_length=1)] = [1]
     heap: Heap = Heap()
-    repetitions: Annotated[int, Field(ge=1, le=10000)] = 10
+    repetitions: Annotated[int, Field(ge=1, le=MOST_REPETITIONS)] = 10
     #: The iteration of a process that counts: 1 measures start-up, a later one the steady state.
     #: A later one is asked for in the environment variable ITERATIONS.
     iteration: Annotated[int, Field(ge=1)] = 1

@@ -12,7 +12,7 @@ import pytest
 from gleaner_lab import cli, commands, machine
 from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import differing_outputs, failures_of, judge, lines_of
-from gleaner_lab.build import build_of
+from gleaner_lab.build import build_of, commits
 from gleaner_lab.cells import cells_of
 from gleaner_lab.failure import Failure
 from gleaner_lab.store import ResultSet
@@ -590,6 +590,16 @@ def test_what_is_misspelt_is_refused_before_anything_runs(tmp_path, capsys, befo
     assert not out.exists()
 
 
+@pytest.mark.parametrize("number", ["0", "-1", "10001", "many"])
+def test_a_number_of_repetitions_is_refused_by_the_option(tmp_path, capsys, number):
+    path = bench.experiment(tmp_path, "steady")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["run", str(path), f"--repetitions={number}"])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument --repetitions: {number} is no whole number from 1 to 10000" in said
+
+
 def test_an_experiment_that_is_not_there_is_named_with_the_nearest(capsys):
     assert cli.main(["show", "rival"]) == 2
     assert "did you mean rivals" in capsys.readouterr().err
@@ -739,7 +749,27 @@ def test_a_configuration_runs_the_build_that_it_names(tmp_path):
     before.write_text(before.read_text() + "# another build\n")
     assert program("gleaner") == str(before)
     assert program("libgc") == str(tools.bench)
-    assert {str(before), tools.bench.name} <= set(build_of(experiment, tools).files)
+    files = build_of(experiment, tools).files
+    assert {str(before), tools.bench.name} <= set(files)
+    assert commits(files) == {}
+    (other / "commit").write_text("0123abc\n")
+    assert commits(build_of(experiment, tools).files) == {str(other): "0123abc"}
+
+
+def test_the_report_names_the_commit_of_another_build(tmp_path):
+    other, out = tmp_path / "other", tmp_path / "out"
+    other.mkdir()
+    bench.make(other)
+    (other / "commit").write_text("0123abc\n")
+    path = bench.experiment(tmp_path, "steady")
+    gleaner = "gleaner: {options: {sweep: lazy}}"
+    named = f"gleaner: {{build: {other}, options: {{sweep: lazy}}}}"
+    path.write_text(path.read_text().replace(gleaner, named))
+    cli.main(["run", str(path), "--out", str(out), "--bench", str(bench.make(tmp_path))])
+    page = tmp_path / "page.md"
+    cli.main(["report", str(out), "--markdown", str(page)])
+    expected = f"{other} of commit 0123abc"
+    assert expected in page.read_text() and expected in (out / "report.html").read_text()
 
 
 def test_a_result_is_what_must_be_the_same():

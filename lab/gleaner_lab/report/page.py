@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from gleaner_lab import analysis, counters
+from gleaner_lab import analysis, build, counters
 from gleaner_lab import experiment as experiments
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
@@ -125,6 +125,7 @@ def _figures(
         "builds": analysis.builds_of(frame),
         "starts": results.starts(),
         "commits": _commits(results),
+        "earlier": _earlier(results, frame),
         "files": _files(results, frame),
         "named": _named(results, frame),
         "made": len(frame),
@@ -136,6 +137,12 @@ def _figures(
 def _commits(results: ResultSet) -> list[str]:
     found = [one["commit"] for one in results.starts() if one.get("commit")]
     return list(dict.fromkeys(found))
+
+
+def _earlier(results: ResultSet, frame: pd.DataFrame) -> dict[str, str]:
+    """The commits of the other builds that configurations ran, by their directories."""
+    found = [build.commits(files) for files in _files(results, frame).values()]
+    return {where: commit for one in found for where, commit in one.items()}
 
 
 def _files(results: ResultSet, frame: pd.DataFrame) -> dict[str, dict[str, str]]:
