@@ -15,8 +15,10 @@ lib=target/release
 if [ "${1:-}" = --lib ]; then lib=$2; fi
 out=target/capi
 mkdir -p "$out"
-ln -sf "$PWD/$lib/libgleaner_capi.so" "$out/libgleaner.so.0"
-ln -sf libgleaner.so.0 "$out/libgleaner.so"
+# The number of its soname is that of the interface.
+soname=libgleaner.so.$(sed -n 's/^#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
+ln -sf "$PWD/$lib/libgleaner_capi.so" "$out/$soname"
+ln -sf "$soname" "$out/libgleaner.so"
 flags=(-O2 -g -Wall -Wextra -Werror -Icrates/capi/include)
 static=("$lib/libgleaner_capi.a" -pthread -ldl -lm)
 
@@ -124,7 +126,7 @@ read -r -a archive <<<"$(pkg-config --static --cflags --libs gleaner | sed 's/-l
 gcc -std=gnu11 -O2 examples/lisp.c -o "$out/lisp-shared" "${shared[@]}"
 gcc -std=gnu11 -O2 examples/lisp.c -o "$out/lisp-static" "${archive[@]}"
 same() { env LD_LIBRARY_PATH="$2" "$1" examples/demo.lisp 2>&1 | diff - examples/demo.expected; }
-needs() { readelf -d "$1" | grep -q 'NEEDED.*\[libgleaner\.so\.0\]'; }
+needs() { readelf -d "$1" | grep -q "NEEDED.*\[${soname//./\\.}\]"; }
 needs_not() { ! needs "$1"; }
 prints() { [ "$(env -u PKG_CONFIG_SYSROOT_DIR pkg-config "--$1" gleaner)" = "$2" ]; }
 verdict "installed: the shared library" same "$out/lisp-shared" "$dest$prefix/lib"
