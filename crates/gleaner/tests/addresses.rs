@@ -97,6 +97,31 @@ fn the_limit_on_addresses_is_named() {
 }
 
 #[test]
+fn the_limit_is_named_whatever_it_refuses() {
+    alone("the_limit_is_named_whatever_it_refuses", || {
+        let mut refused = Vec::new();
+        let now = count("VmSize");
+        for more in (1..200).map(|step| step << 21) {
+            let limit = [(now + more) as u64, u64::MAX];
+            // SAFETY: this process is the test's own.
+            assert_eq!(unsafe { setrlimit(ADDRESSES, &limit) }, 0);
+            match Heap::builder().limit(32 << 20).workers(8).build() {
+                Ok(_) => break,
+                Err(error) => refused.push(error.to_string()),
+            }
+        }
+        for said in &refused {
+            assert!(
+                said.contains("(RLIMIT_AS): raise the limit with ulimit -v"),
+                "{said}"
+            );
+        }
+        refused.dedup();
+        assert!(refused.len() > 2, "too few places: {refused:?}");
+    });
+}
+
+#[test]
 fn the_limit_on_data_is_named() {
     alone("the_limit_on_data_is_named", || {
         let said = message_under(DATA, 20 << 20);

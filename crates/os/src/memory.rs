@@ -10,7 +10,7 @@
 use crate::refusal::{self, Limit};
 use crate::syscall::{Errno, call};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 use gleaner_base::faults::{self, FaultPoint};
 
 pub use crate::residency::{peak_resident_bytes, resident_bytes};
@@ -84,22 +84,21 @@ fn anonymous(bytes: usize, access: i32) -> Option<NonNull<u8>> {
     NonNull::new(start.ok()? as *mut u8)
 }
 
-/// What the kernel refused last: bytes of addresses, and of those that can be written. Relaxed: they are for messages.
-static REFUSED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+/// Why the kernel refused last, as a number of [`Limit`]. Relaxed: it is for messages.
+static REFUSED: AtomicU8 = AtomicU8::new(Limit::Other as u8);
 
-/// Notes what was refused, if it was; whether it was given.
+/// Notes why so many bytes of addresses, and of those that can be written, were refused, if they were; whether they were
+/// given. It is found out here: a caller that gives back what it was given before leaves room below the limit.
 fn noted(given: bool, addresses: usize, data: usize) -> bool {
     if !given {
-        REFUSED[0].store(addresses, Ordering::Relaxed);
-        REFUSED[1].store(data, Ordering::Relaxed);
+        REFUSED.store(refusal::reason(addresses, data) as u8, Ordering::Relaxed);
     }
     given
 }
 
 /// Why the last request was refused, for the thread whose request that was.
 pub fn refusal() -> Limit {
-    let [addresses, data] = [0, 1].map(|which: usize| REFUSED[which].load(Ordering::Relaxed));
-    refusal::reason(addresses, data)
+    Limit::ALL[REFUSED.load(Ordering::Relaxed) as usize]
 }
 
 /// Makes a reserved range readable and writable; it reads as zero. False when the kernel refuses.

@@ -1,4 +1,4 @@
-//! Why the system refused memory, as far as that can be found out afterwards, and what helps.
+//! Why the system refused memory, as far as that can be found out at once, and what helps.
 //!
 //! The kernel answers every refusal with the same error. What it counts can be read, so each limit is compared with
 //! what the process has now and what it asked for. Another thread may have changed the numbers meanwhile: the answer is
@@ -26,6 +26,15 @@ pub enum Limit {
 }
 
 impl Limit {
+    /// Each limit, in the order of their numbers.
+    pub const ALL: [Limit; 5] = [
+        Limit::Addresses,
+        Limit::Data,
+        Limit::Promises,
+        Limit::Mappings,
+        Limit::Other,
+    ];
+
     /// Says which limit it is and what helps.
     pub fn text(self) -> &'static str {
         match self {
@@ -137,6 +146,7 @@ fn limit(which: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory;
 
     #[test]
     fn the_limit_that_was_passed_is_named() {
@@ -183,24 +193,51 @@ mod tests {
     }
 
     #[test]
-    fn a_process_at_its_data_limit_is_told_so() {
+    fn each_limit_has_the_number_of_its_place() {
+        for (number, limit) in Limit::ALL.into_iter().enumerate() {
+            assert_eq!(limit as usize, number);
+        }
+    }
+
+    /// Whether `holds` in a child with that limit. It makes system calls only.
+    fn in_a_child_with(which: u32, bytes: u64, holds: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child, whose limit alone changes, makes system calls only, then leaves.
         unsafe {
             let pid = libc::fork();
             if pid == 0 {
                 let low = libc::rlimit {
-                    rlim_cur: 1 << 20,
-                    rlim_max: 1 << 20,
+                    rlim_cur: bytes,
+                    rlim_max: bytes,
                 };
-                libc::setrlimit(libc::RLIMIT_DATA, &low);
-                let refused = crate::memory::map(8 << 20).is_none();
-                let reserved = crate::memory::reserve(8 << 20, 4096).is_some();
-                let named = reason(8 << 20, 8 << 20) == Limit::Data;
-                libc::_exit(if refused && reserved && named { 0 } else { 1 });
+                libc::setrlimit(which, &low);
+                libc::_exit(if holds() { 0 } else { 1 });
             }
             let mut status = -1;
             assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
-            assert_eq!(status, 0);
+            status == 0
         }
+    }
+
+    #[test]
+    fn a_process_at_its_data_limit_is_told_so() {
+        assert!(in_a_child_with(libc::RLIMIT_DATA, 1 << 20, || {
+            let refused = memory::map(8 << 20).is_none();
+            let reserved = memory::reserve(8 << 20, 4096).is_some();
+            refused && reserved && memory::refusal() == Limit::Data
+        }));
+    }
+
+    #[test]
+    fn the_reason_is_known_after_other_memory_was_given_back() {
+        let room = count().addresses + (64 << 20);
+        assert!(in_a_child_with(libc::RLIMIT_AS, room, || {
+            let Some(first) = memory::map(40 << 20) else {
+                return false;
+            };
+            let refused = memory::map(40 << 20).is_none();
+            // SAFETY: mapped above, and nobody uses it.
+            unsafe { memory::unmap(first, 40 << 20) };
+            refused && memory::refusal() == Limit::Addresses
+        }));
     }
 }
