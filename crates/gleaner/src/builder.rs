@@ -12,10 +12,9 @@ use std::path::PathBuf;
 
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
-    Foreign, Generations, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TraceOrder,
-    Verify, Zeroing,
+    Foreign, Generations, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TABLE,
+    TraceOrder, Verify, Zeroing,
 };
-use gleaner_mem::header::Header;
 use gleaner_os::environment;
 use gleaner_os::topology::Topology;
 use gleaner_plans::scavenge::{Config, CreateError};
@@ -61,7 +60,8 @@ impl From<CreateError> for BuildError {
     }
 }
 
-/// The setup of a heap. Whatever is set here, `GLEANER_OPTIONS` of the environment weighs more, unless it is ignored.
+/// The setup of a heap. A value that an option of that name would not accept is refused with the same words: by
+/// [`Builder::build`], where a method set it. Whatever is set here, `GLEANER_OPTIONS` of the environment weighs more, unless it is ignored.
 #[derive(Clone, Debug)]
 pub struct Builder {
     options: Options,
@@ -192,7 +192,7 @@ impl Builder {
     /// How many collections an object survives before the next one makes it old; 1 unless given, at most 15. Option
     /// `tenure`.
     pub fn tenure(mut self, collections: u32) -> Self {
-        self.options.tenure = collections.min(Header::OLDEST);
+        self.options.tenure = collections;
         self
     }
 
@@ -246,6 +246,7 @@ impl Builder {
 
     /// Reads the environment and makes the heap. Option `fault` arms its points for the whole process.
     pub fn build(mut self) -> Result<Heap, BuildError> {
+        self.check_methods()?;
         self.read_environment().map_err(BuildError::Environment)?;
         let options = &self.options;
         let log = open_log(options)?;
@@ -257,6 +258,17 @@ impl Builder {
             options.refs,
             log,
         )?)
+    }
+
+    /// Refuses what a method set and the option of that name does not accept: its text is read as if it were written.
+    fn check_methods(&self) -> Result<(), BuildError> {
+        for info in TABLE {
+            let text = (info.value)(&self.options).to_string();
+            let mut read = Options::DEFAULT;
+            let set = read.set(info.name, &text);
+            set.map_err(|error| BuildError::Option(error.to_string()))?;
+        }
+        Ok(())
     }
 
     fn read_environment(&mut self) -> Result<(), String> {

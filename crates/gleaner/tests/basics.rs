@@ -412,7 +412,10 @@ fn a_type_of_another_heap_is_refused() {
 #[test]
 fn impossible_heaps_are_refused_with_the_numbers() {
     let refused = |builder: gleaner::Builder| builder.build().unwrap_err().to_string();
-    assert!(refused(Heap::builder().limit(1000)).contains("1000 bytes: the smallest is 1048576"));
+    assert!(
+        refused(Heap::builder().limit(1000))
+            .contains("option heap-limit: 1000 bytes is out of range")
+    );
     let compressed = Heap::builder()
         .references(References::Compressed)
         .limit(20 << 30);

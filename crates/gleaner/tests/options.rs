@@ -54,11 +54,10 @@ fn what_is_refused_is_named_with_the_remedy() {
     assert!(Heap::builder().option("markers", "2").is_err());
     let error = Heap::builder().options("heap-limit=2m,young=2m").unwrap();
     let error = error.build().unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("a young generation of 2097152 bytes"),
-        "{error}"
+    assert_eq!(
+        error.to_string(),
+        "option young: a young generation of 2m (2097152 bytes) in a heap of 2m (2097152 bytes, option heap-limit): \
+         it takes at most nine tenths"
     );
     let error = Heap::builder().options("log=/no/such/directory/log");
     let error = error.unwrap().build().unwrap_err().to_string();
@@ -66,6 +65,37 @@ fn what_is_refused_is_named_with_the_remedy() {
         error.starts_with("option log: cannot open /no/such/directory/log"),
         "{error}"
     );
+}
+
+#[test]
+fn a_value_set_by_method_is_refused_as_it_is_by_name() {
+    let builder = Heap::builder;
+    let cases = [
+        (builder().limit(1), "heap-limit=1"),
+        (
+            builder().limit(usize::MAX),
+            "heap-limit=18446744073709551615",
+        ),
+        (builder().young(1), "young=1"),
+        (builder().young(usize::MAX), "young=18446744073709551615"),
+        (builder().workers(65), "workers=65"),
+        (builder().workers(u32::MAX as usize), "workers=4294967295"),
+        (builder().tlab(1), "tlab=1"),
+        (builder().tenure(16), "tenure=16"),
+        (builder().quarantine(65), "quarantine=65"),
+    ];
+    for (by_method, by_name) in cases {
+        let error = by_method.build().expect_err(by_name);
+        assert!(matches!(error, BuildError::Option(_)), "{error:?}");
+        assert_eq!(error.to_string(), refused(by_name));
+    }
+    let text = refused("workers=65");
+    assert!(
+        text.starts_with("option workers: 65 is out of range") && text.contains("0..64"),
+        "{text}"
+    );
+    // More than an option can say is refused, too.
+    assert!(builder().workers(usize::MAX).build().is_err());
 }
 
 /// What [`in_a_child`] asks for.
@@ -118,5 +148,5 @@ fn the_environment_may_have_options_of_the_other_heap() {
 fn a_mistake_in_the_environment_is_named() {
     assert!(in_a_child("refs=narrow").starts_with("error in GLEANER_OPTIONS: option refs cannot"));
     assert!(in_a_child("sweep=lazi").starts_with("error in GLEANER_OPTIONS: option sweep cannot"));
-    assert!(in_a_child("heap-limit=1m,young=1m").starts_with("error a young generation"));
+    assert!(in_a_child("heap-limit=1m,young=1m").starts_with("error option young: "));
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use gleaner_base::options::{Options, Zeroing};
+use gleaner_base::options::{Options, Size, Zeroing};
 use gleaner_mem::object_model::whole_granules;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
@@ -96,25 +96,31 @@ impl fmt::Display for CreateError {
         match self {
             CreateError::TooSmall(limit) => write!(
                 out,
-                "a heap limit of {limit} bytes: the smallest is {LEAST_LIMIT}"
+                "option heap-limit: {limit} bytes; the smallest is {LEAST_LIMIT}"
             ),
             CreateError::Span { asked, reach } => write!(
                 out,
-                "the heap needs {asked} bytes of addresses, and its references reach {reach}: choose a smaller limit{}",
+                "option heap-limit: the heap needs {asked} bytes of addresses, and its references reach {reach}: choose a \
+                 smaller limit{}",
                 if *reach < Wide::SPAN {
-                    ", or wide references"
+                    ", or refs=wide"
                 } else {
                     ""
                 }
             ),
             CreateError::Young { young, limit } => write!(
                 out,
-                "a young generation of {young} bytes in a heap of {limit}: it takes at most nine tenths"
+                "option young: a young generation of {} ({young} bytes) in a heap of {} ({limit} bytes, option heap-limit): \
+                 it takes at most nine tenths",
+                Size(*young),
+                Size(*limit)
             ),
             CreateError::Memory(what, limit) => write!(
                 out,
-                "the system gives no memory for {what}: {}; or choose a smaller heap",
-                limit.text()
+                "the system gives no memory for {what}: {}{} choose a smaller heap (option heap-limit)",
+                limit.text(),
+                // The other texts end with a remedy.
+                if *limit == Limit::Other { ":" } else { ", or" }
             ),
         }
     }
@@ -125,6 +131,19 @@ impl core::error::Error for CreateError {}
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_of_memory_reads_as_one_sentence() {
+        let text = |limit| std::format!("{}", CreateError::Memory("its cards", limit));
+        assert_eq!(
+            text(Limit::Other),
+            "the system gives no memory for its cards: the system has no more memory: choose a smaller heap (option heap-limit)"
+        );
+        assert!(
+            text(Limit::Addresses)
+                .ends_with("ulimit -v, or choose a smaller heap (option heap-limit)")
+        );
+    }
 
     #[test]
     fn each_processor_of_the_machine_has_a_worker_unless_a_number_is_given() {

@@ -251,7 +251,7 @@ pub(super) mod tests {
         for limit in [15 << 30, 17 << 30, usize::MAX] {
             let refused = sizes(limit, 0, true, Compressed::SPAN).unwrap_err();
             assert!(matches!(refused, CreateError::Span { .. }));
-            assert!(std::format!("{refused}").ends_with("limit, or wide references"));
+            assert!(std::format!("{refused}").ends_with("limit, or refs=wide"));
         }
         let refused = sizes(usize::MAX, 0, true, Wide::SPAN).unwrap_err();
         assert!(matches!(refused, CreateError::Span { .. }));
