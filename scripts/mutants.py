@@ -27,7 +27,7 @@ A command is one of
 The tree is copied to target/mutants/tree; nothing is changed in place. Mutant
 by mutant, the text is changed, the tests are compiled, the commands run until
 one fails, and the text is put back. A command that failed must pass without the
-mutant, or it judges nothing. A mutant that does not compile, or whose text is
+mutant, or it judges nothing; nor does one whose filter fits no test. A mutant that does not compile, or whose text is
 not found once, is an error of the list. A test that does not end has failed.
 
 Results lie in target/mutants/results.json after each mutant, so a run that was
@@ -74,7 +74,10 @@ def read_list(folder):
                    key=lambda path: (order.get(os.path.basename(path), 99), path))
     for path in paths:
         with open(path, "rb") as file:
-            data = tomllib.load(file)
+            try:
+                data = tomllib.load(file)
+            except tomllib.TOMLDecodeError as error:
+                raise ListError(f"{os.path.relpath(path, ROOT)}: {error}") from None
         for entry in data.get("mutant", []):
             entry.setdefault("tests", data.get("tests", []))
             entry["crate"] = os.path.basename(path).removesuffix(".toml")
@@ -230,8 +233,19 @@ class Runner:
         return all(self.run(build, environment) == "passed" for build in builds)
 
     def test(self, command):
+        """As `run`; or 'runs no test', if no name fits the command's filter."""
         _, test, environment = self.steps(command)
-        return self.run(test, environment)
+        begin = os.path.getsize(self.log)
+        outcome = self.run(test, environment)
+        with open(self.log, "rb") as log:
+            log.seek(begin)
+            said = log.read().decode(errors="replace")
+        return "runs no test" if outcome == "passed" and test[0] == "cargo" and runs_no_test(said) else outcome
+
+
+def runs_no_test(said):
+    """Whether cargo's test programs, by what they said, had nothing to run."""
+    return not any(int(count) for count in re.findall(r"^running (\d+) tests?$", said, re.MULTILINE))
 
 
 def with_no_run(test):
@@ -247,7 +261,7 @@ def judge(entry, runner):
             return "does not compile", command
         outcome = runner.test(command)
         if outcome != "passed":
-            return ("caught" if outcome == "failed" else "caught: it hangs"), command
+            return {"failed": "caught", "hangs": "caught: it hangs"}.get(outcome, outcome), command
     return "survived", ""
 
 
@@ -280,11 +294,12 @@ def run_all(entries, tree_folder, tree, results, save, runner, keep_caught=False
                 file.write(text)
         # What fails without the mutant, too, says nothing about it. What passes with it needs no proof.
         if command and command not in sound and command not in broken:
-            if runner.compiles(command) and runner.test(command) == "passed":
+            state = runner.test(command) if runner.compiles(command) else "does not compile"
+            if state == "passed":
                 sound.add(command)
             else:
                 broken[command] = entry["name"]
-                say(f"FAILED: without any mutant: {command}", flush=True)
+                say(f"FAILED: without any mutant: {command}: {state}", flush=True)
         if command in broken:
             continue
         results[entry["name"]] = {
@@ -374,6 +389,8 @@ class FakeRunner:
 
     def test(self, command):
         self.ran.append(command)
+        if command == "cargo none":
+            return "runs no test"
         if "loop" in self.text():
             return "hangs"
         return "passed" if command.split()[1] in self.text() else "failed"
@@ -408,6 +425,17 @@ def self_test():
     holds("stops compilation before arguments of the tests",
           with_no_run(["cargo", "test", "--", "x"]) == ["cargo", "test", "--no-run"])
 
+    summary = "running {} tests\n\ntest result: ok. 0 passed\n"
+    holds("a filter that fits no test is noticed", runs_no_test(summary.format(0) * 2))
+    holds("one that fits one in any program is not", not runs_no_test(summary.format(0) + "running 1 test\n"))
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "base.toml"), "w", encoding="utf-8") as file:
+            file.write("[[mutant]\n")
+        try:
+            holds("a list that is no TOML is named", read_list(folder) is None)
+        except ListError as error:
+            holds("a list that is no TOML is named", "base.toml: " in str(error))
+
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.rs")
         with open(path, "w", encoding="utf-8") as file:
@@ -433,6 +461,9 @@ def self_test():
         holds("results are saved after each", saved == [1, 2, 3, 4, 5])
         lines, passed, bad = tally(entries, results, broken)
         holds("the tally", (passed, bad) == (3, 4) and any("score: 3 of 4" in line for line in lines))
+        unfit = [good | {"name": "unfit", "tests": ["cargo none", "cargo two"]}]
+        broken = run_all(unfit, folder, "t", results, save, runner, say=quiet)
+        holds("a command that runs no test judges nothing", "unfit" not in results and list(broken) == ["cargo none"])
         explained = [entries[1] | {"survives": "Nobody can see it."}]
         holds("an explained survivor is no failure", tally(explained, results, {})[1:] == (1, 0))
         runner.ran.clear()
@@ -460,7 +491,12 @@ def main():
     parser.add_argument("--crate", action="append", default=[])
     parser.add_argument("--keep-caught", action="store_true")
     chosen = parser.parse_args()
-    everything = read_list(os.path.join(ROOT, "tests", "mutants"))
+    try:
+        everything = read_list(os.path.join(ROOT, "tests", "mutants"))
+    except ListError as error:
+        print(f"FAILED: {error}")
+        print("0 passed, 1 failed")
+        return 1
 
     def read(path):
         full = os.path.join(ROOT, path)
