@@ -177,7 +177,7 @@ static void bad_input_is_named(bool compressed)
     options.compressed = compressed;
     options.limit = 1000;
     CHECK(gleaner_heap_new(&options, message, sizeof message) == NULL);
-    CHECK(strstr(message, "1000 bytes: the smallest is") != NULL);
+    CHECK(strstr(message, "option heap-limit: 1000 bytes") != NULL);
     heap = new_heap(compressed, 1 << 20);
     CHECK(gleaner_structure(heap, 24, wrong, 1, message, sizeof message) == 0);
     CHECK(strstr(message, "offset 4") != NULL);

@@ -2,7 +2,7 @@
  * What a thread must not do with gleaner.h: each mistake ends the process with
  * a message that names it. A child makes it; nothing hangs, nothing goes on.
  */
-/* Indexes are checked. */
+/* Indexes are checked, and polls inside of windows. */
 #define GLEANER_DEBUG
 #include "stage.h"
 
@@ -196,14 +196,82 @@ static void stores_beyond_the_end(struct stage *s)
         UINT32_MAX, 0);
 }
 
-static void collects_in_a_window(struct stage *s)
+static void begin_a_window(struct stage *s)
 {
     struct gleaner_window window;
 
     gleaner_window_begin(&window, s->m,
                          gleaner_allocate_array(s->m, s->bytes, 10, 1), 0, 10,
                          1);
+}
+
+static void collects_in_a_window(struct stage *s)
+{
+    begin_a_window(s);
     gleaner_collect(s->m, false);
+}
+
+static void blocks_in_a_window(struct stage *s)
+{
+    begin_a_window(s);
+    gleaner_blocking_begin(s->m);
+}
+
+static void gets_totals_in_a_window(struct stage *s)
+{
+    struct gleaner_totals totals;
+
+    begin_a_window(s);
+    gleaner_get_totals(s->m, &totals);
+}
+
+static void polls_in_a_window(struct stage *s)
+{
+    begin_a_window(s);
+    gleaner_poll(s->m);
+}
+
+static void loads_behind_a_cursor(struct stage *s)
+{
+    struct gleaner_cursor cursor;
+
+    gleaner_cursor_begin(&cursor, s->m,
+                         gleaner_allocate_array(s->m, s->list, 10,
+                                                s->m->slot_bytes),
+                         2, 1, s->m->slot_bytes);
+    gleaner_cursor_load(&cursor, s->m);
+    gleaner_cursor_load(&cursor, s->m);
+}
+
+static void stores_behind_a_cursor(struct stage *s)
+{
+    struct gleaner_cursor cursor;
+
+    gleaner_cursor_begin(&cursor, s->m,
+                         gleaner_allocate_array(s->m, s->list, 10,
+                                                s->m->slot_bytes),
+                         10, 0, s->m->slot_bytes);
+    gleaner_cursor_store(&cursor, s->m, 0);
+}
+
+static void loads_a_number_behind_a_cursor(struct stage *s)
+{
+    struct gleaner_cursor cursor;
+
+    gleaner_cursor_begin(&cursor, s->m,
+                         gleaner_allocate_array(s->m, s->bytes, 10, 1), 4, 0,
+                         1);
+    gleaner_cursor_load_u8(&cursor);
+}
+
+static void stores_a_number_behind_a_cursor(struct stage *s)
+{
+    struct gleaner_cursor cursor;
+
+    gleaner_cursor_begin(&cursor, s->m,
+                         gleaner_allocate_array(s->m, s->bytes, 10, 1), 4, 0,
+                         1);
+    gleaner_cursor_store_u8(&cursor, 1);
 }
 
 static void writes_in_a_window(struct stage *s)
@@ -241,10 +309,21 @@ static const struct {
     { "a fork by a function that visits all objects", forks_in_a_walk },
     { "a copy of 6 elements at 5 of an array of 10", copies_beyond_the_end },
     { "which is no array", copies_no_array },
-    { "1 elements at 10 of an array of 10", loads_beyond_the_end },
-    { "1 elements at 4294967295 of an array of 10", stores_beyond_the_end },
+    { "1 element at 10 of an array of 10", loads_beyond_the_end },
+    { "1 element at 4294967295 of an array of 10", stores_beyond_the_end },
     { "a collection inside a window", collects_in_a_window },
     { "a window for writing inside a window", writes_in_a_window },
+    { "a blocking region inside a window", blocks_in_a_window },
+    { "a question for totals inside a window", gets_totals_in_a_window },
+    { "a poll inside a window", polls_in_a_window },
+    { "a cursor goes on behind its range, which ends at 3",
+      loads_behind_a_cursor },
+    { "a cursor goes on behind its range, which ends at 10",
+      stores_behind_a_cursor },
+    { "a cursor goes on behind its range, which ends at 4",
+      loads_a_number_behind_a_cursor },
+    { "a cursor goes on behind its range, which ends at 4",
+      stores_a_number_behind_a_cursor },
 };
 
 static void each_mistake_has_a_message(bool compressed)

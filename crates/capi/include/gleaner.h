@@ -462,20 +462,27 @@ uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
    is full. It does neither yet; arrays whose elements are not in one piece will.
 
    That an index or a range lies in the array, and that the array has such
-   elements, is the caller's promise. With GLEANER_DEBUG defined indexes are
-   checked, and a wrong one ends the process with a message; gleaner_copy_elements
-   and gleaner_pinned_elements check always. */
+   elements, is the caller's promise. With GLEANER_DEBUG defined indexes, ranges
+   and the steps of cursors are checked, and a wrong one ends the process with a
+   message; the size of elements is not. gleaner_copy_elements and
+   gleaner_pinned_elements check always, the size too. */
 
 #ifdef GLEANER_DEBUG
 #define GLEANER_IN_ARRAY(array, index, count)                                  \
     ((uint64_t)(index) + (count) <= gleaner_length(array)                      \
          ? (void)0                                                             \
          : gleaner_no_elements(array, index, count))
+#define GLEANER_HAS_NEXT(cursor)                                               \
+    ((cursor)->index < (cursor)->end ? (void)0                                 \
+                                     : gleaner_cursor_ended((cursor)->end))
 #else
 #define GLEANER_IN_ARRAY(array, index, count) ((void)0)
+#define GLEANER_HAS_NEXT(cursor) ((void)0)
 #endif
 /* Ends the process with a message about a range that an array does not have. */
 void gleaner_no_elements(const void *array, uint32_t index, uint32_t count);
+/* The same about a cursor that goes on behind its range, which ends at `end`. */
+void gleaner_cursor_ended(uint32_t end);
 
 /* For the functions below only. */
 #define GLEANER_ELEMENT(array, index, bytes)                                   \
@@ -615,8 +622,10 @@ static inline bool gleaner_cursor_more(const struct gleaner_cursor *cursor)
 static inline gleaner_value gleaner_cursor_load(struct gleaner_cursor *cursor,
                                                 const gleaner_mutator *mutator)
 {
-    gleaner_value value = gleaner_load(mutator, (void *)cursor->next, 0);
+    gleaner_value value;
 
+    GLEANER_HAS_NEXT(cursor);
+    value = gleaner_load(mutator, (void *)cursor->next, 0);
     cursor->next += mutator->slot_bytes;
     cursor->index++;
     return value;
@@ -625,6 +634,7 @@ static inline void gleaner_cursor_store(struct gleaner_cursor *cursor,
                                         gleaner_mutator *mutator,
                                         gleaner_value value)
 {
+    GLEANER_HAS_NEXT(cursor);
     gleaner_store(mutator, (void *)cursor->next, 0, value);
     cursor->next += mutator->slot_bytes;
     cursor->index++;
@@ -632,8 +642,9 @@ static inline void gleaner_cursor_store(struct gleaner_cursor *cursor,
 
 /* A window shows `count` primitives from `index` on as they would lie in C. It
    may be a copy, which gleaner_window_end writes back. Until then nothing is
-   allocated, stored by another function or polled: where this is noticed, the
-   process ends with a message. Begin to write before you begin to read: that may
+   allocated, stored by another function or polled, and no blocking region
+   begins: where this is noticed, the process ends with a message (polls are
+   with GLEANER_DEBUG, others may pass while nobody collects). Begin to write before you begin to read: that may
    collect, and answers NULL when the heap is full. Each window is ended. */
 struct gleaner_window {
     void *elements;
@@ -751,6 +762,7 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
     {                                                                          \
         type number;                                                           \
                                                                                \
+        GLEANER_HAS_NEXT(cursor);                                              \
         __atomic_load((type *)cursor->next, &number, __ATOMIC_RELAXED);        \
         cursor->next += sizeof(type);                                          \
         cursor->index++;                                                       \
@@ -759,6 +771,7 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
     static inline void gleaner_cursor_store_##name(                            \
         struct gleaner_cursor *cursor, type number)                            \
     {                                                                          \
+        GLEANER_HAS_NEXT(cursor);                                              \
         __atomic_store((type *)cursor->next, &number, __ATOMIC_RELAXED);       \
         cursor->next += sizeof(type);                                          \
         cursor->index++;                                                       \
@@ -776,6 +789,11 @@ GLEANER_PRIMITIVE(f64, double)
 /* In loops without allocation, so that other threads need not wait. */
 static inline void gleaner_poll(gleaner_mutator *mutator)
 {
+#ifdef GLEANER_DEBUG
+    /* Which ends the process in a window. */
+    if (mutator->windows != 0)
+        gleaner_poll_slowly(mutator);
+#endif
     if (mutator->poll != 0)
         gleaner_poll_slowly(mutator);
 }

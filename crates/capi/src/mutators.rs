@@ -3,7 +3,9 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use gleaner::raw::{Address, LENGTH, Record, TypeId, array_bytes_of, offsets, whole_granules};
+use gleaner::raw::{
+    Address, LENGTH, Record, TypeId, array_bytes_of, elements, offsets, whole_granules,
+};
 use gleaner::{Heap, Totals};
 
 use crate::{mutator, pointer, threads};
@@ -158,7 +160,7 @@ pub unsafe extern "C" fn gleaner_copy_elements(
     unsafe { mutator(record).copy_elements_raw(from, from_index, to, to_index, count) }.is_ok()
 }
 
-/// The end of a process that was built with `GLEANER_DEBUG`.
+/// The end of a process that was built with `GLEANER_DEBUG`: a range that an array does not have.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_no_elements(array: *const u8, index: u32, count: u32) {
     // SAFETY: an array of the caller's, and every array has its length there.
@@ -168,7 +170,16 @@ pub unsafe extern "C" fn gleaner_no_elements(array: *const u8, index: u32, count
             .ptr::<u32>()
             .read()
     };
-    panic!("{count} elements at {index} of an array of {length}");
+    panic!(
+        "{} at {index} of an array of {length}",
+        elements(count as usize)
+    );
+}
+
+/// The end of a process that was built with `GLEANER_DEBUG`: a cursor that goes on at its end.
+#[unsafe(no_mangle)]
+pub extern "C" fn gleaner_cursor_ended(end: u32) {
+    panic!("a cursor goes on behind its range, which ends at {end}");
 }
 
 /// The end of a process that begins to write in a window while it has another.
@@ -187,7 +198,7 @@ pub unsafe extern "C" fn gleaner_pinned_elements(record: *mut Record, array: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_poll_slowly(record: *mut Record) {
     // SAFETY: the calling thread's mutator.
-    unsafe { mutator(record) }.poll();
+    unsafe { mutator(record) }.poll_slowly();
 }
 
 #[unsafe(no_mangle)]

@@ -17,6 +17,8 @@
 mod copy;
 mod safe;
 
+pub use copy::elements;
+
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;

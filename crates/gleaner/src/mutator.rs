@@ -107,8 +107,9 @@ impl Mutator {
         Scope::enter(self, body)
     }
 
-    /// A blocking region begins. In one already, it only ends later.
-    pub(crate) fn leave(&mut self) {
+    /// A blocking region begins, or `what` needs one. In one already, it only ends later.
+    pub(crate) fn leave(&mut self, what: &str) {
+        self.assert_no_window(what);
         let regions = self.member().outside.get();
         self.member().outside.set(regions + 1);
         if regions == 0 {
@@ -163,6 +164,11 @@ impl Mutator {
     #[inline(always)]
     pub(crate) fn assert_may_collect(&self, what: &str) {
         self.assert_inside(what);
+        self.assert_no_window(what);
+    }
+
+    #[inline(always)]
+    fn assert_no_window(&self, what: &str) {
         assert!(
             self.record().windows.get() == 0,
             "{what} inside a window, whose elements may move: end it first"
@@ -198,13 +204,18 @@ impl Mutator {
     /// Runs `body`, which may block and must not use the heap, while collections go on without this thread. In a scope
     /// it is [`Scope::blocking`].
     pub fn blocking<R>(&mut self, body: impl FnOnce() -> R) -> R {
+        self.outside("a blocking region", body)
+    }
+
+    /// A blocking region of `what`.
+    fn outside<R>(&mut self, what: &str, body: impl FnOnce() -> R) -> R {
         struct Region<'a>(&'a mut Mutator);
         impl Drop for Region<'_> {
             fn drop(&mut self) {
                 self.0.enter();
             }
         }
-        self.leave();
+        self.leave(what);
         let region = Region(self);
         let result = body();
         drop(region);
@@ -214,7 +225,7 @@ impl Mutator {
     /// What collections did so far. A poll: others may collect meanwhile.
     pub fn totals(&mut self) -> Totals {
         let heap = self.heap();
-        self.blocking(|| heap.totals())
+        self.outside("a question for totals", || heap.totals())
     }
 
     /// Bytes that this mutator has allocated.

@@ -15,7 +15,7 @@ use gleaner_mem::zero;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::collect::Extent;
 
-pub use crate::elements::{Cursor, CursorMut, Element, Number, Object};
+pub use crate::elements::{Cursor, CursorMut, Element, Number, Object, elements};
 pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
 pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
@@ -397,9 +397,15 @@ impl Mutator {
     #[inline(always)]
     pub fn poll(&mut self) {
         if self.record().poll.load(Ordering::Relaxed) != 0 {
-            self.assert_may_collect("a poll");
-            with_heap!(&self.shared.kind, heap => heap.poll());
+            self.poll_slowly();
         }
+    }
+
+    /// What [`Mutator::poll`] does when the collector asks for it; whether it does is not looked at.
+    #[cold]
+    pub fn poll_slowly(&mut self) {
+        self.assert_may_collect("a poll");
+        with_heap!(&self.shared.kind, heap => heap.poll());
     }
 
     /// Collects: the young generation, or everything.
@@ -496,7 +502,7 @@ impl Mutator {
     /// The mutator is not used until [`Mutator::blocking_end`], but it may be dropped. The slots of its frames stay
     /// where they are as long as it is attached, since others may collect.
     pub unsafe fn blocking_begin(&mut self) {
-        self.leave();
+        self.leave("a blocking region");
     }
 
     /// Ends what [`Mutator::blocking_begin`] began; panics if that was not called.

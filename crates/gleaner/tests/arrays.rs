@@ -389,11 +389,11 @@ fn a_raw_copy_beyond_the_end_or_of_other_objects_is_refused() {
     );
     assert_eq!(
         refused((1, 0), (2, 0), 1),
-        "a copy of elements of 1 bytes to elements of 8 (0 stands for references)"
+        "a copy from an array of numbers of 1 byte to one of numbers of 8 bytes"
     );
     assert_eq!(
         refused((2, 0), (0, 0), 1),
-        "a copy of elements of 8 bytes to elements of 0 (0 stands for references)"
+        "a copy from an array of numbers of 8 bytes to one of references"
     );
     for (from, to) in [(3, 0), (0, 3)] {
         let said = refused((from, 0), (to, 0), 1);

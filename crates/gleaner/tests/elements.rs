@@ -359,15 +359,15 @@ fn the_safe_layer_checks_types_and_ranges() {
     };
     let expected = [
         "a fill of 6 elements at 5 of an array of 10",
-        "a fill of 1 elements at 10 of an array of 10",
+        "a fill of 1 element at 10 of an array of 10",
         "a fill of numbers of 2 bytes of an object that has 10 elements of 1 bytes",
         "a fill of references of an object that has 10 elements of 1 bytes",
         "a copy of 2 elements at 18446744073709551615 of an array of 10",
-        "a compare-and-swap of 1 elements at 10 of an array of 10",
+        "a compare-and-swap of 1 element at 10 of an array of 10",
         "a cursor over numbers of 8 bytes of an object that has 10 elements, references",
         "reference 10 of an object that has 10 elements, references",
         "item 10 of 1 bytes of an object that has 10 elements of 1 bytes",
-        "a compare-and-swap of 1 elements at 11 of an array of 10",
+        "a compare-and-swap of 1 element at 11 of an array of 10",
     ];
     for (wrong, expected) in expected.into_iter().enumerate() {
         assert_eq!(said(wrong), expected);

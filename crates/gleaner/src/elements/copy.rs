@@ -35,8 +35,23 @@ pub(super) fn check_range(what: &str, length: u32, index: usize, count: usize) {
     let length = length as usize;
     assert!(
         index <= length && count <= length - index,
-        "{what} {count} elements at {index} of an array of {length}"
+        "{what} {} at {index} of an array of {length}",
+        elements(count)
     );
+}
+
+/// So many elements, for a message.
+pub fn elements(count: usize) -> String {
+    format!("{count} element{}", if count == 1 { "" } else { "s" })
+}
+
+/// What an array holds, for a message: numbers of so many bytes, given as the logarithm, or references.
+fn kind(log2: Option<u32>) -> String {
+    match log2 {
+        Some(0) => "numbers of 1 byte".into(),
+        Some(log2) => format!("numbers of {} bytes", 1 << log2),
+        None => "references".into(),
+    }
 }
 
 impl Mutator {
@@ -61,9 +76,9 @@ impl Mutator {
         let [shape, other] = [to, from].map(|array| unsafe { self.element_raw(array) });
         assert!(
             shape == other,
-            "a copy of elements of {} bytes to elements of {} (0 stands for references)",
-            other.map_or(0, |log2| 1 << log2),
-            shape.map_or(0, |log2| 1 << log2)
+            "a copy from an array of {} to one of {}",
+            kind(other),
+            kind(shape)
         );
         for (array, index) in [(from, from_index), (to, to_index)] {
             // SAFETY: an array.
