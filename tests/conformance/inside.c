@@ -4,6 +4,7 @@
  * compiler allocates in its push-other-roots procedure. */
 #include "harness.h"
 #include <gc/gc_mark.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -491,6 +492,68 @@ static void create_a_thread_locked(void)
     GC_call_with_alloc_lock(create_locked, NULL);
 }
 
+/* A handler that allocates, of a signal that arrives while the lock is held: freed memory is overwritten under it. */
+static char *guarded_page;
+static void allocate_on_fault(int signal)
+{
+    (void)signal;
+    mprotect(guarded_page, 4096, PROT_READ | PROT_WRITE);
+    GC_malloc(16);
+}
+
+static void call_in_a_handler_after_the_lock_was_the_clients(void)
+{
+    setenv("GLEANER_OPTIONS", "poison=on", 1);
+    start();
+    char *object = GC_malloc_atomic(64 << 10);
+    guarded_page = (char *)(((GC_word)object + 8191) & ~(GC_word)4095);
+    signal(SIGSEGV, allocate_on_fault);
+    GC_alloc_lock();
+    GC_alloc_unlock();
+    REQUIRE(mprotect(guarded_page, 4096, PROT_NONE) == 0);
+    GC_free(object);
+}
+
+/* Another thread's call waits for a collection, and is not taken for one of its callbacks. */
+enum { ATTACHED = 1, IN_A_COLLECTION, DONE };
+static _Atomic int stage;
+static void *unregisters_meanwhile(void *arg)
+{
+    struct GC_stack_base base;
+    CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
+    CHECK_EQ(GC_register_my_thread(&base), GC_SUCCESS);
+    stage = ATTACHED;
+    while (stage != IN_A_COLLECTION)
+        usleep(100);
+    CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
+    stage = DONE;
+    return arg;
+}
+
+static void on_start_let_another_go_on(GC_EventType event)
+{
+    if (event == GC_EVENT_START && stage == ATTACHED) {
+        stage = IN_A_COLLECTION;
+        usleep(100000); /* it has called the library by now, as a rule */
+        CHECK_EQ(stage, IN_A_COLLECTION);
+    }
+}
+
+static void other_threads_are_not_in_the_collection(void)
+{
+    pthread_t thread;
+    start();
+    GC_allow_register_threads();
+    REQUIRE(raw_create()(&thread, NULL, unregisters_meanwhile, NULL) == 0);
+    while (stage != ATTACHED)
+        usleep(100);
+    GC_set_on_collection_event(on_start_let_another_go_on);
+    GC_gcollect();
+    GC_set_on_collection_event(NULL);
+    CHECK_EQ(raw_join()(thread, NULL), 0);
+    CHECK_EQ(stage, DONE);
+}
+
 static void check_ends(void (*body)(void), const char *says)
 {
     char text[4096];
@@ -508,6 +571,7 @@ static void waiting_for_itself_ends_with_a_message(void)
     check_ends(allocate_in_event_in_two_threads, "a callback of a collection");
     check_ends(call_in_a_mark_procedure, "a mark procedure");
     check_ends(call_in_a_mark_procedure_locked, "a mark procedure");
+    check_ends(call_in_a_handler_after_the_lock_was_the_clients, "or a signal handler");
     check_ends(create_a_thread_locked, "GC_pthread_create");
 }
 
@@ -627,6 +691,7 @@ MAIN_BEGIN
     RUN(alloc_lock_pair);
     RUN(tables);
     RUN(counters_in_events_with_threads);
+    RUN(other_threads_are_not_in_the_collection);
     RUN(refused_signals_end_with_a_message);
     RUN_GLEANER(everything_in_every_callback);
     RUN_GLEANER(objects_are_born_marked);

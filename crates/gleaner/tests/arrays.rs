@@ -314,6 +314,38 @@ fn large_arrays_of_given_elements_are_not_zeroed_first() {
     }
 }
 
+/// Nobody writes the bytes behind the last element, and they are zero: whatever lay there before.
+#[test]
+fn the_bytes_behind_the_elements_of_an_array_are_zero() {
+    let heap = heap(References::Wide, 0);
+    let bytes = heap.register_raw(Shape::Primitives { log2: 0 }).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let mut dirty = 0;
+    for length in 1..40 {
+        let size = array_bytes(length, 0);
+        // The heap overwrites what is freed.
+        mutator.collect(false);
+        // SAFETY: arrays of bytes, all of which are written; the bytes up to their ends are read.
+        unsafe {
+            let array = mutator
+                .allocate_array_initialized_raw(bytes, length, size)
+                .unwrap();
+            dirty += usize::from(mutator.load_element_in::<u8>(array, 0) != 0);
+            mutator
+                .fill_elements_in::<u8>(array, 0, length as usize, 7)
+                .unwrap();
+            for offset in 16 + length as usize..size {
+                assert_eq!(
+                    array.add(offset).ptr::<u8>().read(),
+                    0,
+                    "{length}: {offset}"
+                );
+            }
+        }
+    }
+    assert!(dirty > 0, "the memory was zero before");
+}
+
 /// What comes from a buffer is zero also for a caller who would write it.
 #[test]
 fn initialized_allocation_leaves_the_buffer_zero() {

@@ -113,6 +113,12 @@ fn stored_in_all_ways<F: SlotFormat + Element<Item = Value>>(references: Referen
             assert_eq!(swap.unwrap(), Err(Address::NULL));
             let swap = mutator.compare_exchange_element_in::<F>(array, 0, Value::NULL, value);
             assert_eq!(swap.unwrap(), Ok(()));
+            // What is found comes back, in either way to say what an element is.
+            let swap = mutator.compare_exchange_element_in::<F>(array, 0, Value::NULL, value);
+            assert_eq!(swap.unwrap(), Err(value));
+            let swap =
+                mutator.compare_exchange_element_in::<Object<F>>(array, 0, Address::NULL, object);
+            assert_eq!(swap.unwrap(), Err(object));
         });
         stored::<F>(references, 3..990, |mutator, array, value| {
             mutator.fill_elements_raw(array, 3, 987, value).unwrap();

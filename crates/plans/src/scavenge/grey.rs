@@ -347,6 +347,42 @@ mod tests {
         assert_eq!(item.chunk(9_000_000).get(base), (object, 9_000_000));
     }
 
+    #[test]
+    fn there_is_a_segment_for_each_worker_beside_those_of_all_items() {
+        let arena = Arena::new(3, SEGMENT_ITEMS).unwrap();
+        let mut stacks = [(); 3].map(|()| Stack::new(TraceOrder::Depth));
+        stacks[0].push(&arena, Item(1));
+        stacks[1].push(&arena, Item(2));
+        for number in 2..SEGMENT_ITEMS as u64 {
+            stacks[2].push(&arena, Item(number));
+        }
+        // One more began a segment, and gave it to others.
+        stacks[0].pop();
+        stacks[2].push(&arena, Item(0));
+        stacks[2].push(&arena, Item(0));
+        stacks[2].push(&arena, Item(0));
+    }
+
+    #[test]
+    fn what_a_deep_trace_took_beyond_what_is_kept_reads_as_zero() {
+        let deep = 3 * KEPT_BYTES / size_of::<Segment>();
+        let arena = Arena::new(1, deep * SEGMENT_ITEMS).unwrap();
+        let mut stack = Stack::new(TraceOrder::Depth);
+        for _ in 0..deep * SEGMENT_ITEMS {
+            stack.push(&arena, Item(7));
+        }
+        // SAFETY: segments of the arena, below its count, which nobody uses meanwhile.
+        let last = |number: usize| unsafe {
+            let items = &raw const (*arena.segments.add(number).as_ptr()).items;
+            items.cast::<u64>().add(SEGMENT_ITEMS - 1).read()
+        };
+        assert_eq!((last(0), last(deep - 1)), (7, 7));
+        while stack.pop().is_some() {}
+        stack.forget();
+        arena.release();
+        assert_eq!((last(0), last(deep - 1)), (7, 0));
+    }
+
     /// Pushes and pops in bursts around the bounds of segments, beside a queue of the standard library.
     #[test]
     fn a_stack_has_the_items_of_a_model_over_many_segments() {

@@ -110,3 +110,29 @@ impl<'a> Deref for Regions<'a> {
         &self.list[..self.count]
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use gleaner_mem::Address;
+
+    #[test]
+    fn a_list_keeps_kind_node_and_space_of_each() {
+        let spaces = [0, 1, 2, 3].map(|at| BumpRegion::new(Address::new((at + 1) << 20), 1 << 20));
+        let nursery = Regions::of(Kind::Eden, 0, &spaces[1])
+            .and(Kind::Eden, 1, &spaces[2])
+            .and(Kind::Survivor(0), 2, &spaces[3]);
+        let all = Regions::of(Kind::Old, 0, &spaces[0]).and_all(&nursery);
+        let found: Vec<_> = all.iter().map(|one| (one.kind, one.node)).collect();
+        let expected = [
+            (Kind::Old, 0),
+            (Kind::Eden, 0),
+            (Kind::Eden, 1),
+            (Kind::Survivor(0), 2),
+        ];
+        assert_eq!(found, expected);
+        for (one, space) in all.iter().zip(&spaces) {
+            assert!(core::ptr::eq(one.space, space));
+        }
+    }
+}
