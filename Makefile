@@ -22,6 +22,7 @@ GLEANER := target/release/gleaner
 # The native door from C. What is installed has the name of its interface, not of its crate.
 CAPI_SHARED := target/release/libgleaner_capi.so
 CAPI_STATIC := target/release/libgleaner_capi.a
+CAPI_HEADERS := $(addprefix crates/capi/include/,gleaner.h gleaner_elements.h)
 CAPI_SONAME := libgleaner.so.$(shell sed -n 's/^\#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FILE := $(CAPI_SONAME).$(VERSION)
@@ -90,7 +91,7 @@ install: | $(BUILT)
 	ln -sf $(CAPI_FILE) "$(INSTALLED)/lib/$(CAPI_SONAME)"
 	ln -sf $(CAPI_SONAME) "$(INSTALLED)/lib/libgleaner.so"
 	install -m 644 $(CAPI_STATIC) "$(INSTALLED)/lib/libgleaner.a"
-	install -m 644 crates/capi/include/gleaner.h "$(INSTALLED)/include/gleaner.h"
+	install -m 644 $(CAPI_HEADERS) "$(INSTALLED)/include"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' crates/capi/gleaner.pc.in \
 		> "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 	chmod 644 "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
@@ -99,7 +100,7 @@ install: | $(BUILT)
 uninstall:
 	rm -f "$(INSTALLED)/bin/gleaner" "$(INSTALLED)/lib/gleaner/libgc.so.1" \
 		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)"/lib/libgleaner.so.* "$(INSTALLED)/lib/libgleaner.a" \
-		"$(INSTALLED)/include/gleaner.h" "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
+		$(CAPI_HEADERS:crates/capi/%="$(INSTALLED)/%") "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 	rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"
 
 clean:

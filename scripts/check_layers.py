@@ -63,6 +63,7 @@ ELEMENT_IMPORT = re.compile(r"object_model::\{[^}]*\belement\b[^}]*\}")
 KNOW_ELEMENTS = (
     "crates/mem/", "crates/spaces/", "crates/plans/", "crates/gleaner/src/elements.rs", "crates/gleaner/src/elements/",
     "crates/gleaner/src/fast_paths.rs", "crates/gleaner/tests/fast_paths.rs", "crates/capi/include/gleaner.h",
+    "crates/capi/include/gleaner_elements.h",
 )
 C_FOLDERS = ("crates/capi", "examples", "tests/capi")
 

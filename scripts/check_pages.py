@@ -26,7 +26,8 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A page that a program or a table writes is checked where it is written.
 GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md"}
-EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h"]
+EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h",
+            "crates/capi/include/gleaner_elements.h"]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
