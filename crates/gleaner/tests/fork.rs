@@ -35,10 +35,10 @@ fn in_child(what: &str, body: impl FnOnce()) {
     // SAFETY: the child runs `body` alone, and ends without running what the parent's other threads left behind.
     let process = unsafe { fork() };
     if process == 0 {
-        // SAFETY: as above.
+        // SAFETY: a system call without pointers.
         unsafe { alarm(300) };
         let done = catch_unwind(AssertUnwindSafe(body)).is_ok();
-        // SAFETY: as above.
+        // SAFETY: the child ends at once: nothing that the parent's other threads left behind runs.
         unsafe { _exit(if done { 0 } else { 1 }) };
     }
     assert!(process > 0, "no fork");

@@ -100,18 +100,18 @@ fn regions_nest() {
         mutator.collect(false);
         allocate(&mut mutator, id);
         let said = refused(|| {
-            // SAFETY: it is refused.
+            // SAFETY: the call panics before it changes anything, since no region was begun.
             unsafe { mutator.blocking_end() };
         });
         assert_eq!(said, "the end of a blocking region that was not begun");
     }
     // The totals are asked for in a region, too.
-    // SAFETY: as above.
+    // SAFETY: the mutator is only asked for its totals until the region ends, and the object is in a handle.
     unsafe { mutator.blocking_begin() };
     let before = mutator.totals().full_collections;
     others_collect(&heap, 1);
     assert_eq!(mutator.totals().full_collections, before + 1);
-    // SAFETY: as above.
+    // SAFETY: no reference from before the region is used again: the object is in a handle.
     unsafe { mutator.blocking_end() };
     assert!(handle.get_raw().as_object().is_some());
 }
@@ -131,29 +131,29 @@ fn what_uses_the_heap_in_a_region_is_refused_by_name() {
                 allocate(mutator, id);
             }),
             ("an allocation", |mutator, id, _| {
-                // SAFETY: it is refused.
+                // SAFETY: in the region the call panics before it touches the heap.
                 let _ = unsafe { mutator.allocate_initialized_raw(id, BYTES) };
             }),
             ("an allocation", |mutator, id, _| {
-                // SAFETY: it is refused.
+                // SAFETY: in the region the call panics before it touches the heap.
                 let _ = unsafe { mutator.allocate_pinned_raw(id, BYTES) };
             }),
             ("a collection", |mutator, _, _| mutator.collect(false)),
             ("a walk", |mutator, _, _| mutator.walk(&mut |_| ())),
             ("a handle is made", |mutator, _, object| {
-                // SAFETY: it is refused.
+                // SAFETY: in the region the call panics before it touches the heap.
                 let _ = unsafe { mutator.handle_raw(Value::reference(object)) };
             }),
             ("a weak reference is made", |mutator, _, object| {
-                // SAFETY: it is refused.
+                // SAFETY: in the region the call panics before it touches the heap.
                 let _ = unsafe { mutator.weak_raw(object) };
             }),
             ("an ephemeron is made", |mutator, _, object| {
-                // SAFETY: it is refused.
+                // SAFETY: in the region the call panics before it touches the heap.
                 let _ = unsafe { mutator.ephemeron_raw(object, object) };
             }),
             ("a finalizer is added", |mutator, _, object| {
-                // SAFETY: it is refused.
+                // SAFETY: in the region the call panics before it touches the heap.
                 unsafe { mutator.add_finalizer_raw(object) };
             }),
             ("a finalizable object is taken", |mutator, _, _| {
@@ -164,7 +164,7 @@ fn what_uses_the_heap_in_a_region_is_refused_by_name() {
             // SAFETY: what is done in the region is refused.
             unsafe { mutator.blocking_begin() };
             let said = refused(|| used(&mut mutator, id, object));
-            // SAFETY: it was begun.
+            // SAFETY: the region began in this round, and nobody collected in it.
             unsafe { mutator.blocking_end() };
             assert_eq!(
                 said,
@@ -182,7 +182,7 @@ fn what_uses_the_heap_in_a_region_is_refused_by_name() {
         // SAFETY: nothing is used in the region.
         unsafe { mutator.blocking_begin() };
         others_collect(&heap, 1);
-        // SAFETY: it was begun.
+        // SAFETY: the region was begun before the others collected; no reference from before it is used again.
         unsafe { mutator.blocking_end() };
         for _ in 0..100_000 {
             allocate(&mut mutator, id);

@@ -69,7 +69,7 @@ fn blocking<R>(mutator: &mut Mutator, raw: bool, body: impl FnOnce() -> R) -> R 
     // SAFETY: the body does not have the mutator, and the roots' frames are further up.
     unsafe { mutator.blocking_begin() };
     let result = body();
-    // SAFETY: begun above.
+    // SAFETY: `blocking_begin` began the region, and references from before it are in frames alone.
     unsafe { mutator.blocking_end() };
     result
 }

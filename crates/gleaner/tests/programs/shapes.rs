@@ -51,7 +51,7 @@ unsafe extern "C" fn trace_tagged(_: *mut (), object: *mut u8, visitor: *mut Vis
 }
 
 pub unsafe extern "C" fn trace_mapped(_: *mut (), object: *mut u8, visitor: *mut Visitor) {
-    // SAFETY: as above.
+    // SAFETY: the collector gives an object of this type, whose first word is the map of its slots.
     unsafe {
         let map = object.add(LENGTH).cast::<u64>().read() | 1;
         for index in (0..MAPPED_WORDS).filter(|index| map & 1 << index != 0) {
@@ -61,7 +61,8 @@ pub unsafe extern "C" fn trace_mapped(_: *mut (), object: *mut u8, visitor: *mut
 }
 
 unsafe extern "C" fn trace_sized(width: *mut (), object: *mut u8, visitor: *mut Visitor) {
-    // SAFETY: as above; the data is one of the widths.
+    // SAFETY: the collector gives an object of this type, which has one slot more than its first word says, and the data
+    // of the type: a width, which is a static.
     unsafe {
         for index in 0..=object.add(LENGTH).cast::<u64>().read() as usize {
             Visitor::visit(visitor, object.add(FIRST + index * *width.cast::<usize>()));
@@ -74,7 +75,8 @@ pub static SIZES_ASKED: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn size_of_sized(width: *mut (), object: *const u8) -> usize {
     SIZES_ASKED.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: as above.
+    // SAFETY: the collector gives an object of this type, whose first word was written before the next allocation, and
+    // the data of the type: a width, which is a static.
     unsafe {
         FIRST + (object.add(LENGTH).cast::<u64>().read() as usize + 1) * *width.cast::<usize>()
     }
