@@ -333,6 +333,7 @@ static void copies_and_initialized_objects(bool compressed)
     /* Freed memory is overwritten; bytes behind the last element are zero. */
     for (i = 1; i < 40; i++) {
         gleaner_collect(s.m, false);
+        new_node(&s, i); /* from here on there is a buffer */
         text = gleaner_allocate_array_initialized(s.m, s.bytes, i, 1);
         gleaner_fill_u8(s.m, text, 0, i, 7);
         for (j = 16 + i; j < gleaner_array_bytes(i, 1); j++)

@@ -275,7 +275,7 @@ fn random_sizes_keep_to_the_limit() {
     for seed in 1..40 {
         let mut random = Rng::new(seed);
         let limit = (1 << 20) + random.below(6 << 20);
-        let young = [0, 1, limit / 10 * 9, limit / 2, limit / 10 * 8][random.below(5)];
+        let young = [0, 192 << 10, limit / 10 * 9, limit / 2, limit / 10 * 8][random.below(5)];
         let heap = Heap::builder()
             .limit(limit)
             .young(young)
