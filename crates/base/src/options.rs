@@ -11,6 +11,7 @@
 
 mod accepted;
 mod error;
+mod machine;
 mod types;
 
 use core::fmt;
@@ -19,6 +20,7 @@ use crate::faults::FaultPlan;
 pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
+pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
     Generations, HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder,
     References, Sweep, TraceOrder, Verify, Zeroing, ZeroingKernel,
@@ -258,6 +260,8 @@ option_table! {
     trace_order: TraceOrder = TraceOrder::Depth, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
     /// How the threads that collect wait for work: all on one monitor, as in the paper's baseline, or each on a futex.
     parking: Parking = Parking::Futex, "parking", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), Accepted::Choice(Parking::NAMES);
+    /// The memory nodes and processors that the heap is set up for: the host's, or a synthetic machine's as hwloc writes it.
+    topology: Machine = Machine::Host, "topology", Tuning, Precise, Some("ASPLOS 2013, section 3.2"), Accepted::Machine;
     /// The generations change their sizes as the program needs.
     resize: bool = true, "resize", Tuning, Precise, None, SWITCH;
     /// How many collections of the young generation an object survives before the next one makes it old.

@@ -254,7 +254,7 @@ impl Builder {
             options.fault.arm();
         }
         Ok(Heap::create(
-            Config::new(options, Topology::host()),
+            Config::new(options, Topology::of(options.topology)),
             options.refs,
             log,
         )?)

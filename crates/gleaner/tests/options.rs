@@ -109,13 +109,33 @@ fn child() {
     }
     let builder = Heap::builder().limit(4 << 20).stress(7);
     match builder.build() {
-        Ok(heap) => println!("limit {} {:?}", heap.limit(), heap.references()),
+        Ok(heap) => {
+            println!("limit {} {:?}", heap.limit(), heap.references());
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| scope.collect(true));
+            println!("helpers {}", helpers());
+        }
         Err(error) => println!("error {error}"),
     }
 }
 
-/// The last line that a child prints which builds a heap under these options.
+/// How many threads of this process work for heaps.
+fn helpers() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+    tasks
+        .filter_map(|task| name(task.unwrap()).ok())
+        .filter(|name| name.starts_with("gleaner-"))
+        .count()
+}
+
+/// What a child that builds a heap under these options prints of the heap, or of the error.
 fn in_a_child(options: &str) -> String {
+    printed(options, &["limit ", "error "])
+}
+
+/// What such a child prints from the first of these words on.
+fn printed(options: &str, words: &[&str]) -> String {
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
         .env("GLEANER_OPTIONS", options)
@@ -124,9 +144,8 @@ fn in_a_child(options: &str) -> String {
         .unwrap();
     let text = String::from_utf8(done.stdout).unwrap();
     let line = text.lines().find_map(|line| {
-        line.find("limit ")
-            .or(line.find("error "))
-            .map(|at| &line[at..])
+        let at = words.iter().find_map(|word| line.find(word))?;
+        Some(&line[at..])
     });
     line.unwrap_or_else(|| panic!("{text}")).to_owned()
 }
@@ -136,6 +155,14 @@ fn the_environment_weighs_more_than_the_builder() {
     assert_eq!(in_a_child(""), format!("limit {} Wide", 4 << 20));
     let expected = format!("limit {} Compressed", 2 << 20);
     assert_eq!(in_a_child("heap-limit=2m,refs=compressed"), expected);
+}
+
+#[test]
+fn a_synthetic_machine_has_a_worker_for_each_processor() {
+    let helpers = |options| printed(options, &["helpers "]);
+    assert_eq!(helpers("topology=node:1"), "helpers 0");
+    assert_eq!(helpers("topology=node:2 core:3"), "helpers 5");
+    assert_eq!(helpers("topology=node:8 core:6,workers=2"), "helpers 1");
 }
 
 #[test]

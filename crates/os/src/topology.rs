@@ -10,12 +10,13 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use gleaner_base::events::LineBuffer;
+use gleaner_base::options::{MOST_PROCESSORS, Machine};
 
 use crate::syscall::call;
 use crate::{cgroup, clock, procfs};
 
 /// The most processors that a set can name.
-pub const PROCESSORS_MAX: usize = 4096;
+pub const PROCESSORS_MAX: usize = MOST_PROCESSORS;
 const WORDS: usize = PROCESSORS_MAX / 64;
 
 /// A set of processor numbers.
@@ -115,6 +116,14 @@ pub struct Place {
 }
 
 impl Topology {
+    /// That of the machine that the options name.
+    pub fn of(machine: Machine) -> Topology {
+        match machine {
+            Machine::Host => Topology::host(),
+            Machine::Synthetic(it) => Topology::synthetic(it.nodes(), it.processors_of_each()),
+        }
+    }
+
     /// That of the machine, as the calling thread may use it now.
     pub fn host() -> Topology {
         Topology {
@@ -273,6 +282,7 @@ fn host_processors_of_node(node: usize) -> ProcessorSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gleaner_base::options::Options;
 
     #[test]
     fn lists_are_read() {
@@ -320,6 +330,19 @@ mod tests {
             assert_eq!((0..topology.nodes()).filter(is_home).count(), 1);
         }
         assert_eq!(topology.processors_of_node(999_999), ProcessorSet::EMPTY);
+    }
+
+    #[test]
+    fn an_option_names_the_machine() {
+        let named = |text| {
+            let mut options = Options::DEFAULT;
+            options.set("topology", text).unwrap();
+            Topology::of(options.topology)
+        };
+        let machine = named("node:3 core:2 pu:2");
+        assert_eq!((machine.nodes(), machine.processors), (3, 12));
+        assert_eq!(machine.processors_of_node(2), ProcessorSet::range(8, 12));
+        assert_eq!(named("host").allowed(), Topology::host().allowed());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use core::fmt;
 
 use super::HeapKind;
+use super::machine::{MOST_NODES, MOST_PROCESSORS, Machine, MachineError};
 use crate::faults::{FaultError, FaultPlan, FaultPoint};
 
 /// The values that an option accepts. Prints as the docs and the errors show them.
@@ -37,6 +38,8 @@ pub enum Accepted {
     Path(usize),
     /// `none`, or fault points with visit numbers.
     Faults,
+    /// `host`, or a synthetic machine in hwloc's notation.
+    Machine,
 }
 
 impl fmt::Display for Accepted {
@@ -66,6 +69,11 @@ impl fmt::Display for Accepted {
                 out.write_str("none|NAME@VISIT+... with NAME one of ")?;
                 write_joined(out, &FaultPoint::NAMES, ", ")
             }
+            Accepted::Machine => write!(
+                out,
+                "host|node:N core:C pu:P with N at most {MOST_NODES}, N*C*P at most {MOST_PROCESSORS}, and 1 for what \
+                 is left out"
+            ),
         }
     }
 }
@@ -114,6 +122,8 @@ pub enum Shown<'a> {
     Bytes(Size),
     /// Fault points.
     Faults(FaultPlan),
+    /// A machine.
+    Machine(Machine),
 }
 
 impl fmt::Display for Shown<'_> {
@@ -123,6 +133,7 @@ impl fmt::Display for Shown<'_> {
             Shown::Number(number) => number.fmt(out),
             Shown::Bytes(size) => size.fmt(out),
             Shown::Faults(plan) => plan.fmt(out),
+            Shown::Machine(machine) => machine.fmt(out),
         }
     }
 }
@@ -144,6 +155,7 @@ pub(super) enum Problem<'a> {
     PathTooLong,
     PathCharacter,
     Fault(FaultError<'a>),
+    Machine(MachineError<'a>),
     /// The value, in bytes, exceeds that of another option, so both cannot hold.
     Exceeds {
         value: usize,

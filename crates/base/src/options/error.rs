@@ -64,6 +64,7 @@ impl<'a> OptionError<'a> {
                 "option {name}: '{item}' needs @ and a visit number from 1 to {}",
                 u32::MAX
             ),
+            Problem::Machine(error) => write!(out, "option {name}: {error}"),
             Problem::Exceeds {
                 value,
                 other,

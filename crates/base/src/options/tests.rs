@@ -41,6 +41,7 @@ fn samples(accepted: &Accepted) -> Vec<String> {
         }
         Accepted::Path(_) => vec!["none".into(), "/tmp/some file.json".into()],
         Accepted::Faults => vec!["none".into(), "commit-memory@3+start-worker@1".into()],
+        Accepted::Machine => vec!["host".into(), "node:8 core:6 pu:1".into()],
     }
 }
 
@@ -213,6 +214,75 @@ fn log_paths_are_bounded() {
     assert!(refused("log", &"p".repeat(256)).contains("this path has 256 bytes"));
     assert!(refused("log", "/tmp/a,b").contains("has a comma"));
     assert_eq!(list("log=/tmp/x,log=none").log.as_str(), None);
+}
+
+#[test]
+fn machines_are_read_as_hwloc_writes_them() {
+    for text in [
+        "node:8 core:6 pu:2",
+        "NUMANode:8 Core:6 PU:2",
+        "  numa:8\tco:6  pu:2 ",
+        "No:8 core:06 pu:2",
+    ] {
+        let mut options = Options::DEFAULT;
+        options.set("topology", text).unwrap();
+        let Machine::Synthetic(machine) = options.topology else {
+            panic!("{text} is the host");
+        };
+        assert_eq!((machine.nodes(), machine.processors_of_each()), (8, 12));
+        assert_eq!(options.topology.to_string(), "node:8 core:6 pu:2");
+    }
+    let shown = |text| {
+        list(&format!("topology={text},workers=2"))
+            .topology
+            .to_string()
+    };
+    assert_eq!(shown("node:3"), "node:3 core:1 pu:1");
+    assert_eq!(shown("node:16 pu:256"), "node:16 core:1 pu:256");
+    assert_eq!(shown("node:1 core:4096"), "node:1 core:4096 pu:1");
+    assert_eq!(shown(" host "), "host");
+}
+
+#[test]
+fn impossible_machines_are_refused() {
+    for (value, complaint) in [
+        ("node:0", "'node:0' is none"),
+        ("node:2 core:0 pu:1", "'core:0' is none"),
+        ("node:17", "17 memory nodes are more than the 16"),
+        (
+            "node:2 core:2049",
+            "2 * 2049 * 1 processors are more than 4096",
+        ),
+        (
+            "node:16 core:4294967295 pu:4294967295",
+            "16 * 4294967295 * 4294967295 processors are more",
+        ),
+        ("node:2 l3:2 core:4", "'l3:2' is no level"),
+        ("pack:2 node:1", "'pack:2' is no level"),
+        ("n:2", "'n:2' is no level"),
+        ("nodes:2", "'nodes:2' is no level"),
+        ("local", "'local' is no level"),
+        ("8 6 1", "'8' is no level"),
+        ("node core:6", "'node' has no number: write a colon"),
+        ("node:", "'node' has no number"),
+        ("node:two", "'node:two' has no whole number"),
+        ("node:-1", "'node:-1' has no whole number"),
+        ("node:4294967296", "'node:4294967296' has no whole number"),
+        ("node:2(memory=1GB)", "'node:2(memory=1GB)' has no whole"),
+        (
+            "core:6",
+            "'core:6' is not on a memory node: begin with node:N",
+        ),
+        ("node:2 pu:1 core:6", "'core:6' stands behind pu"),
+        ("node:2 core:2 core:2", "'core:2' stands behind core"),
+        ("node:2 host", "'host' is no level"),
+        ("  ", "needs a value"),
+    ] {
+        let error = refused("topology", value);
+        assert!(error.contains(complaint), "{error}");
+        let accepted = "accepted: host|node:N core:C pu:P with N at most 16";
+        assert!(error.contains(accepted), "{error}");
+    }
 }
 
 #[test]

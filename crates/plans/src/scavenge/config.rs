@@ -33,7 +33,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// What the options say, and what they leave to the collector decided for this machine.
+    /// What the options say, and what they leave to the collector decided for this machine: that of option `topology`,
+    /// unless the caller has another.
     pub fn new(options: &Options, topology: Topology) -> Config {
         let limit = match options.heap_limit {
             0 => (memory::physical_memory() as usize / 4).min(MOST_UNASKED),

@@ -9,7 +9,7 @@ use core::ops::Deref;
 use crate::precise::bump::BumpRegion;
 
 /// The most memory nodes that a heap can be cut for.
-pub const MOST_NODES: usize = 16;
+pub const MOST_NODES: usize = gleaner_base::options::MOST_NODES;
 /// The most regions that are filled upward: all but the large space.
 pub const MOST_REGIONS: usize = 2 + 3 * MOST_NODES;
 
