@@ -14,6 +14,7 @@
 compile_error!("the port layer knows x86-64 Linux with glibc only");
 
 mod procfs;
+mod sets;
 mod spawn;
 mod stacks;
 mod syscall;

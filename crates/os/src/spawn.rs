@@ -242,7 +242,8 @@ mod tests {
             assert!(!seen.mask.contains(32) && !seen.mask.contains(33));
             assert_eq!(seen.mask.contains(libc::SIGSEGV), also_faults);
             assert_eq!(seen.mask.contains(libc::SIGBUS), also_faults);
-            assert!((stack..2 * stack).contains(&seen.stack), "{}", seen.stack);
+            // The C library may reuse the stack of a thread that has ended, which is up to four times as large.
+            assert!((stack..5 * stack).contains(&seen.stack), "{}", seen.stack);
             assert_eq!(seen.processors, allowed_processors());
             assert!(is_placed);
             assert_eq!(signals::blocked(), before);

@@ -2,8 +2,8 @@
 //! hardware threads, as hwloc writes it.
 //!
 //! A machine prints as `host` or `node:N core:C pu:P`, and that text reads back as the same machine. Read is what
-//! hwloc's programs read for these three levels: names in any case, `numanode` for `node`, and names cut short after two
-//! letters or more. A level that is left out has one of its kind in each of the level above.
+//! hwloc's programs read for these three levels: names in any case, `numanode` for `node`, and names cut short after
+//! two letters or more. A level that is left out has one of its kind in each of the level above.
 #![forbid(unsafe_code)]
 
 use core::fmt;
