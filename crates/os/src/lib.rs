@@ -31,6 +31,7 @@ pub mod hugepages;
 pub mod libraries;
 pub mod log_file;
 pub mod memory;
+pub mod numa;
 pub mod output;
 pub mod refusal;
 pub mod residency;
