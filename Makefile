@@ -54,14 +54,15 @@ TEST_STEPS := \
 	test-rust:cargo test-mutants-short:tally test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
-	test-threads:tally test-singlestep:tally test-capi:tally test-bdwgc:tally
+	test-threads:tally test-singlestep:tally test-capi:tally test-bdwgc:tally \
+	test-qemu:tally
 
 .PHONY: test
 test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
 LONG_STEPS := test-bdwgc-long:tally test-conformance-long:tally test-clients-long:tally \
-	test-clients-every:tally test-soak:tally
+	test-clients-every:tally test-soak:tally test-qemu-long:tally
 
 .PHONY: test-long
 test-long: packages-test
@@ -69,8 +70,8 @@ test-long: packages-test
 
 # --- building ----------------------------------------------------------------
 
-.PHONY: build packages-build packages-demo packages-test packages-rivals
-packages-build packages-demo packages-test packages-rivals: packages-%:
+.PHONY: build packages-build packages-demo packages-test packages-qemu packages-rivals
+packages-build packages-demo packages-test packages-qemu packages-rivals: packages-%:
 	scripts/install-packages.sh $*
 
 build: packages-build
@@ -123,7 +124,7 @@ check-docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps
 
 check-scripts:
-	for script in scripts/*.sh .ci/run; do bash -n "$$script"; done
+	for script in scripts/*.sh tests/*/run.sh .ci/run; do bash -n "$$script"; done
 	python3 scripts/tally.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
@@ -254,6 +255,15 @@ test-bdwgc-long: build
 .PHONY: test-capi
 test-capi: build
 	tests/capi/run.sh
+
+# Memory nodes, as QEMU makes them up: four with two processors each, and one of each kind that lacks something; eight
+# with six.
+.PHONY: test-qemu test-qemu-long
+test-qemu: packages-qemu
+	tests/qemu/run.sh ring:4x2 uneven
+
+test-qemu-long: packages-qemu
+	tests/qemu/run.sh ring:8x6
 
 .PHONY: test-conformance-long test-clients-long test-clients-every test-soak
 test-conformance-long: build
@@ -420,6 +430,9 @@ help:
 #|                          eager sweeping and under pressure, too
 #|   make test-capi         gleaner.h from C and C++, the example Lisp, and what
 #|                          make install leaves, by pkg-config
+#|   make test-qemu         what the kernel does on machines with several memory nodes,
+#|                          in QEMU; test-qemu-long: on one with 8 nodes and 48
+#|                          processors
 #|   make test-mutants      breaks the collector on purpose, 200 times, and wants a
 #|                          test to fail each time (docs/mutants.md); takes hours.
 #|                          test-mutants-short does a dozen of them,

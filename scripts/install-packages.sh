@@ -5,11 +5,13 @@
 #   scripts/install-packages.sh demo    ... and run the demo
 #   scripts/install-packages.sh lab     ... and measure in the lab
 #   scripts/install-packages.sh test    ... and run every test
+#   scripts/install-packages.sh qemu    boot the machines of tests/qemu
 #   scripts/install-packages.sh rivals  compile Gleaner and the programs of rivals/
 #   scripts/install-packages.sh --dry-run TASK   only say what is missing
 #
 # Nothing is installed when nothing is missing. Only installing needs root;
-# without it sudo is used.
+# without it sudo is used. The kernel that tests/qemu boots is only unpacked, to
+# target/qemu/.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,8 +25,8 @@ if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
 [ $# -le 1 ] || die "one task, please: $*"
 case $task in
-build | demo | lab | test | rivals) ;;
-*) die "usage: $0 [--dry-run] build|demo|lab|test|rivals" ;;
+build | demo | lab | test | qemu | rivals) ;;
+*) die "usage: $0 [--dry-run] build|demo|lab|test|qemu|rivals" ;;
 esac
 
 missing=()
@@ -49,7 +51,7 @@ need make "runs the targets" has make
 need binutils "nm lists symbols" has nm
 need libgc1 "stock libgc, to compare with" has_library libgc.so.1
 need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
-if [ "$task" != build ] && [ "$task" != rivals ]; then
+if [ "$task" != build ] && [ "$task" != qemu ] && [ "$task" != rivals ]; then
     need guile-3.0 "runs the Scheme programs" has guile
     need python3 "runs the lab" has python3
     need util-linux "ends runs with the lab, pins them" has setpriv
@@ -80,6 +82,19 @@ if [ "$task" = test ]; then
     need crystal "a client: the Crystal compiler and its programs" has crystal
 fi
 
+kernel=target/qemu/vmlinuz
+lacks_kernel=false
+if [ "$task" = qemu ] || [ "$task" = test ]; then
+    need qemu-system-x86 "machines with several memory nodes" has qemu-system-x86_64
+    need busybox-static "the system on those machines" has busybox
+    need cpio "packs that system" has cpio
+    need python3 "reads what cargo built" python3 -c 'import json'
+    if [ ! -s $kernel ]; then
+        say "$kernel is missing (the kernel of those machines)"
+        lacks_kernel=true
+    fi
+fi
+
 # The Rust toolchain is the user's choice, so it is named and not installed.
 minimum=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 advice="install a Rust toolchain, $minimum or newer (https://rustup.rs)"
@@ -95,7 +110,7 @@ if [ "$task" = test ]; then
     done
 fi
 
-if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
+if [ ${#missing[@]} -eq 0 ] && ! $lacks_kernel; then exit 0; fi
 has apt-get || die "no apt-get here: install these by hand: ${missing[*]}"
 if $dry_run; then exit 1; fi
 
@@ -104,13 +119,30 @@ if [ "$(id -u)" -ne 0 ]; then
     has sudo || die "not root and no sudo: run as root: apt-get install ${missing[*]}"
     as_root=(sudo)
 fi
+update() { "${as_root[@]}" apt-get update </dev/null >&2; }
 install() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
         apt-get install --yes --no-install-recommends "${missing[@]}"
 }
-say "running apt-get install ${missing[*]}"
-# The package lists may be absent or old: refresh them only if they prove to be.
-install </dev/null >&2 || {
-    "${as_root[@]}" apt-get update </dev/null >&2
-    install </dev/null >&2
+# Without the modules and the rest of the package.
+unpack_kernel() {
+    local folder=target/qemu/package package
+    rm -rf $folder
+    mkdir -p $folder
+    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-\)/\1/p' | head -n1) &&
+        test -n "$package" &&
+        (cd $folder && apt-get download "$package") &&
+        dpkg-deb --fsys-tarfile $folder/*.deb | tar -x -C $folder --wildcards './boot/vmlinuz-*' &&
+        mv $folder/boot/vmlinuz-* $kernel &&
+        rm -rf $folder
 }
+# The package lists may be absent or old: refresh them only if they prove to be.
+if [ ${#missing[@]} -gt 0 ]; then
+    say "running apt-get install ${missing[*]}"
+    install </dev/null >&2 || { update; install </dev/null >&2; }
+fi
+if $lacks_kernel; then
+    say "unpacking the kernel of linux-image-cloud-amd64"
+    unpack_kernel </dev/null >&2 || { update; unpack_kernel </dev/null >&2; } ||
+        die "no kernel: put vmlinuz of Debian's package linux-image-cloud-amd64 to $kernel"
+fi
