@@ -61,22 +61,28 @@ print(*(message["executable"] for message in built
         if message["reason"] == "compiler-artifact" and message["executable"] and message["profile"]["test"]))'
 }
 
-# Copies a file to the same place in the image, unless it is there.
-add() { [ -e "$image$1" ] || install -D "$1" "$image$1"; }
+# add PROGRAM PLACE: puts a program into the image, and the libraries that it needs where it looks for them.
+add() {
+    local library
+    install "$1" "$image/$2"
+    for library in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*'); do
+        [ -e "$image$library" ] || install -D "$library" "$image$library"
+    done
+}
 
 # The image: busybox, the test programs, their libraries, and what starts them.
 image=$OUT/image
 rm -rf "$image"
 mkdir -p "$image"/{bin,dev,proc,sys,tmp,tests}
-install "$(command -v busybox)" "$image/bin/busybox"
+add "$(command -v busybox)" bin/busybox
 for number in "${!CHECKS[@]}"; do
     check=${CHECKS[number]}
     read -ra arguments <<<"${check%% -- *}"
     read -ra tests <<<"$([[ $check != *" -- "* ]] || echo "${check#* -- }")"
     program=$(program_of "${arguments[@]}")
     [ -x "$program" ] || die "cargo test ${arguments[*]} is not one program: '$program'"
-    strip -o "$image/tests/$number" "$program"
-    while read -r library; do add "$library"; done < <(ldd "$program" | grep -o '/[^ ]*')
+    add "$program" "tests/$number"
+    strip "$image/tests/$number"
     echo "run $number $(printf '%q ' "${tests[@]}")" >>"$image/tests/all"
 done
 cat >"$image/init" <<'INIT'

@@ -53,6 +53,13 @@ pub enum Policy {
     Other(usize),
 }
 
+impl Policy {
+    /// Whether it is that of a thread which was given none.
+    pub fn is_own_node(self) -> bool {
+        matches!(self, Policy::Default | Policy::Local)
+    }
+}
+
 /// What was asked of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
@@ -198,9 +205,9 @@ pub fn policy_of(address: NonNull<u8>) -> Result<Policy, Refusal> {
     ask(address.as_ptr() as usize, OF_ADDRESS)
 }
 
-/// The policy of the calling thread, which it has from the thread or program that started it. Nobody sets one by
-/// accident: one that is neither [`Policy::Default`] nor [`Policy::Local`] was given from outside, by `numactl` or the
-/// embedder, and a heap leaves its pages to it unless told otherwise.
+/// The policy of the calling thread, which it has from the thread or program that started it. One that is not
+/// [`Policy::is_own_node`] was given from outside, by `numactl` or the embedder, and a heap leaves its pages to it
+/// unless told otherwise.
 pub fn process_policy() -> Result<Policy, Refusal> {
     ask(0, 0)
 }
@@ -307,7 +314,7 @@ mod tests {
         // SAFETY: the reservation is this test's, 64 pages long.
         unsafe {
             let last = start.add(BYTES - 1);
-            assert_eq!(policy_of(start), Ok(Policy::Default));
+            assert!(policy_of(start).unwrap().is_own_node());
             bind(start, BYTES, node).unwrap();
             assert_eq!(policy_of(last), Ok(Policy::Preferred(its)));
             interleave(start, BYTES / 2, &its).unwrap();
@@ -402,6 +409,7 @@ mod tests {
                 };
                 assert!(done.is_ok());
                 assert_eq!(process_policy(), Ok(policy));
+                assert!(!policy.is_own_node());
                 let inherited = std::thread::spawn(process_policy).join().unwrap();
                 assert_eq!(inherited, Ok(policy));
             }

@@ -120,6 +120,12 @@ impl Topology {
         self.is_host.then(|| NodeNumber(self.nodes.numbers()[node]))
     }
 
+    /// The kernel's numbers of all nodes to use; none on a synthetic machine.
+    pub fn numbers(&self) -> Option<NodeSet> {
+        let numbers = self.nodes.numbers().iter().copied().map(usize::from);
+        self.is_host.then(|| numbers.collect())
+    }
+
     /// The processors of a node that the calling thread may run on; may be empty.
     pub fn processors_of_node(&self, node: usize) -> ProcessorSet {
         self.processors_among(&self.allowed(), node)

@@ -330,6 +330,22 @@ fn every_thread_is_where_it_was_placed() {
     assert_eq!(index, places);
 }
 
+#[test]
+fn a_node_whose_processors_are_forbidden_has_none() {
+    for node in nodes() {
+        for processor in node.processors.iter() {
+            let seen = move || {
+                bind_this_thread(processor);
+                let nodes: Vec<Node> = Topology::host().usable_nodes().collect();
+                let may_run = nodes.iter().map(|node| node.processors.count());
+                may_run.collect::<Vec<usize>>()
+            };
+            let may_run = std::thread::spawn(seen).join().unwrap();
+            assert_eq!((may_run[node.index], may_run.iter().sum()), (1, 1));
+        }
+    }
+}
+
 /// Nodes of the machines in tests/qemu have 128 MB.
 #[test]
 fn a_full_node_turns_to_others_and_kills_nobody() {

@@ -67,7 +67,7 @@ fn the_nearest_nodes_of_a_synthetic_machine_are_the_next_ones() {
     assert_eq!(nearest(&topology, 0), [1, 2, 3]);
     assert_eq!(nearest(&topology, 2), [3, 0, 1]);
     assert_eq!(nearest(&Topology::synthetic(1, 9), 0), [0usize; 0]);
-    assert_eq!(topology.number(3), None);
+    assert_eq!((topology.number(3), topology.numbers()), (None, None));
     assert_eq!(topology.node_of_processor(4), None);
     let nodes: Vec<Node> = topology.usable_nodes().collect();
     assert_eq!(nodes.len(), 4);
@@ -177,6 +177,7 @@ fn nodes_without_memory_or_processors_are_respected() {
     assert_eq!(processors(&topology, 2), [2, 3, 4], "252 is nearest to 1");
     assert_eq!(nearest(&topology, 2), [0, 1]);
     assert_eq!(topology.number(1), Some(NodeNumber(8)));
+    assert_eq!(topology.numbers(), Some(NodeSet::parse(b"0,8,252")));
     assert_eq!(topology.usable_nodes().count(), 3);
 }
 
