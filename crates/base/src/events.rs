@@ -67,6 +67,8 @@ phases! {
     Sweep = "sweep",
     /// The size of the heap was decided.
     Resize = "resize",
+    /// Memory went to the fragments of the nodes that lacked it; the bytes are those that threads had found elsewhere.
+    Balance = "balance",
     /// How fresh memory is zeroed was decided, as the reason says; duration and bytes are what mutators took to zero
     /// blocks since the collection before, and how much they zeroed.
     Zeroing = "zeroing",

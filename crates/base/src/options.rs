@@ -22,8 +22,8 @@ use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
-    Generations, HugePages, LogPath, OldPolicy, Parking, Prefetch, PrefetchHint, PushOrder,
-    References, Sweep, TraceOrder, Verify, Zeroing, ZeroingKernel,
+    Generations, HugePages, LogPath, OldPages, OldPolicy, Pages, Parking, Plan, Prefetch,
+    PrefetchHint, PushOrder, References, Sweep, TraceOrder, Verify, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -212,6 +212,8 @@ option_table! {
     markers: u32 = 0, "markers", User, Libgc, None, number(0, 64, "one per processor, at most 16");
     /// How many threads collect together: they copy, mark and update.
     workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor, at most 16");
+    /// How a precise heap is collected: naps places its memory on the nodes of the machine, scavenge leaves that to it.
+    plan: Plan = Plan::Scavenge, "plan", User, Precise, Some("ASPLOS 2013"), Accepted::Choice(Plan::NAMES);
     /// How wide references in objects are: 8 bytes, or 4, which reach 16 GB.
     refs: References = References::Wide, "refs", User, Precise, None, Accepted::Choice(References::NAMES);
     /// So many bytes of the heap are for the young generation, at first if `resize` is on.
@@ -262,6 +264,10 @@ option_table! {
     parking: Parking = Parking::Futex, "parking", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), Accepted::Choice(Parking::NAMES);
     /// The memory nodes and processors that the heap is set up for: the host's, or a synthetic machine's as hwloc writes it.
     topology: Machine = Machine::Host, "topology", Tuning, Precise, Some("ASPLOS 2013, section 3.2"), Accepted::Machine;
+    /// On which memory nodes the young generation lies; auto: as the plan has it.
+    pages: Pages = Pages::Auto, "pages", Tuning, Precise, Some("ASPLOS 2013, section 3.2"), Accepted::Choice(Pages::NAMES);
+    /// On which the others lie: those cannot be fragmented, since objects slide together in them.
+    old_pages: OldPages = OldPages::Auto, "old-pages", Tuning, Precise, Some("ASPLOS 2013, section 3.2"), Accepted::Choice(OldPages::NAMES);
     /// The generations change their sizes as the program needs.
     resize: bool = true, "resize", Tuning, Precise, None, SWITCH;
     /// How many collections of the young generation an object survives before the next one makes it old.

@@ -83,6 +83,11 @@ impl Topology {
         }
     }
 
+    /// Whether it is another machine than the one that this runs on.
+    pub fn is_synthetic(&self) -> bool {
+        matches!(self.source, Source::Synthetic { .. })
+    }
+
     /// Asks anew how many processors there are: the limits of a process change while it runs. Gives the number.
     pub fn refresh(&mut self) -> usize {
         if self.is_host {

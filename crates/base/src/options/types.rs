@@ -260,3 +260,41 @@ impl OptionValue for LogPath {
         Shown::Word(self.as_str().unwrap_or("none"))
     }
 }
+
+choice! {
+    /// Which plan collects a precise heap: where memory lies that no option places.
+    Plan {
+        /// Where the kernel puts it (ASPLOS 2013, section 2).
+        Scavenge = "scavenge",
+        /// Fragmented young spaces, the others interleaved (ASPLOS 2013, section 4.3).
+        Naps = "naps",
+    }
+}
+
+choice! {
+    /// On which memory nodes the pages of the young spaces lie (ASPLOS 2013, sections 3.2 and 3.3).
+    Pages {
+        /// As the plan has it.
+        Auto = "auto",
+        /// On the node of the thread that touches them first.
+        FirstTouch = "first-touch",
+        /// Round robin over the nodes.
+        Interleaved = "interleaved",
+        /// A range for each node, which may have all of the space.
+        Fragmented = "fragmented",
+        /// A range for each node with an equal share of the space: Parallel Scavenge's own.
+        FragmentedFixed = "fragmented-fixed",
+    }
+}
+
+choice! {
+    /// On which memory nodes the pages of the old, the pinned and the large space lie (ASPLOS 2013, section 3.2).
+    OldPages {
+        /// As the plan has it.
+        Auto = "auto",
+        /// On the node of the thread that touches them first.
+        FirstTouch = "first-touch",
+        /// Round robin over the nodes.
+        Interleaved = "interleaved",
+    }
+}

@@ -155,7 +155,7 @@ impl<F: SlotFormat> Scavenge<F> {
             bytes.next_multiple_of(PAGE_BYTES) <= self.old_left()
                 && unsafe { self.large.has_room(bytes) }
         } else {
-            bytes + self.guard_bytes() <= self.nursery.eden.free()
+            self.nursery.eden.has_piece(bytes + self.guard_bytes())
         }
     }
 
@@ -180,7 +180,8 @@ impl<F: SlotFormat> Scavenge<F> {
         if let Some(object) = self.next_window(mutator, bytes, fresh) {
             return Some(object);
         }
-        let piece = self.nursery.eden.take(mutator.node, bytes, wanted)?;
+        let node = self.node_here(mutator);
+        let piece = self.nursery.eden.take(node, bytes, wanted)?;
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
         mutator.note_allocated(piece.1);
@@ -200,7 +201,8 @@ impl<F: SlotFormat> Scavenge<F> {
     /// A buffer for one object, which has a guard behind it: so every allocation comes here.
     fn take_guarded(&self, mutator: &Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
         let whole = bytes + self.guard_bytes();
-        let (object, _) = self.nursery.eden.take(mutator.node, whole, whole)?;
+        let node = self.node_here(mutator);
+        let (object, _) = self.nursery.eden.take(node, whole, whole)?;
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
         mutator

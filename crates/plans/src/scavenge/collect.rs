@@ -16,7 +16,7 @@ use gleaner_mem::zero;
 use gleaner_os::clock;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::Generation;
-use gleaner_spaces::precise::regions::MOST_REGIONS;
+use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS};
 use gleaner_spaces::precise::tenured::Tenured;
 
 use super::allocate::Request;
@@ -358,10 +358,16 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         above(&self.old.region, self.old_reached());
         for (region, &top) in self.nursery.regions().iter().zip(tops) {
-            let region = region.space;
+            let (kind, region) = (region.kind, region.space);
             // Under quarantine an empty space is where nothing was lately, and its pages are not resident.
             if !self.checks() || region.used() > 0 {
-                above(region, if gave_up { region.end() } else { top });
+                // Nothing is taken of eden in a collection.
+                let high = if gave_up && kind != Kind::Eden {
+                    region.end()
+                } else {
+                    top
+                };
+                above(region, high);
             }
         }
     }

@@ -2,12 +2,14 @@
 
 use core::fmt;
 
-use gleaner_base::options::{Options, Size, Zeroing};
+use gleaner_base::options::{OldPages, Options, Pages, Plan, Size, Zeroing};
 use gleaner_mem::object_model::whole_granules;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
 use gleaner_os::refusal::Limit;
 use gleaner_os::topology::Topology;
+use gleaner_spaces::precise::nursery::Cut;
+use gleaner_spaces::precise::regions::MOST_NODES;
 
 /// Regions are multiples of this: whole pages, cards and words of mark bits.
 pub const REGION_GRANULE: usize = 64 << 10;
@@ -28,8 +30,8 @@ pub struct Config {
     pub workers: usize,
     /// The machine, as of when the heap is made.
     pub topology: Topology,
-    /// For how many memory nodes the nursery is cut into fragments: 1 unless a plan places memory.
-    pub nodes: usize,
+    /// How the spaces of the nursery are cut for its memory nodes.
+    pub cut: Cut,
 }
 
 impl Config {
@@ -54,13 +56,40 @@ impl Config {
             // Each allocation is looked at, and zeroes what it takes.
             options.zeroing = Zeroing::HotPath;
         }
+        (options.pages, options.old_pages) = pages(&options);
         Config {
             options,
             limit,
             workers,
             topology,
-            nodes: 1,
+            cut: cut(options.pages, &topology),
         }
+    }
+}
+
+/// The page policies of a plan, where no option has another (ASPLOS 2013, section 4.3).
+fn pages(options: &Options) -> (Pages, OldPages) {
+    let (young, old) = match options.plan {
+        Plan::Scavenge => (Pages::FirstTouch, OldPages::FirstTouch),
+        Plan::Naps => (Pages::Fragmented, OldPages::Interleaved),
+    };
+    let either = |given, plan| if given == Pages::Auto { plan } else { given };
+    let either_old = |given, plan| if given == OldPages::Auto { plan } else { given };
+    (
+        either(options.pages, young),
+        either_old(options.old_pages, old),
+    )
+}
+
+fn cut(pages: Pages, topology: &Topology) -> Cut {
+    let nodes = topology.nodes().min(MOST_NODES);
+    match pages {
+        Pages::Auto | Pages::FirstTouch | Pages::Interleaved => Cut::WHOLE,
+        Pages::Fragmented => Cut::in_turn(nodes),
+        Pages::FragmentedFixed => Cut {
+            shares: nodes > 1,
+            ..Cut::in_turn(nodes)
+        },
     }
 }
 

@@ -155,7 +155,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
         let engine = Engine::new(
             config.workers,
-            config.nodes,
+            config.cut.nodes,
             items,
             config.options.trace_order,
         )
@@ -238,11 +238,8 @@ impl<F: SlotFormat> Scavenge<F> {
             let number = state.next_number;
             let cards = self.cards.biased();
             let (base, stress) = (self.model.base, self.config.options.stress);
-            // Mutators belong to the nodes in turn.
-            let node = number as usize % self.config.nodes;
             let visitor = NonNull::from(&self.root_visitor);
-            let mutator =
-                Mutator::new(number, F::BYTES as u32, base, cards, stress, node, visitor)?;
+            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress, visitor)?;
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
             state.mutators.push(record);

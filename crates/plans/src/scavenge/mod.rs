@@ -43,6 +43,7 @@ pub mod handles;
 mod heap;
 pub mod mark;
 pub mod mutator;
+mod pages;
 mod quarantine;
 pub mod resize;
 pub mod roots;

@@ -134,8 +134,6 @@ pub struct Mutator {
     pub stress_left: Cell<u32>,
     /// Bytes of the buffers that were taken, without what was given back.
     pub allocated_bytes: Cell<u64>,
-    /// The memory node in whose fragment of eden it allocates, counted from 0.
-    pub(super) node: usize,
     /// Under `quarantine`, what it allocated last.
     pub(super) last: Cell<Last>,
 }
@@ -186,7 +184,6 @@ impl Mutator {
         base: Address,
         cards: usize,
         stress: u32,
-        node: usize,
         root_visitor: NonNull<RootVisitorPlace>,
     ) -> Option<Mutator> {
         Some(Mutator {
@@ -210,7 +207,6 @@ impl Mutator {
             allocated_before: Cell::new(0),
             stress_left: Cell::new(stress),
             allocated_bytes: Cell::new(0),
-            node,
             last: Cell::new(Last::default()),
         })
     }

@@ -38,7 +38,7 @@ pub struct Quarantine {
 impl Quarantine {
     /// Nothing was evacuated yet.
     pub(super) fn new(config: &Config) -> Quarantine {
-        let (nodes, turns) = (config.nodes, 1 + config.options.quarantine as usize);
+        let (nodes, turns) = (config.cut.nodes, 1 + config.options.quarantine as usize);
         let places = match config.options.quarantine {
             0 => 0,
             _ => Kind::YOUNG.len() * nodes * turns,

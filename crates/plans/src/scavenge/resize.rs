@@ -12,7 +12,6 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
-use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS};
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::{Lately, Scavenge, State};
@@ -63,6 +62,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 event.reason = changed.unwrap_or(event.reason);
             });
         }
+        self.balance(record);
         if collection.was_full {
             (state.lately.cycle_ns, state.lately.cycle_allocated) = (0, 0);
         }
@@ -170,22 +170,14 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn apply(&self, lately: &mut Lately, decision: &Decision, event: &mut Event) {
         let nursery = &self.nursery;
-        let mut ends = [Address::NULL; MOST_REGIONS];
-        for (end, region) in ends.iter_mut().zip(nursery.regions().iter()) {
-            *end = region.space.end();
-        }
+        let ends = self.nursery_ends();
         let whole = |bytes: usize| bytes / BLOCK_BYTES * BLOCK_BYTES;
         nursery.resize_within(
             whole(decision.eden).max(BLOCK_BYTES),
             whole(decision.survivor).max(BLOCK_BYTES),
             self.config.limit.saturating_sub(self.old_used()),
         );
-        for (region, end) in nursery.regions().iter().zip(ends) {
-            let zero = release(region.space.end(), end);
-            if zero && region.kind == Kind::Eden {
-                self.zeroing.note_released(region.node, region.space.end());
-            }
-        }
+        self.release_above(&ends);
         let old_limit = self.config.limit.saturating_sub(nursery.capacity());
         debug_assert!(
             old_limit >= self.old_used(),

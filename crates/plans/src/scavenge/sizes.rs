@@ -4,14 +4,14 @@
 //! reservation holds them all.
 
 use gleaner_mem::Address;
-use gleaner_spaces::precise::nursery::Nursery;
+use gleaner_spaces::precise::nursery::{Cut, Nursery};
 use gleaner_spaces::precise::regions::Kind;
 
 use super::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
 use crate::scavenge::decide::generation_sizes;
 
 /// Sizes of the spaces, and of their ranges of addresses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     /// What counts toward the limit.
     pub limit: usize,
@@ -24,8 +24,8 @@ pub(super) struct Sizes {
     pub large: usize,
     /// How many places each fragment of the nursery has: one more than collections that pass before one is used again.
     turns: usize,
-    /// How many fragments each space of the nursery has: one for each memory node.
-    nodes: usize,
+    /// How each space of the nursery is cut.
+    cut: Cut,
 }
 
 /// The largest young generation that a heap with changing sizes begins with.
@@ -103,7 +103,7 @@ impl Sizes {
             survivor,
             large: 0,
             turns: 1 + config.options.quarantine as usize,
-            nodes: config.nodes,
+            cut: config.cut,
         })
     }
 
@@ -131,7 +131,7 @@ impl Sizes {
 
     /// Bytes of addresses of a space, all its fragments together.
     pub fn range(&self, kind: Kind) -> usize {
-        let fragments = self.nodes * self.turns;
+        let fragments = self.cut.nodes * self.turns;
         match kind {
             Kind::Pinned => self.pinned,
             Kind::Old => self.old,
@@ -157,7 +157,7 @@ impl Sizes {
     /// The nursery of a heap whose addresses begin at `base`.
     pub fn nursery(&self, base: Address) -> Nursery {
         let start = self.start(base, Kind::Eden);
-        let nursery = Nursery::new(start, self.eden, self.survivor, self.turns, self.nodes);
+        let nursery = Nursery::new(start, self.eden, self.survivor, self.turns, self.cut);
         nursery.resize(self.first.0, self.first.1);
         nursery
     }

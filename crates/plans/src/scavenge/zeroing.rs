@@ -175,7 +175,7 @@ const MODES: [Mode; 5] = [
 
 /// How many zeroing threads a heap is to have.
 pub fn wanted_threads(config: &Config) -> usize {
-    config.nodes * threads_of_each(config.options.zeroing, config.options.zeroing_threads)
+    config.cut.nodes * threads_of_each(config.options.zeroing, config.options.zeroing_threads)
 }
 
 /// How many zeroing threads each fragment of eden has.
@@ -215,11 +215,9 @@ impl Zeroing {
             // A single processor is what the others need.
             spins: if processors > 1 { SPINS } else { 0 },
         };
-        let each = bytes / config.nodes;
-        let fragments = (0..config.nodes)
-            .map(|node| {
-                ZeroingFragment::new(eden.add(node * each), each, config.options.poison, design)
-            })
+        let each = bytes / config.cut.nodes;
+        let fragments = (0..config.cut.nodes)
+            .map(|node| ZeroingFragment::new(eden.add(node * each), each, design))
             .collect::<Option<_>>()?;
         let first = match config.options.zeroing {
             Policy::HotPath | Policy::Auto => Mode::HotPath,
@@ -288,7 +286,7 @@ impl Zeroing {
         (u128::from(ticks) * u128::from(ns) / u128::from(passed)) as u64
     }
 
-    /// The memory that a mutator or a zeroing thread of this node allocates in or zeroes.
+    /// The memory of this node that mutators allocate in and zeroing threads zero.
     fn fragment(&self, node: usize) -> &ZeroingFragment {
         &self.fragments[node]
     }
@@ -449,15 +447,30 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.tlab.refill(piece);
         mutator.tlab_end.set(end);
         mutator.zeroes.set(0);
-        let virgin = zeroing.fragment(mutator.node).virgin();
-        let stale = end.min(virgin).max(start).offset_from(start);
+        let fragment = zeroing.fragment(self.nursery.eden.node_of(start));
+        let stale = end.min(fragment.virgin()).max(start).offset_from(start);
         if stale == 0 {
             return;
         }
         match zeroing.mode() {
             Mode::HotPath => mutator.zeroes.set(1),
             Mode::Window => mutator.tlab.limit.set(start),
-            Mode::Concurrent => self.ensure(mutator, start, stale),
+            Mode::Concurrent => {
+                // Above the round lies memory that the fragment did not have when it began.
+                let ahead = fragment.round_end().min(start.add(stale)).max(start);
+                let (ahead, rest) = (
+                    ahead.offset_from(start),
+                    start.add(stale).offset_from(ahead),
+                );
+                if ahead > 0 {
+                    self.ensure(mutator, fragment, start, ahead);
+                }
+                if rest > 0 {
+                    // SAFETY: the piece is this mutator's alone, and no zeroing thread comes there in this round.
+                    let zero = || unsafe { zeroing.soon.kernel.zero(start.add(ahead), rest) };
+                    zeroing.zero_as_mutator(mutator, rest, zero);
+                }
+            }
             Mode::Bulk | Mode::NonTemporal if unwritten => {}
             Mode::Bulk | Mode::NonTemporal => {
                 // SAFETY: the piece is this mutator's alone.
@@ -467,10 +480,9 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// The blocks of a piece are zeroed when this returns.
-    fn ensure(&self, mutator: &Mutator, start: Address, bytes: usize) {
+    /// The blocks of a piece of the fragment are zeroed when this returns.
+    fn ensure(&self, mutator: &Mutator, fragment: &ZeroingFragment, start: Address, bytes: usize) {
         let zeroing = &self.zeroing;
-        let fragment = zeroing.fragment(mutator.node);
         let (states, kernel) = (fragment.states(), zeroing.soon.kernel);
         let last = fragment.block_of(start.add(bytes - 1));
         for block in fragment.block_of(start)..=last {

@@ -15,7 +15,7 @@ use super::zeroing::BLOCK;
 /// One fragment of eden.
 pub(super) struct ZeroingFragment {
     start: Address,
-    /// An address: memory at and above it was never written to. The highest where that is not to be relied on.
+    /// An address: memory at and above it was never written to.
     virgin: AtomicUsize,
     /// Bytes above it that mutators took in the last nursery.
     fresh: AtomicUsize,
@@ -33,19 +33,17 @@ unsafe impl Sync for ZeroingFragment {}
 unsafe impl Send for ZeroingFragment {}
 
 impl ZeroingFragment {
-    /// Of `bytes` bytes of addresses from `start` on, none of which was touched, unless `poison`; `None` when the
-    /// system gives no memory.
-    pub fn new(start: Address, bytes: usize, poison: bool, design: Design) -> Option<Self> {
+    /// Of `bytes` bytes of addresses from `start` on, none of which was touched; `None` when the system gives no memory.
+    pub fn new(start: Address, bytes: usize, design: Design) -> Option<Self> {
         let states = if design.threads > 0 {
             let count = bytes.div_ceil(BLOCK);
             Some((memory::map(count)?.cast(), count))
         } else {
             None
         };
-        let virgin = if poison { usize::MAX } else { start.word() };
         Some(ZeroingFragment {
             start,
-            virgin: AtomicUsize::new(virgin),
+            virgin: AtomicUsize::new(start.word()),
             fresh: AtomicUsize::new(0),
             range: [start, start.add(bytes)].map(|at| AtomicUsize::new(at.word())),
             rounds: Ahead::new(design),
@@ -73,6 +71,11 @@ impl ZeroingFragment {
         let from = start.max(Address::new(self.range[0].load(Ordering::Relaxed)));
         let end = Address::new(self.range[1].load(Ordering::Relaxed)).min(start.add(BLOCK));
         (from, end.offset_from(from))
+    }
+
+    /// Where what is zeroed ahead in this round ends.
+    pub fn round_end(&self) -> Address {
+        Address::new(self.range[1].load(Ordering::Relaxed))
     }
 
     /// Whether a block is more than `lead` bytes ahead of where mutators have come, who have taken all below `taken`.
@@ -104,9 +107,7 @@ impl ZeroingFragment {
 
     /// Memory from `end` on was given back. In a stopped world.
     pub fn note_released(&self, end: Address) {
-        if self.virgin() != Address::new(usize::MAX) {
-            self.virgin.fetch_min(end.word(), Ordering::Relaxed);
-        }
+        self.virgin.fetch_min(end.word(), Ordering::Relaxed);
     }
 
     /// What lies free between `top` and `end` is zeroed ahead from now on, or nothing is. In a stopped world.

@@ -13,8 +13,8 @@ use gleaner_mem::{Address, object_model};
 pub struct BumpRegion {
     /// Set in a stopped world by one thread, while nothing is in use.
     start: AtomicUsize,
-    /// No piece ends above. Set in a stopped world by one thread at a time. Relaxed: a thread that does not see it
-    /// raised finds no room, and asks again under the lock that the one that raised it held.
+    /// No piece ends above. Lowered in a stopped world by one thread at a time; raised also by threads that take
+    /// pieces. Relaxed: a thread that does not see it raised finds no room, and asks again or elsewhere.
     end: AtomicUsize,
     /// What lies below was handed out. Advanced by compare-and-swap; set by one thread in a stopped world. Relaxed:
     /// the thread that gets a piece is the only one that touches it.
@@ -58,6 +58,12 @@ impl BumpRegion {
     pub fn set_end(&self, end: Address) {
         let end = if end < self.top() { self.top() } else { end };
         self.end.store(end.word(), Ordering::Relaxed);
+    }
+
+    /// The region ends so much higher from now on; the memory there is the caller's. Others may take pieces and raise
+    /// the end meanwhile.
+    pub fn raise_end(&self, bytes: usize) {
+        self.end.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// What lies below is in use.

@@ -262,7 +262,7 @@ impl NewStarts<'_> {
 mod tests {
     use super::*;
     use crate::precise::bump::BumpRegion;
-    use crate::precise::nursery::Nursery;
+    use crate::precise::nursery::{Cut, Nursery};
     use crate::precise::regions::Kind;
     use gleaner_mem::header::{self, Header};
     use gleaner_mem::object_model::TypeId;
@@ -388,13 +388,14 @@ mod tests {
             Plan::new(base, bytes - WORD_BYTES).unwrap(),
         );
         let old = BumpRegion::new(base, 8192);
-        let nursery = Nursery::new(base.add(8192), 16384, 4096, 1, 4);
+        let nursery = Nursery::new(base.add(8192), 16384, 16384, 1, Cut::in_turn(4));
         let mut sizes = BTreeMap::new();
         lay(&old, &mut sizes, &marks, &[(512, None), (512, Some(0))]);
         let list = Regions::of(Kind::Old, 0, &old).and_all(&nursery.regions());
         assert_eq!(list.len(), 13);
         for (number, region) in list.iter().enumerate().skip(1) {
             let objects = [(512, None), (1024, Some(number as u64)), (512, None)];
+            region.space.raise_end(4096);
             lay(region.space, &mut sizes, &marks, &objects);
         }
         let size = |at: Address| sizes[&at.word()];
@@ -406,11 +407,12 @@ mod tests {
             let segments = plan.segments(list);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
         }
-        // Seven fit into the old space beside the one that was there, the other five into the first fragment of eden.
+        // Seven fit into the old space beside the one that was there, four into the memory that the first fragment of
+        // eden has, the last into the second.
         assert_eq!(ends[0], base.add(512 + 7 * 1024));
-        let eden = list[1].space.start();
-        assert_eq!(ends[1], eden.add(5 * 1024));
-        for (end, region) in ends.iter().zip(list.iter()).skip(2) {
+        assert_eq!(ends[1], list[1].space.start().add(4 * 1024));
+        assert_eq!(ends[2], list[2].space.start().add(1024));
+        for (end, region) in ends.iter().zip(list.iter()).skip(3) {
             assert_eq!(*end, region.space.start(), "nothing is left in the others");
         }
         nursery.set_tops(ends[1..13].iter().copied());

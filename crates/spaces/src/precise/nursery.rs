@@ -26,17 +26,62 @@ use gleaner_os::memory;
 use crate::precise::bump::BumpRegion;
 use crate::precise::regions::{Kind, MOST_NODES, Regions};
 
+/// How the spaces of a nursery are cut for memory nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// How many fragments a space has: one for each memory node, at most [`MOST_NODES`].
+    pub nodes: usize,
+    /// Each fragment has an equal share of the space's bytes and no more, as in Parallel Scavenge itself (ASPLOS 2013,
+    /// section 3.3); otherwise a fragment may have all of them.
+    pub shares: bool,
+    /// For each node, all of them in the order in which they are asked for room: itself first, then the nearest.
+    pub nearest: [[u8; MOST_NODES]; MOST_NODES],
+}
+
+impl Cut {
+    /// In one piece.
+    pub const WHOLE: Cut = Cut::in_turn(1);
+
+    /// For so many nodes, which help each other out in the order of their numbers, the first after the last.
+    pub const fn in_turn(nodes: usize) -> Cut {
+        let mut nearest = [[0; MOST_NODES]; MOST_NODES];
+        let mut node = 0;
+        while node < nodes {
+            let mut step = 0;
+            while step < nodes {
+                nearest[node][step] = ((node + step) % nodes) as u8;
+                step += 1;
+            }
+            node += 1;
+        }
+        Cut {
+            nodes,
+            shares: false,
+            nearest,
+        }
+    }
+}
+
 /// A space of the nursery, in fragments.
 #[derive(Debug)]
 pub struct Fragmented {
-    /// Those behind `nodes` are empty.
+    /// Where its addresses begin.
+    start: Address,
+    /// Those behind the nodes' are empty. With several that may have all, what lies above the end of one holds no
+    /// memory yet; mutators raise the end, as far as `unbacked` allows.
     fragments: [BumpRegion; MOST_NODES],
-    nodes: usize,
+    cut: Cut,
     /// The most bytes that a fragment, and all together, ever have.
     most: usize,
     /// With several fragments, the bytes that may yet be taken of all together. Taken by compare-and-swap before a
     /// fragment is asked; set by one thread in a stopped world. Relaxed: it is no more than a number to compare with.
     left: AtomicUsize,
+    /// The bytes, whole pages, by which the ends of the fragments may yet be raised, all together (I7). As `left`.
+    unbacked: AtomicUsize,
+    /// Bytes that were taken for threads of each node since the space was last balanced. As `left`.
+    asked: [AtomicUsize; MOST_NODES],
+    /// And those of them that were found in the fragments of others.
+    elsewhere: AtomicUsize,
     /// How often a fragment fits into its range.
     turns: usize,
     /// Which turn each is in. Written in a stopped world.
@@ -44,45 +89,91 @@ pub struct Fragmented {
 }
 
 impl Fragmented {
-    fn new(start: Address, most: usize, turns: usize, nodes: usize) -> Fragmented {
+    fn new(start: Address, most: usize, turns: usize, cut: Cut) -> Fragmented {
         let fragment = |node: usize| {
-            let bytes = if node < nodes { most } else { 0 };
-            BumpRegion::new(start.add(node.min(nodes) * turns * most), bytes)
+            let bytes = if node < cut.nodes { most } else { 0 };
+            BumpRegion::new(start.add(node.min(cut.nodes) * turns * most), bytes)
         };
-        Fragmented {
+        let space = Fragmented {
+            start,
             fragments: core::array::from_fn(fragment),
-            nodes,
+            cut,
             most,
             left: AtomicUsize::new(most),
+            unbacked: AtomicUsize::new(0),
+            asked: core::array::from_fn(|_| AtomicUsize::new(0)),
+            elsewhere: AtomicUsize::new(0),
             turns,
             turn: core::array::from_fn(|_| AtomicUsize::new(0)),
+        };
+        if cut.nodes > 1 {
+            for fragment in space.fragments() {
+                fragment.set_end(fragment.start());
+            }
+            space.resize(most);
         }
+        space
     }
 
     /// The fragments, by node.
     pub fn fragments(&self) -> &[BumpRegion] {
-        &self.fragments[..self.nodes]
+        &self.fragments[..self.cut.nodes]
     }
 
     /// Bytes of addresses.
     fn range(&self) -> usize {
-        self.nodes * self.turns * self.most
+        self.cut.nodes * self.turns * self.most
     }
 
-    /// Takes `wanted` bytes of a node's fragment, or what is left if that is at least `least`. All are multiples of 8.
+    /// Takes `wanted` bytes for a thread of a node, or what is left if that is at least `least`. All are multiples of
+    /// 8. They are of the node's fragment; where that has not so many, of the nearest that has.
     #[inline]
     pub fn take(&self, node: usize, least: usize, wanted: usize) -> Option<(Address, usize)> {
-        if self.nodes == 1 {
+        if self.cut.nodes == 1 {
             return self.fragments[0].take(least, wanted);
         }
-        let taken = |left: usize| (left >= least).then(|| left - wanted.min(left));
+        self.take_near(node, least, wanted)
+    }
+
+    fn take_near(&self, node: usize, least: usize, wanted: usize) -> Option<(Address, usize)> {
         let relaxed = Ordering::Relaxed;
+        let taken = |left: usize| (left >= least).then(|| left - wanted.min(left));
         let left = self.left.fetch_update(relaxed, relaxed, taken).ok()?;
         let granted = wanted.min(left);
-        // The range of a fragment is as large as the whole space: what the counter grants is there.
-        let piece = self.fragments[node].take(granted, granted);
-        debug_assert!(piece.is_some());
-        piece
+        let asked = if self.cut.shares { 1 } else { self.cut.nodes };
+        for &near in &self.cut.nearest[node][..asked] {
+            let near = usize::from(near);
+            if let Some(piece) = self.take_of(near, least, granted) {
+                self.left.fetch_add(granted - piece.1, relaxed);
+                self.asked[node].fetch_add(piece.1, relaxed);
+                if near != node {
+                    self.elsewhere.fetch_add(piece.1, relaxed);
+                }
+                return Some(piece);
+            }
+        }
+        self.left.fetch_add(granted, relaxed);
+        None
+    }
+
+    /// Of this fragment, whose end is raised if need be and if it may.
+    fn take_of(&self, node: usize, least: usize, wanted: usize) -> Option<(Address, usize)> {
+        let fragment = &self.fragments[node];
+        let short = wanted.saturating_sub(fragment.free());
+        if short > 0 {
+            let pages = short.next_multiple_of(memory::page_size());
+            let relaxed = Ordering::Relaxed;
+            let taken = |unbacked: usize| (unbacked > 0).then(|| unbacked - pages.min(unbacked));
+            if let Ok(unbacked) = self.unbacked.fetch_update(relaxed, relaxed, taken) {
+                fragment.raise_end(pages.min(unbacked));
+            }
+        }
+        fragment.take(least, wanted)
+    }
+
+    /// Which fragment's range an address of the space lies in.
+    pub fn node_of(&self, at: Address) -> usize {
+        at.offset_from(self.start) / (self.turns * self.most)
     }
 
     /// Bytes in use.
@@ -92,9 +183,24 @@ impl Fragmented {
 
     /// Bytes that may yet be taken.
     pub fn free(&self) -> usize {
-        match self.nodes {
+        match self.cut.nodes {
             1 => self.fragments[0].free(),
             _ => self.left.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether threads of any node would find so many bytes in one piece. In a stopped world.
+    pub fn has_piece(&self, bytes: usize) -> bool {
+        if bytes > self.free() {
+            return false;
+        }
+        let unbacked = self.unbacked.load(Ordering::Relaxed);
+        let mut fragments = self.fragments().iter();
+        let fits = |fragment: &BumpRegion| fragment.free() + unbacked >= bytes;
+        if self.cut.shares {
+            fragments.all(fits)
+        } else {
+            fragments.any(fits)
         }
     }
 
@@ -117,24 +223,98 @@ impl Fragmented {
         self.left.store(bytes, Ordering::Relaxed);
     }
 
-    /// The size is this from now on, or that of a fragment's range if that is less, or what is in use if that is more.
+    /// The size is this from now on, or that of a fragment's range if that is less, or the pages in use if those are
+    /// more.
     fn resize(&self, bytes: usize) {
         let bytes = bytes.min(self.most);
-        self.left
-            .store(bytes.saturating_sub(self.used()), Ordering::Relaxed);
-        if self.nodes > 1 {
-            return;
+        let page = memory::page_size();
+        let [fragment, ..] = &self.fragments;
+        match self.cut.nodes {
+            1 => {
+                fragment.set_end(fragment.start().add(bytes));
+                let whole = fragment.end().align_up(page);
+                fragment.set_end(whole.min(fragment.start().add(self.most)));
+            }
+            _ if self.cut.shares => self.share(bytes / self.cut.nodes / page * page),
+            _ => {
+                let used = self.fragments().iter().map(pages_in_use).sum();
+                let bytes = bytes.max(used);
+                self.left.store(bytes - self.used(), Ordering::Relaxed);
+                self.back(bytes / page * page);
+            }
         }
-        let fragment = &self.fragments[0];
-        fragment.set_end(fragment.start().add(bytes));
-        let whole = fragment.end().align_up(memory::page_size());
-        fragment.set_end(whole.min(fragment.start().add(self.most)));
+    }
+
+    /// Each fragment has so many bytes from now on, or its pages in use.
+    fn share(&self, bytes: usize) {
+        for fragment in self.fragments() {
+            let bytes = bytes.max(pages_in_use(fragment));
+            fragment.set_end(fragment.start().add(bytes));
+        }
+        let left = self.fragments().iter().map(BumpRegion::free).sum();
+        self.left.store(left, Ordering::Relaxed);
+    }
+
+    /// All fragments together have memory for `bytes` bytes at most, whole pages and no less than are in use: where
+    /// they have more, the one gives up most that uses least of what it has.
+    fn back(&self, bytes: usize) {
+        let backed = || {
+            self.fragments()
+                .iter()
+                .map(BumpRegion::bytes)
+                .sum::<usize>()
+        };
+        let idle = |fragment: &BumpRegion| fragment.bytes() - pages_in_use(fragment);
+        while backed() > bytes
+            && let Some(idlest) = self.fragments().iter().max_by_key(|one| idle(one))
+            && idle(idlest) > 0
+        {
+            let less = idle(idlest).min(backed() - bytes);
+            idlest.set_end(idlest.start().add(idlest.bytes() - less));
+        }
+        let unbacked = bytes.saturating_sub(backed());
+        self.unbacked.store(unbacked, Ordering::Relaxed);
+    }
+
+    /// Memory that a fragment has and did not need since the last time becomes others' that lacked it. Returns how many
+    /// bytes were found away from the node of the thread that took them. In a stopped world, by one thread, which gives
+    /// the memory back that lies above the new ends.
+    fn balance(&self) -> usize {
+        let elsewhere = self.elsewhere.swap(0, Ordering::Relaxed);
+        let asked: [usize; MOST_NODES] =
+            core::array::from_fn(|node| self.asked[node].swap(0, Ordering::Relaxed));
+        if elsewhere == 0 {
+            return 0;
+        }
+        let page = memory::page_size();
+        let needs = |node: usize| {
+            let fragment = &self.fragments[node];
+            pages_in_use(fragment).max(asked[node].next_multiple_of(page))
+        };
+        let of_all = |part: &dyn Fn(usize) -> usize| (0..self.cut.nodes).map(part).sum::<usize>();
+        let bytes = |node: usize| self.fragments[node].bytes();
+        let lacking = of_all(&|node| needs(node).saturating_sub(bytes(node)));
+        let mut wanted = lacking.saturating_sub(self.unbacked.load(Ordering::Relaxed));
+        for node in 0..self.cut.nodes {
+            let less = bytes(node).saturating_sub(needs(node)).min(wanted);
+            let fragment = &self.fragments[node];
+            fragment.set_end(fragment.start().add(bytes(node) - less));
+            self.unbacked.fetch_add(less, Ordering::Relaxed);
+            wanted -= less;
+        }
+        elsewhere
     }
 
     /// A place of a fragment, as (start, bytes).
-    fn place(&self, start: Address, node: usize, turn: usize) -> (Address, usize) {
-        (start.add((node * self.turns + turn) * self.most), self.most)
+    fn place(&self, node: usize, turn: usize) -> (Address, usize) {
+        let place = (node * self.turns + turn) * self.most;
+        (self.start.add(place), self.most)
     }
+}
+
+/// Bytes of a region's pages in use.
+fn pages_in_use(region: &BumpRegion) -> usize {
+    region.used().next_multiple_of(memory::page_size())
 }
 
 /// Eden and the survivor spaces.
@@ -151,21 +331,19 @@ pub struct Nursery {
 }
 
 impl Nursery {
-    /// Empty spaces from `start` on, of these sizes, which they never exceed, in fragments for so many nodes; each has
-    /// room to lie in so many places.
-    pub fn new(
-        start: Address,
-        eden: usize,
-        survivor: usize,
-        turns: usize,
-        nodes: usize,
-    ) -> Nursery {
-        assert!((1..=MOST_NODES).contains(&nodes), "{nodes} memory nodes");
-        let eden = Fragmented::new(start, eden, turns, nodes);
+    /// Empty spaces from `start` on, of these sizes, which they never exceed, cut like this; each fragment has room to
+    /// lie in so many places.
+    pub fn new(start: Address, eden: usize, survivor: usize, turns: usize, cut: Cut) -> Nursery {
+        assert!(
+            (1..=MOST_NODES).contains(&cut.nodes),
+            "memory nodes: {}",
+            cut.nodes
+        );
+        let eden = Fragmented::new(start, eden, turns, cut);
         let first = start.add(eden.range());
         let survivors = [0, 1].map(|place| {
-            let start = first.add(place * nodes * turns * survivor);
-            Fragmented::new(start, survivor, turns, nodes)
+            let start = first.add(place * cut.nodes * turns * survivor);
+            Fragmented::new(start, survivor, turns, cut)
         });
         Nursery {
             to: AtomicUsize::new(0),
@@ -201,30 +379,18 @@ impl Nursery {
         }
     }
 
-    /// Where the range of a space of the nursery begins.
-    fn start_of(&self, kind: Kind) -> Address {
-        match kind {
-            Kind::Survivor(place) => {
-                let survivors = &self.survivors[0];
-                self.start
-                    .add(self.eden.range() + place * survivors.range())
-            }
-            _ => self.start,
-        }
-    }
-
     /// Where a fragment is, whether it is used or not, as (start, bytes).
     pub fn here(&self, kind: Kind, node: usize) -> (Address, usize) {
         let space = self.space(kind);
         let turn = space.turn[node].load(Ordering::Relaxed);
-        space.place(self.start_of(kind), node, turn)
+        space.place(node, turn)
     }
 
     /// Where it goes next.
     pub fn next(&self, kind: Kind, node: usize) -> (Address, usize) {
         let space = self.space(kind);
         let turn = space.turn[node].load(Ordering::Relaxed) + 1;
-        space.place(self.start_of(kind), node, turn % space.turns)
+        space.place(node, turn % space.turns)
     }
 
     /// A fragment, of which nothing is in use, goes to its next place. In a stopped world, by one thread; the memory
@@ -242,7 +408,7 @@ impl Nursery {
     pub fn turn_of(&self, at: Address) -> Option<(Kind, usize, usize, bool)> {
         Kind::YOUNG.into_iter().find_map(|kind| {
             let space = self.space(kind);
-            let offset = at.offset_from(self.start_of(kind));
+            let offset = at.offset_from(space.start);
             (offset < space.range()).then(|| {
                 let place = offset / space.most;
                 let (node, turn) = (place / space.turns, place % space.turns);
@@ -262,11 +428,9 @@ impl Nursery {
         Kind::Survivor(self.to.load(Ordering::Relaxed))
     }
 
-    /// All addresses where the fragments of the to-space are, as (start, bytes); other spaces have none among them.
+    /// All addresses of the to-space, as (start, bytes); other spaces have none among them.
     pub fn to_range(&self) -> (Address, usize) {
-        let fragments = self.to().fragments();
-        let (first, last) = (&fragments[0], &fragments[fragments.len() - 1]);
-        (first.start(), last.end().offset_from(first.start()))
+        (self.to().start, self.to().range())
     }
 
     /// Where the survivors of the last scavenge are.
@@ -342,6 +506,14 @@ impl Nursery {
         }
     }
 
+    /// After a collection: memory goes to the fragments whose nodes lacked it ([`Fragmented::take`] found it elsewhere).
+    /// Returns how many bytes were found elsewhere since the last time. In a stopped world, by one thread, which gives
+    /// the memory back that lies above the new ends.
+    pub fn balance(&self) -> usize {
+        let elsewhere = |kind| self.space(kind).balance();
+        Kind::YOUNG.into_iter().map(elsewhere).sum()
+    }
+
     /// After a scavenge that left nothing behind: eden and from-space are empty, and the survivor spaces change names.
     pub fn flip(&self) {
         self.eden.reset();
@@ -353,11 +525,12 @@ impl Nursery {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::precise::regions::Region;
     use std::vec::Vec;
 
     #[test]
     fn the_survivor_spaces_change_names() {
-        let nursery = Nursery::new(Address::new(0x10000), 0x4000, 0x1000, 1, 1);
+        let nursery = Nursery::new(Address::new(0x10000), 0x4000, 0x1000, 1, Cut::WHOLE);
         assert_eq!(nursery.bytes(), 0x6000);
         nursery.eden.take(0, 8, 64).unwrap();
         let (copied, _) = nursery.to().take(0, 8, 24).unwrap();
@@ -378,7 +551,7 @@ mod tests {
 
     #[test]
     fn a_nursery_takes_no_more_than_it_may_unless_that_is_in_use() {
-        let nursery = Nursery::new(Address::new(0x10_0000), 0x40_000, 0x10_000, 1, 1);
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x40_000, 0x10_000, 1, Cut::WHOLE);
         nursery.resize_within(0x20_000, 0x4000, 0x28_000);
         assert_eq!(
             (nursery.eden.bytes(), nursery.capacity()),
@@ -401,7 +574,7 @@ mod tests {
     #[test]
     fn one_counter_governs_the_fragments_of_four_nodes() {
         let start = Address::new(0x10_0000);
-        let nursery = Nursery::new(start, 0x8000, 0x2000, 1, 4);
+        let nursery = Nursery::new(start, 0x8000, 0x2000, 1, Cut::in_turn(4));
         assert_eq!((nursery.most(), nursery.bytes()), (0xc000, 4 * 0xc000));
         let regions = nursery.regions();
         assert_eq!(regions.len(), 12);
@@ -410,7 +583,7 @@ mod tests {
                 (region.kind, region.node),
                 (Kind::YOUNG[index / 4], index % 4)
             );
-            assert!(index == 0 || regions[index - 1].space.end() == region.space.start());
+            assert!(index == 0 || regions[index - 1].space.end() <= region.space.start());
         }
         nursery.resize(0x3000, 0x1000);
         assert_eq!((nursery.eden.bytes(), nursery.capacity()), (0x3000, 0x5000));
@@ -428,27 +601,134 @@ mod tests {
         let (low, bytes) = nursery.to_range();
         for (node, survivors) in nursery.to().fragments().iter().enumerate() {
             let (copied, _) = nursery.to().take(node, 8, 64).unwrap();
-            assert!(survivors.contains(copied) && copied.offset_from(low) < bytes);
-            assert!(!nursery.from().contains(copied));
+            // There is memory for one page, which the first took.
+            assert_eq!(survivors.contains(copied), node == 0);
+            assert_eq!(nursery.to().node_of(copied), 0);
+            assert!(copied.offset_from(low) < bytes && !nursery.from().contains(copied));
         }
         nursery.flip();
         assert_eq!((nursery.eden.used(), nursery.eden.free()), (0, 0x4000));
         assert_eq!((nursery.from().used(), nursery.to().free()), (256, 0x1000));
-        let tops: Vec<Address> = regions
-            .iter()
-            .map(|region| region.space.start().add(16))
-            .collect();
-        nursery.set_tops(tops);
+        let slid = |region: &Region<'_>| region.space.start().add(region.space.bytes().min(16));
+        nursery.set_tops(regions.iter().map(slid));
         assert_eq!(
             (nursery.eden.used(), nursery.eden.free()),
-            (64, 0x4000 - 64)
+            (32, 0x4000 - 32)
+        );
+    }
+
+    /// Bytes of memory that the fragments of eden have.
+    fn backed(nursery: &Nursery) -> Vec<usize> {
+        let fragments = nursery.eden.fragments();
+        fragments.iter().map(BumpRegion::bytes).collect()
+    }
+
+    #[test]
+    fn memory_goes_to_the_fragments_whose_nodes_lack_it() {
+        let nursery = Nursery::new(
+            Address::new(0x10_0000),
+            0x10_000,
+            0x1000,
+            1,
+            Cut::in_turn(3),
+        );
+        assert_eq!(backed(&nursery), [0, 0, 0]);
+        while nursery.eden.take(1, 8, 0x4000).is_some() {}
+        assert_eq!(backed(&nursery), [0, 0x10_000, 0]);
+        assert_eq!(nursery.balance(), 0, "nobody lacked any");
+        nursery.flip();
+        // The thread moved to another node: it finds memory, not its own, and the budget is used up all the same.
+        let mut pieces = 0;
+        while let Some((piece, bytes)) = nursery.eden.take(2, 8, 0x4000) {
+            assert_eq!((nursery.eden.node_of(piece), bytes), (1, 0x4000));
+            pieces += 1;
+        }
+        assert_eq!((pieces, nursery.eden.free()), (4, 0));
+        nursery.flip();
+        assert_eq!(nursery.balance(), 0x10_000);
+        assert_eq!(
+            backed(&nursery),
+            [0, 0, 0],
+            "the memory above is given back"
+        );
+        assert_eq!(
+            nursery
+                .eden
+                .node_of(nursery.eden.take(2, 8, 0x4000).unwrap().0),
+            2
+        );
+        assert_eq!(
+            nursery
+                .eden
+                .node_of(nursery.eden.take(0, 8, 0x2000).unwrap().0),
+            0
+        );
+        assert_eq!(backed(&nursery), [0x2000, 0, 0x4000]);
+        // Less memory: what is in use stays, and the idlest gives first.
+        nursery.flip();
+        nursery.eden.take(0, 8, 0x1000).unwrap();
+        nursery.resize(0x3000, 0x1000);
+        assert_eq!(backed(&nursery), [0x2000, 0, 0x1000]);
+        nursery.resize(0x800, 0x1000);
+        assert_eq!(backed(&nursery), [0x1000, 0, 0]);
+        assert_eq!(
+            (nursery.eden.bytes(), nursery.eden.used()),
+            (0x1000, 0x1000)
+        );
+    }
+
+    #[test]
+    fn a_piece_is_found_where_there_is_one() {
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x4000, 0x1000, 1, Cut::in_turn(4));
+        for node in 0..4 {
+            nursery.eden.take(node, 8, 0x800).unwrap();
+        }
+        assert_eq!(
+            (nursery.eden.free(), nursery.eden.has_piece(0x800)),
+            (0x2000, true)
+        );
+        assert!(!nursery.eden.has_piece(0x808) && nursery.eden.take(3, 0x808, 0x808).is_none());
+        assert_eq!(
+            nursery.eden.free(),
+            0x2000,
+            "what was not found is not gone"
+        );
+        // A shorter piece than was wanted leaves the rest to others.
+        assert_eq!(nursery.eden.take(3, 8, 0x1000).unwrap().1, 0x800);
+        assert_eq!(nursery.eden.free(), 0x1800);
+    }
+
+    #[test]
+    fn with_shares_a_node_has_its_part_and_no_more() {
+        let cut = Cut {
+            shares: true,
+            ..Cut::in_turn(4)
+        };
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x8000, 0x4000, 1, cut);
+        assert_eq!(backed(&nursery), [0x2000; 4]);
+        assert_eq!(nursery.eden.take(1, 8, 0x4000).unwrap().1, 0x2000);
+        assert_eq!(
+            (nursery.eden.take(1, 8, 8), nursery.eden.free()),
+            (None, 0x6000)
+        );
+        assert!(
+            !nursery.eden.has_piece(8),
+            "a thread of that node would find none"
+        );
+        nursery.resize(0x4000, 0x4000);
+        assert_eq!(backed(&nursery), [0x1000, 0x2000, 0x1000, 0x1000]);
+        nursery.flip();
+        nursery.resize(0x4000, 0x4000);
+        assert_eq!(
+            (backed(&nursery), nursery.eden.bytes()),
+            (std::vec![0x1000; 4], 0x4000)
         );
     }
 
     #[test]
     fn an_empty_space_goes_from_turn_to_turn() {
         let start = Address::new(0x10000);
-        let nursery = Nursery::new(start, 0x4000, 0x1000, 3, 1);
+        let nursery = Nursery::new(start, 0x4000, 0x1000, 3, Cut::WHOLE);
         assert_eq!((nursery.bytes(), nursery.most()), (3 * 0x6000, 0x6000));
         nursery.resize(0x2000, 0x800);
         for (place, kind) in Kind::YOUNG.into_iter().enumerate() {
