@@ -182,6 +182,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let node = self.node_here(mutator);
         let piece = self.nursery.eden.take(node, bytes, wanted)?;
+        self.note_touched(mutator, piece, false);
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
         mutator.note_allocated(piece.1);
@@ -203,6 +204,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let whole = bytes + self.guard_bytes();
         let node = self.node_here(mutator);
         let (object, _) = self.nursery.eden.take(node, whole, whole)?;
+        self.note_touched(mutator, (object, whole), false);
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
         mutator
@@ -233,6 +235,7 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         self.beside.unlock();
         let (object, is_zero) = taken?;
+        self.note_touched(mutator, (object, bytes), is_zero);
         if !is_zero && fresh == Fresh::Zeroed {
             // SAFETY: the memory is the calling mutator's alone.
             let zero = || unsafe { self.zeroing.kernel().zero(object, bytes) };

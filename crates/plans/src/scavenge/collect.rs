@@ -139,6 +139,7 @@ impl<F: SlotFormat> Scavenge<F> {
             now_ns: now,
         };
         self.resize(state, &mut record, &collection);
+        self.sum_locality(state);
         self.decide_next(state, was_full);
         self.decide_zeroing(state, &mut record, &collection);
         self.epoch.fetch_add(1, Ordering::Relaxed);
@@ -167,6 +168,7 @@ impl<F: SlotFormat> Scavenge<F> {
             *top = region.space.top();
         }
         self.zeroing.note_taken(&self.nursery.eden);
+        self.count_eden_pages(state);
         self.verify(state, record, Edge::Before);
         let why = match (extent, state.wants_full) {
             (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),

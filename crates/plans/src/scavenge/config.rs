@@ -30,7 +30,9 @@ pub struct Config {
     pub workers: usize,
     /// The machine, as of when the heap is made.
     pub topology: Topology,
-    /// How the spaces of the nursery are cut for its memory nodes.
+    /// How many memory nodes the workers belong to, in turn.
+    pub nodes: usize,
+    /// How the spaces of the nursery are cut for those nodes.
     pub cut: Cut,
 }
 
@@ -57,12 +59,14 @@ impl Config {
             options.zeroing = Zeroing::HotPath;
         }
         (options.pages, options.old_pages) = pages(&options);
+        let nodes = topology.nodes().min(MOST_NODES);
         Config {
             options,
             limit,
             workers,
             topology,
-            cut: cut(options.pages, &topology),
+            nodes,
+            cut: cut(options.pages, nodes),
         }
     }
 }
@@ -81,8 +85,7 @@ fn pages(options: &Options) -> (Pages, OldPages) {
     )
 }
 
-fn cut(pages: Pages, topology: &Topology) -> Cut {
-    let nodes = topology.nodes().min(MOST_NODES);
+fn cut(pages: Pages, nodes: usize) -> Cut {
     match pages {
         Pages::Auto | Pages::FirstTouch | Pages::Interleaved => Cut::WHOLE,
         Pages::Fragmented => Cut::in_turn(nodes),

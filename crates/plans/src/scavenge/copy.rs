@@ -26,6 +26,7 @@ use gleaner_spaces::precise::nursery::Fragmented;
 use gleaner_spaces::precise::tenured::Growth;
 
 use super::edges::{slot_entry, slot_of};
+use super::locality::Locality;
 use super::roots::{Task, Tasks};
 use super::trace::{Item, Trace, WorkerState, scan_item};
 use super::waiting::{Keys, Nothing, Watch};
@@ -51,6 +52,8 @@ pub struct Copying<'a, F: SlotFormat, W = Nothing> {
     edges: bool,
     /// Whether some object found no room. Set by any worker, read by the leader after the phase.
     failed: AtomicBool,
+    /// What tells which memory node something lies on, where that is counted.
+    locality: Option<&'a Locality>,
     /// What looks at each object that is reached.
     watch: W,
 }
@@ -83,6 +86,7 @@ impl<F: SlotFormat> Scavenge<F> {
             tenure,
             edges: self.config.options.prefetch == Prefetch::Edges,
             failed: AtomicBool::new(false),
+            locality: self.locality.as_ref(),
             watch: Nothing,
         };
         let tasks = copying.tasks.count();
@@ -139,6 +143,7 @@ impl<'a, F: SlotFormat> Copying<'a, F> {
             tenure: self.tenure,
             edges: self.edges,
             failed: self.failed,
+            locality: self.locality,
             watch,
         }
     }
@@ -212,6 +217,9 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
                 } else {
                     local.survived += bytes;
                 }
+                if let Some(locality) = self.locality {
+                    self.count_copy(locality, local, object, (target, bytes), is_old);
+                }
                 local.objects += 1;
                 local.grey(Item::object(target, self.heap.model.base));
                 self.watch.won(local, object);
@@ -226,6 +234,35 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
                 place
             }
         }
+    }
+
+    #[cold]
+    fn count_copy(
+        &self,
+        locality: &Locality,
+        local: &mut WorkerState,
+        object: Address,
+        (target, bytes): (Address, usize),
+        is_old: bool,
+    ) {
+        locality.note_touched(target, bytes, local.node);
+        let target = self.heap.node_of(locality, target);
+        if is_old {
+            local.counts.promoted[target] += 1;
+        } else {
+            local.counts.copied[target] += 1;
+            local.counts.copied_from[self.heap.node_of(locality, object)] += 1;
+        }
+    }
+
+    #[cold]
+    fn count_scanned(&self, locality: &Locality, local: &mut WorkerState, object: Address) {
+        local.counts.scanned[self.heap.node_of(locality, object)] += 1;
+    }
+
+    #[cold]
+    fn count_updated(&self, locality: &Locality, local: &mut WorkerState, slot: Address) {
+        local.counts.updated[self.heap.node_of(locality, slot)] += 1;
     }
 
     /// Room for a copy, and whether it is in the old space.
@@ -340,6 +377,9 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         if place != object {
             // SAFETY: a slot of an object that this worker scans.
             unsafe { F::store(slot, self.heap.model.base, Value::reference(place)) };
+            if let Some(locality) = self.locality {
+                self.count_updated(locality, local, slot);
+            }
         }
         if holder_is_old && self.heap.is_young(place) {
             self.heap.cards.dirty(slot);
@@ -368,6 +408,9 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
             .into_iter()
             .chain(self.bits.starts(self.bits.word_of(low)))
         {
+            if let Some(locality) = self.locality {
+                self.count_scanned(locality, local, object);
+            }
             // SAFETY: start bits are those of objects that are complete.
             unsafe {
                 let header = header::load(object, Ordering::Relaxed);
@@ -410,6 +453,9 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
         // SAFETY: an item is an object that was copied, or stays, and is scanned by this worker alone.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
         let is_old = self.will_be_old(object, header);
+        if let (Some(locality), 0) = (self.locality, chunk) {
+            self.count_scanned(locality, local, object);
+        }
         // SAFETY: this worker alone scans the item, an object that was copied or stays, whose header was just read.
         unsafe {
             scan_item(

@@ -24,6 +24,7 @@ use gleaner_work::Crew;
 
 use super::config::{Config, CreateError, REGION_GRANULE};
 use super::handles::Handles;
+use super::locality::Locality;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::quarantine::Quarantine;
 use super::sizes::Sizes;
@@ -31,7 +32,7 @@ use super::state::{LastFull, Lately, State, Totals};
 use super::trace::Engine;
 use super::weak::WeakTables;
 use super::zeroing::{Contention, Zeroed, Zeroing};
-use super::{handles, trace, waiting};
+use super::{handles, locality, trace, waiting};
 use crate::scavenge::decide::generations;
 use crate::scavenge::decide::young_size::YoungSize;
 use crate::scavenge::decide::zeroing::Trials;
@@ -72,6 +73,8 @@ pub struct Scavenge<F> {
     pub handles: Handles,
     /// Weak references, ephemerons, finalizers.
     pub weak: WeakTables,
+    /// Which memory node each page belongs to, where that is counted.
+    pub(super) locality: Option<Locality>,
     /// Counts the mutators inside.
     pub gate: PollGate,
     /// Set before the heap is shared.
@@ -150,12 +153,15 @@ impl<F: SlotFormat> Scavenge<F> {
             [Kind::Pinned, Kind::Old, Kind::Eden, Kind::Large].map(|kind| sizes.start(base, kind));
         // SAFETY: the old space and the nursery are committed memory of ours.
         unsafe { ask_for_huge_pages(&config, old, large.offset_from(old)) };
+        let locality =
+            Locality::new(&config, base, span).map_err(|()| need("its pages' nodes")())?;
+        let sums = locality::no_sums(locality.as_ref());
         let types = TypeTable::new().ok_or_else(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
         let engine = Engine::new(
             config.workers,
-            config.cut.nodes,
+            config.nodes,
             items,
             config.options.trace_order,
         )
@@ -176,6 +182,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 .ok_or_else(need("its handles"))?,
             weak: WeakTables::new(handles::most_handles(config.limit))
                 .ok_or_else(need("its weak references"))?,
+            locality,
             gate: PollGate::new(),
             listener: None,
             before_collection: None,
@@ -203,6 +210,7 @@ impl<F: SlotFormat> Scavenge<F> {
                     ..Lately::default()
                 },
                 totals: Totals::default(),
+                locality: sums,
                 events: Ring::new(),
                 log: None,
             }),

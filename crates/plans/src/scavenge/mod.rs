@@ -41,6 +41,7 @@ pub mod fork;
 mod grey;
 pub mod handles;
 mod heap;
+pub mod locality;
 pub mod mark;
 pub mod mutator;
 mod pages;

@@ -30,6 +30,18 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
+    /// The calling mutator took memory, of which the system may just have given it all.
+    #[inline]
+    pub(super) fn note_touched(&self, mutator: &Mutator, taken: (Address, usize), is_new: bool) {
+        if let Some(locality) = &self.locality {
+            let ((start, bytes), nodes) = (taken, self.config.nodes);
+            if is_new {
+                locality.note_released(start, bytes);
+            }
+            locality.note_touched(start, bytes, mutator.number as usize % nodes);
+        }
+    }
+
     /// Where the regions of the nursery end at the moment.
     pub(super) fn nursery_ends(&self) -> Ends {
         let mut ends = Ends([Address::NULL; MOST_REGIONS]);
@@ -43,7 +55,11 @@ impl<F: SlotFormat> Scavenge<F> {
     /// stopped world.
     pub(super) fn release_above(&self, ends: &Ends) {
         for (region, &end) in self.nursery.regions().iter().zip(&ends.0) {
-            let zero = release(region.space.end(), end);
+            let low = region.space.end();
+            let zero = release(low, end);
+            if let (Some(locality), true) = (&self.locality, low < end) {
+                locality.note_released(low, end.offset_from(low));
+            }
             if zero && region.kind == Kind::Eden {
                 self.zeroing.note_released(region.node, region.space.end());
             }

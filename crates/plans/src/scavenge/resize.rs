@@ -271,6 +271,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let excess = (resident + bytes).saturating_sub(limit);
         if excess > 0 {
             release(region.top(), high);
+            if let Some(locality) = &self.locality {
+                let low = region.top().align_up(memory::page_size());
+                locality.note_released(low, high.word().saturating_sub(low.word()));
+            }
             self.old_high.store(region.top().word(), Ordering::Relaxed);
             // SAFETY: the caller holds `beside`, or has stopped the world, as asked.
             unsafe { self.large.release_free(excess.saturating_sub(above)) };

@@ -1,5 +1,6 @@
 //! What a precise heap remembers from collection to collection.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
@@ -10,8 +11,8 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 
 use super::mutator::Mutator;
 use super::trace::Engine;
-use super::waiting;
 use super::zeroing::{Contention, Zeroed};
+use super::{locality, waiting};
 use crate::scavenge::decide::generations;
 use crate::scavenge::decide::young_size::YoungSize;
 use crate::scavenge::decide::zeroing::Trials;
@@ -114,6 +115,8 @@ pub struct State {
     pub(super) zeroing_trials: Trials,
     /// And whether a zeroing thread would have a processor.
     pub(super) contention: Contention,
+    /// Which memory nodes workers were busy on, where that is counted.
+    pub(super) locality: Option<Box<locality::Sums>>,
     /// Sums.
     pub totals: Totals,
     /// The last events.

@@ -18,6 +18,7 @@ use core::ptr::NonNull;
 use super::edges::Edges;
 pub use super::grey::Item;
 use super::grey::{Arena, Stack};
+use super::locality::Counts;
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::AtomicU64;
 use gleaner_mem::Address;
@@ -56,6 +57,8 @@ pub struct WorkerState {
     pub found: u32,
     /// What waits for the cache.
     pub edges: Edges,
+    /// What it did on each memory node, where that is counted.
+    pub counts: Counts,
 }
 
 impl WorkerState {
@@ -135,6 +138,8 @@ pub struct Engine {
     /// Memory of the deques.
     rings: NonNull<u8>,
     tasks: TaskQueue,
+    /// Worker i belongs to node i modulo so many.
+    nodes: usize,
 }
 
 // SAFETY: a worker's state is touched by one worker at a time (see the field).
@@ -162,6 +167,7 @@ impl Engine {
             deques,
             rings,
             tasks: TaskQueue::new(),
+            nodes,
         };
         for index in 0..workers {
             engine.states.push(UnsafeCell::new(WorkerState {
@@ -176,6 +182,7 @@ impl Engine {
                 looks: 0,
                 found: 0,
                 edges: Edges::default(),
+                counts: Counts::default(),
             }));
         }
         Some(engine)
@@ -235,13 +242,16 @@ impl Run<'_> {
         local.stack.pop().or_else(|| deque.pop().map(Item))
     }
 
-    fn steal(&self, own: usize) -> Option<Item> {
+    fn steal(&self, own: usize, local: &mut WorkerState) -> Option<Item> {
         let deques = &self.engine.deques;
         for step in 1..deques.len() {
-            let victim = &deques[(own + step) % deques.len()];
+            let victim = (own + step) % deques.len();
             loop {
-                match victim.steal() {
-                    Steal::Taken(item) => return Some(Item(item)),
+                match deques[victim].steal() {
+                    Steal::Taken(item) => {
+                        local.counts.stolen[victim % self.engine.nodes] += 1;
+                        return Some(Item(item));
+                    }
                     Steal::Empty => break,
                     Steal::Retry => {}
                 }
@@ -273,7 +283,7 @@ impl Phase for Run<'_> {
                 if !self.engine.tasks.is_empty() {
                     worker.announce();
                 }
-            } else if let Some(item) = self.steal(own) {
+            } else if let Some(item) = self.steal(own, local) {
                 local.grey(item);
             } else {
                 match worker.offer(|| self.something_is_left()) {

@@ -1,5 +1,6 @@
-//! A precise heap whose nursery is cut for four memory nodes: what mutators and workers of each node do lands in its
-//! fragments, and programs find in it what they put there, with the verifier on and under every way to collect.
+//! A precise heap on a machine of four memory nodes, under every page policy: programs find in it what they put there,
+//! with the verifier on and under every way to collect; and what mutators and workers of each node do lands where the
+//! policy says.
 
 #![cfg(not(loom))]
 
@@ -7,7 +8,7 @@ use std::ptr::NonNull;
 use std::thread;
 
 use gleaner_base::options::{
-    Generations, HugePages, OldPolicy, Options, Pages, Prefetch, Verify, Zeroing,
+    Generations, HugePages, OldPages, OldPolicy, Options, Pages, Prefetch, Verify, Zeroing,
 };
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId, array_bytes};
@@ -16,6 +17,7 @@ use gleaner_mem::{Address, zero};
 use gleaner_os::topology::Topology;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::collect::Extent;
+use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums};
 use gleaner_plans::scavenge::mutator::Mutator;
 use gleaner_plans::scavenge::zeroing::wanted_threads;
 use gleaner_plans::scavenge::{Config, Scavenge};
@@ -178,11 +180,10 @@ impl<F: SlotFormat> Program<'_, F> {
         }
         (0..LISTS).for_each(|list| self.check(list));
         // The others were found elsewhere, when the memory of this one was used up.
-        let pages = self.heap.config.options.pages;
-        let least = if pages == Pages::FragmentedFixed {
-            100
-        } else {
-            60
+        let least = match self.heap.config.options.pages {
+            Pages::FragmentedFixed => 100,
+            Pages::Fragmented => 60,
+            _ => 0,
         };
         assert!(
             self.at_home * 100 >= self.nodes * least,
@@ -200,7 +201,12 @@ impl<F: SlotFormat> Program<'_, F> {
 }
 
 /// As many mutators as there are nodes, and one more.
-fn run<F: SlotFormat>(options: Options) {
+fn run<F: SlotFormat>(options: Options) -> Sums {
+    run_with::<F>(options, NODES as u64 + 1)
+}
+
+/// What such mutators do. Returns what the workers did on which node.
+fn run_with<F: SlotFormat>(options: Options, mutators: u64) -> Sums {
     let config = Config::new(&options, Topology::synthetic(NODES, 1));
     // A crew outlives its helpers.
     let crew: &'static Crew = Box::leak(Box::new(Crew::new()));
@@ -224,7 +230,7 @@ fn run<F: SlotFormat>(options: Options) {
             let heap = &heap;
             scope.spawn(move || heap.zeroing_thread(index));
         }
-        let programs: Vec<_> = (0..=NODES as u64)
+        let programs: Vec<_> = (0..mutators)
             .map(|seed| {
                 let heap = &heap;
                 scope.spawn(move || {
@@ -251,6 +257,26 @@ fn run<F: SlotFormat>(options: Options) {
     );
     crew.dismiss();
     helpers.into_iter().for_each(|one| one.join().unwrap());
+    *heap.locality().expect("a synthetic machine of four nodes")
+}
+
+/// The standard deviation of the nodes' numbers over their mean.
+fn imbalance(all: &ByNode) -> f64 {
+    let of_nodes = || all[..NODES].iter().map(|&one| one as f64);
+    let mean = of_nodes().sum::<f64>() / NODES as f64;
+    let variance = of_nodes().map(|one| (one - mean).powi(2)).sum::<f64>() / NODES as f64;
+    variance.sqrt() / mean
+}
+
+/// The share of what workers did on other nodes than theirs.
+fn remote(sums: &Sums, part: impl Fn(&Counts) -> ByNode) -> f64 {
+    let (mut own, mut all) = (0, 0);
+    for (node, counts) in sums.by_worker.iter().enumerate() {
+        own += part(counts)[node];
+        all += part(counts).iter().sum::<u64>();
+    }
+    assert!(all > 1000, "too little to tell: {all}");
+    1.0 - own as f64 / all as f64
 }
 
 #[test]
@@ -301,4 +327,47 @@ fn each_fragment_leaves_where_it_was() {
         quarantine: 2,
         ..options()
     });
+}
+
+/// One worker for each node. What is counted does not depend on how many of them take part.
+fn counted(pages: Pages, old_pages: OldPages) -> Options {
+    Options {
+        workers: NODES as u32,
+        pages,
+        old_pages,
+        verify: Verify::Off,
+        poison: false,
+        ..options()
+    }
+}
+
+#[test]
+fn under_first_touch_all_of_eden_is_where_the_one_mutator_is() {
+    let sums = run_with::<Wide>(counted(Pages::FirstTouch, OldPages::FirstTouch), 1);
+    assert!(imbalance(&sums.eden_pages) > 1.7, "{:?}", sums.eden_pages);
+    assert_eq!(sums.nodes, NODES);
+}
+
+#[test]
+fn interleaved_pages_are_everybodys() {
+    let sums = run::<Wide>(counted(Pages::Interleaved, OldPages::Interleaved));
+    assert!(imbalance(&sums.eden_pages) < 0.1, "{:?}", sums.eden_pages);
+    assert!(sums.old_pages[..NODES].iter().all(|&pages| pages > 0));
+    for share in [
+        remote(&sums, |counts| counts.scanned),
+        remote(&sums, |counts| counts.copied),
+        remote(&sums, |counts| counts.copied_from),
+        remote(&sums, |counts| counts.updated),
+    ] {
+        assert!((0.65..0.85).contains(&share), "{share}");
+    }
+}
+
+#[test]
+fn workers_copy_to_the_fragments_of_their_nodes() {
+    let sums = run::<Wide>(counted(Pages::Fragmented, OldPages::Interleaved));
+    let elsewhere = remote(&sums, |counts| counts.copied);
+    assert!(elsewhere < 0.2, "{elsewhere}");
+    let fixed = run::<Wide>(counted(Pages::FragmentedFixed, OldPages::FirstTouch));
+    assert_eq!(remote(&fixed, |counts| counts.copied), 0.0);
 }

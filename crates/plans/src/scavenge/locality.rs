@@ -1,0 +1,255 @@
+//! Which node's memory each worker reads and writes, counted on a synthetic machine of several memory nodes (ASPLOS
+//! 2013, section 4.2 and Table 4): what page policies do, on any machine, without its caches and its scheduler.
+//!
+//! On a synthetic machine a page belongs to a node by its space's policy alone: to that of its fragment, to the nodes
+//! in turn, or under `first-touch` to that of the thread that took the page first, of a TLAB, a copy or a large object,
+//! until the page is given back. A worker belongs to a node, and counts objects and slots by the node that they lie on.
+//!
+//! The leader makes and reads the sums in stopped worlds; workers count in their own states; a page's owner is a byte
+//! that any thread writes once.
+
+use alloc::boxed::Box;
+use core::ptr::NonNull;
+
+use gleaner_base::options::{OldPages, Pages};
+use gleaner_base::sync::{AtomicU8, Ordering};
+use gleaner_mem::Address;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_os::memory;
+use gleaner_spaces::precise::nursery::Nursery;
+use gleaner_spaces::precise::regions::{Kind, MOST_NODES};
+
+use super::{Config, Scavenge, State};
+
+/// A number for each memory node.
+pub type ByNode = [u64; MOST_NODES];
+
+/// What one worker did, by the memory node that it was done on.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Counts {
+    /// Objects whose references were visited; of an old one, once for each dirty card.
+    pub scanned: ByNode,
+    /// Objects that were copied within the young generation, by where they lay.
+    pub copied_from: ByNode,
+    /// The same objects, by where they lie now.
+    pub copied: ByNode,
+    /// Objects that were promoted, by where they lie now.
+    pub promoted: ByNode,
+    /// Slots of objects that got the new place of what they refer to.
+    pub updated: ByNode,
+    /// Items that were taken from the deques of workers of that node.
+    pub stolen: ByNode,
+}
+
+impl Counts {
+    fn parts(&mut self) -> [&mut ByNode; 6] {
+        [
+            &mut self.scanned,
+            &mut self.copied_from,
+            &mut self.copied,
+            &mut self.promoted,
+            &mut self.updated,
+            &mut self.stolen,
+        ]
+    }
+}
+
+/// Sums over the life of a heap.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    /// How many memory nodes there are; numbers of others are 0.
+    pub nodes: usize,
+    /// What workers did, by the node of the worker.
+    pub by_worker: [Counts; MOST_NODES],
+    /// Pages of eden in use when a collection began, by their node.
+    pub eden_pages: ByNode,
+    /// Pages of the survivor spaces in use when a collection was over.
+    pub survivor_pages: ByNode,
+    /// Pages of the old space in use when a collection was over.
+    pub old_pages: ByNode,
+}
+
+/// The node of each page of a heap.
+pub struct Locality {
+    nodes: usize,
+    young: Pages,
+    old: OldPages,
+    base: Address,
+    /// For each page of the heap's addresses one more than its node, or 0; empty where no space is `first-touch`.
+    owners: Option<(NonNull<AtomicU8>, usize)>,
+    page_bits: u32,
+}
+
+// SAFETY: the owners are atomics in memory of this value's own.
+unsafe impl Sync for Locality {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Locality {}
+
+impl Locality {
+    /// For a heap of `span` bytes of addresses from `base` on. Nothing where there is nothing to count; an error when
+    /// the system gives no memory.
+    pub(super) fn new(config: &Config, base: Address, span: usize) -> Result<Option<Locality>, ()> {
+        let nodes = config.nodes;
+        if !config.topology.is_synthetic() || nodes == 1 {
+            return Ok(None);
+        }
+        let (young, old) = (config.options.pages, config.options.old_pages);
+        let page_bits = memory::page_size().ilog2();
+        let is_first = young == Pages::FirstTouch || old == OldPages::FirstTouch;
+        let owners = if is_first {
+            let pages = span >> page_bits;
+            Some((memory::map(pages).ok_or(())?.cast(), pages))
+        } else {
+            None
+        };
+        Ok(Some(Locality {
+            nodes,
+            young,
+            old,
+            base,
+            owners,
+            page_bits,
+        }))
+    }
+
+    fn owners(&self) -> &[AtomicU8] {
+        match self.owners {
+            // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
+            Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
+            None => &[],
+        }
+    }
+
+    fn page(&self, at: Address) -> usize {
+        at.offset_from(self.base) >> self.page_bits
+    }
+
+    fn owners_of(&self, start: Address, bytes: usize) -> &[AtomicU8] {
+        match self.owners() {
+            [] => &[],
+            owners => &owners[self.page(start)..=self.page(start.add(bytes - 1))],
+        }
+    }
+
+    /// A thread of a node touches memory: pages that belong to nobody are that node's.
+    pub(super) fn note_touched(&self, start: Address, bytes: usize, node: usize) {
+        for owner in self.owners_of(start, bytes) {
+            if owner.load(Ordering::Relaxed) == 0 {
+                owner.store(node as u8 + 1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whole pages were given back, or are about to be touched for the first time since.
+    pub(super) fn note_released(&self, start: Address, bytes: usize) {
+        if bytes > 0 {
+            let owners = self.owners_of(start, bytes);
+            owners
+                .iter()
+                .for_each(|owner| owner.store(0, Ordering::Relaxed));
+        }
+    }
+
+    /// The node of a page; that of a page that nobody touched is 0.
+    fn node_of(&self, nursery: &Nursery, at: Address) -> usize {
+        let page = self.page(at);
+        let owner = || match self.owners() {
+            [] => 0,
+            owners => usize::from(owners[page].load(Ordering::Relaxed)).saturating_sub(1),
+        };
+        if at.offset_from(nursery.start()) < nursery.bytes() {
+            match self.young {
+                Pages::Auto | Pages::FirstTouch => owner(),
+                Pages::Interleaved => page % self.nodes,
+                Pages::Fragmented | Pages::FragmentedFixed => {
+                    nursery.turn_of(at).map_or(0, |(_, node, ..)| node)
+                }
+            }
+        } else {
+            match self.old {
+                OldPages::Auto | OldPages::FirstTouch => owner(),
+                OldPages::Interleaved => page % self.nodes,
+            }
+        }
+    }
+}
+
+impl Drop for Locality {
+    fn drop(&mut self) {
+        if let Some((owners, count)) = self.owners {
+            // SAFETY: `new` mapped so many bytes.
+            unsafe { memory::unmap(owners.cast(), memory::whole_pages(count).unwrap_or(count)) };
+        }
+    }
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Where something lies that a worker counts.
+    pub(super) fn node_of(&self, locality: &Locality, at: Address) -> usize {
+        locality.node_of(&self.nursery, at)
+    }
+
+    /// When a collection begins: the pages that mutators use.
+    pub(super) fn count_eden_pages(&self, state: &mut State) {
+        if let (Some(locality), Some(sums)) = (&self.locality, &mut state.locality) {
+            for fragment in self.nursery.eden.fragments() {
+                self.count_pages(
+                    locality,
+                    fragment.start(),
+                    fragment.top(),
+                    &mut sums.eden_pages,
+                );
+            }
+        }
+    }
+
+    /// When a collection is over: what workers did, and the pages of what lives.
+    pub(super) fn sum_locality(&self, state: &mut State) {
+        let (Some(locality), Some(sums)) = (&self.locality, &mut state.locality) else {
+            return;
+        };
+        for local in state.engine.worker_states() {
+            let mut counts = core::mem::take(&mut local.counts);
+            let all = sums.by_worker[local.node].parts();
+            for (sum, count) in all.into_iter().zip(counts.parts()) {
+                sum.iter_mut()
+                    .zip(count)
+                    .for_each(|(sum, count)| *sum += *count);
+            }
+        }
+        for region in self.regions().iter() {
+            let pages = match region.kind {
+                Kind::Survivor(_) => &mut sums.survivor_pages,
+                Kind::Old => &mut sums.old_pages,
+                _ => continue,
+            };
+            self.count_pages(locality, region.space.start(), region.space.top(), pages);
+        }
+    }
+
+    fn count_pages(&self, locality: &Locality, start: Address, top: Address, pages: &mut ByNode) {
+        for page in (start.word()..top.word()).step_by(1 << locality.page_bits) {
+            pages[self.node_of(locality, Address::new(page))] += 1;
+        }
+    }
+
+    /// What was counted so far; nothing but on a synthetic machine of several nodes. The caller is no mutator inside
+    /// the gate.
+    pub fn locality(&self) -> Option<Box<Sums>> {
+        self.collecting
+            .with(&self.gate, |state| state.locality.clone())
+    }
+}
+
+/// Sums of nothing yet, for as many nodes.
+pub(super) fn no_sums(locality: Option<&Locality>) -> Option<Box<Sums>> {
+    locality.map(|locality| {
+        Box::new(Sums {
+            nodes: locality.nodes,
+            by_worker: [Counts::default(); MOST_NODES],
+            eden_pages: [0; MOST_NODES],
+            survivor_pages: [0; MOST_NODES],
+            old_pages: [0; MOST_NODES],
+        })
+    })
+}
