@@ -65,7 +65,7 @@ phases! {
     /// Blocks with dead cells were swept: here under eager sweeping; under lazy sweeping the sum since the
     /// collection before, recorded at the start of this one.
     Sweep = "sweep",
-    /// The size of the heap was decided.
+    /// The size of the heap was decided; the objects are pages that were given back to be placed on other nodes.
     Resize = "resize",
     /// Memory went to the fragments of the nodes that lacked it; the bytes are those that threads had found elsewhere.
     Balance = "balance",

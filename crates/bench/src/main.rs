@@ -10,6 +10,7 @@ mod arguments;
 mod catalogue;
 mod clients;
 mod events;
+mod locality;
 mod native;
 mod output;
 mod process;

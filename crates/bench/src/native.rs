@@ -14,7 +14,7 @@ use gleaner_workloads::{Entry, Extra, Facts, Mutators, Scale, TABLE, failed, fin
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::process;
+use crate::{locality, process};
 
 /// Arguments of `native`.
 #[derive(Args)]
@@ -106,6 +106,9 @@ struct Line {
     zeroing_gb_per_s: f64,
     heap_mb: usize,
     mutators: u32,
+    /// What workers did on which memory node, on a synthetic machine of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locality: Option<locality::Line>,
     #[serde(flatten)]
     facts: Facts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -219,6 +222,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
     }
     let Iteration { wall_s, cpu_s } = whole.read();
     let totals = mutator.totals();
+    let counted = mutator.blocking(|| heap.locality());
     if iterations.len() == 1 {
         iterations.clear();
     }
@@ -254,6 +258,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
         zeroing_gb_per_s: if took > 0 { timed / took as f64 } else { 0.0 },
         heap_mb: heap.limit() >> 20,
         mutators: mutators.threads,
+        locality: counted.map(|counted| locality::Line::new(&counted, heap.workers())),
         facts,
         iterations,
     };

@@ -1,7 +1,7 @@
 //! The helper threads of one heap: made with it, and anew in a forked child; gone before it.
 
-use gleaner_base::options::Parking;
 use gleaner_os::threads::Role;
+use gleaner_plans::scavenge::Config;
 use gleaner_work::Crew;
 
 use crate::threads::{self, Threads};
@@ -9,8 +9,8 @@ use crate::threads::{self, Threads};
 /// A crew with the threads that serve it.
 pub(crate) struct Helpers {
     crew: *mut Crew,
-    /// How many there are to be.
-    wanted: usize,
+    /// How the heap is set up: how many there are to be, and where.
+    config: Config,
     pub(crate) threads: Threads,
 }
 
@@ -20,11 +20,12 @@ unsafe impl Sync for Helpers {}
 unsafe impl Send for Helpers {}
 
 impl Helpers {
-    /// A crew with so many helpers, or fewer if the system refuses, that wait as `parking` says.
-    pub(crate) fn new(wanted: usize, parking: Parking) -> Helpers {
+    /// A crew with the helpers that a heap is to have, or fewer if the system refuses; they wait as its options say.
+    pub(crate) fn new(config: &Config) -> Helpers {
+        let crew = Crew::with_parking(config.options.parking);
         let helpers = Helpers {
-            crew: Box::into_raw(Box::new(Crew::with_parking(parking))),
-            wanted,
+            crew: Box::into_raw(Box::new(crew)),
+            config: *config,
             threads: Threads::new(Vec::new()),
         };
         helpers.start();
@@ -35,10 +36,12 @@ impl Helpers {
     pub(crate) fn start(&self) {
         self.threads.with(|threads| {
             let crew = self.crew();
-            crew.ensure_helpers(self.wanted, &mut |index| {
+            let wanted = self.config.workers.saturating_sub(1);
+            crew.ensure_helpers(wanted, &mut |index| {
                 // SAFETY: the crew gave out the index, and this thread alone is started for it.
                 let serve = move || unsafe { crew.serve(index) };
-                let started = threads::start(Role::Worker, index, serve);
+                let node = self.config.homes.of_worker(index);
+                let started = threads::start_on(&self.config, node, (Role::Worker, index), serve);
                 started.map(|thread| threads.push(thread)).is_some()
             });
         });

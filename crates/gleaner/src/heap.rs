@@ -12,8 +12,10 @@ use gleaner_base::options::References;
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::log_file::LogFile;
+use gleaner_os::numa::Refusal;
 use gleaner_os::output::Fd;
 use gleaner_os::refusal::Limit;
+use gleaner_plans::scavenge::locality::Sums as Locality;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
 
@@ -193,6 +195,21 @@ impl fmt::Debug for Heap {
     }
 }
 
+/// Says once for the process why pages do not lie where the options would have them.
+fn say_where_pages_lie(is_left: bool, refusal: Option<Refusal>) {
+    static WAS_SAID: AtomicBool = AtomicBool::new(false);
+    let text = match refusal {
+        Some(refusal) => refusal.to_string(),
+        None if is_left => "a memory policy was set from outside (numactl), so plan=naps leaves pages to it; options \
+                            pages and old-pages place them nevertheless"
+            .to_string(),
+        None => return,
+    };
+    if !WAS_SAID.swap(true, Ordering::Relaxed) {
+        eprintln!("gleaner: {text}");
+    }
+}
+
 impl Heap {
     /// A heap to be set up. Without a limit it gets a quarter of the machine's memory, at most 8 GB.
     pub fn builder() -> Builder {
@@ -205,7 +222,7 @@ impl Heap {
         references: References,
         log: Option<File>,
     ) -> Result<Heap, CreateError> {
-        let helpers = Helpers::new(config.workers.saturating_sub(1), config.options.parking);
+        let helpers = Helpers::new(&config);
         let mut kind = match references {
             References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
@@ -216,6 +233,8 @@ impl Heap {
         let number = HEAPS.fetch_add(1, Ordering::Relaxed);
         let listeners = Listeners::new();
         let told = listeners.clone();
+        let refusal = with_heap!(&kind, heap => heap.refusal);
+        say_where_pages_lie(config.leaves_pages, refusal);
         with_heap!(&mut kind, heap => {
             heap.set_stand_aside(fork::stand_aside, number);
             heap.ended = Some(Box::new(move || members::bury(number)));
@@ -337,6 +356,11 @@ impl Heap {
         with_heap!(&self.shared.kind, heap => heap.config.limit)
     }
 
+    /// Threads that collect, the one that asks for a collection included.
+    pub fn workers(&self) -> usize {
+        with_heap!(&self.shared.kind, heap => heap.config.workers)
+    }
+
     /// Bytes in use, by objects dead or alive and by buffers.
     pub fn used(&self) -> usize {
         with_heap!(&self.shared.kind, heap => heap.used())
@@ -352,6 +376,13 @@ impl Heap {
     pub fn totals(&self) -> Totals {
         members::assert_no_walk(self.shared.number, "totals are asked for");
         with_heap!(&self.shared.kind, heap => heap.totals())
+    }
+
+    /// Which memory nodes the workers were busy on: on a synthetic machine of several (option `topology`), elsewhere
+    /// nothing. Not to be called by a mutator outside of [`Mutator::blocking`], as [`Heap::totals`].
+    pub fn locality(&self) -> Option<Box<Locality>> {
+        members::assert_no_walk(self.shared.number, "locality is asked for");
+        with_heap!(&self.shared.kind, heap => heap.locality())
     }
 
     /// How wide references in objects are.

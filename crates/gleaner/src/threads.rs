@@ -5,15 +5,18 @@ use std::ptr;
 
 use gleaner_os::threads::{Placement, Role, Thread, spawn};
 
+use gleaner_plans::scavenge::Config;
+
 use crate::guarded::Guarded;
 
 /// Threads that were started and are to be joined. Its holder waits for the system at most, which starts one.
 pub(crate) type Threads = Guarded<Vec<Thread>>;
 
 /// Starts thread `index` of a role, counted from 1; `None` when the system refuses. A panic in `body` ends the process.
-pub(crate) fn start<B: FnOnce() + Send + 'static>(
+fn start<B: FnOnce() + Send + 'static>(
     role: Role,
     index: usize,
+    placement: Placement<'_>,
     body: B,
 ) -> Option<Thread> {
     extern "C" fn run<B: FnOnce()>(body: *mut c_void) -> *mut c_void {
@@ -23,12 +26,29 @@ pub(crate) fn start<B: FnOnce() + Send + 'static>(
         ptr::null_mut()
     }
     let body = Box::into_raw(Box::new(body));
-    let started = spawn(role, index, Placement::Anywhere, run::<B>, body.cast());
+    let started = spawn(role, index, placement, run::<B>, body.cast());
     if started.is_none() {
         // SAFETY: made above, and there is no thread that has it.
         drop(unsafe { Box::from_raw(body) });
     }
     started
+}
+
+/// Starts such a thread on the processors of a memory node, where the heap places threads and the node has some.
+pub(crate) fn start_on<B: FnOnce() + Send + 'static>(
+    config: &Config,
+    node: usize,
+    (role, index): (Role, usize),
+    body: B,
+) -> Option<Thread> {
+    let processors = config
+        .places_threads()
+        .then(|| config.topology.processors_of_node(node));
+    let placement = match &processors {
+        Some(processors) if !processors.is_empty() => Placement::On(processors),
+        _ => Placement::Anywhere,
+    };
+    start(role, index, placement, body)
 }
 
 /// Waits until all of them have ended.

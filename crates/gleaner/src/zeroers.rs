@@ -3,8 +3,8 @@
 
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::threads::Role;
-use gleaner_plans::scavenge::Scavenge;
-use gleaner_plans::scavenge::zeroing::wanted_threads;
+use gleaner_plans::scavenge::zeroing::{fragment_of, wanted_threads};
+use gleaner_plans::scavenge::{Config, Scavenge};
 
 use crate::threads::{self, Threads};
 
@@ -14,9 +14,9 @@ pub(crate) struct Zeroers {
     /// What the thread of that number does, from 0.
     work: fn(usize, usize),
     dismiss: fn(usize),
-    /// The heap, and how many threads it is to have.
+    /// The heap, and how it is set up.
     heap: usize,
-    wanted: usize,
+    config: Config,
 }
 
 impl Zeroers {
@@ -38,7 +38,7 @@ impl Zeroers {
             // SAFETY: these threads end before the heap does, as `new` asks.
             dismiss: |place| unsafe { heap_at::<F>(place) }.zeroing.dismiss(),
             heap: heap as *const Scavenge<F> as usize,
-            wanted: wanted_threads(&heap.config),
+            config: heap.config,
         }
     }
 
@@ -47,9 +47,13 @@ impl Zeroers {
     pub(crate) fn start(&self) {
         let (work, heap) = (self.work, self.heap);
         self.threads.with(|threads| {
-            while threads.len() < self.wanted {
+            while threads.len() < wanted_threads(&self.config) {
                 let number = threads.len();
-                match threads::start(Role::Zeroer, number + 1, move || work(heap, number)) {
+                let (node, role) = (
+                    fragment_of(&self.config, number),
+                    (Role::Zeroer, number + 1),
+                );
+                match threads::start_on(&self.config, node, role, move || work(heap, number)) {
                     Some(thread) => threads.push(thread),
                     None => break,
                 }

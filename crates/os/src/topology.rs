@@ -85,7 +85,7 @@ impl Topology {
 
     /// Whether it is another machine than the one that this runs on.
     pub fn is_synthetic(&self) -> bool {
-        matches!(self.source, Source::Synthetic { .. })
+        !self.is_host
     }
 
     /// Asks anew how many processors there are: the limits of a process change while it runs. Gives the number.

@@ -124,6 +124,7 @@ impl<F: SlotFormat> Scavenge<F> {
             self.stop(state);
             event.objects = state.mutators.len() as u64;
         });
+        state.engine.lead_on(self.node_of_leader());
         let beside = self.beside_used();
         let allocated = self.used().saturating_sub(state.lately.used);
         let was_full = self.collect_stopped(state, &mut record, extent);

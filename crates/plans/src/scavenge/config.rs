@@ -6,6 +6,7 @@ use gleaner_base::options::{OldPages, Options, Pages, Plan, Size, Zeroing};
 use gleaner_mem::object_model::whole_granules;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
+use gleaner_os::numa;
 use gleaner_os::refusal::Limit;
 use gleaner_os::topology::Topology;
 use gleaner_spaces::precise::nursery::Cut;
@@ -30,10 +31,42 @@ pub struct Config {
     pub workers: usize,
     /// The machine, as of when the heap is made.
     pub topology: Topology,
-    /// How many memory nodes the workers belong to, in turn.
-    pub nodes: usize,
-    /// How the spaces of the nursery are cut for those nodes.
+    /// How the spaces of the nursery are cut for the machine's memory nodes.
     pub cut: Cut,
+    /// Which of them each worker belongs to.
+    pub homes: Homes,
+    /// Whether the plan would place pages and leaves that to a policy from outside.
+    pub leaves_pages: bool,
+}
+
+/// The memory nodes that workers belong to: round robin those that have processors (ASPLOS 2013, section 3.2.3).
+#[derive(Clone, Copy, Debug)]
+pub struct Homes {
+    nodes: [u8; MOST_NODES],
+    count: usize,
+}
+
+impl Homes {
+    /// Of a machine. One of whose processors nothing is known has its threads on the first node.
+    pub fn new(topology: &Topology) -> Homes {
+        let mut homes = Homes {
+            nodes: [0; MOST_NODES],
+            count: 0,
+        };
+        for node in topology.usable_nodes() {
+            if !node.processors.is_empty() {
+                homes.nodes[homes.count] = node.index as u8;
+                homes.count += 1;
+            }
+        }
+        homes.count = homes.count.max(1);
+        homes
+    }
+
+    /// The node of a worker.
+    pub fn of_worker(&self, index: usize) -> usize {
+        usize::from(self.nodes[index % self.count])
+    }
 }
 
 impl Config {
@@ -58,23 +91,40 @@ impl Config {
             // Each allocation is looked at, and zeroes what it takes.
             options.zeroing = Zeroing::HotPath;
         }
-        (options.pages, options.old_pages) = pages(&options);
-        let nodes = topology.nodes().min(MOST_NODES);
+        let leaves_pages = options.plan == Plan::Naps && is_placed_from_outside(&topology);
+        (options.pages, options.old_pages) = pages(&options, leaves_pages);
         Config {
             options,
             limit,
             workers,
             topology,
-            nodes,
-            cut: cut(options.pages, nodes),
+            cut: cut(options.pages, &topology),
+            homes: Homes::new(&topology),
+            leaves_pages,
         }
+    }
+
+    /// Whether threads of the collector's are to run on the memory nodes that they belong to.
+    pub fn places_threads(&self) -> bool {
+        self.topology.nodes() > 1
+            && !self.topology.is_synthetic()
+            && self.options.pages != Pages::FirstTouch
     }
 }
 
+/// Whether the process was started with a memory policy of its own (`numactl`).
+fn is_placed_from_outside(topology: &Topology) -> bool {
+    let policy = || numa::process_policy().unwrap_or(numa::Policy::Default);
+    !topology.is_synthetic()
+        && topology.nodes() > 1
+        && !matches!(policy(), numa::Policy::Default | numa::Policy::Local)
+}
+
 /// The page policies of a plan, where no option has another (ASPLOS 2013, section 4.3).
-fn pages(options: &Options) -> (Pages, OldPages) {
+fn pages(options: &Options, leaves_pages: bool) -> (Pages, OldPages) {
     let (young, old) = match options.plan {
         Plan::Scavenge => (Pages::FirstTouch, OldPages::FirstTouch),
+        Plan::Naps if leaves_pages => (Pages::FirstTouch, OldPages::FirstTouch),
         Plan::Naps => (Pages::Fragmented, OldPages::Interleaved),
     };
     let either = |given, plan| if given == Pages::Auto { plan } else { given };
@@ -85,15 +135,20 @@ fn pages(options: &Options) -> (Pages, OldPages) {
     )
 }
 
-fn cut(pages: Pages, nodes: usize) -> Cut {
-    match pages {
-        Pages::Auto | Pages::FirstTouch | Pages::Interleaved => Cut::WHOLE,
-        Pages::Fragmented => Cut::in_turn(nodes),
-        Pages::FragmentedFixed => Cut {
-            shares: nodes > 1,
-            ..Cut::in_turn(nodes)
-        },
+fn cut(pages: Pages, topology: &Topology) -> Cut {
+    if matches!(pages, Pages::Auto | Pages::FirstTouch | Pages::Interleaved) {
+        return Cut::WHOLE;
     }
+    let mut cut = Cut {
+        shares: pages == Pages::FragmentedFixed,
+        ..Cut::in_turn(topology.nodes())
+    };
+    for node in 0..cut.nodes {
+        for (place, near) in topology.nearest(node).enumerate() {
+            cut.nearest[node][place + 1] = near as u8;
+        }
+    }
+    cut
 }
 
 /// The largest limit that is chosen for a heap whose options have none.

@@ -13,6 +13,7 @@ use gleaner_mem::header;
 use gleaner_mem::object_bits::{BitTables, ObjectBits};
 use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
 use gleaner_mem::slot::SlotFormat;
+use gleaner_os::numa::Refusal;
 use gleaner_os::{clock, hugepages, log_file::LogFile, memory, refusal::Limit};
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
@@ -113,6 +114,8 @@ pub struct Scavenge<F> {
     /// them.
     pub(super) epoch: AtomicU64,
     pub(super) reservation: (NonNull<u8>, usize),
+    /// Why the kernel does not place pages as the options say, if it does not.
+    pub refusal: Option<Refusal>,
 }
 
 // SAFETY: the state is protected by `collecting`, the rest is made for sharing.
@@ -161,7 +164,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
         let engine = Engine::new(
             config.workers,
-            config.nodes,
+            config.homes,
             items,
             config.options.trace_order,
         )
@@ -226,9 +229,11 @@ impl<F: SlotFormat> Scavenge<F> {
             crew,
             epoch: AtomicU64::new(0),
             reservation: (start, span),
+            refusal: None,
             config,
         });
         core::mem::forget(reserved);
+        heap.refusal = heap.place_pages().err();
         heap.begin_quarantine();
         Ok(heap)
     }

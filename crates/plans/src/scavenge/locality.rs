@@ -89,7 +89,7 @@ impl Locality {
     /// For a heap of `span` bytes of addresses from `base` on. Nothing where there is nothing to count; an error when
     /// the system gives no memory.
     pub(super) fn new(config: &Config, base: Address, span: usize) -> Result<Option<Locality>, ()> {
-        let nodes = config.nodes;
+        let nodes = config.topology.nodes();
         if !config.topology.is_synthetic() || nodes == 1 {
             return Ok(None);
         }

@@ -178,6 +178,7 @@ impl<F: SlotFormat> Scavenge<F> {
             self.config.limit.saturating_sub(self.old_used()),
         );
         self.release_above(&ends);
+        event.objects = (self.place_shares_anew(&ends) / memory::page_size()) as u64;
         let old_limit = self.config.limit.saturating_sub(nursery.capacity());
         debug_assert!(
             old_limit >= self.old_used(),

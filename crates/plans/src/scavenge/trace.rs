@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
+use super::config::Homes;
 use super::edges::Edges;
 pub use super::grey::Item;
 use super::grey::{Arena, Stack};
@@ -138,8 +139,8 @@ pub struct Engine {
     /// Memory of the deques.
     rings: NonNull<u8>,
     tasks: TaskQueue,
-    /// Worker i belongs to node i modulo so many.
-    nodes: usize,
+    /// Which memory nodes the workers belong to.
+    homes: Homes,
 }
 
 // SAFETY: a worker's state is touched by one worker at a time (see the field).
@@ -148,9 +149,9 @@ unsafe impl Sync for Engine {}
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// States for so many workers, which belong to so many memory nodes in turn. There is room for `items` grey items,
-    /// all workers' together; `None` when the system gives no memory.
-    pub fn new(workers: usize, nodes: usize, items: usize, order: TraceOrder) -> Option<Engine> {
+    /// States for so many workers, which belong to these memory nodes. There is room for `items` grey items, all
+    /// workers' together; `None` when the system gives no memory.
+    pub fn new(workers: usize, homes: Homes, items: usize, order: TraceOrder) -> Option<Engine> {
         let arena = Box::new(Arena::new(workers, items)?);
         let ring = DEQUE_ITEMS * size_of::<AtomicU64>();
         let rings = memory::map(workers * ring)?;
@@ -167,11 +168,11 @@ impl Engine {
             deques,
             rings,
             tasks: TaskQueue::new(),
-            nodes,
+            homes,
         };
         for index in 0..workers {
             engine.states.push(UnsafeCell::new(WorkerState {
-                node: index % nodes,
+                node: homes.of_worker(index),
                 stack: Stack::new(order),
                 arena,
                 survivor_plab: LocalBuffer::default(),
@@ -191,6 +192,13 @@ impl Engine {
     /// How many workers there are at most.
     pub fn workers(&self) -> usize {
         self.states.len()
+    }
+
+    /// The leader of the next phases runs on a memory node.
+    pub fn lead_on(&mut self, node: usize) {
+        if let Some(leader) = self.states.first_mut() {
+            leader.get_mut().node = node;
+        }
     }
 
     /// The workers' states; between phases.
@@ -249,7 +257,7 @@ impl Run<'_> {
             loop {
                 match deques[victim].steal() {
                     Steal::Taken(item) => {
-                        local.counts.stolen[victim % self.engine.nodes] += 1;
+                        local.counts.stolen[self.engine.homes.of_worker(victim)] += 1;
                         return Some(Item(item));
                     }
                     Steal::Empty => break,
@@ -298,6 +306,7 @@ impl Phase for Run<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use gleaner_os::topology::Topology;
     use std::sync::Mutex;
 
     /// Each task greys a tree of items: item n has the children 2n and 2n+1 below a bound.
@@ -326,7 +335,8 @@ mod tests {
             true
         });
         for order in [TraceOrder::Depth, TraceOrder::Breadth] {
-            let mut engine = Engine::new(4, 1, 1 << 16, order).unwrap();
+            let mut engine =
+                Engine::new(4, Homes::new(&Topology::synthetic(2, 2)), 1 << 16, order).unwrap();
             for _ in 0..20 {
                 let trees = Trees(Mutex::new(Vec::new()));
                 engine.run(&CREW, 4, 5, &trees);

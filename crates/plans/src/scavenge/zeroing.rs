@@ -178,6 +178,11 @@ pub fn wanted_threads(config: &Config) -> usize {
     config.cut.nodes * threads_of_each(config.options.zeroing, config.options.zeroing_threads)
 }
 
+/// Which memory node's fragment of eden a zeroing thread works on: as many as the design has on the first, and so on.
+pub fn fragment_of(config: &Config, thread: usize) -> usize {
+    thread * config.cut.nodes / wanted_threads(config).max(1)
+}
+
 /// How many zeroing threads each fragment of eden has.
 fn threads_of_each(policy: Policy, wanted: u32) -> usize {
     match policy {
@@ -535,11 +540,11 @@ impl<F: SlotFormat> Scavenge<F> {
         mutator.tlab.allocate(bytes)
     }
 
-    /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0. Returns when they are dismissed.
-    /// As many as the design has are those of the first fragment, and so on.
+    /// What a zeroing thread does as long as the heap exists: the `index`-th, from 0, of its fragment
+    /// ([`fragment_of`]). Returns when they are dismissed.
     pub fn zeroing_thread(&self, index: usize) {
-        let each = self.zeroing.threads();
-        let (node, index) = (index / each, index % each);
+        let node = fragment_of(&self.config, index);
+        let index = index % self.zeroing.threads();
         let mut eden = Eden {
             scavenge: self,
             node,

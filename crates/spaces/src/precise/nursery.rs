@@ -418,6 +418,15 @@ impl Nursery {
         })
     }
 
+    /// The addresses of each fragment, all its places together, as (node, start, bytes).
+    pub fn ranges(&self) -> impl Iterator<Item = (usize, Address, usize)> + '_ {
+        Kind::YOUNG.into_iter().flat_map(|kind| {
+            let space = self.space(kind);
+            let bytes = space.turns * space.most;
+            (0..space.cut.nodes).map(move |node| (node, space.start.add(node * bytes), bytes))
+        })
+    }
+
     /// Where survivors are copied to.
     pub fn to(&self) -> &Fragmented {
         &self.survivors[self.to.load(Ordering::Relaxed)]
