@@ -39,11 +39,13 @@ pub enum FaultPoint {
     EphemeronTable,
     /// A thread is held up while it has the lock of the collector's own arena.
     ArenaHeld,
+    /// A helper is held up on its way into a phase, or to sleep.
+    WorkerLate,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 13;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -59,6 +61,7 @@ impl FaultPoint {
         FaultPoint::ZeroingThread,
         FaultPoint::EphemeronTable,
         FaultPoint::ArenaHeld,
+        FaultPoint::WorkerLate,
     ];
 
     /// The names, in the same order.
@@ -75,6 +78,7 @@ impl FaultPoint {
         "zeroing-thread",
         "ephemeron-table",
         "arena-held",
+        "worker-late",
     ];
 
     /// The name that the option `fault` uses.

@@ -23,7 +23,8 @@ pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
     Generations, HugePages, LogPath, OldPages, OldPolicy, Pages, Parking, Plan, Prefetch,
-    PrefetchHint, PushOrder, References, Sweep, TraceOrder, Verify, Zeroing, ZeroingKernel,
+    PrefetchHint, PushOrder, References, Sweep, TaskQueue, TraceOrder, Verify, Zeroing,
+    ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -260,6 +261,8 @@ option_table! {
     zeroing_threads: u32 = 2, "zeroing-threads", Tuning, Precise, Some("OOPSLA 2011, section 6.2"), Accepted::Number { least: 1, most: 16, power_of_two: false, zero: "" };
     /// Which grey object is scanned next: the one that was found last, or first.
     trace_order: TraceOrder = TraceOrder::Depth, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
+    /// How the threads that collect take tasks: without a lock, or under one; the paper's baseline has that and parking=monitor.
+    task_queue: TaskQueue = TaskQueue::LockFree, "task-queue", Tuning, Precise, Some("ASPLOS 2013, section 3.1.1"), Accepted::Choice(TaskQueue::NAMES);
     /// How the threads that collect wait for work: all on one monitor, as in the paper's baseline, or each on a futex.
     parking: Parking = Parking::Futex, "parking", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), Accepted::Choice(Parking::NAMES);
     /// The memory nodes and processors that the heap is set up for: the host's, or a synthetic machine's as hwloc writes it.

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
     Foreign, Generations, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TABLE,
+    TaskQueue,
     TraceOrder, Verify, Zeroing,
 };
 use gleaner_os::environment;
@@ -180,6 +181,12 @@ impl Builder {
     /// How the threads that collect wait for work: each on a futex of its own unless given. Option `parking`.
     pub fn parking(mut self, parking: Parking) -> Self {
         self.options.parking = parking;
+        self
+    }
+
+    /// How the threads that collect take the tasks of a phase: without a lock unless given. Option `task-queue`.
+    pub fn task_queue(mut self, queue: TaskQueue) -> Self {
+        self.options.task_queue = queue;
         self
     }
 

@@ -20,9 +20,10 @@ unsafe impl Sync for Helpers {}
 unsafe impl Send for Helpers {}
 
 impl Helpers {
-    /// A crew with the helpers that a heap is to have, or fewer if the system refuses; they wait as its options say.
+    /// A crew with the helpers that a heap is to have, or fewer if the system refuses; they wait and take tasks as its
+    /// options say.
     pub(crate) fn new(config: &Config) -> Helpers {
-        let crew = Crew::with_parking(config.options.parking);
+        let crew = Crew::with_policies(config.options.parking, config.options.task_queue);
         let helpers = Helpers {
             crew: Box::into_raw(Box::new(crew)),
             config: *config,

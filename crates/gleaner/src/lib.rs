@@ -64,7 +64,10 @@ mod zeroers;
 
 pub use builder::{BuildError, Builder};
 pub use elements::{Cursor, Number};
-pub use gleaner_base::options::{Generations, OldPolicy, Parking, References, TraceOrder, Zeroing};
+pub use gleaner_base::options::{
+    Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue, TraceOrder,
+    Zeroing,
+};
 pub use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums as Locality};
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};

@@ -5,7 +5,7 @@ mod programs;
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
-use gleaner::{Builder, Generations, Heap, OldPolicy, Parking, References, TraceOrder};
+use gleaner::{Builder, Generations, Heap, OldPolicy, Parking, References, TaskQueue, TraceOrder};
 use programs::{Program, Types};
 
 fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
@@ -17,7 +17,8 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
     mutator.totals()
 }
 
-/// Both slot formats, both old generations; and each trace order, with a way of parking, with each of them somewhere.
+/// Both slot formats, both old generations; and each trace order, with a way of parking, with each of them somewhere;
+/// both ways of parking with both task queues.
 /// Sizes are fixed or not. At last, a heap that never collects the young generation by itself.
 fn policies() -> [Builder; 5] {
     let [wide, in_place, compressed, compressed_in_place] = generational();
@@ -42,6 +43,11 @@ fn generational() -> [Builder; 4] {
                 Parking::Monitor
             } else {
                 Parking::Futex
+            })
+            .task_queue(if references == Wide {
+                TaskQueue::Locked
+            } else {
+                TaskQueue::LockFree
             })
             .resize(old == MarkSweep)
             .prefetch(references == Wide)

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use gleaner::{BuildError, Heap, OldPolicy, Parking, References, TraceOrder};
+use gleaner::{BuildError, Heap, OldPolicy, Parking, References, TaskQueue, TraceOrder};
 
 fn refused(list: &str) -> String {
     let error = Heap::builder().options(list).expect_err(list);
@@ -14,7 +14,7 @@ fn refused(list: &str) -> String {
 #[test]
 fn options_by_name_do_what_the_methods_do() {
     let list = "heap-limit=4m,young=1m,refs=compressed,tenure=0,tlab=4k,workers=2,stress=9,verify=edges,poison=on,old=mark-sweep,\
-                trace-order=breadth,resize=off,parking=monitor,prefetch=none";
+                trace-order=breadth,resize=off,parking=monitor,task-queue=locked,prefetch=none";
     let heap = Heap::builder().options(list).unwrap().build().unwrap();
     assert_eq!(heap.references(), References::Compressed);
     assert_eq!(heap.limit(), 4 << 20);
@@ -27,6 +27,7 @@ fn options_by_name_do_what_the_methods_do() {
         .trace_order(TraceOrder::Breadth)
         .resize(false)
         .parking(Parking::Monitor)
+        .task_queue(TaskQueue::Locked)
         .prefetch(false)
         .tlab(4 << 10)
         .workers(2)

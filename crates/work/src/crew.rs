@@ -25,6 +25,7 @@ use gleaner_base::sync::{
 };
 
 use crate::parking::{Park, Parking};
+use crate::task_queue::TaskQueue;
 use crate::termination::{PhaseNumber, Termination};
 use crate::worker::Worker;
 
@@ -36,6 +37,12 @@ pub(crate) const LEADER: usize = 0;
 
 /// The work of one parallel phase.
 pub trait Phase: Sync {
+    /// How many tasks there are when the phase begins: workers take the numbers below ([`Worker::take_task`]). Asked
+    /// once, before any work.
+    fn tasks(&self) -> usize {
+        0
+    }
+
     /// Does a worker's share. It returns when nothing is left to do: on a verdict of
     /// [`Worker::offer`] other than `WorkAgain`, or, in a phase whose work is only divided up and
     /// never published anew, as soon as its share is done.
@@ -53,6 +60,8 @@ pub struct Crew {
     pub(crate) idle: AtomicU64,
     /// Where the workers wait.
     parking: Parking,
+    /// The tasks that the current phase began with.
+    pub(crate) tasks: TaskQueue,
     /// The object of the current phase. Written by the leader before `begin`, read by helpers
     /// inside the phase.
     phase: UnsafeCell<Option<*const dyn Phase>>,
@@ -89,19 +98,20 @@ impl Default for Crew {
 
 impl Crew {
     gleaner_base::sync_const_fn! {
-        /// A crew without helpers: its leader works alone. Its threads wait on seats.
+        /// A crew without helpers: its leader works alone. Its threads wait on seats and take tasks without a lock.
         pub fn new() -> Self {
-            Self::with_parking(options::Parking::Futex)
+            Self::with_policies(options::Parking::Futex, options::TaskQueue::LockFree)
         }
     }
 
     gleaner_base::sync_const_fn! {
-        /// A crew without helpers whose threads wait as `policy` says.
-        pub fn with_parking(policy: options::Parking) -> Self {
+        /// A crew without helpers whose threads wait and take tasks as these say.
+        pub fn with_policies(parking: options::Parking, tasks: options::TaskQueue) -> Self {
             Self {
                 termination: Termination::new(),
                 idle: AtomicU64::new(0),
-                parking: Parking::new(policy),
+                parking: Parking::new(parking),
+                tasks: TaskQueue::new(tasks),
                 phase: UnsafeCell::new(None),
                 number: AtomicU32::new(0),
                 helpers: AtomicUsize::new(0),
@@ -147,6 +157,7 @@ impl Crew {
         self.termination.reset();
         self.idle.store(0, Ordering::Relaxed);
         self.parking().reset();
+        self.tasks.reset();
         self.helpers.store(0, Ordering::Relaxed);
         self.growing.store(false, Ordering::Relaxed);
     }
@@ -168,6 +179,11 @@ impl Crew {
         assert!(self.termination.is_quiet(), "a phase within a phase");
         let number = PhaseNumber::new(self.number.load(Ordering::Relaxed)).next();
         self.number.store(number.get(), Ordering::Relaxed);
+        let tasks = phase.tasks();
+        match self.parking.lock() {
+            Some(lock) => self.tasks.fill_under(lock, number, tasks),
+            None => self.tasks.fill(number, tasks),
+        }
         // SAFETY: this only forgets the lifetime: the pointer is followed by workers inside the
         // phase, and `run` does not return before they are out.
         let phase: *const (dyn Phase + 'static) = unsafe { core::mem::transmute(phase) };
@@ -178,6 +194,14 @@ impl Crew {
         self.idle.store(0, Ordering::Relaxed); // ordered by the Release in `begin`
         self.termination.begin(number);
         number
+    }
+
+    /// A worker inside the phase takes a task: under the monitor's lock, or the queue's own, if there is to be one.
+    pub(crate) fn take_task(&self, phase: PhaseNumber) -> Option<usize> {
+        match self.parking.lock() {
+            Some(lock) => self.tasks.take_under(lock, phase),
+            None => self.tasks.take(phase),
+        }
     }
 
     /// Leader: stops being active, waits until the phase is finished and all helpers are out.

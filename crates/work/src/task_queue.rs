@@ -1,72 +1,154 @@
-//! The tasks of a phase that exist from its start: root tasks, strips of cards (ASPLOS 2013, section 2.3.3).
+//! The tasks of a phase that exist from its start: root tasks, strips of cards (ASPLOS 2013, sections 2.3.3 and 3.1.1).
 //!
-//! The tasks are numbers below a count; what a number means is the phase's business. Workers take them one after the
-//! other under one lock, as the paper's baseline does; its cure is to take them without one. Where the crew waits on a
-//! monitor, it is the lock of that monitor.
+//! The tasks are numbers below a count, which workers take one after the other; what a number means is the phase's
+//! business. How they are taken is a policy. `locked`: under one lock, the monitor's where the crew waits on one, as the
+//! paper finds Parallel Scavenge. `lock-free`: by compare-and-swap, the paper's cure. The paper needs a list (Michael and
+//! Scott's queue); numbers in order need one word.
+//!
+//! # The fill
+//! The paper fills its queue without synchronisation, since "there is no concurrency between enqueue and dequeue
+//! operations". That holds as long as all threads meet at the end of a phase, and the paper removes that barrier: a
+//! thread that was preempted in phase k may still look for a task when the queue is filled for phase k+1 (a model in
+//! `tests/models.rs` shows what comes of it). Here the words carry the number of the phase, and the fill is published by
+//! one release store, so that a worker of another phase finds nothing, whenever it looks.
 //!
 //! # Invariants
-//! - During a phase all take under the same lock.
-//! - The leader fills the queue while no phase is open; workers take while one is. A task is taken once.
+//! - I9: the next task and the end each lie in one word with the phase that they belong to. A task is taken by a step
+//!   that succeeds only on a word of the taker's phase, and the number of a phase does not come back within 2^29 phases.
+//! - A task is taken once, and tasks are taken in ascending order.
+//! - Under `locked`, `next` and `end` change under the lock, also in the fill; all use the same lock.
+//!
+//! The crew fills the queue when it begins a phase, since it alone knows the number; workers take through
+//! [`Worker::take_task`](crate::Worker::take_task).
 
-use gleaner_base::sync::{AtomicUsize, Ordering, RawLock};
+use gleaner_base::options;
+use gleaner_base::sync::{AtomicU64, Ordering, RawLock};
 
-/// Tasks behind a lock.
+use crate::termination::PhaseNumber;
+
+/// A word has the number of a task in its low bits, and that of the phase above.
+const TASK_BITS: u32 = 35;
+const TASK_MASK: u64 = (1 << TASK_BITS) - 1;
+
+/// The most tasks of a phase.
+pub const MOST_TASKS: usize = TASK_MASK as usize;
+
+const fn word(phase: PhaseNumber, task: usize) -> u64 {
+    (phase.get() as u64) << TASK_BITS | task as u64
+}
+
+const fn is_of(word: u64, phase: PhaseNumber) -> bool {
+    word >> TASK_BITS == phase.get() as u64
+}
+
+/// The tasks of the current phase, or of the last one.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct TaskQueue {
+    /// The next task. A Release store publishes a fill; `take` partners it with Acquire.
+    next: AtomicU64,
+    /// One past the last task. Written in a fill, before `next` is.
+    end: AtomicU64,
+    policy: options::TaskQueue,
+    /// What tasks are taken under where the crew has no lock for it.
     lock: RawLock,
-    /// The next task. Written under the lock; read without it as a hint.
-    next: AtomicUsize,
-    /// One past the last task. Written by the leader while no phase is open.
-    end: AtomicUsize,
 }
 
 impl Default for TaskQueue {
     fn default() -> Self {
-        Self::new()
+        Self::new(options::TaskQueue::LockFree)
     }
 }
 
 impl TaskQueue {
     gleaner_base::sync_const_fn! {
         /// Without tasks.
-        pub fn new() -> Self {
+        pub fn new(policy: options::TaskQueue) -> Self {
             Self {
+                next: AtomicU64::new(0),
+                end: AtomicU64::new(0),
+                policy,
                 lock: RawLock::new(),
-                next: AtomicUsize::new(0),
-                end: AtomicUsize::new(0),
             }
         }
     }
 
-    /// Leader: puts the tasks `0..count` there. The phase that is opened afterwards orders it.
-    pub fn fill(&self, count: usize) {
-        self.next.store(0, Ordering::Relaxed);
-        self.end.store(count, Ordering::Relaxed);
+    /// Leader, with no phase open: puts the tasks `0..count` of `phase` there. Panics if there are more than
+    /// [`MOST_TASKS`].
+    pub fn fill(&self, phase: PhaseNumber, count: usize) {
+        self.fill_under(&self.lock, phase, count);
     }
 
-    /// Worker: takes a task.
-    pub fn take(&self) -> Option<usize> {
-        self.take_under(&self.lock)
+    /// As [`TaskQueue::fill`], under a lock of the crew.
+    pub(crate) fn fill_under(&self, lock: &RawLock, phase: PhaseNumber, count: usize) {
+        assert!(count <= MOST_TASKS, "{count} tasks in one phase");
+        self.under(lock, || {
+            self.end.store(word(phase, count), Ordering::Relaxed);
+            self.next.store(word(phase, 0), Ordering::Release);
+        });
     }
 
-    /// Worker: takes a task under a lock of the crew.
-    pub(crate) fn take_under(&self, lock: &RawLock) -> Option<usize> {
-        if self.is_empty() {
-            return None;
+    /// Takes a task of `phase`; nothing if none is left, or if the queue is another phase's.
+    pub fn take(&self, phase: PhaseNumber) -> Option<usize> {
+        self.take_under(&self.lock, phase)
+    }
+
+    /// As [`TaskQueue::take`], under a lock of the crew.
+    pub(crate) fn take_under(&self, lock: &RawLock, phase: PhaseNumber) -> Option<usize> {
+        while self.next(phase).is_some() {
+            let taken = self.under(lock, || {
+                let next = self.next(phase)?;
+                Some((next, self.advance(next)))
+            });
+            if let Some((next, true)) = taken {
+                return Some((next & TASK_MASK) as usize);
+            }
+        }
+        None
+    }
+
+    /// Whether no task of `phase` seems to be left. Once true it stays true.
+    pub fn is_empty(&self, phase: PhaseNumber) -> bool {
+        self.next(phase).is_none()
+    }
+
+    /// In a forked child: the thread that held the lock may exist in the parent only.
+    pub(crate) fn reset(&self) {
+        self.lock.reset_after_fork();
+    }
+
+    /// The word of the next task, if it is one of `phase`.
+    fn next(&self, phase: PhaseNumber) -> Option<u64> {
+        // Acquire partners the Release of the fill: an end of that phase or of a later one is seen next.
+        let next = self.next.load(Ordering::Acquire);
+        let end = self.end.load(Ordering::Relaxed);
+        (is_of(next, phase) && is_of(end, phase) && next < end).then_some(next)
+    }
+
+    /// Goes on from `next`, if that is still the next task.
+    fn advance(&self, next: u64) -> bool {
+        match self.policy {
+            options::TaskQueue::Locked => {
+                self.next.store(next + 1, Ordering::Relaxed);
+                true
+            }
+            // Relaxed: it goes on with the release sequence of the fill, and a task is handed to nobody.
+            options::TaskQueue::LockFree => self
+                .next
+                .compare_exchange_weak(next, next + 1, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok(),
+        }
+    }
+
+    /// Does `body` under the lock if the policy has one.
+    fn under<R>(&self, lock: &RawLock, body: impl FnOnce() -> R) -> R {
+        if self.policy == options::TaskQueue::LockFree {
+            return body();
         }
         lock.lock();
-        let task = self.next.load(Ordering::Relaxed);
-        let taken = task < self.end.load(Ordering::Relaxed);
-        if taken {
-            self.next.store(task + 1, Ordering::Relaxed);
-        }
+        let result = body();
         lock.unlock();
-        taken.then_some(task)
-    }
-
-    /// Whether no task seems to be left. Once true it stays true until the queue is filled again.
-    pub fn is_empty(&self) -> bool {
-        self.next.load(Ordering::Relaxed) >= self.end.load(Ordering::Relaxed)
+        result
     }
 }
 
@@ -75,22 +157,63 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
+    const POLICIES: [options::TaskQueue; 2] =
+        [options::TaskQueue::Locked, options::TaskQueue::LockFree];
+    const FIRST: PhaseNumber = PhaseNumber::NONE.next();
+    const SECOND: PhaseNumber = FIRST.next();
+
     #[test]
     fn each_task_is_taken_once() {
-        let queue = TaskQueue::new();
-        assert_eq!(queue.take(), None);
-        queue.fill(1000);
-        let mut taken: Vec<usize> = std::thread::scope(|scope| {
-            let takers: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| std::iter::from_fn(|| queue.take()).collect::<Vec<_>>()))
-                .collect();
-            takers
-                .into_iter()
-                .flat_map(|taker| taker.join().unwrap())
-                .collect()
-        });
-        taken.sort_unstable();
-        assert_eq!(taken, (0..1000).collect::<Vec<_>>());
-        assert!(queue.is_empty());
+        for policy in POLICIES {
+            let queue = TaskQueue::new(policy);
+            assert_eq!(queue.take(FIRST), None);
+            queue.fill(FIRST, 1000);
+            let mut taken: Vec<usize> = std::thread::scope(|scope| {
+                let takers: Vec<_> = (0..8)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            let own: Vec<_> = std::iter::from_fn(|| queue.take(FIRST)).collect();
+                            assert!(own.is_sorted(), "a later task is taken later");
+                            own
+                        })
+                    })
+                    .collect();
+                takers
+                    .into_iter()
+                    .flat_map(|taker| taker.join().unwrap())
+                    .collect()
+            });
+            taken.sort_unstable();
+            assert_eq!(taken, (0..1000).collect::<Vec<_>>());
+            assert!(queue.is_empty(FIRST));
+        }
+    }
+
+    #[test]
+    fn other_phases_find_nothing_and_change_nothing() {
+        for policy in POLICIES {
+            let queue = TaskQueue::new(policy);
+            queue.fill(FIRST, 2);
+            assert!(queue.is_empty(SECOND) && queue.take(SECOND).is_none());
+            assert_eq!(queue.take(FIRST), Some(0));
+            // One is left over.
+            queue.fill(SECOND, 1);
+            assert!(queue.is_empty(FIRST) && queue.take(FIRST).is_none());
+            assert!(!queue.is_empty(SECOND));
+            assert_eq!(queue.take(SECOND), Some(0));
+            assert_eq!(queue.take(SECOND), None);
+            queue.fill(SECOND.next(), 0);
+            assert!(queue.is_empty(SECOND.next()));
+        }
+    }
+
+    #[test]
+    fn the_most_tasks_do_not_reach_into_the_phase() {
+        let last = PhaseNumber::new(u32::MAX);
+        let queue = TaskQueue::default();
+        queue.fill(last, MOST_TASKS);
+        assert_eq!(queue.take(last), Some(0));
+        assert!(queue.is_empty(last.next()));
+        assert_eq!(word(last, MOST_TASKS), u64::MAX);
     }
 }

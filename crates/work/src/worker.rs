@@ -18,7 +18,6 @@ use core::cell::Cell;
 use gleaner_base::sync::{Ordering, fence, spin_hint, spin_rounds};
 
 use crate::crew::{Crew, LEADER};
-use crate::task_queue::TaskQueue;
 use crate::termination::PhaseNumber;
 
 /// Rounds of looking around in `offer`. The pauses between grow to `LONGEST_PAUSE`, some fifty
@@ -84,12 +83,15 @@ impl<'a> Worker<'a> {
         self.crew.idle.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes a task of the phase, under the lock that goes with the crew's parking if there is one.
-    pub fn take_task(&self, tasks: &TaskQueue) -> Option<usize> {
-        match self.crew.parking().task_lock() {
-            Some(lock) => tasks.take_under(lock),
-            None => tasks.take(),
-        }
+    /// Takes one of the tasks that the phase began with ([`Phase::tasks`](crate::Phase::tasks)); they come in ascending
+    /// order.
+    pub fn take_task(&self) -> Option<usize> {
+        self.crew.take_task(self.phase)
+    }
+
+    /// Whether a task that the phase began with seems to be left. Once false it stays false.
+    pub fn has_tasks(&self) -> bool {
+        !self.crew.tasks.is_empty(self.phase)
     }
 
     /// Calls a waiting worker back, or more, after this worker published work. One publication, one

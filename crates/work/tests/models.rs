@@ -7,14 +7,15 @@ mod parkings;
 
 use std::sync::Arc;
 
-use gleaner_base::options::Parking;
+use gleaner_base::options;
 use gleaner_base::sync::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell,
 };
 use gleaner_work::parking::{Call, Monitor, Park, Seat};
 use gleaner_work::termination::{PhaseNumber, Termination};
-use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Prefix, Steal, Verdict, Worker};
+use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Prefix, Steal, TaskQueue, Verdict, Worker};
 use loom::thread::{self, JoinHandle};
+use parkings::Policies;
 
 fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -316,11 +317,11 @@ fn termination_keeps_late_joiners_out() {
 // The crew, under each way of parking.
 
 parkings::tests! {
-    crew_survives_a_late_helper_over_two_phases,
     crew_traces_two_phases,
     crew_calls_back_who_stood_by,
     crew_wakes_a_sleeping_leader,
-    crew_announces_to_who_stands_by,
+    crew_announces_to_who_stands_by;
+    with_tasks: crew_survives_a_late_helper_over_two_phases
 }
 
 struct Team {
@@ -329,8 +330,8 @@ struct Team {
 }
 
 impl Team {
-    fn of(parking: Parking, workers: usize) -> Self {
-        let crew: &'static Crew = Box::leak(Box::new(Crew::with_parking(parking)));
+    fn of(policies: Policies, workers: usize) -> Self {
+        let crew = policies.crew();
         let mut threads = Vec::new();
         crew.ensure_helpers(workers - 1, &mut |index| {
             // SAFETY: the crew gave out the index, and this thread alone was started for it.
@@ -348,20 +349,18 @@ impl Team {
     }
 }
 
-/// Touches its data, without offering: if the helper comes late, the leader does all.
+/// Each task touches its data, without offering: if the helper comes late, the leader does all.
 struct Touch {
-    turn: AtomicUsize,
     data: [UnsafeCell<u32>; 2],
 }
 
-// SAFETY: each element is accessed by the worker that drew its number, and by the leader after the
+// SAFETY: each element is accessed by the worker that took the task of its number, and by the leader after the
 // phase; loom checks that.
 unsafe impl Sync for Touch {}
 
 impl Touch {
     fn new() -> Self {
         Self {
-            turn: AtomicUsize::new(0),
             data: [UnsafeCell::new(0), UnsafeCell::new(0)],
         }
     }
@@ -376,23 +375,23 @@ impl Touch {
 }
 
 impl Phase for Touch {
-    fn work(&self, _worker: &Worker<'_>) {
-        loop {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-            let Some(data) = self.data.get(turn) else {
-                return;
-            };
-            // SAFETY: this worker alone drew this number.
-            data.with_mut(|data| unsafe { *data += 1 });
+    fn tasks(&self) -> usize {
+        self.data.len()
+    }
+
+    fn work(&self, worker: &Worker<'_>) {
+        while let Some(task) = worker.take_task() {
+            // SAFETY: this worker alone took this task.
+            self.data[task].with_mut(|data| unsafe { *data += 1 });
         }
     }
 }
 
 /// Two phases whose objects die after each run, with a helper that is late by any amount: into the
-/// first, between them, into the second, after both.
-fn crew_survives_a_late_helper_over_two_phases(parking: Parking) {
+/// first, between them, into the second, after both. Each task is done, once.
+fn crew_survives_a_late_helper_over_two_phases(policies: Policies) {
     check(Some(3), move || {
-        let team = Team::of(parking, 2);
+        let team = Team::of(policies, 2);
         for _ in 0..2 {
             let touch = Touch::new();
             team.crew.run(2, &touch);
@@ -493,7 +492,7 @@ impl Phase for Trace {
 }
 
 fn trace_phases(
-    parking: Parking,
+    policies: Policies,
     preemptions: usize,
     phases: &'static [u32],
     scans: &'static [usize],
@@ -501,7 +500,7 @@ fn trace_phases(
     let all = Arc::new(Reached::default());
     let reached = all.clone();
     check(Some(preemptions), move || {
-        let team = Team::of(parking, 2);
+        let team = Team::of(policies, 2);
         for (&root, &scans) in phases.iter().zip(scans) {
             let trace = Trace::new(root, reached.clone());
             team.crew.run(2, &trace);
@@ -514,20 +513,20 @@ fn trace_phases(
 }
 
 /// Termination, parking, dynamic join and announcements over two phases together.
-fn crew_traces_two_phases(parking: Parking) {
-    trace_phases(parking, 2, &[1, 2], &[1, 2]);
+fn crew_traces_two_phases(policies: Policies) {
+    trace_phases(policies, 2, &[1, 2], &[1, 2]);
 }
 
 /// One phase with more in it: standing by and being called back.
-fn crew_calls_back_who_stood_by(parking: Parking) {
-    let reached = trace_phases(parking, 2, &[3], &[4]);
+fn crew_calls_back_who_stood_by(policies: Policies) {
+    let reached = trace_phases(policies, 2, &[3], &[4]);
     assert_ne!(reached.called_back.load(Ordering::Relaxed), 0);
     assert_ne!(reached.leader_again.load(Ordering::Relaxed), 0);
 }
 
 /// Of a worker that announces and one that stands by, one sees the other: the leader goes on only when the helper has
 /// seen what was published.
-fn crew_announces_to_who_stands_by(parking: Parking) {
+fn crew_announces_to_who_stands_by(policies: Policies) {
     #[derive(Default)]
     struct Hint {
         published: AtomicBool,
@@ -553,7 +552,7 @@ fn crew_announces_to_who_stands_by(parking: Parking) {
         }
     }
     check(Some(2), move || {
-        let team = Team::of(parking, 2);
+        let team = Team::of(policies, 2);
         team.crew.run(2, &Hint::default());
         team.finish();
     });
@@ -561,7 +560,7 @@ fn crew_announces_to_who_stands_by(parking: Parking) {
 
 /// The helper holds the last work while the leader sleeps in its offer: the leader is woken, by the
 /// announcement or by the end.
-fn crew_wakes_a_sleeping_leader(parking: Parking) {
+fn crew_wakes_a_sleeping_leader(policies: Policies) {
     struct Handover {
         taken: AtomicBool,
         deque: Deque<'static, AtomicU32>,
@@ -588,7 +587,7 @@ fn crew_wakes_a_sleeping_leader(parking: Parking) {
         }
     }
     check(Some(3), move || {
-        let team = Team::of(parking, 2);
+        let team = Team::of(policies, 2);
         let handover = Handover {
             taken: AtomicBool::new(false),
             deque: Deque::new(ring(2)),
@@ -600,7 +599,124 @@ fn crew_wakes_a_sleeping_leader(parking: Parking) {
     });
 }
 
-// The paper's protocol, which must fail.
+// The queue of tasks by itself.
+
+/// Two phases of two tasks each, a worker of the first that is late by any amount, and a leader that does not wait for
+/// it. The worker gets tasks of its phase and sees what they stand for; it takes none of the next phase.
+fn queue_gives_a_late_worker_nothing_of_the_next_phase(policy: options::TaskQueue) {
+    struct Shared {
+        queue: TaskQueue,
+        /// What the tasks of each phase stand for: written before the fill.
+        data: [UnsafeCell<u32>; 2],
+    }
+    // SAFETY: the data of a phase is written before its tasks are published and read by threads that took one; loom
+    // checks that.
+    unsafe impl Sync for Shared {}
+    impl Shared {
+        fn take_all(&self, phase: PhaseNumber) -> Vec<usize> {
+            let taken = std::iter::from_fn(|| self.queue.take(phase));
+            let taken = taken.inspect(|_| {
+                // SAFETY: this thread took a task of that phase.
+                let data = self.data[phase.get() as usize - 1].with(|data| unsafe { *data });
+                assert_eq!(data, phase.get());
+            });
+            taken.collect()
+        }
+    }
+    check(Some(3), move || {
+        let shared = Arc::new(Shared {
+            queue: TaskQueue::new(policy),
+            data: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let first = PhaseNumber::NONE.next();
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.take_all(first))
+        };
+        let taken = [first, first.next()].map(|phase| {
+            // SAFETY: no task of the phase is published yet.
+            let data = &shared.data[phase.get() as usize - 1];
+            data.with_mut(|data| unsafe { *data = phase.get() });
+            shared.queue.fill(phase, 2);
+            shared.take_all(phase)
+        });
+        let mut of_first = worker.join().unwrap();
+        assert!(of_first.is_sorted() && taken[0].is_sorted());
+        of_first.extend(&taken[0]);
+        of_first.sort();
+        assert_eq!(of_first, [0, 1]);
+        assert_eq!(taken[1], [0, 1]);
+    });
+}
+
+#[test]
+fn queue_lock_free_gives_a_late_worker_nothing_of_the_next_phase() {
+    queue_gives_a_late_worker_nothing_of_the_next_phase(options::TaskQueue::LockFree);
+}
+
+#[test]
+fn queue_locked_gives_a_late_worker_nothing_of_the_next_phase() {
+    queue_gives_a_late_worker_nothing_of_the_next_phase(options::TaskQueue::Locked);
+}
+
+// The paper's protocols, which must fail.
+
+/// ASPLOS 2013, 3.1.1: tasks are dequeued by compare-and-swap, and put there without synchronisation.
+struct PlainlyFilled {
+    next: AtomicUsize,
+    end: AtomicUsize,
+    /// The task, by the phase that it belongs to.
+    task: AtomicU32,
+}
+
+impl PlainlyFilled {
+    fn fill(&self, phase: u32) {
+        self.task.store(phase, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
+        self.end.store(1, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> Option<u32> {
+        let next = self.next.load(Ordering::Acquire);
+        if next >= self.end.load(Ordering::Acquire) {
+            return None;
+        }
+        let exchange =
+            self.next
+                .compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Relaxed);
+        exchange.ok().map(|_| self.task.load(Ordering::Relaxed))
+    }
+}
+
+/// With the final barrier removed as in 3.1.2, a worker that is late in the first phase still looks for a task when the
+/// queue is filled for the second, which is not open yet.
+#[test]
+#[should_panic(expected = "a worker of the first phase has a task of the second")]
+fn a_queue_filled_as_published_gives_a_late_worker_a_task_of_the_next_phase() {
+    check(Some(3), || {
+        let queue = Arc::new(PlainlyFilled {
+            next: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            task: AtomicU32::new(0),
+        });
+        queue.fill(1);
+        let worker = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                while let Some(phase) = queue.take() {
+                    assert_eq!(
+                        phase, 1,
+                        "a worker of the first phase has a task of the second"
+                    );
+                }
+            })
+        };
+        while queue.take().is_some() {}
+        // All queues look empty: the first phase is over.
+        queue.fill(2);
+        worker.join().unwrap();
+    });
+}
 
 /// ASPLOS 2013, 2.3.3 with the barrier of the final task removed as in 3.1.2: a worker leaves when
 /// the counter has reached the number of workers, *or when all queues look empty*, and the first to

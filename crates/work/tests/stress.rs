@@ -6,14 +6,14 @@ mod parkings;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-use gleaner_base::options::Parking;
-use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Steal, TaskQueue, Verdict, Worker};
+use gleaner_base::faults::{self, FaultPoint};
+use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Steal, Verdict, Worker};
+use parkings::Policies;
 
 parkings::tests! {
     a_crew_without_helpers_works_alone,
     thousands_of_short_phases_on_sixteen_workers,
     the_largest_crew_runs_and_a_larger_one_is_cut,
-    every_task_is_taken_once,
     a_failed_spawn_leaves_fewer_helpers,
     indices_are_given_in_order_and_again_after_a_failure_and_a_fork,
     helpers_that_never_arrive_are_not_waited_for,
@@ -22,11 +22,8 @@ parkings::tests! {
     a_panic_in_the_leaders_share_waits_for_the_helpers,
     sixteen_workers_mark_every_node_of_many_small_graphs,
     three_workers_mark_every_node_of_larger_graphs,
-    thirty_two_workers_mark_with_tiny_deques,
-}
-
-fn crew(parking: Parking) -> &'static Crew {
-    Box::leak(Box::new(Crew::with_parking(parking)))
+    thirty_two_workers_mark_with_tiny_deques;
+    with_tasks: every_task_is_taken_once, late_helpers_take_no_task_of_another_phase
 }
 
 /// A crew whose helper threads are joined at the end of the test.
@@ -42,9 +39,9 @@ fn helper(crew: &'static Crew, index: usize) -> JoinHandle<()> {
 }
 
 impl Team {
-    fn of(parking: Parking, workers: usize) -> Self {
+    fn of(policies: Policies, workers: usize) -> Self {
         let mut team = Self {
-            crew: crew(parking),
+            crew: policies.crew(),
             threads: Vec::new(),
         };
         assert_eq!(team.grow(workers - 1), workers - 1);
@@ -94,8 +91,8 @@ impl Phase for Count {
     }
 }
 
-fn a_crew_without_helpers_works_alone(parking: Parking) {
-    let crew = Crew::with_parking(parking);
+fn a_crew_without_helpers_works_alone(policies: Policies) {
+    let crew = policies.crew();
     for _ in 0..100 {
         let count = Count::new(10);
         crew.run(MAX_WORKERS, &count);
@@ -103,8 +100,8 @@ fn a_crew_without_helpers_works_alone(parking: Parking) {
     }
 }
 
-fn thousands_of_short_phases_on_sixteen_workers(parking: Parking) {
-    let team = Team::of(parking, 16);
+fn thousands_of_short_phases_on_sixteen_workers(policies: Policies) {
+    let team = Team::of(policies, 16);
     for phase in 0..10_000 {
         let count = Count::new(50);
         team.crew.run(1 + phase % 17, &count);
@@ -112,8 +109,8 @@ fn thousands_of_short_phases_on_sixteen_workers(parking: Parking) {
     }
 }
 
-fn the_largest_crew_runs_and_a_larger_one_is_cut(parking: Parking) {
-    let mut team = Team::of(parking, MAX_WORKERS);
+fn the_largest_crew_runs_and_a_larger_one_is_cut(policies: Policies) {
+    let mut team = Team::of(policies, MAX_WORKERS);
     assert_eq!(team.grow(1_000), MAX_WORKERS - 1);
     for _ in 0..50 {
         let count = Count::new(500);
@@ -124,36 +121,36 @@ fn the_largest_crew_runs_and_a_larger_one_is_cut(parking: Parking) {
 
 /// Takes tasks, announces while some are left, and offers, as a trace does.
 struct Tasks {
-    queue: TaskQueue,
     taken: Vec<AtomicU32>,
 }
 
 impl Phase for Tasks {
+    fn tasks(&self) -> usize {
+        self.taken.len()
+    }
+
     fn work(&self, worker: &Worker<'_>) {
         loop {
-            while let Some(task) = worker.take_task(&self.queue) {
+            while let Some(task) = worker.take_task() {
                 self.taken[task].fetch_add(1, Ordering::Relaxed);
-                if !self.queue.is_empty() {
+                if worker.has_tasks() {
                     worker.announce();
                 }
             }
-            if worker.offer(|| !self.queue.is_empty()) != Verdict::WorkAgain {
+            if worker.offer(|| worker.has_tasks()) != Verdict::WorkAgain {
                 return;
             }
         }
     }
 }
 
-fn every_task_is_taken_once(parking: Parking) {
-    let team = Team::of(parking, 16);
+fn every_task_is_taken_once(policies: Policies) {
+    let team = Team::of(policies, 16);
     let tasks = Tasks {
-        queue: TaskQueue::new(),
         taken: (0..300).map(|_| AtomicU32::new(0)).collect(),
     };
     for phase in 1..=3_000 {
-        tasks.queue.fill(tasks.taken.len());
         team.crew.run(16, &tasks);
-        assert!(tasks.queue.is_empty());
         assert!(
             tasks
                 .taken
@@ -163,8 +160,25 @@ fn every_task_is_taken_once(parking: Parking) {
     }
 }
 
-fn a_failed_spawn_leaves_fewer_helpers(parking: Parking) {
-    let mut team = Team::of(parking, 3);
+/// Helpers are held up on their way into phases and out of them, while the leader goes on: with tasks that differ from
+/// phase to phase, each is done in its own phase.
+fn late_helpers_take_no_task_of_another_phase(policies: Policies) {
+    let team = Team::of(policies, 48);
+    for phase in 0..300 {
+        if faults::left(FaultPoint::WorkerLate) == 0 {
+            faults::arm(FaultPoint::WorkerLate, 30);
+        }
+        let tasks = Tasks {
+            taken: (0..phase % 70).map(|_| AtomicU32::new(0)).collect(),
+        };
+        team.crew.run(48, &tasks);
+        let once = |count: &AtomicU32| count.load(Ordering::Relaxed) == 1;
+        assert!(tasks.taken.iter().all(once), "phase {phase}");
+    }
+}
+
+fn a_failed_spawn_leaves_fewer_helpers(policies: Policies) {
+    let mut team = Team::of(policies, 3);
     assert_eq!(team.crew.ensure_helpers(8, &mut |_| false), 2);
     assert_eq!(team.grow(3), 3);
     let count = Count::new(50);
@@ -172,8 +186,8 @@ fn a_failed_spawn_leaves_fewer_helpers(parking: Parking) {
     assert_eq!(count.done.load(Ordering::Relaxed), 50);
 }
 
-fn indices_are_given_in_order_and_again_after_a_failure_and_a_fork(parking: Parking) {
-    let crew = Crew::with_parking(parking);
+fn indices_are_given_in_order_and_again_after_a_failure_and_a_fork(policies: Policies) {
+    let crew = policies.crew();
     // The indices that are asked for when the thread of `refused` is not started.
     let indices = |wanted, refused| {
         let mut asked = Vec::new();
@@ -191,8 +205,8 @@ fn indices_are_given_in_order_and_again_after_a_failure_and_a_fork(parking: Park
 }
 
 /// Runs phases with helpers that never get a processor: they must not be waited for.
-fn helpers_that_never_arrive_are_not_waited_for(parking: Parking) {
-    let crew = crew(parking);
+fn helpers_that_never_arrive_are_not_waited_for(policies: Policies) {
+    let crew = policies.crew();
     let mut kept = None;
     crew.ensure_helpers(1, &mut |index| {
         kept = Some(index);
@@ -224,8 +238,8 @@ impl Phase for Assembly {
     }
 }
 
-fn every_wanted_helper_is_called_and_joins_an_open_phase(parking: Parking) {
-    let team = Team::of(parking, 8);
+fn every_wanted_helper_is_called_and_joins_an_open_phase(policies: Policies) {
+    let team = Team::of(policies, 8);
     for phase in 0..300 {
         let wanted = 1 + phase % 8;
         let assembly = Assembly {
@@ -237,9 +251,9 @@ fn every_wanted_helper_is_called_and_joins_an_open_phase(parking: Parking) {
     }
 }
 
-fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones(parking: Parking) {
+fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones(policies: Policies) {
     // What the child does, played in a process whose old helpers are gone: they have all been there.
-    let parent = Team::of(parking, 4);
+    let parent = Team::of(policies, 4);
     let crew = parent.crew;
     let assemble = || {
         let assembly = Assembly {
@@ -266,7 +280,7 @@ fn a_child_of_fork_forgets_its_helpers_and_makes_new_ones(parking: Parking) {
     assemble();
 }
 
-fn a_panic_in_the_leaders_share_waits_for_the_helpers(parking: Parking) {
+fn a_panic_in_the_leaders_share_waits_for_the_helpers(policies: Policies) {
     struct Fails(AtomicUsize);
     impl Phase for Fails {
         fn work(&self, worker: &Worker<'_>) {
@@ -283,7 +297,7 @@ fn a_panic_in_the_leaders_share_waits_for_the_helpers(parking: Parking) {
             self.0.store(2, Ordering::Release);
         }
     }
-    let team = Team::of(parking, 2);
+    let team = Team::of(policies, 2);
     let fails = Fails(AtomicUsize::new(0));
     let run = std::panic::AssertUnwindSafe(|| team.crew.run(2, &fails));
     assert!(std::panic::catch_unwind(run).is_err());
@@ -369,8 +383,8 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-fn mark_graphs(parking: Parking, workers: usize, nodes: usize, runs: usize, ring: usize) {
-    let team = Team::of(parking, workers);
+fn mark_graphs(policies: Policies, workers: usize, nodes: usize, runs: usize, ring: usize) {
+    let team = Team::of(policies, workers);
     let mut seed = 0x9e37_79b9_7f4a_7c15;
     for _ in 0..runs {
         // A tree, so that all is reachable, with one random edge a node; sometimes a thin chain,
@@ -428,16 +442,16 @@ fn reachable(edges: &[[u32; 3]]) -> usize {
     count
 }
 
-fn sixteen_workers_mark_every_node_of_many_small_graphs(parking: Parking) {
-    mark_graphs(parking, 16, 200, 5_000, 8);
+fn sixteen_workers_mark_every_node_of_many_small_graphs(policies: Policies) {
+    mark_graphs(policies, 16, 200, 5_000, 8);
 }
 
-fn three_workers_mark_every_node_of_larger_graphs(parking: Parking) {
-    mark_graphs(parking, 3, 20_000, 40, 1 << 10);
+fn three_workers_mark_every_node_of_larger_graphs(policies: Policies) {
+    mark_graphs(policies, 3, 20_000, 40, 1 << 10);
 }
 
-fn thirty_two_workers_mark_with_tiny_deques(parking: Parking) {
-    mark_graphs(parking, 32, 3_000, 300, 2);
+fn thirty_two_workers_mark_with_tiny_deques(policies: Policies) {
+    mark_graphs(policies, 32, 3_000, 300, 2);
 }
 
 #[test]

@@ -177,10 +177,20 @@ choice! {
 choice! {
     /// How the threads that collect wait for work (ASPLOS 2013, sections 2.3.3 and 3.1.2).
     Parking {
-        /// All on one monitor, whose lock guards the tasks too.
+        /// All on one monitor, whose lock guards the tasks too if they are locked.
         Monitor = "monitor",
         /// Each on a futex of its own.
         Futex = "futex",
+    }
+}
+
+choice! {
+    /// How the threads that collect take the tasks of a phase (ASPLOS 2013, sections 2.3.3 and 3.1.1).
+    TaskQueue {
+        /// By compare-and-swap.
+        LockFree = "lock-free",
+        /// Under one lock: the monitor's, if they wait on one.
+        Locked = "locked",
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Setup {
 }
 
 /// The points that a precise heap can meet, and up to which visit it is likely to.
-const POINTS: [(FaultPoint, usize); 8] = [
+const POINTS: [(FaultPoint, usize); 9] = [
     (FaultPoint::CommitMemory, 12),
     (FaultPoint::ReserveMemory, 12),
     (FaultPoint::StartWorker, 4),
@@ -63,6 +63,7 @@ const POINTS: [(FaultPoint, usize); 8] = [
     (FaultPoint::ZeroingLate, 60),
     (FaultPoint::ZeroingThread, 60),
     (FaultPoint::EphemeronTable, 30),
+    (FaultPoint::WorkerLate, 100),
 ];
 
 fn one_of<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
@@ -170,6 +171,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ),
     ("trace-order", &["depth", "breadth"]),
     ("parking", &["futex", "monitor"]),
+    ("task-queue", &["lock-free", "locked"]),
     ("prefetch", &["none", "edges"]),
     ("huge-pages", &["off", "on", "auto"]),
 ];

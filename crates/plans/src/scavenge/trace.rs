@@ -29,7 +29,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::precise::bump::LocalBuffer;
 use gleaner_spaces::precise::tenured::BlockBuffer;
-use gleaner_work::{Crew, Deque, Phase, Steal, TaskQueue, Verdict, Worker};
+use gleaner_work::{Crew, Deque, Phase, Steal, Verdict, Worker};
 
 /// Slots of an array that are one item.
 pub const CHUNK_SLOTS: usize = 512;
@@ -138,7 +138,6 @@ pub struct Engine {
     deques: Vec<Deque<'static, AtomicU64>>,
     /// Memory of the deques.
     rings: NonNull<u8>,
-    tasks: TaskQueue,
     /// Which memory nodes the workers belong to.
     homes: Homes,
 }
@@ -167,7 +166,6 @@ impl Engine {
             states: Vec::new(),
             deques,
             rings,
-            tasks: TaskQueue::new(),
             homes,
         };
         for index in 0..workers {
@@ -208,10 +206,10 @@ impl Engine {
 
     /// Runs a phase with the tasks `0..tasks` until nothing is grey.
     pub fn run(&mut self, crew: &Crew, workers: usize, tasks: usize, trace: &dyn Trace) {
-        self.tasks.fill(tasks);
         let workers = workers.min(self.workers());
         let run = Run {
             engine: self,
+            tasks,
             trace,
         };
         crew.run(workers, &run);
@@ -236,6 +234,8 @@ impl Drop for Engine {
 
 struct Run<'a> {
     engine: &'a Engine,
+    /// How many there are at the start.
+    tasks: usize,
     trace: &'a dyn Trace,
 }
 
@@ -268,12 +268,16 @@ impl Run<'_> {
         None
     }
 
-    fn something_is_left(&self) -> bool {
-        !self.engine.tasks.is_empty() || self.engine.deques.iter().any(|deque| !deque.is_empty())
+    fn something_is_left(&self, worker: &Worker<'_>) -> bool {
+        worker.has_tasks() || self.engine.deques.iter().any(|deque| !deque.is_empty())
     }
 }
 
 impl Phase for Run<'_> {
+    fn tasks(&self) -> usize {
+        self.tasks
+    }
+
     fn work(&self, worker: &Worker<'_>) {
         let own = worker.index();
         let deque = &self.engine.deques[own];
@@ -286,15 +290,15 @@ impl Phase for Run<'_> {
                     worker.announce();
                 }
             }
-            if let Some(task) = worker.take_task(&self.engine.tasks) {
+            if let Some(task) = worker.take_task() {
                 self.trace.task(local, task);
-                if !self.engine.tasks.is_empty() {
+                if worker.has_tasks() {
                     worker.announce();
                 }
             } else if let Some(item) = self.steal(own, local) {
                 local.grey(item);
             } else {
-                match worker.offer(|| self.something_is_left()) {
+                match worker.offer(|| self.something_is_left(worker)) {
                     Verdict::WorkAgain => {}
                     Verdict::Finished | Verdict::StandBy => return,
                 }

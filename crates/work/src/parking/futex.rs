@@ -16,10 +16,10 @@
 //! The owner is a helper for its whole life, or, for the leader's seat, whichever thread leads.
 
 use gleaner_base::sync::{
-    AtomicU32, AtomicU64, Ordering, RawLock, fence, futex_wait, futex_wake, spin_hint, spin_rounds,
+    AtomicU32, AtomicU64, Ordering, fence, futex_wait, futex_wake, spin_hint, spin_rounds,
 };
 
-use super::Park;
+use super::{Park, hold_up, is_late};
 use crate::crew::{LEADER, MAX_WORKERS};
 use crate::termination::{PhaseNumber, Termination};
 
@@ -207,11 +207,17 @@ impl Park for Seats {
     ) {
         let seat = &self.0[index];
         while let Call::To(phase) = seat.wait() {
+            if is_late() {
+                hold_up();
+            }
             if termination.join(phase) {
                 let active = work(phase);
                 if termination.leave(phase, active).leader_may_wait {
                     self.tell_leader(phase);
                 }
+            }
+            if is_late() {
+                hold_up();
             }
             seat.rest(phase);
         }
@@ -258,10 +264,6 @@ impl Park for Seats {
             }
             waiting &= !bit;
         }
-    }
-
-    fn task_lock(&self) -> Option<&RawLock> {
-        None
     }
 
     fn dismiss(&self, helpers: usize) {

@@ -1,7 +1,7 @@
 //! Where threads sleep until they are called: to a phase, back into it, or to its end (ASPLOS 2013, 2.3.3 and 3.1.2).
 //!
 //! Two policies stand beside each other. With [`monitor`] all wait for one condition under one lock, which guards the
-//! tasks of the phase as well: Parallel Scavenge as the paper finds it. With [`futex`] each thread sleeps on a word of
+//! tasks of the phase as well if they are `locked`: Parallel Scavenge as the paper finds it. With [`futex`] each thread sleeps on a word of
 //! its own and no lock is taken: what the paper's cure comes to here.
 //!
 //! Parking decides where a thread sleeps and which thread wakes it, and nothing else. Which threads are in a phase and
@@ -11,8 +11,9 @@
 pub mod futex;
 pub mod monitor;
 
+use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options;
-use gleaner_base::sync::{AtomicU64, RawLock};
+use gleaner_base::sync::{AtomicU32, AtomicU64, RawLock, futex_wait_timeout};
 
 use crate::termination::{PhaseNumber, Termination};
 pub use futex::{Call, Seat};
@@ -54,14 +55,24 @@ pub trait Park: Sync {
     /// calls at least one of them back, unless nobody does, and takes whom it called out of the mask.
     fn call_back(&self, idle: &AtomicU64, phase: PhaseNumber);
 
-    /// The lock under which tasks are taken, where the policy has one.
-    fn task_lock(&self) -> Option<&RawLock>;
-
     /// Sends the helpers `1..=helpers` home. No phase is running.
     fn dismiss(&self, helpers: usize);
 
     /// Back to the new state. Only in a forked child, before it has helpers.
     fn reset(&self);
+}
+
+/// How long the fault `worker-late` holds a helper up.
+const HELD_UP_NS: u64 = 5_000_000;
+
+/// Whether the calling helper is to be late. It then calls [`hold_up`], with no lock.
+fn is_late() -> bool {
+    faults::armed(FaultPoint::WorkerLate)
+}
+
+#[cold]
+fn hold_up() {
+    futex_wait_timeout(&AtomicU32::new(0), 0, HELD_UP_NS);
 }
 
 /// The policy of a crew, with its state.
@@ -83,6 +94,14 @@ impl Parking {
                 options::Parking::Futex => Self::Futex(Seats::new()),
                 options::Parking::Monitor => Self::Monitor(Monitor::new()),
             }
+        }
+    }
+
+    /// The lock that all threads share, where the policy has one.
+    pub(crate) fn lock(&self) -> Option<&RawLock> {
+        match self {
+            Self::Futex(_) => None,
+            Self::Monitor(monitor) => Some(monitor.lock()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The monitor: one lock and one condition for all threads (ASPLOS 2013, 2.3.1 and 2.3.3; 3.1 says what it costs).
 //!
-//! The idea: which threads are called, which are in the phase and which task is next are guarded by one lock, and a
-//! thread that waits, for whatever reason, sleeps on one condition. Each change that a thread may wait for is a
+//! The idea: which threads are called, which are in the phase and, with `task-queue=locked`, which task is next are
+//! guarded by one lock, and a thread that waits, for whatever reason, sleeps on one condition. Each change that a thread may wait for is a
 //! broadcast: all wake, take the lock one after the other, and the threads that it does not concern sleep again. The
 //! lock spins for a bounded time and then sleeps ([`RawLock`]); the condition is a word that each broadcast changes,
 //! and sleeping on it begins at once.
@@ -27,7 +27,7 @@
 //!   it found, under that lock, that it has to wait; so no broadcast after that is missed.
 //! - A call is a bit of `called`, which the called worker takes. It may come for a phase that is over: joining fails.
 //! - The lock is taken by workers, and by the collecting thread while it leads or dismisses them. Work of a phase is
-//!   done without it, but for taking a task.
+//!   done without it, but for taking a task if the queue is locked.
 //!
 //! Helpers run it for their whole life, the leader in a phase.
 
@@ -35,7 +35,7 @@ use gleaner_base::sync::{
     AtomicU32, AtomicU64, Ordering, RawLock, UnsafeCell, futex_wait, futex_wake,
 };
 
-use super::Park;
+use super::{Park, hold_up, is_late};
 use crate::crew::LEADER;
 use crate::termination::{PhaseNumber, Termination};
 
@@ -93,6 +93,11 @@ impl Monitor {
                 state: UnsafeCell::new(State::NEW),
             }
         }
+    }
+
+    /// The lock, which guards the tasks of the phase as well if they are locked.
+    pub(crate) fn lock(&self) -> &RawLock {
+        &self.lock
     }
 
     /// Under the lock: reads or changes the state.
@@ -162,6 +167,11 @@ impl Park for Monitor {
         while !self.state(|state| state.dismissed) {
             let Some(phase) = self.join(index, termination) else {
                 self.sleep();
+                if is_late() {
+                    self.lock.unlock();
+                    hold_up();
+                    self.lock.lock();
+                }
                 continue;
             };
             self.lock.unlock();
@@ -208,10 +218,6 @@ impl Park for Monitor {
             self.broadcast();
         }
         self.lock.unlock();
-    }
-
-    fn task_lock(&self) -> Option<&RawLock> {
-        Some(&self.lock)
     }
 
     fn dismiss(&self, _: usize) {
