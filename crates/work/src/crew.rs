@@ -24,6 +24,7 @@ use gleaner_base::sync::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, model_size,
 };
 
+use crate::mailbox::Mailboxes;
 use crate::parking::{Park, Parking};
 use crate::task_queue::TaskQueue;
 use crate::termination::{PhaseNumber, Termination};
@@ -35,6 +36,8 @@ pub const MAX_WORKERS: usize = model_size(64, 4);
 /// The leader's index.
 pub(crate) const LEADER: usize = 0;
 
+const FORGOT_MAIL: &str = "a worker left a phase that has boxes without a last offer";
+
 /// The work of one parallel phase.
 pub trait Phase: Sync {
     /// How many tasks there are when the phase begins: workers take the numbers below ([`Worker::take_task`]). Asked
@@ -43,14 +46,28 @@ pub trait Phase: Sync {
         0
     }
 
+    /// The boxes through which workers send to other nodes, if they do. Asked once, before any work. No other crew may
+    /// be in a phase with the same boxes.
+    fn mail(&self) -> Option<&Mailboxes<'_>> {
+        None
+    }
+
     /// Does a worker's share. It returns when nothing is left to do: on a verdict of
     /// [`Worker::offer`] other than `WorkAgain`, or, in a phase whose work is only divided up and
     /// never published anew, as soon as its share is done.
+    /// With boxes it is the former.
     ///
     /// Called once on the leader. On a helper called never (it came too late), once, or again each
     /// time that work is announced after it stood by. Must not leave by `longjmp` or
     /// `pthread_exit`.
     fn work(&self, worker: &Worker<'_>);
+}
+
+/// The objects of a phase, with their lifetimes forgotten.
+#[derive(Clone, Copy)]
+struct Current {
+    phase: *const dyn Phase,
+    mail: Option<*const Mailboxes<'static>>,
 }
 
 /// The threads that work together. One lives in a static of each door, or inside a heap.
@@ -62,9 +79,9 @@ pub struct Crew {
     parking: Parking,
     /// The tasks that the current phase began with.
     pub(crate) tasks: TaskQueue,
-    /// The object of the current phase. Written by the leader before `begin`, read by helpers
+    /// The objects of the current phase. Written by the leader before `begin`, read by helpers
     /// inside the phase.
-    phase: UnsafeCell<Option<*const dyn Phase>>,
+    phase: UnsafeCell<Option<Current>>,
     /// Number of the current or last phase. Only the leader touches it.
     number: AtomicU32,
     /// How many helpers may be called. Written under `growing`; Release there partners Acquire in
@@ -74,9 +91,9 @@ pub struct Crew {
     growing: AtomicBool,
 }
 
-// SAFETY: the phase pointer is the only part that is not `Sync` by itself. It is written by the
-// leader while nobody is inside a phase and read by helpers inside one (see the invariants), and it
-// points to a `Sync` object.
+// SAFETY: the pointers to the phase's objects are the only part that is not `Sync` by itself. They are written by the
+// leader while nobody is inside a phase and read by helpers inside one (see the invariants), and they
+// point to `Sync` objects.
 unsafe impl Sync for Crew {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Crew {}
@@ -166,16 +183,21 @@ impl Crew {
     /// is finished. The caller is the only leader. Helpers that the system does not schedule in
     /// time take no part.
     pub fn run(&self, workers: usize, phase: &dyn Phase) {
-        let number = self.begin(phase);
         let callable = workers.min(self.helpers() + 1).max(1);
+        let mail = phase.mail();
+        if let Some(mail) = mail {
+            mail.open(callable); // ordered by the Release in `begin`
+        }
+        let number = self.begin(phase, mail);
         self.parking().call(number, callable);
         let leading = Leading {
-            worker: Worker::new(self, LEADER, number),
+            worker: Worker::new(self, LEADER, number, mail),
         };
         phase.work(&leading.worker);
+        assert!(!leading.worker.forgot_its_mail(), "{FORGOT_MAIL}");
     }
 
-    fn begin(&self, phase: &dyn Phase) -> PhaseNumber {
+    fn begin(&self, phase: &dyn Phase, mail: Option<&Mailboxes<'_>>) -> PhaseNumber {
         assert!(self.termination.is_quiet(), "a phase within a phase");
         let number = PhaseNumber::new(self.number.load(Ordering::Relaxed)).next();
         self.number.store(number.get(), Ordering::Relaxed);
@@ -187,9 +209,11 @@ impl Crew {
         // SAFETY: this only forgets the lifetime: the pointer is followed by workers inside the
         // phase, and `run` does not return before they are out.
         let phase: *const (dyn Phase + 'static) = unsafe { core::mem::transmute(phase) };
+        let mail = mail.map(|mail| core::ptr::from_ref(mail).cast());
+        let current = Current { phase, mail };
         self.phase.with_mut(|slot| {
             // SAFETY: no phase is open and nobody is inside one, so nobody reads the slot.
-            unsafe { *slot = Some(phase) }
+            unsafe { *slot = Some(current) }
         });
         self.idle.store(0, Ordering::Relaxed); // ordered by the Release in `begin`
         self.termination.begin(number);
@@ -212,6 +236,7 @@ impl Crew {
         }
         let is_drained = || self.termination.is_drained(number);
         while !is_drained() {
+            leader.refuse_mail();
             self.parking().wait(number, &is_drained);
         }
         self.termination.end(number);
@@ -234,16 +259,18 @@ impl Crew {
 
     /// A helper that has joined does its share; whether it is still active.
     fn take_part(&self, index: usize, number: PhaseNumber) -> bool {
-        let worker = Worker::new(self, index, number);
         self.phase.with(|slot| {
-            // SAFETY: this worker is inside the phase, so the slot is set and not written, and the
-            // leader keeps the object alive until this worker leaves.
-            if let Some(phase) = unsafe { *slot } {
-                // SAFETY: the leader keeps the phase object alive until this worker leaves the phase.
-                unsafe { &*phase }.work(&worker);
-            }
-        });
-        worker.is_active()
+            // SAFETY: this worker is inside the phase, so the slot is set and not written.
+            let Some(Current { phase, mail }) = (unsafe { *slot }) else {
+                return true;
+            };
+            // SAFETY: the leader keeps the phase object and its boxes alive until this worker leaves the phase.
+            let (phase, mail) = unsafe { (&*phase, mail.map(|mail| &*mail)) };
+            let worker = Worker::new(self, index, number, mail);
+            phase.work(&worker);
+            assert!(!worker.forgot_its_mail(), "{FORGOT_MAIL}");
+            worker.is_active()
+        })
     }
 
     pub(crate) fn parking(&self) -> &dyn Park {
@@ -260,5 +287,8 @@ struct Leading<'a> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         self.worker.crew().finish(&self.worker);
+        if let Some(mail) = self.worker.mail() {
+            mail.close();
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! - [`termination`]: which threads are in a phase, and the moment at which it is finished.
 //! - [`parking`]: where a thread sleeps until it is called to a phase: on a seat of its own, or with all others.
 //! - [`task_queue`]: the tasks that a phase begins with.
+//! - [`mailbox`]: words sent from one memory node to another in batches.
 //! - [`claims`]: work that is done ahead of time, by the thread that comes first.
 //! - [`lead`]: a thread that works ahead of others sleeps until they have come nearer.
 //! - [`rounds`]: a thread that works ahead of others sleeps from one round to the next.
@@ -21,6 +22,7 @@ pub mod claims;
 pub mod crew;
 pub mod deque;
 pub mod lead;
+pub mod mailbox;
 pub mod parking;
 pub mod prefix;
 pub mod rounds;
@@ -33,6 +35,7 @@ pub use claims::{Claims, Done};
 pub use crew::{Crew, MAX_WORKERS, Phase};
 pub use deque::{Deque, Steal};
 pub use lead::{Drowsy, Lead, Spinning};
+pub use mailbox::{Batch, Mailboxes, Outbox};
 pub use prefix::Prefix;
 pub use rounds::{Round, Rounds};
 pub use task_queue::TaskQueue;

@@ -3,7 +3,9 @@
 //! The idea: a worker is *inside* a phase while it may touch the phase's data, and *active* while
 //! it may hold or publish work. The word holds the phase number, whether the phase is closed, and
 //! both counts, so that entering, offering and finishing are single atomic steps on one value.
-//! The phase is closed by the very step that takes `active` to zero.
+//! The phase is closed by the very step that takes `active` to zero, unless batches are undelivered ([`crate::mailbox`]):
+//! their number is in the word as well, and the phase stays open until their receivers have become active, taken them
+//! and stopped being active again.
 //! Compare ASPLOS 2013, 2.3.3 and 3.1.2, whose workers also leave when all queues *look* empty
 //! (kept as a model that must fail, in `tests/models.rs`).
 //!
@@ -11,13 +13,15 @@
 //! **Before it stops being active** (offers, or returns from the phase) a worker has looked, after
 //! its last publication, into every place where it published, and found it empty; and it holds no
 //! work privately. The leader counts as the publisher of everything that lay there when the phase
-//! began.
+//! began. What it sent in a batch it need not look for: that is counted.
 //!
 //! # Why a closed phase has no work left
 //! Suppose item x exists when `active` becomes zero. It is not held privately: only active workers
 //! hold work. So it lies in some shared place p, where worker w put it while active. Later w
 //! stopped being active, and before that w found p empty after putting x there. Then x had been
 //! taken, by an active worker, and an item is taken once: it does not lie in p. Contradiction.
+//! If p is the box of a node, no batch in it is undelivered, for then the phase would be open: w counted the batch before
+//! it put it there, and it is discounted by the worker that took it, while that worker is active.
 //! The argument never asks what an idle worker sees in the queues of others: `active` alone
 //! decides, and looking is a hint to come back.
 //!
@@ -33,7 +37,7 @@
 //! workers who changed the word before did before. The leader that reads "drained" sees the
 //! whole phase; a helper that joins sees what the leader prepared.
 
-use gleaner_base::sync::{AtomicU64, Ordering};
+use gleaner_base::sync::{AtomicU64, Ordering, model_size};
 
 /// The number of a phase: 29 bits, never 0, counted up and wrapping. A word is mistaken for
 /// another phase's only if its reader slept through exactly 2^29 - 1 phases.
@@ -66,8 +70,14 @@ const ACTIVE_ONE: u64 = 1;
 const ACTIVE_MASK: u64 = 0xff;
 const INSIDE_ONE: u64 = 1 << 8;
 const INSIDE_MASK: u64 = 0xff << 8;
+const UNDELIVERED_ONE: u64 = 1 << 16;
+const UNDELIVERED_MASK: u64 = 0x7fff << 16;
 const CLOSED: u64 = 1 << 31;
 const PHASE_SHIFT: u32 = 32;
+
+/// The most batches that are on their way at a time: their count has the 15 bits that the word has left, and one more
+/// would run into `CLOSED`. It is 16 MB of batches, more than a collector reserves for them.
+pub const MOST_UNDELIVERED: usize = model_size(0x7fff, 1);
 
 /// What a worker brought about by leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +91,7 @@ pub struct Left {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Termination {
-    /// Phase number (high half), closed, inside, active. Changed by the leader between phases and
+    /// Phase number (high half), closed, undelivered, inside, active. Changed by the leader between phases and
     /// by the workers that are inside or want to be; see "Orderings" above.
     state: AtomicU64,
 }
@@ -164,6 +174,22 @@ impl Termination {
         }
     }
 
+    /// A worker that is active counts a batch that it is about to send; whether there may be one more.
+    pub fn dispatch(&self, phase: PhaseNumber) -> bool {
+        self.change(phase, |state| {
+            (undelivered(state) < MOST_UNDELIVERED).then_some(state + UNDELIVERED_ONE)
+        })
+        .is_some()
+    }
+
+    /// A worker has taken a batch, while it is active or to give it up; whether one was counted, as it must be.
+    pub fn deliver(&self, phase: PhaseNumber) -> bool {
+        self.change(phase, |state| {
+            (undelivered(state) > 0).then(|| close_if_last(state - UNDELIVERED_ONE))
+        })
+        .is_some()
+    }
+
     /// Whether `phase` is closed, asked from inside.
     pub fn is_finished(&self, phase: PhaseNumber) -> bool {
         self.is_current(phase)
@@ -213,8 +239,13 @@ impl Termination {
     }
 }
 
+/// How many batches are on their way.
+const fn undelivered(state: u64) -> usize {
+    ((state & UNDELIVERED_MASK) >> 16) as usize
+}
+
 const fn close_if_last(state: u64) -> u64 {
-    if state & ACTIVE_MASK == 0 {
+    if state & (ACTIVE_MASK | UNDELIVERED_MASK) == 0 {
         state | CLOSED
     } else {
         state
@@ -245,6 +276,31 @@ mod tests {
     }
 
     #[test]
+    fn a_phase_stays_open_until_all_is_delivered() {
+        let phase = PhaseNumber::new(7);
+        let termination = Termination::new();
+        termination.begin(phase);
+        assert!(!termination.deliver(phase), "nothing was sent");
+        for _ in 0..MOST_UNDELIVERED {
+            assert!(termination.dispatch(phase));
+        }
+        assert!(!termination.dispatch(phase) && !termination.is_finished(phase));
+        for _ in 0..MOST_UNDELIVERED - 1 {
+            assert!(termination.deliver(phase));
+        }
+        assert!(!termination.step_down(phase), "one is left");
+        assert!(termination.join(phase));
+        assert!(termination.deliver(phase) && !termination.is_finished(phase));
+        let left = termination.leave(phase, true);
+        assert!(left.leader_may_wait && termination.is_drained(phase));
+        termination.end(phase);
+        // A batch that is given up while nobody is active ends the phase.
+        termination.begin(phase.next());
+        assert!(termination.dispatch(phase.next()) && !termination.step_down(phase.next()));
+        assert!(termination.deliver(phase.next()) && termination.is_drained(phase.next()));
+    }
+
+    #[test]
     fn other_phases_cannot_touch_the_word() {
         let phase = PhaseNumber::new(7);
         let termination = Termination::new();
@@ -252,6 +308,7 @@ mod tests {
         for other in [PhaseNumber::new(6), PhaseNumber::new(8)] {
             assert!(!termination.join(other) && !termination.step_up(other));
             assert!(termination.is_finished(other) && !termination.is_drained(other));
+            assert!(!termination.dispatch(other) && !termination.deliver(other));
         }
         assert_eq!(termination.inside(), 1);
         assert!(!termination.is_finished(phase));

@@ -18,6 +18,7 @@ use core::cell::Cell;
 use gleaner_base::sync::{Ordering, fence, spin_hint, spin_rounds};
 
 use crate::crew::{Crew, LEADER};
+use crate::mailbox::{Batch, Mailboxes};
 use crate::termination::PhaseNumber;
 
 /// Rounds of looking around in `offer`. The pauses between grow to `LONGEST_PAUSE`, some fifty
@@ -43,17 +44,25 @@ pub struct Worker<'a> {
     crew: &'a Crew,
     index: usize,
     phase: PhaseNumber,
+    /// The boxes of the phase, if it has some.
+    mail: Option<&'a Mailboxes<'a>>,
     /// Whether this worker counts as active. Touched by its own thread only.
     active: Cell<bool>,
 }
 
 impl<'a> Worker<'a> {
     /// The worker `index` inside `phase`, just joined.
-    pub(crate) fn new(crew: &'a Crew, index: usize, phase: PhaseNumber) -> Self {
+    pub(crate) fn new(
+        crew: &'a Crew,
+        index: usize,
+        phase: PhaseNumber,
+        mail: Option<&'a Mailboxes<'a>>,
+    ) -> Self {
         Self {
             crew,
             index,
             phase,
+            mail,
             active: Cell::new(true),
         }
     }
@@ -103,18 +112,82 @@ impl<'a> Worker<'a> {
         // sees the other.
         fence(Ordering::SeqCst);
         if self.anyone_waiting() {
-            self.call_back();
+            self.call_back(u64::MAX);
         }
     }
 
     #[cold]
-    fn call_back(&self) {
-        self.crew.parking().call_back(&self.crew.idle, self.phase);
+    fn call_back(&self, wanted: u64) {
+        let parking = self.crew.parking();
+        parking.call_back(wanted, &self.crew.idle, self.phase);
+    }
+
+    /// Sends a batch to the box of a node, in a phase that has boxes ([`Phase::mail`](crate::Phase::mail)), and calls the
+    /// worker back that serves it. The phase is not finished before the batch is received. The batch comes back if
+    /// [`MOST_UNDELIVERED`](crate::termination::MOST_UNDELIVERED) are on their way: the worker receives what there is
+    /// for itself, so that two workers do not wait for each other, and tries again. It stays active meanwhile.
+    pub fn send<'b>(&self, node: usize, batch: Batch<'b>) -> Result<(), Batch<'b>> {
+        debug_assert!(self.active.get(), "only an active worker sends");
+        let mail = self.mail.filter(|mail| batch.is_of(mail));
+        let mail = mail.expect("a batch is sent in the phase that has its box");
+        if !self.crew.termination.dispatch(self.phase) {
+            return Err(batch);
+        }
+        let server = 1 << mail.post(node, batch);
+        // Partners the fence in `offer`: the worker that serves the box sees the batch, or this one sees that it waits.
+        fence(Ordering::SeqCst);
+        if self.crew.idle.load(Ordering::Relaxed) & server != 0 {
+            self.call_back(server);
+        }
+        Ok(())
+    }
+
+    /// Takes a batch that was sent to a node whose box this worker serves.
+    pub fn receive(&self) -> Option<Batch<'a>> {
+        debug_assert!(self.active.get(), "only an active worker receives");
+        self.take_mail()
+    }
+
+    fn take_mail(&self) -> Option<Batch<'a>> {
+        // SAFETY: the phase has these boxes to itself, and this thread alone is worker `index` of it.
+        let batch = unsafe { self.mail?.take(self.index) }?;
+        let counted = self.crew.termination.deliver(self.phase);
+        debug_assert!(counted, "a batch is counted before it is posted");
+        Some(batch)
+    }
+
+    /// Whether there is something to receive.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        self.mail.is_some_and(|mail| mail.has_mail(self.index))
+    }
+
+    /// The boxes of the phase.
+    pub(crate) fn mail(&self) -> Option<&'a Mailboxes<'a>> {
+        self.mail
+    }
+
+    /// The leader, not active any more, drops what was sent to it, and is called back when more is: after a panic the
+    /// phase must end, and otherwise there is nothing.
+    pub(crate) fn refuse_mail(&self) {
+        if self.mail.is_none() {
+            return;
+        }
+        self.crew.parking().rest(self.index, self.phase);
+        self.crew.idle.fetch_or(self.bit(), Ordering::AcqRel);
+        fence(Ordering::SeqCst); // partners the fence in `send`
+        while self.take_mail().is_some() {}
+    }
+
+    /// Whether the phase has boxes and this worker returned from `work` without a last offer, after which it would miss
+    /// what is sent to it.
+    pub(crate) fn forgot_its_mail(&self) -> bool {
+        self.mail.is_some() && self.is_active()
     }
 
     /// A worker that found nothing to do asks what next. It must hold no work, and must have
     /// looked, after its last publication, into every place where it published (see
-    /// [`crate::termination`]); the leader also where work lay when the phase began.
+    /// [`crate::termination`]), the boxes of other workers excepted; the leader also where work lay when the phase began.
     ///
     /// `work_seems_available` is a hint and may be wrong in both directions; it is called while
     /// this worker is not active, so it may look and not take.
@@ -136,7 +209,7 @@ impl<'a> Worker<'a> {
             if self.crew.termination.is_finished(self.phase) {
                 return Verdict::Finished;
             }
-            if parking.is_called(self.index) || work_seems_available() {
+            if parking.is_called(self.index) || self.has_mail() || work_seems_available() {
                 return self.step_up();
             }
             if round >= spin_rounds(OFFER_ROUNDS) {

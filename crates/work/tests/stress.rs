@@ -3,11 +3,12 @@
 
 mod parkings;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_work::{Crew, Deque, MAX_WORKERS, Phase, Steal, Verdict, Worker};
+use gleaner_work::mailbox::BatchMemory;
+use gleaner_work::{Crew, Deque, MAX_WORKERS, Mailboxes, Outbox, Phase, Steal, Verdict, Worker};
 use parkings::Policies;
 
 parkings::tests! {
@@ -22,8 +23,10 @@ parkings::tests! {
     a_panic_in_the_leaders_share_waits_for_the_helpers,
     sixteen_workers_mark_every_node_of_many_small_graphs,
     three_workers_mark_every_node_of_larger_graphs,
-    thirty_two_workers_mark_with_tiny_deques;
-    with_tasks: every_task_is_taken_once, late_helpers_take_no_task_of_another_phase
+    thirty_two_workers_mark_with_tiny_deques,
+    a_panic_in_the_leaders_share_gives_up_its_mail,
+    a_worker_that_forgets_its_mail_is_told;
+    with_tasks: letters_arrive_with_48_workers_on_8_nodes, letters_arrive_where_nodes_have_no_worker, every_task_is_taken_once, late_helpers_take_no_task_of_another_phase
 }
 
 /// A crew whose helper threads are joined at the end of the test.
@@ -160,14 +163,19 @@ fn every_task_is_taken_once(policies: Policies) {
     }
 }
 
+/// One of the next helpers that come or go is late, unless one was told to be and was not yet.
+fn arm_late_worker() {
+    if faults::left(FaultPoint::WorkerLate) == 0 {
+        faults::arm(FaultPoint::WorkerLate, 30);
+    }
+}
+
 /// Helpers are held up on their way into phases and out of them, while the leader goes on: with tasks that differ from
 /// phase to phase, each is done in its own phase.
 fn late_helpers_take_no_task_of_another_phase(policies: Policies) {
     let team = Team::of(policies, 48);
     for phase in 0..300 {
-        if faults::left(FaultPoint::WorkerLate) == 0 {
-            faults::arm(FaultPoint::WorkerLate, 30);
-        }
+        arm_late_worker();
         let tasks = Tasks {
             taken: (0..phase % 70).map(|_| AtomicU32::new(0)).collect(),
         };
@@ -452,6 +460,181 @@ fn three_workers_mark_every_node_of_larger_graphs(policies: Policies) {
 
 fn thirty_two_workers_mark_with_tiny_deques(policies: Policies) {
     mark_graphs(policies, 32, 3_000, 300, 2);
+}
+
+/// Letters that go from node to node: each task starts one, which is sent on so many times.
+struct Letters<'a> {
+    mail: Mailboxes<'a>,
+    letters: usize,
+    /// `[i]`: the letters that arrived on node i, summed up.
+    arrived: Vec<AtomicU64>,
+}
+
+const HOPS: u64 = 20;
+
+/// A letter: its number, the node that it goes to, and how often it is sent on from there.
+fn letter(number: u64, hops: u64, nodes: usize) -> u64 {
+    let mut seed = (number << 8 | hops) + 1;
+    random(&mut seed);
+    number << 16 | (random(&mut seed) % nodes as u64) << 8 | hops
+}
+
+fn node(letter: u64) -> usize {
+    (letter >> 8) as usize & 0xff
+}
+
+impl Letters<'_> {
+    /// A letter has arrived; what is sent on.
+    fn read(&self, word: u64) -> Option<u64> {
+        self.arrived[node(word)].fetch_add(word, Ordering::Relaxed);
+        let hops = word & 0xff;
+        (hops > 0).then(|| letter(word >> 16, hops - 1, self.mail.nodes()))
+    }
+
+    fn expected(&self) -> Vec<u64> {
+        let nodes = self.mail.nodes();
+        let mut sums = vec![0; nodes];
+        for number in 0..self.letters as u64 {
+            for word in (0..=HOPS).map(|hops| letter(number, hops, nodes)) {
+                sums[node(word)] += word;
+            }
+        }
+        sums
+    }
+}
+
+impl Phase for Letters<'_> {
+    fn tasks(&self) -> usize {
+        self.letters
+    }
+
+    fn mail(&self) -> Option<&Mailboxes<'_>> {
+        Some(&self.mail)
+    }
+
+    fn work(&self, worker: &Worker<'_>) {
+        let (mut outbox, mut kept) = (Outbox::default(), Vec::new());
+        loop {
+            while let Some(batch) = worker.receive() {
+                kept.extend(batch.words().filter_map(|word| self.read(word)));
+            }
+            if let Some(word) = kept.pop() {
+                if outbox.put(worker, &self.mail, node(word), word).is_err() {
+                    kept.push(word);
+                    outbox.flush(worker);
+                    thread::yield_now();
+                }
+            } else if let Some(task) = worker.take_task() {
+                kept.push(letter(task as u64, HOPS, self.mail.nodes()));
+                if worker.has_tasks() {
+                    worker.announce();
+                }
+            } else if !outbox.flush(worker) {
+                thread::yield_now();
+            } else {
+                match worker.offer(|| worker.has_tasks()) {
+                    Verdict::WorkAgain => {}
+                    Verdict::Finished | Verdict::StandBy => return,
+                }
+            }
+        }
+    }
+}
+
+fn send_letters(policies: Policies, workers: usize, batches: usize, letters: usize, runs: usize) {
+    let team = Team::of(policies, workers);
+    let memory: Vec<BatchMemory> = (0..batches).map(|_| BatchMemory::new()).collect();
+    let mut mail = Mailboxes::new(&memory, 8);
+    for run in 0..runs {
+        arm_late_worker();
+        mail.set_home(0, run % 8); // the leader runs anywhere
+        let phase = Letters {
+            mail,
+            letters,
+            arrived: (0..8).map(|_| AtomicU64::new(0)).collect(),
+        };
+        team.crew.run(workers, &phase);
+        let arrived = phase.arrived.iter();
+        let arrived: Vec<u64> = arrived.map(|sum| sum.load(Ordering::Relaxed)).collect();
+        assert_eq!(arrived, phase.expected(), "run {run}");
+        mail = phase.mail;
+        let free: Vec<_> = std::iter::from_fn(|| mail.batch()).collect();
+        assert_eq!(free.len(), batches, "run {run}");
+    }
+}
+
+fn letters_arrive_with_48_workers_on_8_nodes(policies: Policies) {
+    send_letters(policies, 48, 512, 2_000, 15);
+    // Fewer batches than workers: most senders have to wait.
+    send_letters(policies, 48, 10, 200, 15);
+}
+
+fn letters_arrive_where_nodes_have_no_worker(policies: Policies) {
+    send_letters(policies, 3, 64, 500, 30);
+    send_letters(policies, 1, 64, 500, 3);
+}
+
+/// The leader leaves by a panic while helpers send to its node. The phase ends, and the next one is whole.
+fn a_panic_in_the_leaders_share_gives_up_its_mail(policies: Policies) {
+    struct Fails<'a> {
+        mail: Mailboxes<'a>,
+        sent: AtomicUsize,
+    }
+    impl Phase for Fails<'_> {
+        fn mail(&self) -> Option<&Mailboxes<'_>> {
+            Some(&self.mail)
+        }
+        fn work(&self, worker: &Worker<'_>) {
+            if worker.is_leader() {
+                while self.sent.load(Ordering::Relaxed) < 3 {
+                    thread::yield_now();
+                }
+                panic!("meant to happen");
+            }
+            for _ in 0..20 {
+                let batch = loop {
+                    match self.mail.batch() {
+                        Some(batch) => break batch,
+                        None => thread::yield_now(),
+                    }
+                };
+                worker.send(0, batch).unwrap();
+                self.sent.fetch_add(1, Ordering::Relaxed);
+            }
+            while worker.offer(|| false) == Verdict::WorkAgain {}
+        }
+    }
+    let team = Team::of(policies, 3);
+    let memory: Vec<BatchMemory> = (0..8).map(|_| BatchMemory::new()).collect();
+    let fails = Fails {
+        mail: Mailboxes::new(&memory, 3),
+        sent: AtomicUsize::new(0),
+    };
+    let run = std::panic::AssertUnwindSafe(|| team.crew.run(3, &fails));
+    assert!(std::panic::catch_unwind(run).is_err());
+    let free: Vec<_> = std::iter::from_fn(|| fails.mail.batch()).collect();
+    assert_eq!(free.len(), memory.len());
+    let count = Count::new(10);
+    team.crew.run(3, &count);
+    assert_eq!(count.done.load(Ordering::Relaxed), 10);
+}
+
+/// A worker that does not offer before it leaves would miss what is sent to it.
+fn a_worker_that_forgets_its_mail_is_told(policies: Policies) {
+    struct Forgets<'a>(Mailboxes<'a>);
+    impl Phase for Forgets<'_> {
+        fn mail(&self) -> Option<&Mailboxes<'_>> {
+            Some(&self.0)
+        }
+        fn work(&self, _: &Worker<'_>) {}
+    }
+    let memory = [BatchMemory::new()];
+    let forgets = Forgets(Mailboxes::new(&memory, 1));
+    let crew = policies.crew();
+    let run = std::panic::AssertUnwindSafe(|| crew.run(1, &forgets));
+    let panic = std::panic::catch_unwind(run).unwrap_err();
+    let message = panic.downcast_ref::<String>().map_or("", String::as_str);
+    assert!(message.contains("without a last offer"), "{message:?}");
 }
 
 #[test]

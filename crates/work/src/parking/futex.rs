@@ -252,8 +252,8 @@ impl Park for Seats {
     }
 
     /// One worker is called, the lowest: a worker that finds more than it needs announces in turn.
-    fn call_back(&self, idle: &AtomicU64, phase: PhaseNumber) {
-        let mut waiting = idle.load(Ordering::Relaxed);
+    fn call_back(&self, wanted: u64, idle: &AtomicU64, phase: PhaseNumber) {
+        let mut waiting = idle.load(Ordering::Relaxed) & wanted;
         while waiting != 0 {
             let index = waiting.trailing_zeros() as usize;
             let bit = 1 << index;

@@ -51,9 +51,10 @@ pub trait Park: Sync {
     /// A helper: `done` may be true for the leader of `phase`. Does nothing if that phase is over.
     fn tell_leader(&self, phase: PhaseNumber);
 
-    /// A worker inside `phase` published work after it last looked into `idle`, the mask of those that wait for work:
-    /// calls at least one of them back, unless nobody does, and takes whom it called out of the mask.
-    fn call_back(&self, idle: &AtomicU64, phase: PhaseNumber);
+    /// A worker inside `phase` published work for the workers in the mask `wanted`, and looked afterwards into `idle`, the
+    /// mask of those that wait for work: calls at least one of those in both back, unless there is none, and takes the
+    /// ones that it called out of `idle`.
+    fn call_back(&self, wanted: u64, idle: &AtomicU64, phase: PhaseNumber);
 
     /// Sends the helpers `1..=helpers` home. No phase is running.
     fn dismiss(&self, helpers: usize);

@@ -209,10 +209,10 @@ impl Park for Monitor {
         self.lock.unlock();
     }
 
-    /// All waiting workers are called: all wake anyway.
-    fn call_back(&self, idle: &AtomicU64, _: PhaseNumber) {
+    /// All wanted workers that wait are called: all wake anyway.
+    fn call_back(&self, wanted: u64, idle: &AtomicU64, _: PhaseNumber) {
         self.lock.lock();
-        let waiting = idle.swap(0, Ordering::AcqRel);
+        let waiting = idle.fetch_and(!wanted, Ordering::AcqRel) & wanted;
         if waiting != 0 {
             self.state(|state| state.called |= waiting);
             self.broadcast();
