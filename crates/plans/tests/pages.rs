@@ -8,7 +8,8 @@ use std::ptr::NonNull;
 use std::thread;
 
 use gleaner_base::options::{
-    Generations, HugePages, OldPages, OldPolicy, Options, Pages, Prefetch, Verify, Zeroing,
+    Generations, HugePages, OldPages, OldPolicy, Options, Pages, Prefetch, TraceOrder, Verify,
+    Zeroing,
 };
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId, array_bytes};
@@ -351,8 +352,10 @@ fn under_first_touch_all_of_eden_is_where_the_one_mutator_is() {
 #[test]
 fn interleaved_pages_are_everybodys() {
     let sums = run::<Wide>(counted(Pages::Interleaved, OldPages::Interleaved));
-    assert!(imbalance(&sums.eden_pages) < 0.1, "{:?}", sums.eden_pages);
-    assert!(sums.old_pages[..NODES].iter().all(|&pages| pages > 0));
+    for pages in [sums.eden_pages, sums.old_pages] {
+        // Few are used at a time, always from the first.
+        assert!(pages[..NODES].iter().all(|&of_node| of_node > 0));
+    }
     for share in [
         remote(&sums, |counts| counts.scanned),
         remote(&sums, |counts| counts.copied),
@@ -370,4 +373,42 @@ fn workers_copy_to_the_fragments_of_their_nodes() {
     assert!(elsewhere < 0.2, "{elsewhere}");
     let fixed = run::<Wide>(counted(Pages::FragmentedFixed, OldPages::FirstTouch));
     assert_eq!(remote(&fixed, |counts| counts.copied), 0.0);
+}
+
+#[test]
+fn workers_of_segregated_spaces_touch_young_objects_of_their_own_nodes_alone() {
+    let sums = run::<Wide>(counted(Pages::Segregated, OldPages::Interleaved));
+    assert_eq!(remote(&sums, |counts| counts.copied_from), 0.0);
+    // What found no room in the fragment of its node was copied elsewhere, and is scanned there.
+    let elsewhere = remote(&sums, |counts| counts.copied);
+    let scanned = remote(&sums, |counts| counts.scanned_young);
+    assert!(elsewhere < 0.2 && scanned < 0.2, "{elsewhere} {scanned}");
+    let sent = |node: usize| sums.by_worker[node].messages;
+    for node in 0..NODES {
+        assert_eq!(sent(node)[node], 0, "nobody sends to himself");
+        assert!(sent(node).iter().sum::<u64>() > 0);
+    }
+}
+
+#[test]
+fn segregated_spaces_hold_what_programs_put_there() {
+    let apart = Options {
+        pages: Pages::Segregated,
+        old_pages: OldPages::Interleaved,
+        workers: NODES as u32 + 2,
+        ..options()
+    };
+    run::<Wide>(apart);
+    run::<Compressed>(Options {
+        // The leader gets the messages of the nodes without a worker.
+        workers: 2,
+        prefetch: Prefetch::Edges,
+        ..apart
+    });
+    run::<Wide>(Options {
+        old: OldPolicy::MarkSweep,
+        tenure: 0,
+        trace_order: TraceOrder::Breadth,
+        ..apart
+    });
 }

@@ -116,6 +116,23 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// As [`Worker::anyone_waiting`], of the workers whose bits are set.
+    #[inline]
+    pub fn anyone_waits_of(&self, workers: u64) -> bool {
+        self.crew.idle.load(Ordering::Relaxed) & workers != 0
+    }
+
+    /// As [`Worker::announce`], to the workers whose bits are set: others have no use for what was published.
+    #[inline]
+    pub fn announce_to(&self, workers: u64) {
+        debug_assert!(self.active.get(), "only an active worker publishes work");
+        // As in `announce`.
+        fence(Ordering::SeqCst);
+        if self.anyone_waits_of(workers) {
+            self.call_back(workers);
+        }
+    }
+
     #[cold]
     fn call_back(&self, wanted: u64) {
         let parking = self.crew.parking();

@@ -294,6 +294,8 @@ choice! {
         Fragmented = "fragmented",
         /// A range for each node with an equal share of the space: Parallel Scavenge's own.
         FragmentedFixed = "fragmented-fixed",
+        /// As fragmented, and workers copy and scan objects of their own node alone.
+        Segregated = "segregated",
     }
 }
 

@@ -14,7 +14,7 @@
 //! - Nothing in the to-space or promoted in this scavenge is copied again.
 
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_base::options::Prefetch;
+use gleaner_base::options::{Pages, Prefetch};
 use gleaner_base::sync::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
@@ -23,11 +23,13 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_mem::speculative::copy_words;
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
 use gleaner_spaces::precise::nursery::Fragmented;
+use gleaner_spaces::precise::regions::MOST_NODES;
 use gleaner_spaces::precise::tenured::Growth;
 
 use super::edges::{slot_entry, slot_of};
 use super::locality::Locality;
 use super::roots::{Task, Tasks};
+use super::segregated::Message;
 use super::trace::{Item, Trace, WorkerState, scan_item};
 use super::waiting::{Keys, Nothing, Watch};
 use super::weak::Liveness;
@@ -35,6 +37,9 @@ use super::{Scavenge, State};
 
 /// Bytes of a PLAB in the to-space.
 const SURVIVOR_PLAB: usize = 8 << 10;
+
+/// Where the young objects of a memory node lie: a fragment of each space, as (start, bytes).
+type Ranges = [(Address, usize); 3];
 
 /// One scavenge.
 pub struct Copying<'a, F: SlotFormat, W = Nothing> {
@@ -52,6 +57,8 @@ pub struct Copying<'a, F: SlotFormat, W = Nothing> {
     edges: bool,
     /// Whether some object found no room. Set by any worker, read by the leader after the phase.
     failed: AtomicBool,
+    /// In segregated spaces, for each memory node the ranges of its young objects.
+    homes: Option<&'a [Ranges; MOST_NODES]>,
     /// What tells which memory node something lies on, where that is counted.
     locality: Option<&'a Locality>,
     /// What looks at each object that is reached.
@@ -76,6 +83,7 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         // SAFETY: the world is stopped.
         unsafe { self.reserve_old(promoted) };
+        let homes = self.young_ranges();
         let copying = Copying {
             heap: self,
             bits: self.bits(),
@@ -86,6 +94,7 @@ impl<F: SlotFormat> Scavenge<F> {
             tenure,
             edges: self.config.options.prefetch == Prefetch::Edges,
             failed: AtomicBool::new(false),
+            homes: self.is_segregated().then_some(&homes),
             locality: self.locality.as_ref(),
             watch: Nothing,
         };
@@ -106,6 +115,19 @@ impl<F: SlotFormat> Scavenge<F> {
         self.settle_young_large(tenure);
         self.note_old_top();
         !copying.failed.into_inner()
+    }
+
+    fn is_segregated(&self) -> bool {
+        self.config.options.pages == Pages::Segregated && self.config.cut.nodes > 1
+    }
+
+    /// For each node the ranges of its young objects.
+    fn young_ranges(&self) -> [Ranges; MOST_NODES] {
+        let mut homes = [[(Address::NULL, 0); 3]; MOST_NODES];
+        for (index, (node, start, bytes)) in self.nursery.ranges().enumerate() {
+            homes[node][index / self.config.cut.nodes] = (start, bytes);
+        }
+        homes
     }
 
     /// Frees the young large objects that were not reached; the others are older now.
@@ -143,6 +165,7 @@ impl<'a, F: SlotFormat> Copying<'a, F> {
             tenure: self.tenure,
             edges: self.edges,
             failed: self.failed,
+            homes: self.homes,
             locality: self.locality,
             watch,
         }
@@ -257,7 +280,9 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
 
     #[cold]
     fn count_scanned(&self, locality: &Locality, local: &mut WorkerState, object: Address) {
-        local.counts.scanned[self.heap.node_of(locality, object)] += 1;
+        let node = self.heap.node_of(locality, object);
+        local.counts.scanned[node] += 1;
+        local.counts.scanned_young[node] += u64::from(self.in_nursery(object));
     }
 
     #[cold]
@@ -332,7 +357,27 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         }
     }
 
+    /// Whether an object is a young one of another node that this worker is not to touch.
+    #[inline(always)]
+    fn is_elsewhere(&self, local: &WorkerState, object: Address) -> bool {
+        let Some(homes) = self.homes else {
+            return false;
+        };
+        let is_in = |&(start, bytes): &(Address, usize)| object.offset_from(start) < bytes;
+        self.in_nursery(object) && !self.in_to_space(object) && !homes[local.node].iter().any(is_in)
+    }
+
     fn root(&self, local: &mut WorkerState, slot: Address) {
+        // SAFETY: root slots are wide, and their owner is stopped.
+        let object = unsafe { Wide::load(slot, Address::NULL) }.as_object();
+        if object.is_some_and(|object| self.is_elsewhere(local, object)) {
+            local.send(Message::Root(slot));
+        } else {
+            self.root_here(local, slot);
+        }
+    }
+
+    fn root_here(&self, local: &mut WorkerState, slot: Address) {
         // SAFETY: root slots are wide, and their owner is stopped.
         if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
             let place = self.reach(local, object);
@@ -349,7 +394,9 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() else {
             return;
         };
-        if self.edges && self.in_nursery(object) && local.is_busy() {
+        if self.is_elsewhere(local, object) {
+            local.send(Message::Slot(slot, holder_is_old));
+        } else if self.edges && self.in_nursery(object) && local.is_busy() {
             object.prefetch();
             let Some(waited) = local.edges.exchange(slot_entry(slot, holder_is_old)) else {
                 return;
@@ -469,6 +516,29 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
                     self.slot(local, slot, is_old);
                 },
             );
+        }
+    }
+
+    fn is_segregated(&self) -> bool {
+        self.homes.is_some()
+    }
+
+    fn node_of(&self, message: Message) -> usize {
+        // SAFETY: a slot that a worker of this trace found, and nobody has touched since.
+        let object = unsafe {
+            match message {
+                Message::Slot(slot, _) => F::load(slot, self.heap.model.base).as_object(),
+                Message::Root(slot) => Wide::load(slot, Address::NULL).as_object(),
+            }
+        };
+        let found = object.and_then(|object| self.heap.nursery.turn_of(object));
+        found.map_or(0, |(_, node, ..)| node)
+    }
+
+    fn receive(&self, local: &mut WorkerState, message: Message) {
+        match message {
+            Message::Slot(slot, holder_is_old) => self.waited(local, slot, holder_is_old),
+            Message::Root(slot) => self.root_here(local, slot),
         }
     }
 

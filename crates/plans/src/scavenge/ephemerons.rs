@@ -17,6 +17,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_work::Crew;
 
 use super::handles::{Handles, TASK_HANDLES};
+use super::segregated::Message;
 use super::trace::{Engine, Item, Trace, WorkerState};
 use super::waiting::Waiting;
 use super::weak::Liveness;
@@ -194,6 +195,18 @@ impl Trace for Pass<'_> {
     fn settle(&self, local: &mut WorkerState) {
         self.trace.settle(local);
     }
+
+    fn is_segregated(&self) -> bool {
+        self.trace.is_segregated()
+    }
+
+    fn node_of(&self, message: Message) -> usize {
+        self.trace.node_of(message)
+    }
+
+    fn receive(&self, local: &mut WorkerState, message: Message) {
+        self.trace.receive(local, message);
+    }
 }
 
 /// The last pass over all entries, which traces nothing.
@@ -230,5 +243,17 @@ impl Trace for Settling<'_> {
 
     fn settle(&self, local: &mut WorkerState) {
         self.trace.settle(local);
+    }
+
+    fn is_segregated(&self) -> bool {
+        self.trace.is_segregated()
+    }
+
+    fn node_of(&self, message: Message) -> usize {
+        self.trace.node_of(message)
+    }
+
+    fn receive(&self, local: &mut WorkerState, message: Message) {
+        self.trace.receive(local, message);
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Ring};
-use gleaner_base::options::{Generations, HugePages};
+use gleaner_base::options::{Generations, HugePages, Pages};
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -162,13 +162,17 @@ impl<F: SlotFormat> Scavenge<F> {
         let types = TypeTable::new().ok_or_else(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
-        let engine = Engine::new(
+        let mut engine = Engine::new(
             config.workers,
             config.homes,
             items,
             config.options.trace_order,
         )
         .ok_or_else(need("its workers"))?;
+        if config.options.pages == Pages::Segregated && config.cut.nodes > 1 {
+            let apart = engine.segregate(config.cut.nodes);
+            apart.ok_or_else(need("its workers' messages"))?;
+        }
         let mut heap = Box::new(Scavenge {
             model: ObjectModel::new(types, base),
             nursery: sizes.nursery(base),

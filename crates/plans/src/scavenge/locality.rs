@@ -29,6 +29,8 @@ pub type ByNode = [u64; MOST_NODES];
 pub struct Counts {
     /// Objects whose references were visited; of an old one, once for each dirty card.
     pub scanned: ByNode,
+    /// Those of them that are in the young spaces.
+    pub scanned_young: ByNode,
     /// Objects that were copied within the young generation, by where they lay.
     pub copied_from: ByNode,
     /// The same objects, by where they lie now.
@@ -39,17 +41,21 @@ pub struct Counts {
     pub updated: ByNode,
     /// Items that were taken from the deques of workers of that node.
     pub stolen: ByNode,
+    /// Slots that were sent to workers of that node.
+    pub messages: ByNode,
 }
 
 impl Counts {
-    fn parts(&mut self) -> [&mut ByNode; 6] {
+    fn parts(&mut self) -> [&mut ByNode; 8] {
         [
             &mut self.scanned,
+            &mut self.scanned_young,
             &mut self.copied_from,
             &mut self.copied,
             &mut self.promoted,
             &mut self.updated,
             &mut self.stolen,
+            &mut self.messages,
         ]
     }
 }
@@ -161,7 +167,7 @@ impl Locality {
             match self.young {
                 Pages::Auto | Pages::FirstTouch => owner(),
                 Pages::Interleaved => page % self.nodes,
-                Pages::Fragmented | Pages::FragmentedFixed => {
+                Pages::Fragmented | Pages::FragmentedFixed | Pages::Segregated => {
                     nursery.turn_of(at).map_or(0, |(_, node, ..)| node)
                 }
             }

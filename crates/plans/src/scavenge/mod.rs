@@ -48,6 +48,7 @@ mod pages;
 mod quarantine;
 pub mod resize;
 pub mod roots;
+mod segregated;
 mod sizes;
 mod state;
 pub mod stop;

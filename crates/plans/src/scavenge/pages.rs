@@ -88,7 +88,7 @@ impl<F: SlotFormat> Scavenge<F> {
         match config.options.pages {
             Pages::Auto | Pages::FirstTouch => {}
             Pages::Interleaved => interleave(self.nursery.start(), self.nursery.bytes())?,
-            Pages::Fragmented | Pages::FragmentedFixed => self
+            Pages::Fragmented | Pages::FragmentedFixed | Pages::Segregated => self
                 .nursery
                 .ranges()
                 .try_for_each(|(node, start, bytes)| self.bind(node, start, bytes))?,

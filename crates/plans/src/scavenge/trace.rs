@@ -20,8 +20,9 @@ use super::edges::Edges;
 pub use super::grey::Item;
 use super::grey::{Arena, Stack};
 use super::locality::Counts;
+use super::segregated::{Mail, Message};
 use gleaner_base::options::TraceOrder;
-use gleaner_base::sync::AtomicU64;
+use gleaner_base::sync::{AtomicU64, yield_now};
 use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::object_model::ObjectModel;
@@ -29,6 +30,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::precise::bump::LocalBuffer;
 use gleaner_spaces::precise::tenured::BlockBuffer;
+use gleaner_work::mailbox::{Mailboxes, Outbox};
 use gleaner_work::{Crew, Deque, Phase, Steal, Verdict, Worker};
 
 /// Slots of an array that are one item.
@@ -60,6 +62,8 @@ pub struct WorkerState {
     pub edges: Edges,
     /// What it did on each memory node, where that is counted.
     pub counts: Counts,
+    /// Messages, as words, that wait to be sent to workers of other nodes.
+    pub(super) remote: Stack,
 }
 
 impl WorkerState {
@@ -73,6 +77,14 @@ impl WorkerState {
     #[inline(always)]
     pub fn has_items(&self) -> bool {
         !self.stack.is_empty()
+    }
+
+    /// A message is to go to a worker of another node.
+    #[inline]
+    pub(super) fn send(&mut self, message: Message) {
+        let word = Item(message.word());
+        // SAFETY: the engine's arena outlives its workers' states.
+        self.remote.push(unsafe { self.arena.as_ref() }, word);
     }
 
     /// Makes an object grey; the caller has won it.
@@ -92,6 +104,16 @@ pub trait Trace: Sync {
     /// Does what waits in the worker's queue of edges, and makes the values of ephemerons grey whose keys it won. When
     /// the stack is empty afterwards, nothing waits in either.
     fn settle(&self, _: &mut WorkerState) {}
+    /// Whether workers send to those of other nodes.
+    fn is_segregated(&self) -> bool {
+        false
+    }
+    /// The node to which a message goes.
+    fn node_of(&self, _: Message) -> usize {
+        0
+    }
+    /// Does what a message asks for.
+    fn receive(&self, _: &mut WorkerState, _: Message) {}
 }
 
 /// Visits the slots of an item; of a large array, makes the other chunks grey first.
@@ -140,6 +162,8 @@ pub struct Engine {
     rings: NonNull<u8>,
     /// Which memory nodes the workers belong to.
     homes: Homes,
+    /// How workers send to those of other nodes, if they do.
+    mail: Option<Mail>,
 }
 
 // SAFETY: a worker's state is touched by one worker at a time (see the field).
@@ -167,6 +191,7 @@ impl Engine {
             deques,
             rings,
             homes,
+            mail: None,
         };
         for index in 0..workers {
             engine.states.push(UnsafeCell::new(WorkerState {
@@ -182,6 +207,7 @@ impl Engine {
                 found: 0,
                 edges: Edges::default(),
                 counts: Counts::default(),
+                remote: Stack::new(TraceOrder::Depth),
             }));
         }
         Some(engine)
@@ -192,8 +218,17 @@ impl Engine {
         self.states.len()
     }
 
+    /// The workers of so many nodes send to each other from now on; `None` when the system gives no memory.
+    pub fn segregate(&mut self, nodes: usize) -> Option<()> {
+        self.mail = Some(Mail::new(self.workers(), nodes, self.homes)?);
+        Some(())
+    }
+
     /// The leader of the next phases runs on a memory node.
     pub fn lead_on(&mut self, node: usize) {
+        if let Some(mail) = &mut self.mail {
+            mail.lead_on(node);
+        }
         if let Some(leader) = self.states.first_mut() {
             leader.get_mut().node = node;
         }
@@ -215,6 +250,7 @@ impl Engine {
         crew.run(workers, &run);
         for local in self.worker_states() {
             local.stack.forget();
+            local.remote.forget();
         }
         // SAFETY: leaked by `new`, and freed by `drop` alone.
         unsafe { self.arena.as_ref() }.release();
@@ -250,11 +286,12 @@ impl Run<'_> {
         local.stack.pop().or_else(|| deque.pop().map(Item))
     }
 
-    fn steal(&self, own: usize, local: &mut WorkerState) -> Option<Item> {
+    /// Of one of these workers, as bits.
+    fn steal(&self, own: usize, local: &mut WorkerState, among: u64) -> Option<Item> {
         let deques = &self.engine.deques;
         for step in 1..deques.len() {
             let victim = (own + step) % deques.len();
-            loop {
+            while among >> victim & 1 != 0 {
                 match deques[victim].steal() {
                     Steal::Taken(item) => {
                         local.counts.stolen[self.engine.homes.of_worker(victim)] += 1;
@@ -268,17 +305,103 @@ impl Run<'_> {
         None
     }
 
-    fn something_is_left(&self, worker: &Worker<'_>) -> bool {
-        worker.has_tasks() || self.engine.deques.iter().any(|deque| !deque.is_empty())
+    fn something_is_left(&self, worker: &Worker<'_>, among: u64) -> bool {
+        let has_items = |(index, deque): (usize, &Deque<'_, AtomicU64>)| {
+            among >> index & 1 != 0 && !deque.is_empty()
+        };
+        worker.has_tasks() || self.engine.deques.iter().enumerate().any(has_items)
+    }
+
+    /// In segregated spaces: what a worker does until nothing is left.
+    fn work_apart(&self, worker: &Worker<'_>, mail: &Mail) {
+        let own = worker.index();
+        let deque = &self.engine.deques[own];
+        let colleagues = mail.colleagues(own);
+        // SAFETY: during a phase the state belongs to the worker of its index.
+        let local = unsafe { &mut *self.engine.states[own].get() };
+        let mut outbox = Outbox::default();
+        loop {
+            while let Some(item) = self.next(local, deque) {
+                self.trace.item(local, item);
+                self.send(worker, local, mail, &mut outbox);
+                if worker.anyone_waits_of(colleagues)
+                    && deque.is_empty()
+                    && local.stack.share(deque)
+                {
+                    worker.announce_to(colleagues);
+                }
+            }
+            self.send(worker, local, mail, &mut outbox);
+            let was_sent = outbox.flush(worker);
+            if self.receive(worker, local) {
+                continue;
+            }
+            if let Some(task) = worker.take_task() {
+                self.trace.task(local, task);
+                if worker.has_tasks() {
+                    worker.announce();
+                }
+            } else if let Some(item) = self.steal(own, local, colleagues) {
+                local.grey(item);
+            } else if !was_sent {
+                yield_now();
+            } else {
+                match worker.offer(|| self.something_is_left(worker, colleagues)) {
+                    Verdict::WorkAgain => {}
+                    Verdict::Finished | Verdict::StandBy => return,
+                }
+            }
+        }
+    }
+
+    /// Sends what waits. While there is no room for it, does what others have sent: so that two do not wait for each
+    /// other.
+    #[inline]
+    fn send<'a>(
+        &self,
+        worker: &Worker<'_>,
+        local: &mut WorkerState,
+        mail: &'a Mail,
+        outbox: &mut Outbox<'a>,
+    ) {
+        while !local.remote.is_empty() && !mail.send(worker, local, outbox, self.trace) {
+            if !self.receive(worker, local) {
+                yield_now();
+            }
+        }
+    }
+
+    /// Does what a batch asks for; whether there was one.
+    fn receive(&self, worker: &Worker<'_>, local: &mut WorkerState) -> bool {
+        let Some(batch) = worker.receive() else {
+            return false;
+        };
+        for word in batch.words() {
+            self.trace.receive(local, Message::of(word));
+        }
+        true
     }
 }
+
+/// All workers, as bits.
+const ANYBODY: u64 = u64::MAX;
 
 impl Phase for Run<'_> {
     fn tasks(&self) -> usize {
         self.tasks
     }
 
+    fn mail(&self) -> Option<&Mailboxes<'_>> {
+        let mail = self.engine.mail.as_ref();
+        mail.filter(|_| self.trace.is_segregated()).map(Mail::boxes)
+    }
+
     fn work(&self, worker: &Worker<'_>) {
+        if self.trace.is_segregated()
+            && let Some(mail) = &self.engine.mail
+        {
+            return self.work_apart(worker, mail);
+        }
         let own = worker.index();
         let deque = &self.engine.deques[own];
         // SAFETY: during a phase the state belongs to the worker of its index.
@@ -295,10 +418,10 @@ impl Phase for Run<'_> {
                 if worker.has_tasks() {
                     worker.announce();
                 }
-            } else if let Some(item) = self.steal(own, local) {
+            } else if let Some(item) = self.steal(own, local, ANYBODY) {
                 local.grey(item);
             } else {
-                match worker.offer(|| self.something_is_left(worker)) {
+                match worker.offer(|| self.something_is_left(worker, ANYBODY)) {
                     Verdict::WorkAgain => {}
                     Verdict::Finished | Verdict::StandBy => return,
                 }

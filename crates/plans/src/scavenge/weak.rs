@@ -22,6 +22,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
 use super::ephemerons::Ephemerons;
 use super::handles::Handles;
+use super::segregated::Message;
 use super::trace::{Engine, Item, Trace, WorkerState};
 use super::waiting::Waiting;
 use gleaner_work::Crew;
@@ -221,5 +222,17 @@ impl Trace for ReadyPass<'_> {
 
     fn settle(&self, local: &mut WorkerState) {
         self.trace.settle(local);
+    }
+
+    fn is_segregated(&self) -> bool {
+        self.trace.is_segregated()
+    }
+
+    fn node_of(&self, message: Message) -> usize {
+        self.trace.node_of(message)
+    }
+
+    fn receive(&self, local: &mut WorkerState, message: Message) {
+        self.trace.receive(local, message);
     }
 }
