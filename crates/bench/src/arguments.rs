@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::catalogue::Size;
 use crate::native::Native;
+use crate::phases::Phases;
 use crate::random::Random;
 use crate::zeroing::Zeroing;
 
@@ -29,6 +30,8 @@ pub enum Command {
     Clients(Clients),
     /// The names of the programs that `run` knows, one a line
     Names(Names),
+    /// What an empty parallel phase costs: each way to wait and to take tasks, by number of threads
+    Phases(Phases),
     /// How fast memory is zeroed: each zeroing kernel, by size of the buffer and number of threads
     Zeroing(Zeroing),
     /// Random programs on the precise heap against an oracle, seed by seed; fails when they differ

@@ -13,6 +13,7 @@ mod events;
 mod locality;
 mod native;
 mod output;
+mod phases;
 mod process;
 mod progress;
 mod random;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Native(chosen) => native::run(chosen),
         Command::Clients(chosen) => clients::run(chosen),
         Command::Names(chosen) => run::names(chosen),
+        Command::Phases(chosen) => phases::run(chosen),
         Command::Zeroing(chosen) => zeroing::run(chosen),
         Command::Random(chosen) => random::run(chosen),
     };

@@ -166,16 +166,38 @@ fn reap(pid: libc::pid_t) -> Result<(ExitStatus, libc::rusage)> {
     Ok((ExitStatus::from_raw(status), used))
 }
 
+/// Context switches.
+#[derive(Clone, Copy, Default)]
+pub struct Switches {
+    /// Of threads that waited for something.
+    pub voluntary: u64,
+    /// Of threads that had to let others run.
+    pub involuntary: u64,
+}
+
+/// The context switches of this process, all its threads together.
+pub fn own_switches() -> Switches {
+    let used = own_usage();
+    Switches {
+        voluntary: used.ru_nvcsw as u64,
+        involuntary: used.ru_nivcsw as u64,
+    }
+}
+
 /// Seconds of user and system time that this process has used.
 pub fn own_cpu() -> f64 {
-    let mut used = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel fills the struct, which is valid when zero, too.
-    let used = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, used.as_mut_ptr());
-        used.assume_init()
-    };
+    let used = own_usage();
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
     seconds(used.ru_utime) + seconds(used.ru_stime)
+}
+
+fn own_usage() -> libc::rusage {
+    let mut used = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel fills the struct, which is valid when zero, too.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, used.as_mut_ptr());
+        used.assume_init()
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ fn errors(output: &Output) -> String {
 }
 
 /// Commands that print, and take no time.
-const THAT_PRINT: [&[&str]; 4] = [
+const THAT_PRINT: [&[&str]; 5] = [
     &["names"],
     &["native", "gcbench", "--tiny"],
     &["random", "--seeds", "0..9", "--explain"],
@@ -28,6 +28,7 @@ const THAT_PRINT: [&[&str]; 4] = [
         "--rounds",
         "1",
     ],
+    &["phases", "--threads", "2", "--phases", "3"],
 ];
 
 #[test]

@@ -17,11 +17,12 @@
 //! `run` and `ensure_helpers` run on mutator threads, `serve` on the helpers. Helpers never call
 //! malloc, std or libc.
 
+use core::cell::Cell;
 use core::fmt;
 
 use gleaner_base::options;
 use gleaner_base::sync::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, model_size,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell, model_size,
 };
 
 use crate::mailbox::Mailboxes;
@@ -201,11 +202,8 @@ impl Crew {
         assert!(self.termination.is_quiet(), "a phase within a phase");
         let number = PhaseNumber::new(self.number.load(Ordering::Relaxed)).next();
         self.number.store(number.get(), Ordering::Relaxed);
-        let tasks = phase.tasks();
-        match self.parking.lock() {
-            Some(lock) => self.tasks.fill_under(lock, number, tasks),
-            None => self.tasks.fill(number, tasks),
-        }
+        self.tasks
+            .fill_under(self.task_lock(), number, phase.tasks());
         // SAFETY: this only forgets the lifetime: the pointer is followed by workers inside the
         // phase, and `run` does not return before they are out.
         let phase: *const (dyn Phase + 'static) = unsafe { core::mem::transmute(phase) };
@@ -221,11 +219,12 @@ impl Crew {
     }
 
     /// A worker inside the phase takes a task: under the monitor's lock, or the queue's own, if there is to be one.
-    pub(crate) fn take_task(&self, phase: PhaseNumber) -> Option<usize> {
-        match self.parking.lock() {
-            Some(lock) => self.tasks.take_under(lock, phase),
-            None => self.tasks.take(phase),
-        }
+    pub(crate) fn take_task(&self, phase: PhaseNumber, lost: &Cell<u32>) -> Option<usize> {
+        self.tasks.take_under(self.task_lock(), phase, lost)
+    }
+
+    fn task_lock(&self) -> &RawLock {
+        self.parking.lock().unwrap_or(self.tasks.lock())
     }
 
     /// Leader: stops being active, waits until the phase is finished and all helpers are out.

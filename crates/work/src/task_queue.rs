@@ -21,6 +21,8 @@
 //! The crew fills the queue when it begins a phase, since it alone knows the number; workers take through
 //! [`Worker::take_task`](crate::Worker::take_task).
 
+use core::cell::Cell;
+
 use gleaner_base::options;
 use gleaner_base::sync::{AtomicU64, Ordering, RawLock};
 
@@ -90,11 +92,17 @@ impl TaskQueue {
 
     /// Takes a task of `phase`; nothing if none is left, or if the queue is another phase's.
     pub fn take(&self, phase: PhaseNumber) -> Option<usize> {
-        self.take_under(&self.lock, phase)
+        self.take_under(&self.lock, phase, &Cell::new(0))
     }
 
-    /// As [`TaskQueue::take`], under a lock of the crew.
-    pub(crate) fn take_under(&self, lock: &RawLock, phase: PhaseNumber) -> Option<usize> {
+    /// As [`TaskQueue::take`], under a lock of the crew. It adds to `lost` how often it aimed at a task that another
+    /// worker took.
+    pub(crate) fn take_under(
+        &self,
+        lock: &RawLock,
+        phase: PhaseNumber,
+        lost: &Cell<u32>,
+    ) -> Option<usize> {
         while self.next(phase).is_some() {
             let taken = self.under(lock, || {
                 let next = self.next(phase)?;
@@ -103,6 +111,7 @@ impl TaskQueue {
             if let Some((next, true)) = taken {
                 return Some((next & TASK_MASK) as usize);
             }
+            lost.set(lost.get() + u32::from(taken.is_some()));
         }
         None
     }
@@ -110,6 +119,11 @@ impl TaskQueue {
     /// Whether no task of `phase` seems to be left. Once true it stays true.
     pub fn is_empty(&self, phase: PhaseNumber) -> bool {
         self.next(phase).is_none()
+    }
+
+    /// The queue's own lock.
+    pub(crate) fn lock(&self) -> &RawLock {
+        &self.lock
     }
 
     /// In a forked child: the thread that held the lock may exist in the parent only.

@@ -48,6 +48,7 @@ pub struct Worker<'a> {
     mail: Option<&'a Mailboxes<'a>>,
     /// Whether this worker counts as active. Touched by its own thread only.
     active: Cell<bool>,
+    lost_races: Cell<u32>,
 }
 
 impl<'a> Worker<'a> {
@@ -64,6 +65,7 @@ impl<'a> Worker<'a> {
             phase,
             mail,
             active: Cell::new(true),
+            lost_races: Cell::new(0),
         }
     }
 
@@ -95,7 +97,12 @@ impl<'a> Worker<'a> {
     /// Takes one of the tasks that the phase began with ([`Phase::tasks`](crate::Phase::tasks)); they come in ascending
     /// order.
     pub fn take_task(&self) -> Option<usize> {
-        self.crew.take_task(self.phase)
+        self.crew.take_task(self.phase, &self.lost_races)
+    }
+
+    /// How often this worker aimed at a task and another one took it: compare-and-swaps that failed.
+    pub fn lost_races(&self) -> u32 {
+        self.lost_races.get()
     }
 
     /// Whether a task that the phase began with seems to be left. Once false it stays false.
