@@ -12,9 +12,8 @@ use std::path::PathBuf;
 
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
-    Foreign, Generations, HeapKind, OldPolicy, Options, Parking, Prefetch, References, TABLE,
-    TaskQueue,
-    TraceOrder, Verify, Zeroing,
+    Foreign, Generations, HeapKind, OldPages, OldPolicy, Options, Pages, Parking, Plan, Prefetch,
+    References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
 };
 use gleaner_os::environment;
 use gleaner_os::topology::Topology;
@@ -187,6 +186,24 @@ impl Builder {
     /// How the threads that collect take the tasks of a phase: without a lock unless given. Option `task-queue`.
     pub fn task_queue(mut self, queue: TaskQueue) -> Self {
         self.options.task_queue = queue;
+        self
+    }
+
+    /// Whether the heap places its pages on the memory nodes of the machine. Option `plan`.
+    pub fn plan(mut self, plan: Plan) -> Self {
+        self.options.plan = plan;
+        self
+    }
+
+    /// On which memory nodes the young generation lies; as the plan has it unless given. Option `pages`.
+    pub fn pages(mut self, pages: Pages) -> Self {
+        self.options.pages = pages;
+        self
+    }
+
+    /// On which the other spaces lie; as the plan has it unless given. Option `old-pages`.
+    pub fn old_pages(mut self, pages: OldPages) -> Self {
+        self.options.old_pages = pages;
         self
     }
 

@@ -66,6 +66,43 @@ fn under_any_number_of_workers() {
     }
 }
 
+/// Each page policy with each number of nodes, with more workers than nodes and with fewer; with each kind of heap
+/// somewhere.
+#[test]
+fn on_any_machine_under_any_page_policy() {
+    use gleaner::{OldPages, Pages, Zeroing};
+    let young = [
+        Pages::FirstTouch,
+        Pages::Interleaved,
+        Pages::Fragmented,
+        Pages::FragmentedFixed,
+        Pages::Segregated,
+    ];
+    let zeroing = [Zeroing::HotPath, Zeroing::Concurrent, Zeroing::Bulk];
+    let (kinds, mut number) = (policies(), 0);
+    for pages in young {
+        for machine in [
+            "node:1 core:2",
+            "node:2 core:2",
+            "node:4 core:2",
+            "node:8 core:6",
+        ] {
+            for workers in [1, 3, 9] {
+                number += 1;
+                let builder = kinds[number % kinds.len()].clone();
+                let builder = builder.option("topology", machine).unwrap();
+                let builder = builder
+                    .pages(pages)
+                    .old_pages([OldPages::FirstTouch, OldPages::Interleaved][number % 2])
+                    .zeroing(zeroing[number % zeroing.len()])
+                    .workers(workers)
+                    .young(1 << 20);
+                run(builder, number as u64 + 500, 4000);
+            }
+        }
+    }
+}
+
 #[test]
 fn under_any_tenure_and_buffer() {
     let mut promoted = 0;

@@ -12,7 +12,7 @@ use super::random::Rng;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
-pub const GENERATOR: u32 = 2;
+pub const GENERATOR: u32 = 3;
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -169,6 +169,30 @@ const CHOICES: &[(&str, &[&str])] = &[
             "line-zero",
         ],
     ),
+    (
+        "topology",
+        &[
+            "host",
+            "host",
+            "node:2",
+            "node:4 core:2",
+            "node:8 core:6",
+            "node:16",
+        ],
+    ),
+    ("plan", &["scavenge", "naps"]),
+    (
+        "pages",
+        &[
+            "auto",
+            "first-touch",
+            "interleaved",
+            "fragmented",
+            "fragmented-fixed",
+            "segregated",
+        ],
+    ),
+    ("old-pages", &["auto", "first-touch", "interleaved"]),
     ("trace-order", &["depth", "breadth"]),
     ("parking", &["futex", "monitor"]),
     ("task-queue", &["lock-free", "locked"]),
@@ -317,7 +341,7 @@ mod tests {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
-        assert_eq!((GENERATOR, hash), (2, 0xb0a9_ed22_776c_059e));
+        assert_eq!((GENERATOR, hash), (3, 10_020_088_779_315_379_954));
     }
 
     #[test]
