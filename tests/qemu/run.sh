@@ -29,6 +29,8 @@ cd "$(dirname "$0")/../.."
 CHECKS=(
     "-p gleaner-os --lib -- numa:: topology:: spawn::"
     "-p gleaner-os --test nodes"
+    "-p gleaner-plans --test nodes"
+    "-p gleaner --test nodes"
 )
 
 MEGABYTES=128

@@ -140,7 +140,7 @@ fn cut(pages: Pages, topology: &Topology) -> Cut {
         return Cut::WHOLE;
     }
     let mut cut = Cut {
-        shares: pages == Pages::FragmentedFixed,
+        shares: pages == Pages::FragmentedFixed && topology.nodes() > 1,
         ..Cut::in_turn(topology.nodes())
     };
     for node in 0..cut.nodes {
