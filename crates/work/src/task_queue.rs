@@ -10,7 +10,7 @@
 //! operations". That holds as long as all threads meet at the end of a phase, and the paper removes that barrier: a
 //! thread that was preempted in phase k may still look for a task when the queue is filled for phase k+1 (a model in
 //! `tests/models.rs` shows what comes of it). Here the words carry the number of the phase, and the fill is published by
-//! one release store, so that a worker of another phase finds nothing, whenever it looks.
+//! one release write, so that a worker of another phase finds nothing, whenever it looks.
 //!
 //! # Invariants
 //! - I9: the next task and the end each lie in one word with the phase that they belong to. A task is taken by a step
@@ -47,7 +47,7 @@ const fn is_of(word: u64, phase: PhaseNumber) -> bool {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct TaskQueue {
-    /// The next task. A Release store publishes a fill; `take` partners it with Acquire.
+    /// The next task. The Release of a fill publishes it; `take` partners it with Acquire.
     next: AtomicU64,
     /// One past the last task. Written in a fill, before `next` is.
     end: AtomicU64,
@@ -86,7 +86,9 @@ impl TaskQueue {
         assert!(count <= MOST_TASKS, "{count} tasks in one phase");
         self.under(lock, || {
             self.end.store(word(phase, count), Ordering::Relaxed);
-            self.next.store(word(phase, 0), Ordering::Release);
+            // Release publishes. A store would do; but loom does not see that a compare-and-swap of a late worker, which
+            // read what was there before, comes before it.
+            self.next.swap(word(phase, 0), Ordering::AcqRel);
         });
     }
 
