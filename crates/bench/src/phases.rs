@@ -29,7 +29,7 @@ use crate::say;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gleaner-bench phases                               all combinations, half a minute or so
+  gleaner-bench phases                               all combinations, a minute or so
   gleaner-bench phases --threads 2,48 --json         a line of JSON for each, for a script
   gleaner-bench phases --parking monitor --task-queue locked     the paper's baseline alone
   strace -f -c -e futex gleaner-bench phases --threads 16 --parking futex --rounds 1

@@ -38,8 +38,8 @@ use crate::worker::Worker;
 /// The most nodes that have a box.
 pub const MOST_BOXES: usize = model_size(16, 2);
 
-/// The words of a batch: with what is beside them, 512 bytes. A message is one word, so that sending it costs a
-/// sixty-third of two atomic additions, and what a worker holds back for 16 nodes is 8 KB.
+/// The words of a batch: with what is beside them, 512 bytes. A batch costs some six atomic operations, which are shared by
+/// so many messages of one word; and what a worker holds back for 16 nodes is 8 KB.
 pub const BATCH_WORDS: usize = model_size(63, 2);
 
 /// The end of a list of batches; a batch is named by its index plus one.
@@ -228,7 +228,8 @@ impl<'a> Mailboxes<'a> {
             .compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// A worker that has counted the batch puts it into the box of a node; the worker that serves the box.
+    /// A worker that has counted the batch puts it into the box of a node; the worker that serves the box. Workers of a
+    /// phase call [`Worker::send`].
     pub fn post(&self, node: usize, batch: Batch<'_>) -> usize {
         let mailbox = &self.boxes[..self.nodes][node];
         let memory = batch.memory();
@@ -259,7 +260,8 @@ impl<'a> Mailboxes<'a> {
             .any(|mailbox| mailbox.first.load(Ordering::Relaxed) != NONE)
     }
 
-    /// The worker takes a batch from a box that it serves. It tells [`crate::termination`] afterwards.
+    /// The worker takes a batch from a box that it serves. It tells [`crate::termination`] afterwards. Workers of a phase
+    /// call [`Worker::receive`].
     ///
     /// # Safety
     /// The boxes are open, and no other thread takes as this worker meanwhile.

@@ -154,6 +154,7 @@ impl<'a> Worker<'a> {
         debug_assert!(self.active.get(), "only an active worker sends");
         let mail = self.mail.filter(|mail| batch.is_of(mail));
         let mail = mail.expect("a batch is sent in the phase that has its box");
+        assert!(node < mail.nodes(), "node {node} of {}", mail.nodes());
         if !self.crew.termination.dispatch(self.phase) {
             return Err(batch);
         }
