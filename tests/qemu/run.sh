@@ -31,6 +31,7 @@ CHECKS=(
     "-p gleaner-os --test nodes"
     "-p gleaner-plans --test nodes"
     "-p gleaner --test nodes"
+    "-p gleaner-bench --bins -- placement::"
 )
 
 MEGABYTES=128

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::catalogue::Size;
 use crate::native::Native;
 use crate::phases::Phases;
+use crate::placement::Placement;
 use crate::random::Random;
 use crate::zeroing::Zeroing;
 
@@ -34,6 +35,8 @@ pub enum Command {
     Phases(Phases),
     /// How fast memory is zeroed: each zeroing kernel, by size of the buffer and number of threads
     Zeroing(Zeroing),
+    /// How fast threads read memory that is placed on the nodes in four ways; needs several memory nodes
+    Placement(Placement),
     /// Random programs on the precise heap against an oracle, seed by seed; fails when they differ
     Random(Random),
 }

@@ -14,8 +14,10 @@ mod locality;
 mod native;
 mod output;
 mod phases;
+mod placement;
 mod process;
 mod progress;
+mod quantities;
 mod random;
 mod run;
 mod side;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::Names(chosen) => run::names(chosen),
         Command::Phases(chosen) => phases::run(chosen),
         Command::Zeroing(chosen) => zeroing::run(chosen),
+        Command::Placement(chosen) => placement::run(chosen),
         Command::Random(chosen) => random::run(chosen),
     };
     match done {

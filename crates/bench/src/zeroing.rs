@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::progress;
+use crate::quantities::{Spread, shown, size};
 use crate::say;
 
 /// Arguments of `zeroing`.
@@ -61,21 +62,6 @@ fn kernel_named(name: &str) -> std::result::Result<Kernel, String> {
             Kernel::ALL.map(Kernel::name).join(", ")
         )
     })
-}
-
-/// Reads a number of bytes: a multiple of 8, with an optional suffix.
-fn size(text: &str) -> std::result::Result<usize, String> {
-    let suffixes = [('k', 10), ('m', 20), ('g', 30)];
-    let (digits, shift) = suffixes
-        .into_iter()
-        .find_map(|(suffix, shift)| Some((text.strip_suffix(suffix)?, shift)))
-        .unwrap_or((text, 0));
-    digits
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_mul(1 << shift))
-        .filter(|&bytes| bytes > 0 && bytes.is_multiple_of(8))
-        .ok_or_else(|| "not a multiple of 8 bytes with an optional suffix k, m or g".into())
 }
 
 /// Memory of one thread.
@@ -146,16 +132,14 @@ struct Line {
 
 impl Cell {
     fn line(&self) -> Line {
-        let mut sorted = self.gb_per_s.clone();
-        sorted.sort_by(f64::total_cmp);
-        let (middle, last) = (sorted.len() / 2, sorted.len() - 1);
+        let rates = Spread::of(&self.gb_per_s);
         Line {
             kernel: self.kernel.name(),
             buffer_bytes: self.buffer,
             threads: self.threads,
-            gb_per_s: (sorted[middle] + sorted[last - middle]) / 2.0,
-            least_gb_per_s: sorted[0],
-            most_gb_per_s: sorted[last],
+            gb_per_s: rates.median,
+            least_gb_per_s: rates.least,
+            most_gb_per_s: rates.most,
         }
     }
 }
@@ -301,52 +285,9 @@ fn table(kernels: &[Kernel], cells: &[Cell]) -> Table {
     table
 }
 
-/// A size with the largest unit that loses nothing.
-fn shown(bytes: usize) -> String {
-    let units = [(30, "GB"), (20, "MB"), (10, "KB")];
-    let unit = units
-        .into_iter()
-        .find(|&(shift, _)| bytes.trailing_zeros() >= shift);
-    let (shift, unit) = unit.unwrap_or((0, "bytes"));
-    format!("{} {unit}", bytes >> shift)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_and_shown() {
-        for (text, bytes, back) in [
-            ("64", 64, "64 bytes"),
-            ("256k", 256 << 10, "256 KB"),
-            ("4m", 4 << 20, "4 MB"),
-            ("1g", 1 << 30, "1 GB"),
-        ] {
-            assert_eq!(size(text), Ok(bytes));
-            assert_eq!(shown(bytes), back);
-        }
-        for text in ["", "k", "0", "12", "1.5m", "-8", "4t", "99999999999999g"] {
-            assert!(size(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_cell_says_the_median_and_the_extremes() {
-        let line = |gb_per_s: &[f64]| {
-            let cell = Cell {
-                kernel: Kernel::Movnti,
-                buffer: 64,
-                threads: 1,
-                gb_per_s: gb_per_s.to_vec(),
-            };
-            let line = cell.line();
-            (line.least_gb_per_s, line.gb_per_s, line.most_gb_per_s)
-        };
-        assert_eq!(line(&[7.0]), (7.0, 7.0, 7.0));
-        assert_eq!(line(&[9.0, 2.0, 3.0]), (2.0, 3.0, 9.0));
-        assert_eq!(line(&[9.0, 2.0, 3.0, 5.0]), (2.0, 4.0, 9.0));
-    }
 
     #[test]
     fn what_is_measured_is_zeroed() {
