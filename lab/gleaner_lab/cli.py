@@ -10,11 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gleaner_lab import experiment as experiments
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import MOST_REPETITIONS, Experiment
 from gleaner_lab.failure import Failure, nearest
+
+if TYPE_CHECKING:
+    from gleaner_lab.report.modelled import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "lab" / "experiments"
@@ -30,6 +34,8 @@ examples:
   gleaner-lab report target/lab/DIR      report.html and PNG files, there
   gleaner-lab compare DIR DIR            two result sets of one experiment
   gleaner-lab minheap gc_bench           the smallest heap limit that works
+  gleaner-lab model figure-3             the NUMA paper's Figure 3, modelled
+  gleaner-lab model collection run.json  collection time against threads, modelled from counts
 
 exit status of run and resume: 0 all runs finished and all bars are met; 1 a run failed or a bar is
 violated; 3 nothing failed and no bar is violated, but some are undecided; 2 the command or its
@@ -149,7 +155,32 @@ def _parser() -> argparse.ArgumentParser:
     )
     _bench(one)
     one.set_defaults(act=_minheap)
+
+    one = commands.add_parser("model", help="what a machine with 8 memory nodes would do: modelled")
+    _model(one.add_subparsers(required=True, metavar="WHAT"))
     return parser
+
+
+def _model(commands: argparse._SubParsersAction) -> None:
+    """The predictions. None of them measures anything."""
+    one = commands.add_parser("figure-3", help="threads that read memory placed in four ways")
+    one.add_argument("--out", type=Path, metavar="DIR", help="also a page, plots and CSV files")
+    one.set_defaults(act=_model_figure_3)
+
+    one = commands.add_parser(
+        "collection", help="collection time against threads, from what a run counted"
+    )
+    one.add_argument(
+        "run", type=Path, help="a file whose last line is the JSON that the run printed"
+    )
+    one.add_argument(
+        "--one-worker",
+        type=Path,
+        metavar="FILE",
+        help="the same with one collecting thread, whose pauses give the processor time an object",
+    )
+    one.add_argument("--out", type=Path, metavar="DIR", help="also a page, plots and CSV files")
+    one.set_defaults(act=_model_collection)
 
 
 def _execution(parser: argparse.ArgumentParser) -> None:
@@ -291,6 +322,40 @@ def _minheap(chosen: argparse.Namespace) -> int:
     from gleaner_lab import commands
 
     return commands.minheap(chosen.workload, chosen.size, chosen.start_mb << 20, chosen.bench)
+
+
+def _model_figure_3(chosen: argparse.Namespace) -> int:
+    from gleaner_lab.numa.hardware import PAPER
+    from gleaner_lab.report import modelled
+
+    return _present(modelled.figure_3(PAPER, "gleaner-lab model figure-3 --out DIR"), chosen.out)
+
+
+def _model_collection(chosen: argparse.Namespace) -> int:
+    from gleaner_lab.numa.collection import Costs, Run, curve, pauses_of
+    from gleaner_lab.numa.hardware import PAPER
+    from gleaner_lab.numa.locality import read_run
+    from gleaner_lab.report import modelled
+
+    run = Run.parse(read_run(chosen.run), str(chosen.run))
+    costs = Costs()
+    words = ["gleaner-lab", "model", "collection", str(chosen.run)]
+    if chosen.one_worker is not None:
+        single, where = read_run(chosen.one_worker), str(chosen.one_worker)
+        costs = costs.calibrated(PAPER, Run.parse(single, where), pauses_of(single, where))
+        words += ["--one-worker", where]
+    page = modelled.collection(
+        run, curve(run, PAPER, costs), PAPER, costs, shlex.join([*words, "--out", "DIR"])
+    )
+    return _present(page, chosen.out)
+
+
+def _present(page: Page, out: Path | None) -> int:
+    page.show()
+    if out is not None:
+        for path in page.write(out):
+            print(path)
+    return 0
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gleaner_lab.analysis import Line
+from gleaner_lab.numa.collection import CollectionTime
+from gleaner_lab.numa.placement import STOPS, Curve
 
 #: Distinct without colour vision, and on paper.
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555"]
@@ -101,3 +103,44 @@ def svg(figure: Figure) -> str:
 def save_png(figure: Figure, path: str) -> None:
     """A figure as a file of its own."""
     figure.savefig(path, dpi=150)
+
+
+def speedups(curves: list[Curve]) -> Figure:
+    """Speedup against threads as modelled, with where the paper says that a curve stops."""
+    figure, axes = plt.subplots(figsize=(8.5, 5), layout="constrained")
+    most = max(curve.threads[-1] for curve in curves)
+    axes.plot([1, most], [1, most], color="black", linewidth=0.6, label="linear")
+    for colour, curve in zip(COLOURS, curves, strict=False):
+        judged = [threads for threads in curve.judged if threads <= most]
+        bound = [curve.speedup(threads) for threads in judged]
+        queued = [curve.queued_speedup(threads) for threads in judged]
+        axes.plot(judged, bound, color=colour, label=str(curve.placement))
+        axes.plot(judged, queued, ":", color=colour)
+        if curve.placement in STOPS:
+            axes.axvline(STOPS[curve.placement][0], color=colour, linewidth=0.8, linestyle="--")
+    axes.set_xlabel("threads (dashed: where the paper's text says that the curve stops improving)")
+    axes.set_ylabel(f"speedup over one thread ({curves[0].label})")
+    axes.set_title(f"{curves[0].label.upper()}, not measured; dotted: with queues", fontsize=9)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
+def collection_times(times: list[CollectionTime]) -> Figure:
+    """Mean time of a collection against threads as modelled."""
+    figure, axes = plt.subplots(figsize=(8.5, 4), layout="constrained")
+    threads, colours = [one.threads for one in times], iter(COLOURS)
+    for name, style, seconds in (
+        ("bound", "o-", [one.bound_s for one in times]),
+        ("with queues", "o:", [one.queued_s for one in times]),
+        ("of it synchronisation", "s--", [one.synchronisation_s for one in times]),
+    ):
+        means = [one / each.collections * 1e3 for one, each in zip(seconds, times, strict=True)]
+        axes.plot(threads, means, style, markersize=4, label=name, color=next(colours))
+    axes.set_xlabel("collecting threads")
+    axes.set_ylabel(f"mean time of a collection, ms ({times[0].label})")
+    axes.set_title(f"{times[0].label.upper()}, not measured", fontsize=9)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(threads, [str(one) for one in threads])
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    return figure

@@ -49,7 +49,7 @@ def write(results: ResultSet) -> Path:
     experiment, frame = _read(results)
     lines = analysis.lines_of(frame, experiment)
     drawings = _draw(results, experiment, frame, lines)
-    text = _template("page.html.j2", escape=True).render(
+    text = template("page.html.j2", escape=True).render(
         **_figures(results, experiment, frame, lines),
         drawings=drawings,
         machines=results.machines(),
@@ -67,7 +67,7 @@ def markdown(results: ResultSet) -> str:
     """The tables of the report, for a page of documentation."""
     experiment, frame = _read(results)
     lines = analysis.lines_of(frame, experiment)
-    return _template("tables.md.j2", escape=False).render(
+    return template("tables.md.j2", escape=False).render(
         **_figures(results, experiment, frame, lines),
         machines=results.machines(),
         started=frame["started"].min()[:10],
@@ -86,7 +86,8 @@ def _read(results: ResultSet) -> tuple[Experiment, pd.DataFrame]:
     return experiments.read(results.experiment), frame
 
 
-def _template(name: str, *, escape: bool) -> Template:
+def template(name: str, *, escape: bool) -> Template:
+    """One of the templates beside this file."""
     environment = Environment(
         loader=PackageLoader("gleaner_lab.report"),
         autoescape=escape,

@@ -1,0 +1,226 @@
+"""What the model of a NUMA machine predicts, as a page, as files and on the terminal.
+
+Every table's caption, every plot and every row of a CSV file says that it is modelled, or that it
+was counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Column
+from rich.table import Table as Shown
+
+from gleaner_lab import papers
+from gleaner_lab.numa import MODELLED, placement
+from gleaner_lab.numa.collection import CollectionTime, Costs, Run
+from gleaner_lab.numa.hardware import LINE, Machine
+from gleaner_lab.numa.locality import KINDS, PAGES, imbalance
+from gleaner_lab.numa.placement import Curve, Placement
+from gleaner_lab.report import figures
+from gleaner_lab.report.page import template
+
+#: Instead of a figure where nothing was counted.
+NOTHING = "none counted"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a caption, which says where the figures are from."""
+
+    name: str
+    caption: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that is shown of one prediction."""
+
+    name: str
+    title: str
+    notes: list[str]
+    tables: list[Table]
+    figure: Figure
+    command: str
+    label: str = MODELLED
+
+    def show(self) -> None:
+        """Prints the tables."""
+        console = Console()
+        for one in self.tables:
+            columns = [Column(head, overflow="fold") for head in one.head]
+            shown = Shown(*columns, title=one.caption, title_justify="left")
+            for row in one.rows:
+                shown.add_row(*row)
+            console.print(shown)
+
+    def write(self, out: Path) -> list[Path]:
+        """Writes the page, the plot as SVG and PNG, and each table as CSV; returns the files."""
+        out.mkdir(parents=True, exist_ok=True)
+        drawing = figures.svg(self.figure)
+        page, plain, image = (out / f"{self.name}.{end}" for end in ("html", "svg", "png"))
+        text = template("modelled.html.j2", escape=True).render(page=self, drawing=drawing)
+        page.write_text(text, encoding="utf-8")
+        plain.write_text(drawing, encoding="utf-8")
+        figures.save_png(self.figure, str(image))
+        plt.close(self.figure)
+        return [page, plain, image, *(self._csv(out, table) for table in self.tables)]
+
+    def _csv(self, out: Path, table: Table) -> Path:
+        path = out / f"{self.name}-{table.name}.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([*table.head, "source"])
+            writer.writerows([*row, table.caption] for row in table.rows)
+        return path
+
+
+def figure_3(machine: Machine, command: str) -> Page:
+    """Figure 3 of the ASPLOS 2013 paper on the modelled machine."""
+    curves = placement.curves(machine)
+    return Page(
+        "figure-3",
+        "Influence of the memory placement: Figure 3 of ASPLOS 2013",
+        [
+            "No machine was measured. Threads, spread round robin over the nodes, read a fixed "
+            "number of cache lines together from buffers that are placed in four ways. Speedup is "
+            "over one thread of the same placement; the last thread to end counts.",
+            "Bound: the asymptotic bound of a closed queueing network. With queues: mean value "
+            "analysis with exponential service times, which rounds the knees off. A curve stops "
+            "improving where no greater number of threads that loads all nodes alike is faster by "
+            f"more than {placement.GAIN:.0%}.",
+            "The paper's knees are those of the bound: with exponential service times its curves "
+            "would still rise at 48 threads.",
+            "Not shown: caches, open memory pages, coherence traffic as such, the scheduler.",
+        ],
+        [_statements(curves), _stops(curves), _speedups(curves), parameters(machine)],
+        figures.speedups(list(curves.values())),
+        command,
+    )
+
+
+def _statements(curves: dict[Placement, Curve]) -> Table:
+    rows = [[one.paper, one.ours, one.verdict] for one in placement.statements(curves)]
+    caption = f"What the paper says of Figure 3 ({MODELLED})"
+    return Table("statements", caption, ["the paper", "the model", "verdict"], rows)
+
+
+def _stops(curves: dict[Placement, Curve]) -> Table:
+    rows = []
+    for curve in curves.values():
+        said = placement.STOPS.get(curve.placement)
+        rows.append(
+            [
+                str(curve.placement),
+                "not said" if said is None else str(said[0]),
+                str(curve.stops),
+                str(curve.queued_stops),
+                curve.times[-1].limit,
+            ]
+        )
+    head = ["placement", "the paper", "bound", "with queues", f"limit at {curve.threads[-1]}"]
+    return Table("stops", f"Threads at which a curve stops improving ({MODELLED})", head, rows)
+
+
+def _speedups(curves: dict[Placement, Curve]) -> Table:
+    found = list(curves.values())
+    shown = sorted({threads for curve in found for threads in curve.judged if threads != 1} | {1})
+    shown = [threads for threads in shown if threads <= 8 or threads % 8 == 0]
+    rows = [
+        [str(threads)]
+        + [f"{one.speedup(threads):.2f} ({one.queued_speedup(threads):.2f})" for one in found]
+        for threads in shown
+    ]
+    caption = f"Speedup over one thread: bound, and with queues in parentheses ({MODELLED})"
+    return Table("speedup", caption, ["threads", *(str(one.placement) for one in found)], rows)
+
+
+def parameters(machine: Machine) -> Table:
+    """The machine that is modelled."""
+    rate = lambda time: f"{time:.3g} ns, {LINE / time:.3g} GB/s" if time else "0 ns"  # noqa: E731
+    widths = sorted({link.width for link in machine.links})
+    rows = [
+        ["nodes x processors", f"{machine.nodes} x {machine.cores}"],
+        ["links", f"{len(machine.links)}, at most {machine.hops.max():.0f} hops"],
+        ["relative widths of links", ", ".join(f"{width:g}" for width in widths) or "none"],
+        ["a worker alone, a local line (assumed)", rate(machine.local_ns)],
+        ["each hop adds (assumed)", f"{machine.hop_ns:.3g} ns"],
+        ["a controller, a line (fitted)", rate(machine.controller_ns)],
+        ["a link of width 1, a line in one direction (fitted)", rate(machine.link_ns)],
+        ["lines in flight for each worker (assumed)", str(machine.in_flight)],
+    ]
+    return Table("parameters", f"The machine ({MODELLED})", ["parameter", "value"], rows)
+
+
+def collection(
+    run: Run, times: list[CollectionTime], machine: Machine, costs: Costs, command: str
+) -> Page:
+    """Mean time of a collection against collecting threads, with what the run counted."""
+    return Page(
+        "collection",
+        "Collection time against collecting threads",
+        [
+            f"Of a run with {run.locality.workers} collecting threads on {run.locality.nodes} "
+            "nodes the accesses and the synchronisation events were counted; the times are "
+            "computed for another machine from these counts. No time was measured on it. Counts "
+            "for other numbers of threads are scaled from this run's.",
+        ],
+        [_times(times), _locality(run), _paper(), _costs(costs), parameters(machine)],
+        figures.collection_times(times),
+        command,
+    )
+
+
+def _times(times: list[CollectionTime]) -> Table:
+    rows = [
+        [
+            str(one.threads),
+            *(
+                f"{seconds / one.collections * 1e3:.4g}"
+                for seconds in (one.bound_s, one.queued_s, one.synchronisation_s)
+            ),
+            one.limit,
+        ]
+        for one in times
+    ]
+    head = ["threads", "bound, ms", "with queues, ms", "of it synchronisation, ms", "limit"]
+    return Table("times", f"Mean time of a collection ({MODELLED})", head, rows)
+
+
+def _locality(run: Run) -> Table:
+    counted = run.locality
+    rows = [
+        [kind, _figure(counted.imbalance(kind)), _figure(counted.non_locality(kind))]
+        for kind in KINDS
+    ]
+    rows += [
+        [space.replace("_", " "), _figure(imbalance(counted.pages[space])), ""]
+        for space in PAGES
+        if space in counted.pages
+    ]
+    head = ["what", "imbalance", "non-locality"]
+    return Table("locality", "Imbalance and non-locality of the run (counted)", head, rows)
+
+
+def _figure(value: float) -> str:
+    return NOTHING if math.isnan(value) else f"{value:.2f}"
+
+
+def _paper() -> Table:
+    table = papers.read("naps-table-4")
+    rows = [[str(cell) for cell in row] for row in table.rows.itertuples(index=False)]
+    head = [str(column).replace("_", " ") for column in table.rows.columns]
+    return Table("paper", f"{table.caption} (the paper's own figures)", head, rows)
+
+
+def _costs(costs: Costs) -> Table:
+    rows = [[name.replace("_", " "), f"{value:.4g}"] for name, value in asdict(costs).items()]
+    return Table("costs", f"What the counted things cost ({MODELLED})", ["cost", "value"], rows)
