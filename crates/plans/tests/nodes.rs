@@ -113,10 +113,12 @@ fn run(workers: u32, zeroing: Zeroing) {
             old_pages,
             workers,
             zeroing,
+            // An emulated machine is slow: few steps, and collections all the same.
+            stress: 60,
             ..lists::options()
         };
         let config = Config::new(&options, Topology::host());
-        lists::run::<Wide, _>(config, 3, |heap| check(heap, &nodes));
+        lists::run::<Wide, _>(config, 3, 400, |heap| check(heap, &nodes));
     }
 }
 

@@ -6,16 +6,20 @@
 
 mod lists;
 
+use std::ptr::NonNull;
+
 use gleaner_base::options::{
     OldPages, OldPolicy, Options, Pages, Prefetch, TraceOrder, Verify, Zeroing,
 };
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+use gleaner_os::numa;
 use gleaner_os::topology::Topology;
 use gleaner_plans::scavenge::Config;
 use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums};
 use lists::options;
 
 const NODES: usize = 4;
+const PAGE: usize = 4096;
 
 /// As many programs as there are nodes, and one more.
 fn run<F: SlotFormat>(options: Options) -> Sums {
@@ -26,7 +30,7 @@ fn run<F: SlotFormat>(options: Options) -> Sums {
 fn run_with<F: SlotFormat>(options: Options, programs: u64) -> Sums {
     let config = Config::new(&options, Topology::synthetic(NODES, 1));
     let sums = |heap: &_| gleaner_plans::scavenge::Scavenge::<F>::locality(heap);
-    *lists::run::<F, _>(config, programs, sums).expect("several nodes")
+    *lists::run::<F, _>(config, programs, 6_000, sums).expect("several nodes")
 }
 
 /// The standard deviation of the nodes' numbers over their mean.
@@ -179,4 +183,26 @@ fn segregated_spaces_hold_what_programs_put_there() {
         trace_order: TraceOrder::Breadth,
         ..apart
     });
+}
+
+#[test]
+fn residency_is_within_the_sizes_of_the_spaces() {
+    for pages in [Pages::Fragmented, Pages::FragmentedFixed, Pages::Segregated] {
+        let options = counted(pages, OldPages::Interleaved);
+        let config = Config::new(&options, Topology::synthetic(NODES, 1));
+        lists::run::<Wide, _>(config, NODES as u64 + 1, 6_000, |heap| {
+            let mut resident = 0;
+            for (_, start, bytes) in heap.nursery.ranges() {
+                let start = NonNull::new(start.ptr::<u8>()).unwrap();
+                let count = |_, node: Option<_>| resident += usize::from(node.is_some()) * PAGE;
+                if let Err(refusal) = numa::nodes_of_range(start, bytes / PAGE, count) {
+                    return eprintln!("not tried: {refusal}");
+                }
+            }
+            assert!(
+                resident > 0 && resident <= heap.nursery.capacity(),
+                "{pages:?}: {resident}"
+            );
+        });
+    }
 }

@@ -49,13 +49,19 @@ pub struct Homes {
 impl Homes {
     /// Of a machine. One of whose processors nothing is known has its threads on the first node.
     pub fn new(topology: &Topology) -> Homes {
+        let nodes = topology.usable_nodes();
+        Homes::among(nodes.map(|node| !node.processors.is_empty()))
+    }
+
+    /// Among nodes that have processors or have not.
+    fn among(nodes: impl IntoIterator<Item = bool>) -> Homes {
         let mut homes = Homes {
             nodes: [0; MOST_NODES],
             count: 0,
         };
-        for node in topology.usable_nodes() {
-            if !node.processors.is_empty() {
-                homes.nodes[homes.count] = node.index as u8;
+        for (node, has_processors) in nodes.into_iter().enumerate() {
+            if has_processors {
+                homes.nodes[homes.count] = node as u8;
                 homes.count += 1;
             }
         }
@@ -231,6 +237,41 @@ mod tests {
             text(Limit::Addresses)
                 .ends_with("ulimit -v, or choose a smaller heap (option heap-limit)")
         );
+    }
+
+    #[test]
+    fn a_plan_says_where_pages_lie_unless_an_option_does() {
+        let policies = |list: &str| {
+            let mut options = Options::DEFAULT;
+            options.parse_list(list).unwrap();
+            let config = Config::new(&options, Topology::synthetic(4, 2));
+            let Options {
+                pages, old_pages, ..
+            } = config.options;
+            (pages, old_pages, config.cut.nodes, config.cut.shares)
+        };
+        let plain = (Pages::FirstTouch, OldPages::FirstTouch, 1, false);
+        assert_eq!(policies(""), plain);
+        let naps = (Pages::Fragmented, OldPages::Interleaved, 4, false);
+        assert_eq!(policies("plan=naps"), naps);
+        let either = (Pages::Interleaved, OldPages::Interleaved, 1, false);
+        assert_eq!(policies("pages=interleaved,plan=naps"), either);
+        let shares = (Pages::FragmentedFixed, OldPages::FirstTouch, 4, true);
+        assert_eq!(policies("pages=fragmented-fixed"), shares);
+        let old = (Pages::FirstTouch, OldPages::Interleaved, 1, false);
+        assert_eq!(policies("old-pages=interleaved"), old);
+    }
+
+    #[test]
+    fn workers_belong_to_the_nodes_in_turns() {
+        let homes = Homes::new(&Topology::synthetic(3, 2));
+        assert!(
+            (0..8)
+                .map(|worker| homes.of_worker(worker))
+                .eq([0, 1, 2, 0, 1, 2, 0, 1])
+        );
+        assert_eq!(Homes::among([false, true, false, true]).of_worker(3), 3);
+        assert_eq!(Homes::among([false, false]).of_worker(9), 0);
     }
 
     #[test]

@@ -289,9 +289,9 @@ impl Run<'_> {
     /// Of one of these workers, as bits.
     fn steal(&self, own: usize, local: &mut WorkerState, among: u64) -> Option<Item> {
         let deques = &self.engine.deques;
-        for step in 1..deques.len() {
-            let victim = (own + step) % deques.len();
-            while among >> victim & 1 != 0 {
+        let others = (1..deques.len()).map(|step| (own + step) % deques.len());
+        for victim in others.filter(|&other| among >> other & 1 != 0) {
+            loop {
                 match deques[victim].steal() {
                     Steal::Taken(item) => {
                         local.counts.stolen[self.engine.homes.of_worker(victim)] += 1;

@@ -196,10 +196,11 @@ impl<F: SlotFormat> Program<'_, F> {
     }
 }
 
-/// So many programs run on a heap at once; then `check` looks at it. Gives what that says.
+/// So many programs of so many steps run on a heap at once; then `check` looks at it. Gives what that says.
 pub fn run<F: SlotFormat, R>(
     config: Config,
     programs: u64,
+    steps: usize,
     check: impl FnOnce(&Scavenge<F>) -> R,
 ) -> R {
     // A crew outlives its helpers.
@@ -237,7 +238,7 @@ pub fn run<F: SlotFormat, R>(
                         nodes: 0,
                         at_home: 0,
                     };
-                    program.run(6_000);
+                    program.run(steps);
                 })
             })
             .collect();
