@@ -62,7 +62,7 @@ test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
 LONG_STEPS := test-bdwgc-long:tally test-conformance-long:tally test-clients-long:tally \
-	test-clients-every:tally test-soak:tally test-qemu-long:tally
+	test-clients-every:tally test-soak:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
 test-long: packages-test
@@ -265,7 +265,7 @@ test-qemu: packages-qemu
 test-qemu-long: packages-qemu
 	tests/qemu/run.sh ring:8x6
 
-.PHONY: test-conformance-long test-clients-long test-clients-every test-soak
+.PHONY: test-conformance-long test-clients-long test-clients-every test-soak test-soak-workers
 test-conformance-long: build
 	CONFORMANCE_LONG=1 GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
 
@@ -278,6 +278,10 @@ test-clients-every: build
 
 test-soak: build
 	$(BENCH) clients --all --size ci --limit 7200 --opt $(PRESSURE)$(STRESS)
+
+# 48 workers on however few processors collect a heap of 1 MB.
+test-soak-workers:
+	GLEANER_COLLECTIONS=100000 $(CARGO) test $(CARGO_FLAGS) --release -p gleaner --test many_workers
 
 # --- the lab -----------------------------------------------------------------
 
@@ -441,7 +445,8 @@ help:
 #|   make random SEEDS=A..B random programs on the precise heap, all policies
 #|                          mixed, against an oracle (docs/random.md)
 #|   make test-long         10,000 forks, all clients at full size, small ones with
-#|                          a collection at every allocation, a soak; takes hours
+#|                          a collection at every allocation, a soak, 48 workers
+#|                          that collect a small heap; takes hours
 #|
 #| Measure it (an idle machine, please)
 #|   make lab       prepares the lab and lists its experiments (lab/README.md)

@@ -4,7 +4,7 @@
 use core::fmt;
 
 use super::accepted::{Problem, Size, write_joined};
-use super::{Accepted, TABLE};
+use super::{Accepted, Pages, TABLE};
 use crate::faults::{FaultError, FaultPoint};
 
 /// Why an option was refused. It borrows the refused text and prints without allocating.
@@ -33,6 +33,10 @@ impl<'a> OptionError<'a> {
                 kind.as_str()
             ),
             Problem::NoValue => write!(out, "option {name} needs a value: write {name}=VALUE"),
+            Problem::UnknownValue if self.cuts_the_old_space() => write!(
+                out,
+                "option {name} cannot be '{value}': old objects slide together, across the borders of all fragments"
+            ),
             Problem::UnknownValue => write!(out, "option {name} cannot be '{value}'"),
             Problem::NotANumber => {
                 write!(out, "option {name}: '{value}' is not a whole number")
@@ -78,6 +82,11 @@ impl<'a> OptionError<'a> {
         }
     }
 
+    /// Whether a policy that the young spaces have was asked for where there is none.
+    fn cuts_the_old_space(&self) -> bool {
+        self.name == "old-pages" && Pages::NAMES.contains(&self.value)
+    }
+
     /// What the option accepts; nothing when the name is unknown.
     fn accepted(&self) -> Option<Accepted> {
         super::find(self.name).map(|info| info.accepted)
@@ -89,7 +98,9 @@ impl<'a> OptionError<'a> {
             (Problem::UnknownName, _) => {
                 nearest(self.name, TABLE.iter().map(|info| info.name)).map(Nearest::Word)
             }
-            (Problem::UnknownValue, Some(Accepted::Choice(words))) => {
+            (Problem::UnknownValue, Some(Accepted::Choice(words)))
+                if !self.cuts_the_old_space() =>
+            {
                 nearest(self.value, words.iter().copied()).map(Nearest::Word)
             }
             (Problem::Fault(FaultError::UnknownPoint(point)), _) => {

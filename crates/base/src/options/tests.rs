@@ -184,6 +184,23 @@ fn unknown_names_get_the_nearest_one() {
 }
 
 #[test]
+fn an_old_space_is_not_cut_for_memory_nodes() {
+    let mut options = Options::DEFAULT;
+    let text = |error: OptionError<'_>| error.to_string();
+    assert_eq!(
+        options.set("old-pages", "fragmented").map_err(text),
+        Err("option old-pages cannot be 'fragmented': old objects slide together, across the borders of all fragments; \
+             accepted: auto|first-touch|interleaved"
+            .to_string())
+    );
+    let error = options
+        .set("old-pages", "first-tuch")
+        .map_err(text)
+        .unwrap_err();
+    assert!(error.contains("the nearest is 'first-touch'"), "{error}");
+}
+
+#[test]
 fn unknown_values_get_the_nearest_one() {
     let error = refused("prefetch", "on-gray");
     assert_eq!(
