@@ -11,11 +11,15 @@ use std::ptr::NonNull;
 use gleaner_base::options::{
     OldPages, OldPolicy, Options, Pages, Prefetch, TraceOrder, Verify, Zeroing,
 };
+use gleaner_mem::header::{self, Header};
+use gleaner_mem::object_model::Shape;
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::numa;
 use gleaner_os::topology::Topology;
-use gleaner_plans::scavenge::Config;
+use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums};
+use gleaner_plans::scavenge::{Config, Scavenge};
+use gleaner_work::Crew;
 use lists::options;
 
 const NODES: usize = 4;
@@ -134,7 +138,8 @@ fn interleaved_pages_are_everybodys() {
         remote(&sums, |counts| counts.copied_from),
         remote(&sums, |counts| counts.updated),
     ] {
-        assert!((0.65..0.85).contains(&share), "{share}");
+        // Three quarters, by few pages.
+        assert!((0.5..0.95).contains(&share), "{share}");
     }
 }
 
@@ -204,5 +209,44 @@ fn residency_is_within_the_sizes_of_the_spaces() {
                 "{pages:?}: {resident}"
             );
         });
+    }
+}
+
+/// Every node has a little of the memory of eden, none enough for a larger object.
+#[test]
+fn an_empty_heap_has_room_for_an_object_whatever_its_nodes_had_before() {
+    const MOST: usize = 16;
+    for pages in [Pages::Fragmented, Pages::FragmentedFixed, Pages::Segregated] {
+        for (limit, young) in [(1 << 20, 0), (1 << 20, 192 << 10), (32 << 20, 192 << 10)] {
+            for resize in [true, false] {
+                let options = Options {
+                    heap_limit: limit,
+                    young,
+                    tlab: 1024,
+                    resize,
+                    pages,
+                    workers: 1,
+                    ..Options::DEFAULT
+                };
+                let config = Config::new(&options, Topology::synthetic(MOST, 1));
+                let crew: &'static Crew = Box::leak(Box::new(Crew::new()));
+                let heap = Scavenge::<Wide>::new(config, crew).unwrap();
+                let bytes = heap.register(Shape::Primitives { log2: 0 }).unwrap();
+                for size in [64; MOST].into_iter().chain([13 << 10]) {
+                    let record = heap.attach().unwrap();
+                    // SAFETY: the record and what it allocates are this thread's; the object is complete.
+                    unsafe {
+                        let (place, fresh) = (Place::Anywhere, Fresh::Zeroed);
+                        let object = heap.allocate_slowly(record, size, place, fresh);
+                        let object =
+                            object.unwrap_or_else(|| panic!("{pages:?}, {limit}, {young}"));
+                        object.add(8).store(size - 16);
+                        header::store(object, Header::fresh(bytes));
+                        heap.leave_for_good(record);
+                        heap.detach(record);
+                    }
+                }
+            }
+        }
     }
 }

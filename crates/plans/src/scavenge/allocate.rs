@@ -105,12 +105,15 @@ impl<F: SlotFormat> Scavenge<F> {
             let reason = "as many pinned objects as the old space was to have";
             self.collect_unless_past(Extent::Full, reason, self.epoch(), request);
         }
-        let mut next = Some(Extent::Young);
+        let (mut next, mut collected) = (Some(Extent::Young), false);
         loop {
             let seen = self.epoch();
-            if let Some(object) = self.take(mutator, bytes, place, fresh) {
+            // Where a fragment has no more than its share, a collection comes before others are asked.
+            let from_others = next != Some(Extent::Young) || collected;
+            if let Some(object) = self.take(mutator, bytes, (place, fresh), from_others) {
                 return Some(object);
             }
+            collected = true;
             let reason = "no room to allocate";
             // Only what the hardest collection leaves without room is out of memory: others may be faster.
             if let Some(false) = self.collect_unless_past(next?, reason, seen, request) {
@@ -159,7 +162,13 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn take(&self, mutator: &Mutator, bytes: usize, place: Place, fresh: Fresh) -> Option<Address> {
+    fn take(
+        &self,
+        mutator: &Mutator,
+        bytes: usize,
+        (place, fresh): (Place, Fresh),
+        from_others: bool,
+    ) -> Option<Address> {
         if bytes > LARGE_BYTES || place == Place::Pinned {
             let object = self.take_beside(mutator, bytes, fresh)?;
             if self.checks() {
@@ -169,7 +178,7 @@ impl<F: SlotFormat> Scavenge<F> {
             return Some(object);
         }
         if self.checks() {
-            return self.take_guarded(mutator, bytes, fresh);
+            return self.take_guarded(mutator, bytes, fresh, from_others);
         }
         // Under stress each object has a buffer of its own, so that every allocation comes here.
         let wanted = if self.config.options.stress > 0 {
@@ -181,7 +190,7 @@ impl<F: SlotFormat> Scavenge<F> {
             return Some(object);
         }
         let node = self.node_here(mutator);
-        let piece = self.nursery.eden.take(node, bytes, wanted)?;
+        let piece = self.nursery.eden.take(node, bytes, wanted, from_others)?;
         self.note_touched(mutator, piece, false);
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
@@ -200,10 +209,16 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// A buffer for one object, which has a guard behind it: so every allocation comes here.
-    fn take_guarded(&self, mutator: &Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
+    fn take_guarded(
+        &self,
+        mutator: &Mutator,
+        bytes: usize,
+        fresh: Fresh,
+        from_others: bool,
+    ) -> Option<Address> {
         let whole = bytes + self.guard_bytes();
         let node = self.node_here(mutator);
-        let (object, _) = self.nursery.eden.take(node, whole, whole)?;
+        let (object, _) = self.nursery.eden.take(node, whole, whole, from_others)?;
         self.note_touched(mutator, (object, whole), false);
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };

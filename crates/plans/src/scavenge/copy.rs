@@ -317,7 +317,9 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         if let Some(target) = local.survivor_plab.allocate(bytes) {
             return Some(target);
         }
-        let piece = self.to?.take(local.node, bytes, SURVIVOR_PLAB.max(bytes))?;
+        let piece = self
+            .to?
+            .take(local.node, bytes, SURVIVOR_PLAB.max(bytes), false)?;
         // SAFETY: the buffer is this worker's.
         unsafe { local.survivor_plab.retire() };
         local.survivor_plab.refill(piece);
@@ -370,9 +372,8 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     fn root(&self, local: &mut WorkerState, slot: Address) {
         // SAFETY: root slots are wide, and their owner is stopped.
         let object = unsafe { Wide::load(slot, Address::NULL) }.as_object();
-        if object.is_some_and(|object| self.is_elsewhere(local, object)) {
-            local.send(Message::Root(slot));
-        } else {
+        let is_elsewhere = object.is_some_and(|object| self.is_elsewhere(local, object));
+        if !is_elsewhere || !local.send(Message::Root(slot)) {
             self.root_here(local, slot);
         }
     }
@@ -394,9 +395,11 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() else {
             return;
         };
-        if self.is_elsewhere(local, object) {
-            local.send(Message::Slot(slot, holder_is_old));
-        } else if self.edges && self.in_nursery(object) && local.is_busy() {
+        let is_elsewhere = self.is_elsewhere(local, object);
+        if is_elsewhere && local.send(Message::Slot(slot, holder_is_old)) {
+            return;
+        }
+        if self.edges && self.in_nursery(object) && local.is_busy() {
             object.prefetch();
             let Some(waited) = local.edges.exchange(slot_entry(slot, holder_is_old)) else {
                 return;

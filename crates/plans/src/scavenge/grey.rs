@@ -21,7 +21,7 @@ use gleaner_os::memory;
 use gleaner_work::Deque;
 
 /// Items of a segment.
-const SEGMENT_ITEMS: usize = 4094;
+pub(super) const SEGMENT_ITEMS: usize = 4094;
 /// The most items that are moved to the deque at once.
 const MOST_SHARED: usize = 256;
 /// With fewer items on its stack a worker shares nothing.

@@ -33,7 +33,7 @@ use super::state::{LastFull, Lately, State, Totals};
 use super::trace::Engine;
 use super::weak::WeakTables;
 use super::zeroing::{Contention, Zeroed, Zeroing};
-use super::{handles, locality, trace, waiting};
+use super::{handles, locality, segregated, trace, waiting};
 use crate::scavenge::decide::generations;
 use crate::scavenge::decide::young_size::YoungSize;
 use crate::scavenge::decide::zeroing::Trials;
@@ -161,7 +161,11 @@ impl<F: SlotFormat> Scavenge<F> {
         let sums = locality::no_sums(locality.as_ref());
         let types = TypeTable::new().ok_or_else(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
-        let items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
+        let mut items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
+        let is_segregated = config.options.pages == Pages::Segregated && config.cut.nodes > 1;
+        if is_segregated {
+            items += config.workers * segregated::MOST_WAITING;
+        }
         let mut engine = Engine::new(
             config.workers,
             config.homes,
@@ -169,7 +173,7 @@ impl<F: SlotFormat> Scavenge<F> {
             config.options.trace_order,
         )
         .ok_or_else(need("its workers"))?;
-        if config.options.pages == Pages::Segregated && config.cut.nodes > 1 {
+        if is_segregated {
             let apart = engine.segregate(config.cut.nodes);
             apart.ok_or_else(need("its workers' messages"))?;
         }

@@ -21,9 +21,9 @@ use gleaner_os::numa::{self, Refusal};
 use gleaner_os::topology::NodeSet;
 use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS, Region};
 
-use super::Scavenge;
 use super::mutator::Mutator;
 use super::resize::release;
+use super::{LARGE_BYTES, Scavenge};
 use crate::shared::record::Record;
 
 /// Where the regions of the nursery end.
@@ -167,13 +167,15 @@ impl<F: SlotFormat> Scavenge<F> {
             return;
         }
         let ends = self.nursery_ends();
-        let elsewhere = self.nursery.balance();
+        let elsewhere = self.nursery.balance(LARGE_BYTES + self.guard_bytes());
         if elsewhere > 0 {
             record.step(Phase::Balance, |event| {
                 event.bytes = elsewhere as u64;
                 event.reason = "threads found memory on other nodes than their own";
                 self.release_above(&ends);
             });
+        } else {
+            self.release_above(&ends);
         }
     }
 }

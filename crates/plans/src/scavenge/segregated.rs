@@ -21,7 +21,12 @@ use gleaner_work::mailbox::{BatchMemory, Mailboxes, Outbox};
 use gleaner_work::{MAX_WORKERS, Worker};
 
 use super::config::Homes;
+use super::grey::SEGMENT_ITEMS;
 use super::trace::{Trace, WorkerState};
+
+/// The most messages of a worker that wait to be sent: eight segments of a stack. They are sent after each item and each
+/// task, so only those with more references have more; the worker that finds them then follows the rest by itself.
+pub(super) const MOST_WAITING: usize = 8 * SEGMENT_ITEMS;
 
 /// What a message is about: a slot, and what the receiver must know of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,10 +120,13 @@ impl Mail {
         outbox: &mut Outbox<'a>,
         trace: &dyn Trace,
     ) -> bool {
-        while let Some(word) = local.remote.pop() {
-            let node = trace.node_of(Message::of(word.0));
-            if outbox.put(worker, &self.boxes, node, word.0).is_err() {
-                local.send(Message::of(word.0));
+        while let Some(message) = local.next_message() {
+            let node = trace.node_of(message);
+            if outbox
+                .put(worker, &self.boxes, node, message.word())
+                .is_err()
+            {
+                local.send(message);
                 // What is full makes room where it is received.
                 outbox.flush(worker);
                 return false;

@@ -20,7 +20,7 @@ use super::edges::Edges;
 pub use super::grey::Item;
 use super::grey::{Arena, Stack};
 use super::locality::Counts;
-use super::segregated::{Mail, Message};
+use super::segregated::{MOST_WAITING, Mail, Message};
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::{AtomicU64, yield_now};
 use gleaner_mem::Address;
@@ -64,6 +64,8 @@ pub struct WorkerState {
     pub counts: Counts,
     /// Messages, as words, that wait to be sent to workers of other nodes.
     pub(super) remote: Stack,
+    /// How many there are.
+    waiting: usize,
 }
 
 impl WorkerState {
@@ -73,18 +75,35 @@ impl WorkerState {
         self.has_items() || !self.edges.is_empty()
     }
 
+    /// Whether anything is left that it has to do.
+    fn has_work(&self) -> bool {
+        self.is_busy() || self.found != 0 || self.waiting > 0
+    }
+
     /// Whether something grey is on its stack.
     #[inline(always)]
     pub fn has_items(&self) -> bool {
         !self.stack.is_empty()
     }
 
-    /// A message is to go to a worker of another node.
+    /// A message is to go to a worker of another node; whether there was room for it.
     #[inline]
-    pub(super) fn send(&mut self, message: Message) {
+    pub(super) fn send(&mut self, message: Message) -> bool {
+        if self.waiting == MOST_WAITING {
+            return false;
+        }
+        self.waiting += 1;
         let word = Item(message.word());
         // SAFETY: the engine's arena outlives its workers' states.
         self.remote.push(unsafe { self.arena.as_ref() }, word);
+        true
+    }
+
+    /// The message that is to go next.
+    pub(super) fn next_message(&mut self) -> Option<Message> {
+        let word = self.remote.pop()?;
+        self.waiting -= 1;
+        Some(Message::of(word.0))
     }
 
     /// Makes an object grey; the caller has won it.
@@ -208,6 +227,7 @@ impl Engine {
                 edges: Edges::default(),
                 counts: Counts::default(),
                 remote: Stack::new(TraceOrder::Depth),
+                waiting: 0,
             }));
         }
         Some(engine)
@@ -333,7 +353,8 @@ impl Run<'_> {
             }
             self.send(worker, local, mail, &mut outbox);
             let was_sent = outbox.flush(worker);
-            if self.receive(worker, local) {
+            // Also what came while there was no room to send.
+            if self.receive(worker, local) || local.has_work() {
                 continue;
             }
             if let Some(task) = worker.take_task() {
@@ -346,6 +367,10 @@ impl Run<'_> {
             } else if !was_sent {
                 yield_now();
             } else {
+                assert!(
+                    !local.has_work(),
+                    "phase trace: a worker that has work offers"
+                );
                 match worker.offer(|| self.something_is_left(worker, colleagues)) {
                     Verdict::WorkAgain => {}
                     Verdict::Finished | Verdict::StandBy => return,
@@ -364,7 +389,7 @@ impl Run<'_> {
         mail: &'a Mail,
         outbox: &mut Outbox<'a>,
     ) {
-        while !local.remote.is_empty() && !mail.send(worker, local, outbox, self.trace) {
+        while local.waiting > 0 && !mail.send(worker, local, outbox, self.trace) {
             if !self.receive(worker, local) {
                 yield_now();
             }
@@ -435,6 +460,7 @@ mod tests {
     use super::*;
     use gleaner_os::topology::Topology;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Each task greys a tree of items: item n has the children 2n and 2n+1 below a bound.
     struct Trees(Mutex<Vec<u64>>);
@@ -474,5 +500,78 @@ mod tests {
             }
         }
         CREW.dismiss();
+    }
+
+    /// Each task sends so many messages to the other node, and each message makes an item grey there.
+    struct Letters {
+        count: u64,
+        scanned: AtomicUsize,
+    }
+
+    impl Trace for Letters {
+        fn task(&self, local: &mut WorkerState, _: usize) {
+            let other = 1 - local.node as u64;
+            for number in 0..self.count {
+                let place = Address::new(((number * 2 + other) * 8) as usize);
+                if !local.send(Message::Slot(place, false)) {
+                    local.grey(Item(1));
+                }
+            }
+        }
+        fn item(&self, _: &mut WorkerState, _: Item) {
+            self.scanned.fetch_add(1, Ordering::Relaxed);
+        }
+        fn is_segregated(&self) -> bool {
+            true
+        }
+        fn node_of(&self, message: Message) -> usize {
+            match message {
+                Message::Slot(place, _) => place.word() / 8 % 2,
+                Message::Root(_) => unreachable!("none is sent"),
+            }
+        }
+        fn receive(&self, local: &mut WorkerState, _: Message) {
+            local.grey(Item(1));
+        }
+    }
+
+    /// Room as a heap of 4 MB has for two workers.
+    fn segregated() -> Engine {
+        let homes = Homes::new(&Topology::synthetic(2, 2));
+        let items = (4 << 20) / 16 + 2 * MOST_WAITING;
+        let mut engine = Engine::new(2, homes, items, TraceOrder::Depth).unwrap();
+        engine.segregate(2).unwrap();
+        engine
+    }
+
+    #[test]
+    fn every_letter_is_answered_also_when_no_batch_is_free() {
+        static CREW: Crew = Crew::new();
+        CREW.ensure_helpers(1, &mut |index| {
+            // SAFETY: the crew gave out the index, and this thread alone was started for it.
+            std::thread::spawn(move || unsafe { CREW.serve(index) });
+            true
+        });
+        let mut engine = segregated();
+        for round in 0..2000 {
+            let (count, scanned) = (500 + round % 1000, AtomicUsize::new(0));
+            let letters = Letters { count, scanned };
+            engine.run(&CREW, 2, 6, &letters);
+            assert_eq!(
+                letters.scanned.into_inner() as u64,
+                6 * count,
+                "round {round}"
+            );
+        }
+        CREW.dismiss();
+    }
+
+    #[test]
+    fn a_task_may_have_more_letters_than_there_is_room_for() {
+        static CREW: Crew = Crew::new();
+        let (count, scanned) = (200_000, AtomicUsize::new(0));
+        let letters = Letters { count, scanned };
+        segregated().run(&CREW, 1, 1, &letters);
+        assert_eq!(letters.scanned.into_inner(), 200_000);
     }
 }

@@ -90,7 +90,9 @@ impl BumpRegion {
 
     /// Bytes that are left.
     pub fn free(&self) -> usize {
-        self.end().offset_from(self.top())
+        // In this order: others may take pieces and raise the end meanwhile.
+        let top = self.top();
+        self.end().offset_from(top)
     }
 
     /// All bytes.
@@ -120,7 +122,7 @@ impl BumpRegion {
     fn advance(&self, least: usize, wanted: impl Fn(usize) -> usize) -> Option<(Address, usize)> {
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
-            let left = self.end.load(Ordering::Relaxed) - top;
+            let left = self.end.load(Ordering::Relaxed).saturating_sub(top);
             let bytes = wanted(top - self.start().word()).min(left);
             if bytes < least || bytes == 0 {
                 return None;

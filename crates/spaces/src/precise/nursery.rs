@@ -26,6 +26,9 @@ use gleaner_os::memory;
 use crate::precise::bump::BumpRegion;
 use crate::precise::regions::{Kind, MOST_NODES, Regions};
 
+/// Fragments with a smaller share than this many bytes have none of their own: an object might not fit into any.
+const LEAST_SHARE: usize = 32 << 10;
+
 /// How the spaces of a nursery are cut for memory nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
@@ -127,20 +130,35 @@ impl Fragmented {
 
     /// Takes `wanted` bytes for a thread of a node, or what is left if that is at least `least`. All are multiples of
     /// 8. They are of the node's fragment; where that has not so many, of the nearest that has.
+    ///
+    /// Where each fragment has its share and no more, others are asked only if `from_others`.
     #[inline]
-    pub fn take(&self, node: usize, least: usize, wanted: usize) -> Option<(Address, usize)> {
+    pub fn take(
+        &self,
+        node: usize,
+        least: usize,
+        wanted: usize,
+        from_others: bool,
+    ) -> Option<(Address, usize)> {
         if self.cut.nodes == 1 {
             return self.fragments[0].take(least, wanted);
         }
-        self.take_near(node, least, wanted)
+        self.take_near(node, least, wanted, from_others)
     }
 
-    fn take_near(&self, node: usize, least: usize, wanted: usize) -> Option<(Address, usize)> {
+    fn take_near(
+        &self,
+        node: usize,
+        least: usize,
+        wanted: usize,
+        from_others: bool,
+    ) -> Option<(Address, usize)> {
         let relaxed = Ordering::Relaxed;
         let taken = |left: usize| (left >= least).then(|| left - wanted.min(left));
         let left = self.left.fetch_update(relaxed, relaxed, taken).ok()?;
         let granted = wanted.min(left);
-        let asked = if self.cut.shares { 1 } else { self.cut.nodes };
+        let helps = from_others || self.share_of(self.bytes()).is_none();
+        let asked = if helps { self.cut.nodes } else { 1 };
         for &near in &self.cut.nearest[node][..asked] {
             let near = usize::from(near);
             if let Some(piece) = self.take_of(near, least, granted) {
@@ -156,14 +174,18 @@ impl Fragmented {
         None
     }
 
-    /// Of this fragment, whose end is raised if need be and if it may.
+    /// Of this fragment, whose end is raised if need be, and if that is enough.
     fn take_of(&self, node: usize, least: usize, wanted: usize) -> Option<(Address, usize)> {
         let fragment = &self.fragments[node];
-        let short = wanted.saturating_sub(fragment.free());
+        let free = fragment.free();
+        let short = wanted.saturating_sub(free);
         if short > 0 {
             let pages = short.next_multiple_of(memory::page_size());
             let relaxed = Ordering::Relaxed;
-            let taken = |unbacked: usize| (unbacked > 0).then(|| unbacked - pages.min(unbacked));
+            let taken = |unbacked: usize| {
+                let more = pages.min(unbacked);
+                (more > 0 && free + more >= least).then(|| unbacked - more)
+            };
             if let Ok(unbacked) = self.unbacked.fetch_update(relaxed, relaxed, taken) {
                 fragment.raise_end(pages.min(unbacked));
             }
@@ -189,19 +211,11 @@ impl Fragmented {
         }
     }
 
-    /// Whether threads of any node would find so many bytes in one piece. In a stopped world.
+    /// Whether a thread of any node would find so many bytes in one piece, of others at last. In a stopped world.
     pub fn has_piece(&self, bytes: usize) -> bool {
-        if bytes > self.free() {
-            return false;
-        }
         let unbacked = self.unbacked.load(Ordering::Relaxed);
-        let mut fragments = self.fragments().iter();
         let fits = |fragment: &BumpRegion| fragment.free() + unbacked >= bytes;
-        if self.cut.shares {
-            fragments.all(fits)
-        } else {
-            fragments.any(fits)
-        }
+        bytes <= self.free() && self.fragments().iter().any(fits)
     }
 
     /// The size: bytes in use and bytes that may yet be taken.
@@ -235,14 +249,23 @@ impl Fragmented {
                 let whole = fragment.end().align_up(page);
                 fragment.set_end(whole.min(fragment.start().add(self.most)));
             }
-            _ if self.cut.shares => self.share(bytes / self.cut.nodes / page * page),
-            _ => {
-                let used = self.fragments().iter().map(pages_in_use).sum();
-                let bytes = bytes.max(used);
-                self.left.store(bytes - self.used(), Ordering::Relaxed);
-                self.back(bytes / page * page);
-            }
+            _ => match self.share_of(bytes) {
+                Some(share) => self.share(share),
+                None => {
+                    let used = self.fragments().iter().map(pages_in_use).sum();
+                    let bytes = bytes.max(used);
+                    self.left.store(bytes - self.used(), Ordering::Relaxed);
+                    self.back(bytes / page * page);
+                }
+            },
         }
+    }
+
+    /// What each fragment has of so many bytes, where they have equal shares and those are no smaller than objects.
+    fn share_of(&self, bytes: usize) -> Option<usize> {
+        let page = memory::page_size();
+        let share = bytes / self.cut.nodes / page * page;
+        (self.cut.shares && share >= LEAST_SHARE).then_some(share)
     }
 
     /// Each fragment has so many bytes from now on, or its pages in use.
@@ -253,6 +276,7 @@ impl Fragmented {
         }
         let left = self.fragments().iter().map(BumpRegion::free).sum();
         self.left.store(left, Ordering::Relaxed);
+        self.unbacked.store(0, Ordering::Relaxed);
     }
 
     /// All fragments together have memory for `bytes` bytes at most, whole pages and no less than are in use: where
@@ -274,6 +298,19 @@ impl Fragmented {
         }
         let unbacked = bytes.saturating_sub(backed());
         self.unbacked.store(unbacked, Ordering::Relaxed);
+    }
+
+    /// All memory that no fragment uses is anyone's again, if otherwise none would have so many bytes in one piece. As
+    /// [`Fragmented::balance`].
+    fn gather(&self, bytes: usize) {
+        let has_shares = self.share_of(self.bytes()).is_some();
+        if !has_shares && bytes <= self.free() && !self.has_piece(bytes) {
+            for fragment in self.fragments() {
+                let idle = fragment.bytes() - pages_in_use(fragment);
+                fragment.set_end(fragment.end().sub(idle));
+                self.unbacked.fetch_add(idle, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Memory that a fragment has and did not need since the last time becomes others' that lacked it. Returns how many
@@ -518,9 +555,12 @@ impl Nursery {
     /// After a collection: memory goes to the fragments whose nodes lacked it ([`Fragmented::take`] found it elsewhere).
     /// Returns how many bytes were found elsewhere since the last time. In a stopped world, by one thread, which gives
     /// the memory back that lies above the new ends.
-    pub fn balance(&self) -> usize {
+    /// So that an object of `most` bytes is not refused while eden has so many free.
+    pub fn balance(&self, most: usize) -> usize {
         let elsewhere = |kind| self.space(kind).balance();
-        Kind::YOUNG.into_iter().map(elsewhere).sum()
+        let bytes = Kind::YOUNG.into_iter().map(elsewhere).sum();
+        self.eden.gather(most);
+        bytes
     }
 
     /// After a scavenge that left nothing behind: eden and from-space are empty, and the survivor spaces change names.
@@ -541,8 +581,8 @@ mod tests {
     fn the_survivor_spaces_change_names() {
         let nursery = Nursery::new(Address::new(0x10000), 0x4000, 0x1000, 1, Cut::WHOLE);
         assert_eq!(nursery.bytes(), 0x6000);
-        nursery.eden.take(0, 8, 64).unwrap();
-        let (copied, _) = nursery.to().take(0, 8, 24).unwrap();
+        nursery.eden.take(0, 8, 64, false).unwrap();
+        let (copied, _) = nursery.to().take(0, 8, 24, false).unwrap();
         assert_eq!(nursery.used(), 88);
         nursery.flip();
         assert!(nursery.from().contains(copied) && nursery.used() == 24);
@@ -574,8 +614,8 @@ mod tests {
         nursery.resize_within(0x20_000, 0x4000, 0x5800);
         assert_eq!((nursery.eden.bytes(), nursery.capacity()), (0, 0x4000));
         nursery.resize_within(0x20_000, 0x4000, 0x10_000);
-        nursery.eden.take(0, 8, 0x4008).unwrap();
-        nursery.to().take(0, 8, 0x2008).unwrap();
+        nursery.eden.take(0, 8, 0x4008, false).unwrap();
+        nursery.to().take(0, 8, 0x2008, false).unwrap();
         nursery.resize_within(0x20_000, 0x4000, 0);
         assert_eq!(nursery.capacity(), 0x5000 + 0x3000);
     }
@@ -597,19 +637,25 @@ mod tests {
         nursery.resize(0x3000, 0x1000);
         assert_eq!((nursery.eden.bytes(), nursery.capacity()), (0x3000, 0x5000));
         // A node may have all of the space, and what one has the others lack.
-        let (object, bytes) = nursery.eden.take(2, 8, 0x2000).unwrap();
+        let (object, bytes) = nursery.eden.take(2, 8, 0x2000, false).unwrap();
         assert_eq!((object, bytes), (start.add(2 * 0x8000), 0x2000));
         assert_eq!(nursery.turn_of(object), Some((Kind::Eden, 2, 0, true)));
-        assert_eq!(nursery.eden.take(0, 0x1008, 0x2000), None);
-        assert_eq!(nursery.eden.take(0, 8, 0x2000).unwrap(), (start, 0x1000));
-        assert_eq!((nursery.eden.free(), nursery.eden.take(3, 8, 8)), (0, None));
+        assert_eq!(nursery.eden.take(0, 0x1008, 0x2000, false), None);
+        assert_eq!(
+            nursery.eden.take(0, 8, 0x2000, false).unwrap(),
+            (start, 0x1000)
+        );
+        assert_eq!(
+            (nursery.eden.free(), nursery.eden.take(3, 8, 8, false)),
+            (0, None)
+        );
         nursery.resize(0x2000, 0x1000);
         assert_eq!(nursery.eden.bytes(), 0x3000, "what is in use stays");
         nursery.resize(0x4000, 0x1000);
         assert_eq!(nursery.eden.free(), 0x1000);
         let (low, bytes) = nursery.to_range();
         for (node, survivors) in nursery.to().fragments().iter().enumerate() {
-            let (copied, _) = nursery.to().take(node, 8, 64).unwrap();
+            let (copied, _) = nursery.to().take(node, 8, 64, false).unwrap();
             // There is memory for one page, which the first took.
             assert_eq!(survivors.contains(copied), node == 0);
             assert_eq!(nursery.to().node_of(copied), 0);
@@ -642,19 +688,19 @@ mod tests {
             Cut::in_turn(3),
         );
         assert_eq!(backed(&nursery), [0, 0, 0]);
-        while nursery.eden.take(1, 8, 0x4000).is_some() {}
+        while nursery.eden.take(1, 8, 0x4000, false).is_some() {}
         assert_eq!(backed(&nursery), [0, 0x10_000, 0]);
-        assert_eq!(nursery.balance(), 0, "nobody lacked any");
+        assert_eq!(nursery.balance(8), 0, "nobody lacked any");
         nursery.flip();
         // The thread moved to another node: it finds memory, not its own, and the budget is used up all the same.
         let mut pieces = 0;
-        while let Some((piece, bytes)) = nursery.eden.take(2, 8, 0x4000) {
+        while let Some((piece, bytes)) = nursery.eden.take(2, 8, 0x4000, false) {
             assert_eq!((nursery.eden.node_of(piece), bytes), (1, 0x4000));
             pieces += 1;
         }
         assert_eq!((pieces, nursery.eden.free()), (4, 0));
         nursery.flip();
-        assert_eq!(nursery.balance(), 0x10_000);
+        assert_eq!(nursery.balance(8), 0x10_000);
         assert_eq!(
             backed(&nursery),
             [0, 0, 0],
@@ -663,19 +709,19 @@ mod tests {
         assert_eq!(
             nursery
                 .eden
-                .node_of(nursery.eden.take(2, 8, 0x4000).unwrap().0),
+                .node_of(nursery.eden.take(2, 8, 0x4000, false).unwrap().0),
             2
         );
         assert_eq!(
             nursery
                 .eden
-                .node_of(nursery.eden.take(0, 8, 0x2000).unwrap().0),
+                .node_of(nursery.eden.take(0, 8, 0x2000, false).unwrap().0),
             0
         );
         assert_eq!(backed(&nursery), [0x2000, 0, 0x4000]);
         // Less memory: what is in use stays, and the idlest gives first.
         nursery.flip();
-        nursery.eden.take(0, 8, 0x1000).unwrap();
+        nursery.eden.take(0, 8, 0x1000, false).unwrap();
         nursery.resize(0x3000, 0x1000);
         assert_eq!(backed(&nursery), [0x2000, 0, 0x1000]);
         nursery.resize(0x800, 0x1000);
@@ -690,21 +736,53 @@ mod tests {
     fn a_piece_is_found_where_there_is_one() {
         let nursery = Nursery::new(Address::new(0x10_0000), 0x4000, 0x1000, 1, Cut::in_turn(4));
         for node in 0..4 {
-            nursery.eden.take(node, 8, 0x800).unwrap();
+            nursery.eden.take(node, 8, 0x800, false).unwrap();
         }
         assert_eq!(
             (nursery.eden.free(), nursery.eden.has_piece(0x800)),
             (0x2000, true)
         );
-        assert!(!nursery.eden.has_piece(0x808) && nursery.eden.take(3, 0x808, 0x808).is_none());
+        assert!(
+            !nursery.eden.has_piece(0x808) && nursery.eden.take(3, 0x808, 0x808, false).is_none()
+        );
         assert_eq!(
             nursery.eden.free(),
             0x2000,
             "what was not found is not gone"
         );
         // A shorter piece than was wanted leaves the rest to others.
-        assert_eq!(nursery.eden.take(3, 8, 0x1000).unwrap().1, 0x800);
+        assert_eq!(nursery.eden.take(3, 8, 0x1000, false).unwrap().1, 0x800);
         assert_eq!(nursery.eden.free(), 0x1800);
+    }
+
+    #[test]
+    fn where_there_is_a_piece_it_is_found() {
+        let nursery = Nursery::new(
+            Address::new(0x10_0000),
+            0x10_000,
+            0x1000,
+            1,
+            Cut::in_turn(2),
+        );
+        nursery.eden.take(1, 8, 0xe000, false).unwrap();
+        nursery.eden.take(1, 8, 8, false).unwrap();
+        assert_eq!(backed(&nursery), [0, 0xf000]);
+        assert!(nursery.eden.has_piece(0x1ff0));
+        assert!(nursery.eden.take(0, 0x1ff0, 0x1ff0, false).is_some());
+    }
+
+    #[test]
+    fn memory_that_all_have_a_little_of_is_gathered() {
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x4000, 0x1000, 1, Cut::in_turn(4));
+        for node in 0..4 {
+            nursery.eden.take(node, 8, 0x400, false).unwrap();
+        }
+        nursery.flip();
+        assert!(!nursery.eden.has_piece(0x2000) && nursery.eden.free() == 0x4000);
+        assert_eq!(nursery.balance(0x2000), 0);
+        assert!(
+            nursery.eden.has_piece(0x2000) && nursery.eden.take(3, 0x2000, 0x2000, false).is_some()
+        );
     }
 
     #[test]
@@ -713,25 +791,30 @@ mod tests {
             shares: true,
             ..Cut::in_turn(4)
         };
-        let nursery = Nursery::new(Address::new(0x10_0000), 0x8000, 0x4000, 1, cut);
-        assert_eq!(backed(&nursery), [0x2000; 4]);
-        assert_eq!(nursery.eden.take(1, 8, 0x4000).unwrap().1, 0x2000);
-        assert_eq!(
-            (nursery.eden.take(1, 8, 8), nursery.eden.free()),
-            (None, 0x6000)
-        );
-        assert!(
-            !nursery.eden.has_piece(8),
-            "a thread of that node would find none"
-        );
-        nursery.resize(0x4000, 0x4000);
-        assert_eq!(backed(&nursery), [0x1000, 0x2000, 0x1000, 0x1000]);
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x80_000, 0x40_000, 1, cut);
+        let eden = &nursery.eden;
+        assert_eq!(backed(&nursery), [0x20_000; 4]);
+        assert_eq!(eden.take(1, 8, 0x40_000, false).unwrap().1, 0x20_000);
+        assert_eq!((eden.take(1, 8, 8, false), eden.free()), (None, 0x60_000));
+        assert!(eden.has_piece(8));
+        let (others, _) = eden.take(1, 8, 8, true).expect("of others, at last");
+        assert_eq!(eden.node_of(others), 2);
+        nursery.resize(0x40_000, 0x40_000);
+        assert_eq!(backed(&nursery), [0x10_000, 0x20_000, 0x10_000, 0x10_000]);
         nursery.flip();
-        nursery.resize(0x4000, 0x4000);
+        nursery.resize(0x40_000, 0x40_000);
         assert_eq!(
-            (backed(&nursery), nursery.eden.bytes()),
-            (std::vec![0x1000; 4], 0x4000)
+            (backed(&nursery), eden.bytes()),
+            (std::vec![0x10_000; 4], 0x40_000)
         );
+        // Shares that are too small for an object are none: who comes first has what there is.
+        nursery.resize(0x10_000, 0x40_000);
+        assert_eq!(eden.take(3, 0x4000, 0x4000, false).unwrap().1, 0x4000);
+        assert_eq!(eden.take(3, 0x4000, 0x4000, false).unwrap().1, 0x4000);
+        nursery.flip();
+        nursery.balance(0x4000);
+        nursery.resize(0x40_000, 0x40_000);
+        assert_eq!(backed(&nursery), [0x10_000; 4]);
     }
 
     #[test]
