@@ -6,7 +6,9 @@ size on one machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
@@ -154,8 +156,15 @@ class Judged:
     verdict: Verdict
 
 
-def judge(frame: pd.DataFrame, experiment: Experiment) -> list[Judged]:
-    """Each bar, for each workload or for the mean."""
+def judge(
+    frame: pd.DataFrame,
+    experiment: Experiment,
+    machines: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Judged]:
+    """Each bar, for each workload or for the mean; `machines` are the facts about those it ran on.
+
+    Where a machine has fewer processors than a bar is about, what would violate it decides nothing.
+    """
     found: list[Judged] = []
     for bar in experiment.bars:
         rows = _rows_of(bar, frame, experiment)
@@ -165,8 +174,13 @@ def judge(frame: pd.DataFrame, experiment: Experiment) -> list[Judged]:
         # More rounds do not narrow what differs from workload to workload.
         of = "rounds" if bar.of == "each" else "workloads"
         rule = experiment.statistics.confidence
-        for what, estimate in rows:
-            verdict = statistics.judge(estimate, bar.below, bar.above, rule, of)
+        is_ratio = bar.figure == "ratio"
+        for machine, what, estimate in rows:
+            verdict = statistics.judge(estimate, bar.below, bar.above, rule, of, is_ratio)
+            has = (machines or {}).get(machine, {}).get("processors")
+            if bar.processors and has and has < bar.processors and verdict.word == "violated":
+                why = f"{verdict.reason} on {has} processors, and the bar is about {bar.processors}"
+                verdict = replace(verdict, word="undecided", reason=why)
             found.append(Judged(bar, what, estimate, verdict))
     return found
 
@@ -179,9 +193,11 @@ def status_of(judged: list[Judged], failures: int) -> int:
     return 3 if "undecided" in words else 0
 
 
-def _rows_of(bar: Bar, frame: pd.DataFrame, experiment: Experiment) -> list[tuple[str, Estimate]]:
-    """The ratios that a bar is about, each with what it is of."""
-    rows: list[tuple[str, Estimate]] = []
+def _rows_of(
+    bar: Bar, frame: pd.DataFrame, experiment: Experiment
+) -> list[tuple[str, str, Estimate]]:
+    """The ratios or values that a bar is about, each with its machine and what it is of."""
+    rows: list[tuple[str, str, Estimate]] = []
     for rival in bar.against or [experiment.statistics.baseline]:
         lines = lines_of(frame, experiment.with_baseline(rival), bar.metric)
         finished = {line.group for line in lines if line.variant == rival and line.mean.runs > 0}
@@ -194,11 +210,13 @@ def _rows_of(bar: Bar, frame: pd.DataFrame, experiment: Experiment) -> list[tupl
             and line.workload in (bar.workloads or [line.workload])
             and (line.group in finished or not bar.against)
         ]
-        if bar.of == "each":
-            rows += [(f"{line.group}{whom}", line.ratio) for line in chosen]
+        if bar.figure == "value":
+            rows += [(line.machine, line.group, line.mean) for line in chosen]
+        elif bar.of == "each":
+            rows += [(line.machine, f"{line.group}{whom}", line.ratio) for line in chosen]
         else:
             rows += [
-                (f"geometric mean of {mean.workloads}{whom}", mean.ratio)
+                (mean.machine, f"geometric mean of {mean.workloads}{whom}", mean.ratio)
                 for mean in means_of(chosen, experiment)
             ]
     return rows

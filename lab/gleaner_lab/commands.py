@@ -247,7 +247,7 @@ def summarise(results: ResultSet, experiment: Experiment, page: Path) -> int:
     if len(failures) > 10:
         console.print(f"... and {len(failures) - 10} more runs failed; the report lists them")
     side_by_side(frame, experiment)
-    judged = judge(frame, experiment)
+    judged = judge(frame, experiment, results.machines())
     colours = {"met": "green", "violated": "red", "undecided": "yellow"}
     for one in judged:
         colour, word = colours[one.verdict.word], one.verdict.word

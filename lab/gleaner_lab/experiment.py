@@ -132,9 +132,13 @@ class Bar(Part):
     """
 
     configuration: Variant
-    below: Annotated[float, Field(gt=0)] | None = None
-    above: Annotated[float, Field(gt=0)] | None = None
+    below: Annotated[float, Field(ge=0)] | None = None
+    above: Annotated[float, Field(ge=0)] | None = None
     metric: str = "cpu_s"
+    #: `value`: the metric itself, its mean over rounds, beside no other configuration.
+    figure: Literal["ratio", "value"] = "ratio"
+    #: So many processors it is about: a machine with fewer cannot violate it, only not decide it.
+    processors: Annotated[int, Field(ge=1)] | None = None
     #: Each workload by itself, or the geometric mean over all.
     of: Literal["each", "mean"] = "each"
     against: list[Variant] = []
@@ -146,12 +150,21 @@ class Bar(Part):
         """A bar has one side."""
         if (self.below is None) == (self.above is None):
             raise ValueError("a bar needs either below or above")
+        if self.figure == "value" and (self.against or self.of == "mean"):
+            raise ValueError("a value is of each workload by itself, and against nothing")
+        if self.figure == "ratio" and 0 in (self.below, self.above):
+            raise ValueError("a ratio is never 0; figure: value compares the metric itself")
         return self
 
     @property
     def shown(self) -> str:
         """The bar in words."""
-        side = f"below {self.below:g}" if self.below is not None else f"above {self.above:g}"
+        is_below = self.below is not None
+        bound = self.below if is_below else self.above
+        if self.figure == "value":
+            side = f"at most {bound:g}" if is_below else f"{bound:g} or more"
+            return f"{self.configuration}: {self.metric} {side}"
+        side = f"below {bound:g}" if is_below else f"above {bound:g}"
         whose = "each rival" if self.against else "the baseline"
         return f"{self.configuration}: {self.metric} {side} of {whose}"
 

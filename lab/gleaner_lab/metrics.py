@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gleaner_lab.numa import locality
+
 #: What is known of every process.
 PROCESS = ("wall_s", "cpu_s", "peak_kb")
 #: What a library's log says.
@@ -56,7 +58,7 @@ PRINTED = "printed."
 
 def known() -> list[str]:
     """All metrics that can be told without running a program."""
-    return [*PROCESS, *LOGGED, *(f"phase.{name}_s" for name in PHASES)]
+    return [*PROCESS, *LOGGED, *(f"phase.{name}_s" for name in PHASES), *locality.METRICS]
 
 
 def is_known(metric: str, iteration: int) -> bool:
@@ -67,7 +69,10 @@ def is_known(metric: str, iteration: int) -> bool:
 
 
 def missing(wanted: list[str], values: dict[str, Any], iteration: int) -> Iterator[str]:
-    """Of the wanted metrics, what a program should have printed and did not."""
+    """Of the wanted metrics, what a program should have printed and did not.
+
+    A heap counts by memory node only on a machine with several: without them none is missing.
+    """
     for metric in wanted:
         is_printed = metric.startswith(PRINTED) or iteration > 1
         if is_printed and metric not in values:

@@ -123,6 +123,7 @@ def judge(
     above: float | None = None,
     confidence: float = 0.95,
     of: str = "rounds",
+    is_ratio: bool = True,
 ) -> Verdict:
     """A bar is met when the whole interval is on its side, and violated when all of it is beyond.
 
@@ -144,7 +145,7 @@ def judge(
         return Verdict("met", f"{side} bound {bound:.3f} {signs[0]} {bar:g}")
     if is_violated:
         return Verdict("violated", f"{far} bound {other:.3f} {signs[1]} {bar:g}")
-    needed = rounds_to_decide(estimate, bar, confidence)
+    needed = rounds_to_decide(estimate, bar, confidence, is_ratio)
     more = f"about {needed}" if needed is not None else f"more than {MOST_ROUNDS}"
     return Verdict(
         "undecided",
@@ -152,15 +153,20 @@ def judge(
     )
 
 
-def rounds_to_decide(estimate: Estimate, bar: float, confidence: float) -> int | None:
+def rounds_to_decide(
+    estimate: Estimate, bar: float, confidence: float, is_ratio: bool = True
+) -> int | None:
     """In how many rounds the interval would leave the bar, if the spread and the middle stay.
 
-    The interval is Student's on logarithms, so its ends tell the mean and the deviation.
+    The interval is Student's, of ratios on logarithms, so its ends tell the mean and the deviation.
     """
-    if estimate.runs < 2 or estimate.low <= 0 or not math.isfinite(estimate.high):
+    if estimate.runs < 2 or not math.isfinite(estimate.high):
         return None
-    low, high = math.log(estimate.low), math.log(estimate.high)
-    distance = abs((low + high) / 2 - math.log(bar))
+    if is_ratio and estimate.low <= 0:
+        return None
+    scale = math.log if is_ratio else float
+    low, high = scale(estimate.low), scale(estimate.high)
+    distance = abs((low + high) / 2 - scale(bar))
     quantile = lambda runs: float(stats.t.ppf((1 + confidence) / 2, runs - 1))  # noqa: E731
     deviation = (high - low) / 2 * math.sqrt(estimate.runs) / quantile(estimate.runs)
     decides = lambda runs: quantile(runs) * deviation <= distance * math.sqrt(runs)  # noqa: E731

@@ -188,6 +188,50 @@ def test_bars_are_judged_for_each_workload():
     assert analysis.status_of(judged, 0) == 1
 
 
+def test_a_bar_of_a_value_is_about_the_metric_itself_which_may_be_0():
+    frame = frame_of(
+        *rounds("m", "a", "one", [0.0, 0.0, 0.0]),
+        *rounds("m", "b", "one", [0.0, 0.0, 0.3]),
+        *rounds("m", "a", "other", [0.5, 0.51, 0.49]),
+        *rounds("m", "b", "other", [None, None, None]),
+    )
+    document = experiment_of().model_dump(exclude_unset=True)
+    zero = {"configuration": "one", "figure": "value", "below": 0}
+    half = {"configuration": "other", "figure": "value", "above": 0.4}
+    document["bars"] = [zero, half, {**half, "above": 0.6}]
+    judged = analysis.judge(frame, Experiment.model_validate(document))
+    assert [(one.what[0], one.verdict.word) for one in judged] == [
+        ("a", "met"),
+        ("b", "undecided"),
+        ("a", "met"),
+        ("b", "undecided"),
+        ("a", "violated"),
+        ("b", "undecided"),
+    ]
+    assert judged[2].estimate.value == pytest.approx(0.5)
+    # The mean is 0.1 and the deviation 0.17: the interval leaves 0 in 15 rounds.
+    assert "about 15 would decide" in judged[1].verdict.reason
+    assert judged[0].bar.shown == "one: cpu_s at most 0"
+    assert judged[2].bar.shown == "other: cpu_s 0.4 or more"
+
+
+def test_a_machine_with_too_few_processors_cannot_violate_a_bar():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0, 1.0]),
+        *rounds("m", "a", "other", [0.9, 0.9, 0.9]),
+    )
+    document = experiment_of().model_dump(exclude_unset=True)
+    document["bars"] = [
+        {"configuration": "other", "below": bar, "processors": 16} for bar in (0.8, 0.95)
+    ]
+    experiment = Experiment.model_validate(document)
+    for processors, word in ((2, "undecided"), (16, "violated")):
+        judged = analysis.judge(frame, experiment, {"m": {"processors": processors}})
+        assert [one.verdict.word for one in judged] == [word, "met"]
+    judged = analysis.judge(frame, experiment, {"m": {"processors": 2}})
+    assert "on 2 processors, and the bar is about 16" in judged[0].verdict.reason
+
+
 def test_the_canary_shows_drift_and_counts_for_nothing_else():
     frame = frame_of(*rounds("m", "a", "one", [1.0, 1.1, 1.2]))
     frame["canary"] = [0.0, 1.0, 2.0]

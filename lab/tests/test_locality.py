@@ -76,6 +76,17 @@ def test_a_runs_counts_give_figures_by_kind():
     assert counted.pages["eden_pages"].tolist() == [9, 1]
 
 
+def test_the_metrics_of_an_experiment_are_those_of_which_anything_was_counted():
+    remote = [[0, 1], [3, 0]]
+    more = {"copied_from": remote, "promoted": [[0, 0], [0, 0]], "eden_pages": [4, 0]}
+    figures = Locality.parse({**DOCUMENT, **more}, "run").figures()
+    assert set(figures) < set(locality.METRICS)
+    assert figures["non-locality.copied_from"] == 1
+    assert figures["imbalance.eden"] == 1
+    assert "non-locality.promoted" not in figures
+    assert "non-locality.scanned_young" not in figures
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

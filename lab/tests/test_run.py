@@ -776,3 +776,18 @@ def test_a_result_is_what_must_be_the_same():
     printed = {"result": "17", "wall_s": 1.0}
     line = json.dumps({"wall_s": 2.0, "output": "9 bytes, 1", "printed": printed})
     assert read_line(line, "", 0, True, 1)["output"] == "17"
+
+
+def test_what_a_run_counts_by_memory_node_gives_metrics():
+    even, alone = [[1, 1], [1, 1]], [[5, 0], [0, 5]]
+    counted = {"nodes": 2, "workers": 4, "scanned": even, "copied": alone, "updated": even}
+    printed = {"collections": 3, "locality": {**counted, "eden_pages": [3, 1]}}
+    line = {"wall_s": 2.0, "cpu_s": 1.0, "peak_kb": 1, "printed": printed}
+    values = read_line(json.dumps(line), "", 0, True, 1)["values"]
+    assert values["imbalance.eden"] == pytest.approx(0.5)
+    assert values["non-locality.scanned"] == pytest.approx(0.5)
+    assert values["non-locality.copied"] == 0
+    assert values["printed.collections"] == 3
+    printed["locality"]["copied"] = [[1]]
+    record = read_line(json.dumps(line), "", 0, True, 1)
+    assert record == {"problem": "what it printed: locality: copied has 1 x 1, not 2 x 2"}

@@ -29,10 +29,18 @@ Matrix = NDArray[np.float64]
 
 #: What is counted by the worker's node (row) and the object's node (column).
 KINDS = ("scanned", "copied", "updated")
+#: The same of young spaces alone: scanned there, copied from there; and what left them.
+PARTS = ("scanned_young", "copied_from", "promoted")
 #: Counted in the same way; a run without messages or stealing may leave them out.
-EXTRAS = ("stolen", "messages", "message_bytes")
+EXTRAS = (*PARTS, "stolen", "messages", "message_bytes")
 #: Pages by node.
 PAGES = ("eden_pages", "survivor_pages", "old_pages")
+
+#: The figures of one run, as metrics of an experiment.
+METRICS = (
+    *(f"imbalance.{space.removesuffix('_pages')}" for space in PAGES),
+    *(f"non-locality.{kind}" for kind in (*KINDS, *PARTS)),
+)
 
 
 def imbalance(counts: ArrayLike) -> float:
@@ -81,6 +89,19 @@ class Locality:
     def non_locality(self, kind: str) -> float:
         """Which share of a kind of access is remote."""
         return non_locality(self.counts[kind])
+
+    def figures(self) -> dict[str, float]:
+        """Of `METRICS` those of which the run counted anything."""
+        found = {
+            f"imbalance.{space.removesuffix('_pages')}": imbalance(pages)
+            for space, pages in self.pages.items()
+        }
+        found |= {
+            f"non-locality.{kind}": self.non_locality(kind)
+            for kind in (*KINDS, *PARTS)
+            if kind in self.counts
+        }
+        return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def read_run(path: Path) -> dict[str, Any]:
