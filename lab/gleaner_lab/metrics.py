@@ -40,6 +40,7 @@ PHASES = (
     "reclaim",
     "sweep",
     "resize",
+    "balance",
     "zeroing",
     "zeroing-ahead",
     "zeroing-stalls",

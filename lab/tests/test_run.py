@@ -235,14 +235,6 @@ def test_only_keeps_the_bars_of_its_workloads():
     assert changed.configurations["malloc"].lacks == ["ephemerons"]
 
 
-def test_a_wrong_number_leaves_no_result_set_behind(tmp_path, capsys):
-    path, out = bench.experiment(tmp_path, "steady"), tmp_path / "x"
-    status = cli.main(["run", str(path), "--repetitions", "0", "--out", str(out)])
-    assert status == 2
-    assert "repetitions: Input should be greater than or equal to 1" in capsys.readouterr().err
-    assert not out.exists()
-
-
 def test_list_and_show(capsys):
     assert cli.main(["list"]) == 0
     assert "boehm-table1" in capsys.readouterr().out
