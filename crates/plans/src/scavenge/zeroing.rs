@@ -222,7 +222,9 @@ impl Zeroing {
         };
         let each = bytes / config.cut.nodes;
         let fragments = (0..config.cut.nodes)
-            .map(|node| ZeroingFragment::new(eden.add(node * each), each, design))
+            .map(|node| {
+                ZeroingFragment::new(eden.add(node * each), each, config.options.poison, design)
+            })
             .collect::<Option<_>>()?;
         let first = match config.options.zeroing {
             Policy::HotPath | Policy::Auto => Mode::HotPath,

@@ -15,7 +15,7 @@ use super::zeroing::BLOCK;
 /// One fragment of eden.
 pub(super) struct ZeroingFragment {
     start: Address,
-    /// An address: memory at and above it was never written to.
+    /// An address: memory at and above it was never written to. The highest where that is not to be relied on.
     virgin: AtomicUsize,
     /// Bytes above it that mutators took in the last nursery.
     fresh: AtomicUsize,
@@ -33,17 +33,19 @@ unsafe impl Sync for ZeroingFragment {}
 unsafe impl Send for ZeroingFragment {}
 
 impl ZeroingFragment {
-    /// Of `bytes` bytes of addresses from `start` on, none of which was touched; `None` when the system gives no memory.
-    pub fn new(start: Address, bytes: usize, design: Design) -> Option<Self> {
+    /// Of `bytes` bytes of addresses from `start` on, none of which was touched, unless `poison`; `None` when the
+    /// system gives no memory.
+    pub fn new(start: Address, bytes: usize, poison: bool, design: Design) -> Option<Self> {
         let states = if design.threads > 0 {
             let count = bytes.div_ceil(BLOCK);
             Some((memory::map(count)?.cast(), count))
         } else {
             None
         };
+        let virgin = if poison { usize::MAX } else { start.word() };
         Some(ZeroingFragment {
             start,
-            virgin: AtomicUsize::new(start.word()),
+            virgin: AtomicUsize::new(virgin),
             fresh: AtomicUsize::new(0),
             range: [start, start.add(bytes)].map(|at| AtomicUsize::new(at.word())),
             rounds: Ahead::new(design),
@@ -107,7 +109,9 @@ impl ZeroingFragment {
 
     /// Memory from `end` on was given back. In a stopped world.
     pub fn note_released(&self, end: Address) {
-        self.virgin.fetch_min(end.word(), Ordering::Relaxed);
+        if self.virgin() != Address::new(usize::MAX) {
+            self.virgin.fetch_min(end.word(), Ordering::Relaxed);
+        }
     }
 
     /// What lies free between `top` and `end` is zeroed ahead from now on, or nothing is. In a stopped world.
