@@ -9,7 +9,7 @@ use gleaner_os::memory;
 use gleaner_os::numa;
 use gleaner_os::refusal::Limit;
 use gleaner_os::topology::Topology;
-use gleaner_spaces::precise::nursery::Cut;
+use gleaner_spaces::precise::fragmented::Cut;
 use gleaner_spaces::precise::regions::MOST_NODES;
 
 /// Regions are multiples of this: whole pages, cards and words of mark bits.

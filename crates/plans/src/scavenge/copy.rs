@@ -21,8 +21,8 @@ use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_mem::speculative::copy_words;
+use gleaner_spaces::precise::fragmented::Fragmented;
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
-use gleaner_spaces::precise::nursery::Fragmented;
 use gleaner_spaces::precise::regions::MOST_NODES;
 use gleaner_spaces::precise::tenured::Growth;
 

@@ -2,7 +2,7 @@
 //! memory from, and how fragments get the memory that they lack.
 //!
 //! A fragment has addresses for all of its space, and memory for as much as its node's threads took so far; one counter
-//! governs what all of them have (I7, `spaces/src/precise/nursery.rs`). A thread whose node has used up the last of it
+//! governs what all of them have (I7, `spaces/src/precise/fragmented.rs`). A thread whose node has used up the last of it
 //! takes what it needs from the nearest fragment, so no collection comes before the space's bytes are used up; and the
 //! collection after that moves memory to where it was lacking: it gives the others' back to the system.
 //!

@@ -4,7 +4,8 @@
 //! reservation holds them all.
 
 use gleaner_mem::Address;
-use gleaner_spaces::precise::nursery::{Cut, Nursery};
+use gleaner_spaces::precise::fragmented::Cut;
+use gleaner_spaces::precise::nursery::Nursery;
 use gleaner_spaces::precise::regions::Kind;
 
 use super::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};

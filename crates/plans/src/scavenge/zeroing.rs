@@ -25,7 +25,7 @@ use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::{clock, contention, threads};
-use gleaner_spaces::precise::nursery::Fragmented;
+use gleaner_spaces::precise::fragmented::Fragmented;
 use gleaner_work::{Claims, Done};
 
 use super::ahead::{Ahead, Blocks, Design, Rests};

@@ -262,7 +262,8 @@ impl NewStarts<'_> {
 mod tests {
     use super::*;
     use crate::precise::bump::BumpRegion;
-    use crate::precise::nursery::{Cut, Nursery};
+    use crate::precise::fragmented::Cut;
+    use crate::precise::nursery::Nursery;
     use crate::precise::regions::Kind;
     use gleaner_mem::header::{self, Header};
     use gleaner_mem::object_model::TypeId;

@@ -1,11 +1,13 @@
 //! The spaces of the precise heap: the nursery, the old space with mark-sweep and mark-compact, and large objects.
 //!
+//! - [`fragmented`]: a space of the nursery, cut for memory nodes
 //! - [`nursery`]: eden and the survivor spaces; [`bump`]: how threads share a region that is filled upward
 //! - [`tenured`]: what was promoted or may not move, hole by hole; [`mark_compact`]: where what lives slides to
 //! - [`large_objects`]: pages of their own
 //! - [`regions`]: the order of all of them, by kind and memory node
 
 pub mod bump;
+pub mod fragmented;
 pub mod large_objects;
 pub mod mark_compact;
 pub mod nursery;
