@@ -113,7 +113,7 @@ fn run(workers: u32, zeroing: Zeroing) {
             old_pages,
             workers,
             zeroing,
-            // An emulated machine is slow: few steps, and collections all the same.
+            // An emulated machine is slow: few steps, and collections nevertheless.
             stress: 60,
             ..lists::options()
         };

@@ -130,7 +130,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 return 0;
             }
             release(start, start.add(bytes));
-            // A range that was placed once can be placed again, but for want of memory, which shows in time only.
+            // A range that was placed once can be placed again, unless the kernel has no memory for that, which costs time only.
             let _ = self.bind(region.node, start, bytes);
             bytes
         };

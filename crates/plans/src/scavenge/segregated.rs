@@ -7,7 +7,7 @@
 //!
 //! Where a node has no worker, since there are fewer than nodes or the system refused some, the leader gets its
 //! messages and copies to its own node. Values of ephemerons and objects that are to be finalized are kept by the worker
-//! that finds them, wherever they lie: whoever asks wants to know the new place at once. From there on it is as above.
+//! that finds them, wherever they lie: who asks needs the new place at once. From there on it is as above.
 //!
 //! # Invariants
 //! - A slot that was sent is touched by its receiver alone. What the sender wrote of it before, the box orders.

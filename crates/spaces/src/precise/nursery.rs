@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(backed(&nursery), [0, 0x10_000, 0]);
         assert_eq!(nursery.balance(8), 0, "nobody lacked any");
         nursery.flip();
-        // The thread moved to another node: it finds memory, not its own, and the budget is used up all the same.
+        // The thread moved to another node: it finds memory, not its own, until the budget is used up.
         let mut pieces = 0;
         while let Some((piece, bytes)) = nursery.eden.take(2, 8, 0x4000, false) {
             assert_eq!((nursery.eden.node_of(piece), bytes), (1, 0x4000));
