@@ -256,7 +256,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 27);
+        assert_eq!(Phase::ALL.len(), 28);
     }
 
     #[test]
