@@ -7,8 +7,9 @@ use std::fs;
 use gleaner::{Heap, Pages, Plan, Zeroing};
 use gleaner_os::topology::{ProcessorSet, Topology};
 
-/// The processors that each thread of the heap may run on, by its name.
-fn allowed() -> BTreeMap<String, ProcessorSet> {
+/// The processors that each thread of the heap may run on, by its name. The kernel's list has those that are offline,
+/// too, for a thread that may run anywhere.
+fn allowed(online: &ProcessorSet) -> BTreeMap<String, ProcessorSet> {
     let mut all = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").unwrap() {
         let task = task.unwrap().path();
@@ -23,7 +24,9 @@ fn allowed() -> BTreeMap<String, ProcessorSet> {
             let list = status
                 .lines()
                 .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-            all.insert(name.to_string(), processors(list.unwrap().trim()));
+            let listed = processors(list.unwrap().trim());
+            let able = listed.iter().filter(|&one| online.contains(one));
+            all.insert(name.to_string(), able.collect());
         }
     }
     all
@@ -58,7 +61,7 @@ fn workers_run_on_their_nodes_round_robin_and_zeroing_threads_on_those_of_their_
             .ignore_environment()
             .build()
             .unwrap();
-        let seen = allowed();
+        let seen = allowed(&all);
         heap.close().unwrap();
         seen
     };
