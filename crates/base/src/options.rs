@@ -289,6 +289,10 @@ option_table! {
     poison: bool = false, "poison", Testing, Both, None, SWITCH;
     /// Evacuated memory is without access for so many collections: stale references fault; allocations are checked.
     quarantine: u32 = 0, "quarantine", Testing, Precise, None, number(0, 64, "off");
+    /// One thread does the work of all that collect, each in its turn so many objects, so that counts by node repeat.
+    lockstep: u32 = 0, "lockstep", Testing, Precise, Some("ASPLOS 2013, section 4.2"), number(0, 1 << 20, "off");
+    /// In which order they take turns under `lockstep`.
+    lockstep_seed: u32 = 1, "lockstep-seed", Testing, Precise, None, Accepted::Number { least: 1, most: u32::MAX, power_of_two: false, zero: "" };
     /// Makes the named places fail, each once, at their n-th visit.
     fault: FaultPlan = FaultPlan::NONE, "fault", Testing, Both, None, Accepted::Faults;
 }

@@ -251,6 +251,13 @@ impl Builder {
         self
     }
 
+    /// For testing and counting: one thread does the work of all workers in turns of so many objects; 0 for all at the
+    /// same time. Option `lockstep`; the order of turns is option `lockstep-seed`.
+    pub fn lockstep(mut self, objects: u32) -> Self {
+        self.options.lockstep = objects;
+        self
+    }
+
     /// What `GLEANER_OPTIONS` says counts nothing. So it is anyway in a program that runs with more rights than its
     /// user (setuid, file capabilities), as the loader sees it.
     ///

@@ -106,15 +106,40 @@ fn each_fragment_leaves_where_it_was() {
     });
 }
 
-/// One worker for each node. What is counted does not depend on how many of them take part.
+/// One worker for each node. They take turns, so that the host's processors do not decide which does how much, and the
+/// spaces keep their sizes, which are decided by measured times otherwise.
 fn counted(pages: Pages, old_pages: OldPages) -> Options {
     Options {
         workers: NODES as u32,
+        lockstep: 16,
+        resize: false,
         pages,
         old_pages,
         verify: Verify::Off,
         poison: false,
         ..options()
+    }
+}
+
+#[test]
+fn counts_repeat() {
+    for pages in [
+        Pages::FirstTouch,
+        Pages::Interleaved,
+        Pages::Fragmented,
+        Pages::FragmentedFixed,
+        Pages::Segregated,
+    ] {
+        let sums = || run_with::<Wide>(counted(pages, OldPages::Interleaved), 1);
+        let (first, again) = (sums(), sums());
+        assert_eq!(first, again, "{pages:?}");
+        let scanned = |node: usize| first.by_worker[node].scanned.iter().sum::<u64>();
+        // In segregated spaces the young objects are where the only mutator is.
+        let all_take_part = (0..NODES).all(|node| scanned(node) > 0);
+        assert!(
+            pages == Pages::Segregated || all_take_part,
+            "{pages:?}: {first:?}"
+        );
     }
 }
 
@@ -161,10 +186,11 @@ fn workers_of_segregated_spaces_touch_young_objects_of_their_own_nodes_alone() {
     let scanned = remote(&sums, |counts| counts.scanned_young);
     assert!(elsewhere < 0.2 && scanned < 0.2, "{elsewhere} {scanned}");
     let sent = |node: usize| sums.by_worker[node].messages;
-    for node in 0..NODES {
-        assert_eq!(sent(node)[node], 0, "nobody sends to himself");
-        assert!(sent(node).iter().sum::<u64>() > 0);
-    }
+    assert!(
+        (0..NODES).all(|node| sent(node)[node] == 0),
+        "nobody sends to himself"
+    );
+    assert!((0..NODES).any(|node| sent(node).iter().sum::<u64>() > 0));
 }
 
 #[test]

@@ -185,14 +185,25 @@ impl Crew {
     /// time take no part.
     pub fn run(&self, workers: usize, phase: &dyn Phase) {
         let callable = workers.min(self.helpers() + 1).max(1);
+        self.run_calling(callable, 1, phase);
+    }
+
+    /// Runs `phase` on the calling thread, which stands in for `workers` of them ([`Worker::stand_in`]), boxes
+    /// included, and calls nobody. As [`Crew::run`].
+    pub fn run_alone(&self, workers: usize, phase: &dyn Phase) {
+        self.run_calling(1, workers.clamp(1, MAX_WORKERS), phase);
+    }
+
+    /// Calls the helpers below `callable`; or nobody, and the leader stands in for `alone` workers.
+    fn run_calling(&self, callable: usize, alone: usize, phase: &dyn Phase) {
         let mail = phase.mail();
         if let Some(mail) = mail {
-            mail.open(callable); // ordered by the Release in `begin`
+            mail.open(callable.max(alone)); // ordered by the Release in `begin`
         }
         let number = self.begin(phase, mail);
         self.parking().call(number, callable);
         let leading = Leading {
-            worker: Worker::new(self, LEADER, number, mail),
+            worker: Worker::new(self, LEADER, number, mail).alone(alone),
         };
         phase.work(&leading.worker);
         assert!(!leading.worker.forgot_its_mail(), "{FORGOT_MAIL}");
@@ -288,6 +299,100 @@ impl Drop for Leading<'_> {
         self.worker.crew().finish(&self.worker);
         if let Some(mail) = self.worker.mail() {
             mail.close();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::mailbox::{BatchMemory, Outbox};
+    use crate::worker::Verdict;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Mutex;
+    use std::vec::Vec;
+
+    const WORKERS: usize = 4;
+
+    /// Each worker takes tasks in its turn and sends their numbers to the other of two nodes.
+    struct InTurns<'a> {
+        mail: &'a Mailboxes<'a>,
+        panics: bool,
+        /// Which worker took which task, and which received it.
+        taken: Mutex<Vec<(usize, usize)>>,
+        received: Mutex<Vec<(usize, u64)>>,
+    }
+
+    impl Phase for InTurns<'_> {
+        fn tasks(&self) -> usize {
+            2 * WORKERS
+        }
+
+        fn mail(&self) -> Option<&Mailboxes<'_>> {
+            Some(self.mail)
+        }
+
+        fn work(&self, leader: &Worker<'_>) {
+            assert!(leader.is_leader(), "a helper joined");
+            for round in 0..3 {
+                for index in 0..WORKERS {
+                    let worker = leader.stand_in(index);
+                    worker.set_waiting(false);
+                    assert_eq!(worker.anyone_waiting(), round > 0 || index > 0);
+                    while let Some(batch) = worker.receive() {
+                        let words = batch.words().map(|word| (index, word));
+                        self.received.lock().unwrap().extend(words);
+                    }
+                    let mut outbox = Outbox::EMPTY;
+                    if let Some(task) = worker.take_task() {
+                        self.taken.lock().unwrap().push((index, task));
+                        worker.announce();
+                        let other = 1 - self.mail.home(index);
+                        outbox.put(&worker, self.mail, other, task as u64).unwrap();
+                    }
+                    assert!(outbox.flush(&worker));
+                    worker.set_waiting(true);
+                }
+                assert!(!self.panics, "on purpose");
+            }
+            while leader.offer(|| true) == Verdict::WorkAgain {
+                panic!("something is left");
+            }
+        }
+    }
+
+    #[test]
+    fn a_leader_that_runs_alone_does_the_share_of_all() {
+        for parking in [options::Parking::Futex, options::Parking::Monitor] {
+            let crew: &'static Crew = std::boxed::Box::leak(std::boxed::Box::new(
+                Crew::with_policies(parking, options::TaskQueue::LockFree),
+            ));
+            crew.ensure_helpers(WORKERS - 1, &mut |index| {
+                // SAFETY: the crew gave out the index, and this thread alone was started for it.
+                std::thread::spawn(move || unsafe { crew.serve(index) });
+                true
+            });
+            let memory: Vec<BatchMemory> = (0..16).map(|_| BatchMemory::new()).collect();
+            let mail = Mailboxes::new(&memory, 2);
+            for panics in [false, true, false] {
+                let phase = InTurns {
+                    mail: &mail,
+                    panics,
+                    taken: Mutex::default(),
+                    received: Mutex::default(),
+                };
+                let run = || crew.run_alone(WORKERS, &phase);
+                assert_eq!(catch_unwind(AssertUnwindSafe(run)).is_err(), panics);
+                let taken = phase.taken.into_inner().unwrap();
+                let rounds = if panics { 1 } else { 2 };
+                let expected = (0..rounds * WORKERS).map(|task| (task % WORKERS, task));
+                assert!(taken.into_iter().eq(expected));
+                // The first worker of each node serves its box.
+                for (by, task) in phase.received.into_inner().unwrap() {
+                    assert_eq!(by, 1 - task as usize % 2);
+                }
+            }
+            crew.dismiss();
         }
     }
 }

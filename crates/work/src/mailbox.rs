@@ -385,6 +385,9 @@ impl Drop for Batch<'_> {
 pub struct Outbox<'a>([Option<Batch<'a>>; MOST_BOXES]);
 
 impl<'a> Outbox<'a> {
+    /// Without batches.
+    pub const EMPTY: Self = Self([const { None }; MOST_BOXES]);
+
     /// Puts a word into the batch for a node, and sends the batch if it is full. The word comes back when there is no
     /// room: too many batches are undelivered, or none is free. The worker then keeps the word, receives, sends what it
     /// has ([`Outbox::flush`]), so that batches become free, and tries again.

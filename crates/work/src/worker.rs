@@ -46,6 +46,10 @@ pub struct Worker<'a> {
     phase: PhaseNumber,
     /// The boxes of the phase, if it has some.
     mail: Option<&'a Mailboxes<'a>>,
+    /// Whether the leader does this worker's share (`stand_in`).
+    is_stand_in: bool,
+    /// For how many workers the leader receives, itself included: one, unless it runs alone.
+    receives_for: usize,
     /// Whether this worker counts as active. Touched by its own thread only.
     active: Cell<bool>,
     lost_races: Cell<u32>,
@@ -64,8 +68,40 @@ impl<'a> Worker<'a> {
             index,
             phase,
             mail,
+            is_stand_in: false,
+            receives_for: 1,
             active: Cell::new(true),
             lost_races: Cell::new(0),
+        }
+    }
+
+    /// The leader inside a phase that it runs alone for so many workers.
+    pub(crate) fn alone(self, workers: usize) -> Self {
+        Self {
+            receives_for: workers,
+            ..self
+        }
+    }
+
+    /// The leader, active in a phase that it runs alone ([`Crew::run_alone`]), does the share of worker `index` for a
+    /// while: takes its tasks, and sends and receives for it. The stand-in counts as active for as long as the leader
+    /// is, so it never offers: where the leader finds nothing to do for any worker, it offers itself.
+    pub fn stand_in(&self, index: usize) -> Worker<'a> {
+        debug_assert!(self.is_leader() && self.active.get() && index < self.receives_for);
+        Worker {
+            is_stand_in: true,
+            ..Worker::new(self.crew, index, self.phase, self.mail)
+        }
+    }
+
+    /// Says of a stand-in whether its worker waits for work, so that others publish some for it.
+    pub fn set_waiting(&self, waits: bool) {
+        debug_assert!(self.is_stand_in);
+        let idle = &self.crew.idle;
+        if waits {
+            idle.fetch_or(self.bit(), Ordering::Relaxed);
+        } else {
+            idle.fetch_and(!self.bit(), Ordering::Relaxed);
         }
     }
 
@@ -91,7 +127,7 @@ impl<'a> Worker<'a> {
     /// a hot loop, and it may miss a worker that has just begun to wait.
     #[inline]
     pub fn anyone_waiting(&self) -> bool {
-        self.crew.idle.load(Ordering::Relaxed) != 0
+        self.anyone_waits_of(u64::MAX)
     }
 
     /// Takes one of the tasks that the phase began with ([`Phase::tasks`](crate::Phase::tasks)); they come in ascending
@@ -114,13 +150,7 @@ impl<'a> Worker<'a> {
     /// announcement: a worker called back that finds more than it needs announces in turn.
     #[inline]
     pub fn announce(&self) {
-        debug_assert!(self.active.get(), "only an active worker publishes work");
-        // Partners the fence in `offer`: of a publisher and a worker about to wait, at least one
-        // sees the other.
-        fence(Ordering::SeqCst);
-        if self.anyone_waiting() {
-            self.call_back(u64::MAX);
-        }
+        self.announce_to(u64::MAX);
     }
 
     /// As [`Worker::anyone_waiting`], of the workers whose bits are set.
@@ -133,7 +163,8 @@ impl<'a> Worker<'a> {
     #[inline]
     pub fn announce_to(&self, workers: u64) {
         debug_assert!(self.active.get(), "only an active worker publishes work");
-        // As in `announce`.
+        // Partners the fence in `offer`: of a publisher and a worker about to wait, at least one
+        // sees the other.
         fence(Ordering::SeqCst);
         if self.anyone_waits_of(workers) {
             self.call_back(workers);
@@ -142,6 +173,9 @@ impl<'a> Worker<'a> {
 
     #[cold]
     fn call_back(&self, wanted: u64) {
+        if self.is_stand_in {
+            return; // the worker looks around in its next turn
+        }
         let parking = self.crew.parking();
         parking.call_back(wanted, &self.crew.idle, self.phase);
     }
@@ -158,24 +192,21 @@ impl<'a> Worker<'a> {
         if !self.crew.termination.dispatch(self.phase) {
             return Err(batch);
         }
-        let server = 1 << mail.post(node, batch);
-        // Partners the fence in `offer`: the worker that serves the box sees the batch, or this one sees that it waits.
-        fence(Ordering::SeqCst);
-        if self.crew.idle.load(Ordering::Relaxed) & server != 0 {
-            self.call_back(server);
-        }
+        // The worker that serves the box sees the batch, or this one sees that it waits.
+        self.announce_to(1 << mail.post(node, batch));
         Ok(())
     }
 
     /// Takes a batch that was sent to a node whose box this worker serves.
     pub fn receive(&self) -> Option<Batch<'a>> {
         debug_assert!(self.active.get(), "only an active worker receives");
-        self.take_mail()
+        self.take_mail_of(self.index)
     }
 
-    fn take_mail(&self) -> Option<Batch<'a>> {
-        // SAFETY: the phase has these boxes to itself, and this thread alone is worker `index` of it.
-        let batch = unsafe { self.mail?.take(self.index) }?;
+    fn take_mail_of(&self, index: usize) -> Option<Batch<'a>> {
+        // SAFETY: the phase has these boxes to itself, and this thread alone is worker `index` of it, or the leader of
+        // a phase that has no other thread.
+        let batch = unsafe { self.mail?.take(index) }?;
         let counted = self.crew.termination.deliver(self.phase);
         debug_assert!(counted, "a batch is counted before it is posted");
         Some(batch)
@@ -201,7 +232,9 @@ impl<'a> Worker<'a> {
         self.crew.parking().rest(self.index, self.phase);
         self.crew.idle.fetch_or(self.bit(), Ordering::AcqRel);
         fence(Ordering::SeqCst); // partners the fence in `send`
-        while self.take_mail().is_some() {}
+        for index in 0..self.receives_for {
+            while self.take_mail_of(index).is_some() {}
+        }
     }
 
     /// Whether the phase has boxes and this worker returned from `work` without a last offer, after which it would miss
@@ -217,7 +250,7 @@ impl<'a> Worker<'a> {
     /// `work_seems_available` is a hint and may be wrong in both directions; it is called while
     /// this worker is not active, so it may look and not take.
     pub fn offer(&self, mut work_seems_available: impl FnMut() -> bool) -> Verdict {
-        debug_assert!(self.active.get(), "an offer while standing by");
+        debug_assert!(self.active.get() && !self.is_stand_in, "no offer is due");
         let parking = self.crew.parking();
         parking.rest(self.index, self.phase);
         self.crew.idle.fetch_or(self.bit(), Ordering::AcqRel);
@@ -228,7 +261,7 @@ impl<'a> Worker<'a> {
             }
             return Verdict::Finished;
         }
-        fence(Ordering::SeqCst); // partners the fence in `announce`
+        fence(Ordering::SeqCst); // partners the fence in `announce_to`
         let mut pause = 1;
         for round in 0.. {
             if self.crew.termination.is_finished(self.phase) {

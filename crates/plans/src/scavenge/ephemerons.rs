@@ -17,8 +17,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_work::Crew;
 
 use super::handles::{Handles, TASK_HANDLES};
-use super::segregated::Message;
-use super::trace::{Engine, Item, Trace, WorkerState};
+use super::trace::{Engine, WithTasks, WorkerState};
 use super::waiting::Waiting;
 use super::weak::Liveness;
 
@@ -98,7 +97,9 @@ impl Ephemerons {
             trace,
             changed: AtomicBool::new(false),
         };
-        engine.run(crew, workers, count.div_ceil(TASK_HANDLES), &pass);
+        let task = |local: &mut WorkerState, task| pass.task(local, task);
+        let tasks = count.div_ceil(TASK_HANDLES);
+        engine.run(crew, workers, tasks, &WithTasks { task, trace });
         pass.changed.into_inner()
     }
 
@@ -106,13 +107,32 @@ impl Ephemerons {
     pub fn settle(&self, engine: &mut Engine, crew: &Crew, workers: usize, trace: &dyn Liveness) {
         let count = self.count();
         if count > 0 {
-            let settling = Settling {
-                handles: &self.handles,
-                count,
-                trace,
+            let task = |local: &mut WorkerState, task| {
+                for number in entries(task, count) {
+                    local.looks += 1;
+                    self.settle_entry(number, trace);
+                }
             };
+            let settling = WithTasks { task, trace };
             let tasks = count.div_ceil(TASK_HANDLES);
             engine.run(crew, workers.min(tasks), tasks, &settling);
+        }
+    }
+
+    fn settle_entry(&self, number: u32, trace: &dyn Liveness) {
+        let Some(key) = self.handles.load(number).as_object() else {
+            return;
+        };
+        let key = trace.place(key).map(Value::reference);
+        let value = match (key, value(&self.handles, number).as_object()) {
+            (None, _) => Some(Value::NULL),
+            (_, Some(value)) => trace.place(value).map(Value::reference),
+            _ => None,
+        };
+        self.handles.store(number, key.unwrap_or(Value::NULL));
+        if let Some(value) = value {
+            // SAFETY: the number of a handle is below `most`, so its second slot is in the mapping.
+            unsafe { Wide::store(self.handles.second(number), Address::NULL, value) };
         }
     }
 }
@@ -165,9 +185,7 @@ impl Pass<'_> {
         }
         None
     }
-}
 
-impl Trace for Pass<'_> {
     fn task(&self, local: &mut WorkerState, task: usize) {
         for number in entries(task, self.count) {
             if let Part::Second(waiting) = self.part
@@ -186,74 +204,5 @@ impl Trace for Pass<'_> {
                 }
             }
         }
-    }
-
-    fn item(&self, local: &mut WorkerState, item: Item) {
-        self.trace.item(local, item);
-    }
-
-    fn settle(&self, local: &mut WorkerState) {
-        self.trace.settle(local);
-    }
-
-    fn is_segregated(&self) -> bool {
-        self.trace.is_segregated()
-    }
-
-    fn node_of(&self, message: Message) -> usize {
-        self.trace.node_of(message)
-    }
-
-    fn receive(&self, local: &mut WorkerState, message: Message) {
-        self.trace.receive(local, message);
-    }
-}
-
-/// The last pass over all entries, which traces nothing.
-struct Settling<'a> {
-    handles: &'a Handles,
-    count: usize,
-    trace: &'a dyn Liveness,
-}
-
-impl Trace for Settling<'_> {
-    fn task(&self, local: &mut WorkerState, task: usize) {
-        for number in entries(task, self.count) {
-            local.looks += 1;
-            let Some(key) = self.handles.load(number).as_object() else {
-                continue;
-            };
-            let key = self.trace.place(key).map(Value::reference);
-            let value = match (key, value(self.handles, number).as_object()) {
-                (None, _) => Some(Value::NULL),
-                (_, Some(value)) => self.trace.place(value).map(Value::reference),
-                _ => None,
-            };
-            self.handles.store(number, key.unwrap_or(Value::NULL));
-            if let Some(value) = value {
-                // SAFETY: the number of a handle is below `most`, so its second slot is in the mapping.
-                unsafe { Wide::store(self.handles.second(number), Address::NULL, value) };
-            }
-        }
-    }
-
-    fn item(&self, local: &mut WorkerState, item: Item) {
-        self.trace.item(local, item);
-    }
-
-    fn settle(&self, local: &mut WorkerState) {
-        self.trace.settle(local);
-    }
-
-    fn is_segregated(&self) -> bool {
-        self.trace.is_segregated()
-    }
-
-    fn node_of(&self, message: Message) -> usize {
-        self.trace.node_of(message)
-    }
-
-    fn receive(&self, local: &mut WorkerState, message: Message) {
-        self.trace.receive(local, message);
     }
 }

@@ -26,6 +26,7 @@ use gleaner_work::Crew;
 use super::config::{Config, CreateError, REGION_GRANULE};
 use super::handles::Handles;
 use super::locality::Locality;
+use super::lockstep::Lockstep;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::quarantine::Quarantine;
 use super::sizes::Sizes;
@@ -173,6 +174,9 @@ impl<F: SlotFormat> Scavenge<F> {
             config.options.trace_order,
         )
         .ok_or_else(need("its workers"))?;
+        if let Some(lockstep) = Lockstep::of(&config.options) {
+            engine.take_turns(lockstep);
+        }
         if is_segregated {
             let apart = engine.segregate(config.cut.nodes);
             apart.ok_or_else(need("its workers' messages"))?;

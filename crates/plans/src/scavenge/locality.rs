@@ -25,7 +25,7 @@ use super::{Config, Scavenge, State};
 pub type ByNode = [u64; MOST_NODES];
 
 /// What one worker did, by the memory node that it was done on.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Objects whose references were visited; of an old one, once for each dirty card.
     pub scanned: ByNode,
@@ -61,7 +61,7 @@ impl Counts {
 }
 
 /// Sums over the life of a heap.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sums {
     /// How many memory nodes there are; numbers of others are 0.
     pub nodes: usize,

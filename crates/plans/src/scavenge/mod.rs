@@ -42,6 +42,7 @@ mod grey;
 pub mod handles;
 mod heap;
 pub mod locality;
+mod lockstep;
 pub mod mark;
 pub mod mutator;
 mod pages;

@@ -20,6 +20,7 @@ use super::edges::Edges;
 pub use super::grey::Item;
 use super::grey::{Arena, Stack};
 use super::locality::Counts;
+use super::lockstep::Lockstep;
 use super::segregated::{MOST_WAITING, Mail, Message};
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::{AtomicU64, yield_now};
@@ -135,6 +136,39 @@ pub trait Trace: Sync {
     fn receive(&self, _: &mut WorkerState, _: Message) {}
 }
 
+/// Tasks of another kind in a trace, whose grey objects are scanned as in that.
+pub(super) struct WithTasks<'a, T> {
+    /// Does a task.
+    pub task: T,
+    pub trace: &'a dyn Trace,
+}
+
+impl<T: Fn(&mut WorkerState, usize) + Sync> Trace for WithTasks<'_, T> {
+    fn task(&self, local: &mut WorkerState, task: usize) {
+        (self.task)(local, task);
+    }
+
+    fn item(&self, local: &mut WorkerState, item: Item) {
+        self.trace.item(local, item);
+    }
+
+    fn settle(&self, local: &mut WorkerState) {
+        self.trace.settle(local);
+    }
+
+    fn is_segregated(&self) -> bool {
+        self.trace.is_segregated()
+    }
+
+    fn node_of(&self, message: Message) -> usize {
+        self.trace.node_of(message)
+    }
+
+    fn receive(&self, local: &mut WorkerState, message: Message) {
+        self.trace.receive(local, message);
+    }
+}
+
 /// Visits the slots of an item; of a large array, makes the other chunks grey first.
 ///
 /// # Safety
@@ -183,6 +217,8 @@ pub struct Engine {
     homes: Homes,
     /// How workers send to those of other nodes, if they do.
     mail: Option<Mail>,
+    /// Whether one thread does the work of all, in turns.
+    lockstep: Option<Lockstep>,
 }
 
 // SAFETY: a worker's state is touched by one worker at a time (see the field).
@@ -211,6 +247,7 @@ impl Engine {
             rings,
             homes,
             mail: None,
+            lockstep: None,
         };
         for index in 0..workers {
             engine.states.push(UnsafeCell::new(WorkerState {
@@ -244,6 +281,11 @@ impl Engine {
         Some(())
     }
 
+    /// One thread does the work of all workers from now on, in turns.
+    pub fn take_turns(&mut self, lockstep: Lockstep) {
+        self.lockstep = Some(lockstep);
+    }
+
     /// The leader of the next phases runs on a memory node.
     pub fn lead_on(&mut self, node: usize) {
         if let Some(mail) = &mut self.mail {
@@ -262,12 +304,19 @@ impl Engine {
     /// Runs a phase with the tasks `0..tasks` until nothing is grey.
     pub fn run(&mut self, crew: &Crew, workers: usize, tasks: usize, trace: &dyn Trace) {
         let workers = workers.min(self.workers());
+        if let Some(lockstep) = &mut self.lockstep {
+            lockstep.begin();
+        }
         let run = Run {
             engine: self,
+            workers,
             tasks,
             trace,
         };
-        crew.run(workers, &run);
+        match self.lockstep {
+            None => crew.run(workers, &run),
+            Some(_) => crew.run_alone(workers, &run),
+        }
         for local in self.worker_states() {
             local.stack.forget();
             local.remote.forget();
@@ -288,14 +337,32 @@ impl Drop for Engine {
     }
 }
 
-struct Run<'a> {
-    engine: &'a Engine,
+pub(super) struct Run<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) workers: usize,
     /// How many there are at the start.
     tasks: usize,
     trace: &'a dyn Trace,
 }
 
+/// What came of a turn of a worker in segregated spaces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It found something to do.
+    Found,
+    /// It found nothing it could do, and what it has for other nodes waits for room.
+    Full,
+    /// It found nothing, and has nothing.
+    Nothing,
+}
+
 impl Run<'_> {
+    /// How workers send to those of other nodes, if they do in this phase.
+    fn boxes(&self) -> Option<&Mail> {
+        let mail = self.engine.mail.as_ref();
+        mail.filter(|_| self.trace.is_segregated())
+    }
+
     /// The worker's own next item.
     #[inline(always)]
     fn next(&self, local: &mut WorkerState, deque: &Deque<'_, AtomicU64>) -> Option<Item> {
@@ -332,46 +399,98 @@ impl Run<'_> {
         worker.has_tasks() || self.engine.deques.iter().enumerate().any(has_items)
     }
 
-    /// In segregated spaces: what a worker does until nothing is left.
-    fn work_apart(&self, worker: &Worker<'_>, mail: &Mail) {
+    /// A worker does what is grey on its stack as long as there is `more` to do, or else a task, or takes something
+    /// grey from another; whether it found anything.
+    #[inline(always)]
+    pub(super) fn turn(&self, worker: &Worker<'_>, mut more: impl FnMut() -> bool) -> bool {
+        let own = worker.index();
+        let deque = &self.engine.deques[own];
+        // SAFETY: during a phase the state belongs to the worker of its index, or to the leader that stands in for it.
+        let local = unsafe { &mut *self.engine.states[own].get() };
+        let mut found = false;
+        while more()
+            && let Some(item) = self.next(local, deque)
+        {
+            found = true;
+            self.trace.item(local, item);
+            if worker.anyone_waiting() && deque.is_empty() && local.stack.share(deque) {
+                worker.announce();
+            }
+        }
+        found || self.task_or_theft(worker, local, ANYBODY)
+    }
+
+    /// A worker that has nothing grey does a task, or takes something grey from one of these workers, as bits; whether
+    /// it found anything.
+    fn task_or_theft(&self, worker: &Worker<'_>, local: &mut WorkerState, among: u64) -> bool {
+        if let Some(task) = worker.take_task() {
+            self.trace.task(local, task);
+            if worker.has_tasks() {
+                worker.announce();
+            }
+        } else if let Some(item) = self.steal(worker.index(), local, among) {
+            local.grey(item);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// As `turn`, in segregated spaces; also what others sent. What was found for other nodes waits to be sent while
+    /// there is no room: then nothing more is scanned.
+    #[inline(always)]
+    pub(super) fn turn_apart<'a>(
+        &self,
+        worker: &Worker<'_>,
+        mail: &'a Mail,
+        outbox: &mut Outbox<'a>,
+        mut more: impl FnMut() -> bool,
+    ) -> Turn {
         let own = worker.index();
         let deque = &self.engine.deques[own];
         let colleagues = mail.colleagues(own);
-        // SAFETY: during a phase the state belongs to the worker of its index.
+        // SAFETY: during a phase the state belongs to the worker of its index, or to the leader that stands in for it.
         let local = unsafe { &mut *self.engine.states[own].get() };
-        let mut outbox = Outbox::default();
-        loop {
-            while let Some(item) = self.next(local, deque) {
-                self.trace.item(local, item);
-                self.send(worker, local, mail, &mut outbox);
-                if worker.anyone_waits_of(colleagues)
-                    && deque.is_empty()
-                    && local.stack.share(deque)
-                {
-                    worker.announce_to(colleagues);
-                }
+        let mut found = false;
+        while (local.waiting == 0 || mail.send(worker, local, outbox, self.trace))
+            && more()
+            && let Some(item) = self.next(local, deque)
+        {
+            found = true;
+            self.trace.item(local, item);
+            if worker.anyone_waits_of(colleagues) && deque.is_empty() && local.stack.share(deque) {
+                worker.announce_to(colleagues);
             }
-            self.send(worker, local, mail, &mut outbox);
-            let was_sent = outbox.flush(worker);
-            // Also what came while there was no room to send.
-            if self.receive(worker, local) || local.has_work() {
-                continue;
-            }
-            if let Some(task) = worker.take_task() {
-                self.trace.task(local, task);
-                if worker.has_tasks() {
-                    worker.announce();
-                }
-            } else if let Some(item) = self.steal(own, local, colleagues) {
-                local.grey(item);
-            } else if !was_sent {
-                yield_now();
-            } else {
+        }
+        if found && local.waiting == 0 {
+            return Turn::Found;
+        }
+        let is_sent = outbox.flush(worker);
+        // Also what comes while there is no room to send: so that two do not wait for each other.
+        if self.receive(worker, local) {
+            return Turn::Found;
+        }
+        if local.waiting > 0 {
+            return Turn::Full;
+        }
+        match self.task_or_theft(worker, local, colleagues) {
+            true => Turn::Found,
+            false if !is_sent => Turn::Full,
+            false => {
                 assert!(
                     !local.has_work(),
                     "phase trace: a worker that has work offers"
                 );
-                match worker.offer(|| self.something_is_left(worker, colleagues)) {
+                Turn::Nothing
+            }
+        }
+    }
+
+    /// What a worker does until nothing is left.
+    fn work_together(&self, worker: &Worker<'_>) {
+        loop {
+            if !self.turn(worker, || true) {
+                match worker.offer(|| self.something_is_left(worker, ANYBODY)) {
                     Verdict::WorkAgain => {}
                     Verdict::Finished | Verdict::StandBy => return,
                 }
@@ -379,19 +498,20 @@ impl Run<'_> {
         }
     }
 
-    /// Sends what waits. While there is no room for it, does what others have sent: so that two do not wait for each
-    /// other.
-    #[inline]
-    fn send<'a>(
-        &self,
-        worker: &Worker<'_>,
-        local: &mut WorkerState,
-        mail: &'a Mail,
-        outbox: &mut Outbox<'a>,
-    ) {
-        while local.waiting > 0 && !mail.send(worker, local, outbox, self.trace) {
-            if !self.receive(worker, local) {
-                yield_now();
+    /// The same in segregated spaces.
+    fn work_apart(&self, worker: &Worker<'_>, mail: &Mail) {
+        let colleagues = mail.colleagues(worker.index());
+        let mut outbox = Outbox::default();
+        loop {
+            match self.turn_apart(worker, mail, &mut outbox, || true) {
+                Turn::Found => {}
+                Turn::Full => yield_now(),
+                Turn::Nothing => {
+                    match worker.offer(|| self.something_is_left(worker, colleagues)) {
+                        Verdict::WorkAgain => {}
+                        Verdict::Finished | Verdict::StandBy => return,
+                    }
+                }
             }
         }
     }
@@ -417,40 +537,14 @@ impl Phase for Run<'_> {
     }
 
     fn mail(&self) -> Option<&Mailboxes<'_>> {
-        let mail = self.engine.mail.as_ref();
-        mail.filter(|_| self.trace.is_segregated()).map(Mail::boxes)
+        self.boxes().map(Mail::boxes)
     }
 
     fn work(&self, worker: &Worker<'_>) {
-        if self.trace.is_segregated()
-            && let Some(mail) = &self.engine.mail
-        {
-            return self.work_apart(worker, mail);
-        }
-        let own = worker.index();
-        let deque = &self.engine.deques[own];
-        // SAFETY: during a phase the state belongs to the worker of its index.
-        let local = unsafe { &mut *self.engine.states[own].get() };
-        loop {
-            while let Some(item) = self.next(local, deque) {
-                self.trace.item(local, item);
-                if worker.anyone_waiting() && deque.is_empty() && local.stack.share(deque) {
-                    worker.announce();
-                }
-            }
-            if let Some(task) = worker.take_task() {
-                self.trace.task(local, task);
-                if worker.has_tasks() {
-                    worker.announce();
-                }
-            } else if let Some(item) = self.steal(own, local, ANYBODY) {
-                local.grey(item);
-            } else {
-                match worker.offer(|| self.something_is_left(worker, ANYBODY)) {
-                    Verdict::WorkAgain => {}
-                    Verdict::Finished | Verdict::StandBy => return,
-                }
-            }
+        match (&self.engine.lockstep, self.boxes()) {
+            (Some(lockstep), mail) => self.work_in_turns(worker, lockstep, mail),
+            (None, Some(mail)) => self.work_apart(worker, mail),
+            (None, None) => self.work_together(worker),
         }
     }
 }
@@ -458,9 +552,19 @@ impl Phase for Run<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use gleaner_base::options::Options;
     use gleaner_os::topology::Topology;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Turns of so many objects.
+    fn in_turns(lockstep: u32) -> Lockstep {
+        let options = Options {
+            lockstep,
+            ..Options::DEFAULT
+        };
+        Lockstep::of(&options).unwrap()
+    }
 
     /// Each task greys a tree of items: item n has the children 2n and 2n+1 below a bound.
     struct Trees(Mutex<Vec<u64>>);
@@ -490,7 +594,10 @@ mod tests {
         for order in [TraceOrder::Depth, TraceOrder::Breadth] {
             let mut engine =
                 Engine::new(4, Homes::new(&Topology::synthetic(2, 2)), 1 << 16, order).unwrap();
-            for _ in 0..20 {
+            for round in 0..20 {
+                if round == 10 {
+                    engine.take_turns(in_turns(3));
+                }
                 let trees = Trees(Mutex::new(Vec::new()));
                 engine.run(&CREW, 4, 5, &trees);
                 let mut seen = trees.0.into_inner().unwrap();
@@ -500,6 +607,48 @@ mod tests {
             }
         }
         CREW.dismiss();
+    }
+
+    /// One task greys a tree; which worker scans which item.
+    struct Shares(Mutex<Vec<(usize, u64)>>);
+
+    impl Trace for Shares {
+        fn task(&self, local: &mut WorkerState, _: usize) {
+            local.grey(Item(1));
+        }
+        fn item(&self, local: &mut WorkerState, item: Item) {
+            self.0.lock().unwrap().push((local.node, item.0));
+            for child in [item.0 * 2, item.0 * 2 + 1] {
+                if child < 3000 {
+                    local.grey(Item(child));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn workers_that_take_turns_share_the_work_and_do_the_same_each_time() {
+        static CREW: Crew = Crew::new();
+        let shares = |objects: u32| {
+            let homes = Homes::new(&Topology::synthetic(4, 1));
+            let mut engine = Engine::new(4, homes, 1 << 16, TraceOrder::Depth).unwrap();
+            engine.take_turns(in_turns(objects));
+            let shares = Shares(Mutex::new(Vec::new()));
+            engine.run(&CREW, 4, 1, &shares);
+            shares.0.into_inner().unwrap()
+        };
+        let all = shares(8);
+        assert_eq!(all, shares(8));
+        assert_ne!(all, shares(9));
+        for worker in 0..4 {
+            let own = all.iter().filter(|(by, _)| *by == worker).count();
+            assert!((500..1000).contains(&own), "worker {worker}: {own}");
+        }
+        // Turns of one worker come next to each other at the edge of two rounds, and while nobody else has work.
+        let turns = all.chunk_by(|(one, _), (other, _)| one == other);
+        let turns: Vec<usize> = turns.map(<[_]>::len).collect();
+        let long = turns.iter().filter(|&&objects| objects > 8).count();
+        assert!(turns.len() > 250 && long * 3 < turns.len(), "{turns:?}");
     }
 
     /// Each task sends so many messages to the other node, and each message makes an item grey there.
@@ -554,6 +703,9 @@ mod tests {
         });
         let mut engine = segregated();
         for round in 0..2000 {
+            if round == 1000 {
+                engine.take_turns(in_turns(1));
+            }
             let (count, scanned) = (500 + round % 1000, AtomicUsize::new(0));
             let letters = Letters { count, scanned };
             engine.run(&CREW, 2, 6, &letters);
@@ -571,7 +723,12 @@ mod tests {
         static CREW: Crew = Crew::new();
         let (count, scanned) = (200_000, AtomicUsize::new(0));
         let letters = Letters { count, scanned };
-        segregated().run(&CREW, 1, 1, &letters);
+        let mut engine = segregated();
+        engine.run(&CREW, 1, 1, &letters);
+        assert_eq!(letters.scanned.swap(0, Ordering::Relaxed), 200_000);
+        // Also where another worker receives in its turn.
+        engine.take_turns(in_turns(64));
+        engine.run(&CREW, 2, 1, &letters);
         assert_eq!(letters.scanned.into_inner(), 200_000);
     }
 }

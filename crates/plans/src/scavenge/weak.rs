@@ -22,8 +22,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
 use super::ephemerons::Ephemerons;
 use super::handles::Handles;
-use super::segregated::Message;
-use super::trace::{Engine, Item, Trace, WorkerState};
+use super::trace::{Engine, Trace, WithTasks, WorkerState};
 use super::waiting::Waiting;
 use gleaner_work::Crew;
 
@@ -179,10 +178,14 @@ impl WeakTables {
             }
         }
         if ready > 0 {
-            let pass = ReadyPass {
-                tables: self,
-                trace,
+            let task = |local: &mut WorkerState, _| {
+                self.visit_roots(|slot| {
+                    if let Some(object) = load(slot).as_object() {
+                        store(slot, Value::reference(trace.keep(local, object)));
+                    }
+                });
             };
+            let pass = WithTasks { task, trace };
             engine.run(crew, workers, 1, &pass);
         }
         ready
@@ -198,41 +201,5 @@ fn clear(table: &Handles, trace: &dyn Liveness) {
                 trace.place(object).map_or(Value::NULL, Value::reference),
             );
         }
-    }
-}
-
-/// Traces from what became ready.
-struct ReadyPass<'a> {
-    tables: &'a WeakTables,
-    trace: &'a dyn Liveness,
-}
-
-impl Trace for ReadyPass<'_> {
-    fn task(&self, local: &mut WorkerState, _: usize) {
-        self.tables.visit_roots(|slot| {
-            if let Some(object) = load(slot).as_object() {
-                store(slot, Value::reference(self.trace.keep(local, object)));
-            }
-        });
-    }
-
-    fn item(&self, local: &mut WorkerState, item: Item) {
-        self.trace.item(local, item);
-    }
-
-    fn settle(&self, local: &mut WorkerState) {
-        self.trace.settle(local);
-    }
-
-    fn is_segregated(&self) -> bool {
-        self.trace.is_segregated()
-    }
-
-    fn node_of(&self, message: Message) -> usize {
-        self.trace.node_of(message)
-    }
-
-    fn receive(&self, local: &mut WorkerState, message: Message) {
-        self.trace.receive(local, message);
     }
 }
