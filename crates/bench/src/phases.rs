@@ -9,7 +9,7 @@
 //! backwards, so that what else the machine does falls on all of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -126,7 +126,6 @@ struct Empty {
     /// Each worker waits until so many have come.
     awaited: usize,
     came: AtomicUsize,
-    lost: AtomicU64,
 }
 
 impl Phase for Empty {
@@ -153,8 +152,6 @@ impl Phase for Empty {
                 break;
             }
         }
-        self.lost
-            .fetch_add(worker.lost_races().into(), Ordering::Relaxed);
     }
 }
 
@@ -198,30 +195,30 @@ struct Line {
 impl Cell {
     /// Runs phases, of which the first tenth does not count.
     fn measure(&mut self, team: &Team, phases: u32) {
-        let mut before = process::own_switches();
+        let counts = || (process::own_switches(), team.crew.synchronisation());
+        let mut before = counts();
         for number in 0..phases + phases.div_ceil(10) {
-            let counts = number >= phases.div_ceil(10);
+            let is_counted = number >= phases.div_ceil(10);
             if number == phases.div_ceil(10) {
-                before = process::own_switches();
+                before = counts();
             }
             let empty = Empty {
                 tasks: self.threads,
                 awaited: if self.all_join { self.threads } else { 1 },
                 came: AtomicUsize::new(0),
-                lost: AtomicU64::new(0),
             };
             let start = Instant::now();
             team.crew.run(self.threads, &empty);
             let took = start.elapsed();
-            if counts {
+            if is_counted {
                 self.nanoseconds.push(took.as_nanos() as u64);
                 self.came += empty.came.into_inner();
-                self.lost += empty.lost.into_inner();
             }
         }
-        let after = process::own_switches();
-        self.switches.voluntary += after.voluntary - before.voluntary;
-        self.switches.involuntary += after.involuntary - before.involuntary;
+        let after = counts();
+        self.switches.voluntary += after.0.voluntary - before.0.voluntary;
+        self.switches.involuntary += after.0.involuntary - before.0.involuntary;
+        self.lost += after.1.failed_cas - before.1.failed_cas;
     }
 
     fn line(&self) -> Line {

@@ -22,11 +22,12 @@ use core::fmt;
 
 use gleaner_base::options;
 use gleaner_base::sync::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell, model_size,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, model_size,
 };
 
 use crate::mailbox::Mailboxes;
 use crate::parking::{Park, Parking};
+use crate::tally::{CountedLock, Synchronisation, Tally};
 use crate::task_queue::TaskQueue;
 use crate::termination::{PhaseNumber, Termination};
 use crate::worker::Worker;
@@ -80,6 +81,8 @@ pub struct Crew {
     parking: Parking,
     /// The tasks that the current phase began with.
     pub(crate) tasks: TaskQueue,
+    /// What is counted of finished phases.
+    tally: Tally,
     /// The objects of the current phase. Written by the leader before `begin`, read by helpers
     /// inside the phase.
     phase: UnsafeCell<Option<Current>>,
@@ -130,11 +133,27 @@ impl Crew {
                 idle: AtomicU64::new(0),
                 parking: Parking::new(parking),
                 tasks: TaskQueue::new(tasks),
+                tally: Tally::new(),
                 phase: UnsafeCell::new(None),
                 number: AtomicU32::new(0),
                 helpers: AtomicUsize::new(0),
                 growing: AtomicBool::new(false),
             }
+        }
+    }
+
+    /// What the workers did with each other so far. Exact between phases (see [`crate::tally`]).
+    pub fn synchronisation(&self) -> Synchronisation {
+        let monitor = self.parking.lock();
+        Synchronisation {
+            phases: self.tally.phases.get(),
+            tasks: self.tally.tasks.get(),
+            wakeups: self.parking().wakeups(),
+            lock_acquisitions: self.tasks.lock().acquisitions()
+                + monitor.map_or(0, CountedLock::acquisitions),
+            failed_cas: self.tally.lost_races.get(),
+            task_queue: self.tasks.policy(),
+            parking: self.parking.option(),
         }
     }
 
@@ -234,7 +253,7 @@ impl Crew {
         self.tasks.take_under(self.task_lock(), phase, lost)
     }
 
-    fn task_lock(&self) -> &RawLock {
+    fn task_lock(&self) -> &CountedLock {
         self.parking.lock().unwrap_or(self.tasks.lock())
     }
 
@@ -249,6 +268,8 @@ impl Crew {
             leader.refuse_mail();
             self.parking().wait(number, &is_drained);
         }
+        self.tally.add_lost_races(leader.lost_races());
+        self.tally.finish_phase(self.tasks.taken());
         self.termination.end(number);
     }
 
@@ -279,6 +300,7 @@ impl Crew {
             let worker = Worker::new(self, index, number, mail);
             phase.work(&worker);
             assert!(!worker.forgot_its_mail(), "{FORGOT_MAIL}");
+            self.tally.add_lost_races(worker.lost_races());
             worker.is_active()
         })
     }

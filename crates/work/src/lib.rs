@@ -5,6 +5,7 @@
 //! - [`parking`]: where a thread sleeps until it is called to a phase: on a seat of its own, or with all others.
 //! - [`task_queue`]: the tasks that a phase begins with.
 //! - [`mailbox`]: words sent from one memory node to another in batches.
+//! - [`tally`]: what the workers did with each other, counted.
 //! - [`claims`]: work that is done ahead of time, by the thread that comes first.
 //! - [`lead`]: a thread that works ahead of others sleeps until they have come nearer.
 //! - [`rounds`]: a thread that works ahead of others sleeps from one round to the next.
@@ -26,6 +27,7 @@ pub mod mailbox;
 pub mod parking;
 pub mod prefix;
 pub mod rounds;
+pub mod tally;
 pub mod task_queue;
 pub mod termination;
 pub mod turns;
@@ -38,6 +40,7 @@ pub use lead::{Drowsy, Lead, Spinning};
 pub use mailbox::{Batch, Mailboxes, Outbox};
 pub use prefix::Prefix;
 pub use rounds::{Round, Rounds};
+pub use tally::Synchronisation;
 pub use task_queue::TaskQueue;
 pub use turns::{Cursor, Turn};
 pub use worker::{Verdict, Worker};

@@ -24,8 +24,9 @@
 use core::cell::Cell;
 
 use gleaner_base::options;
-use gleaner_base::sync::{AtomicU64, Ordering, RawLock};
+use gleaner_base::sync::{AtomicU64, Ordering};
 
+use crate::tally::CountedLock;
 use crate::termination::PhaseNumber;
 
 /// A word has the number of a task in its low bits, and that of the phase above.
@@ -53,7 +54,7 @@ pub struct TaskQueue {
     end: AtomicU64,
     policy: options::TaskQueue,
     /// What tasks are taken under where the crew has no lock for it.
-    lock: RawLock,
+    lock: CountedLock,
 }
 
 impl Default for TaskQueue {
@@ -70,7 +71,7 @@ impl TaskQueue {
                 next: AtomicU64::new(0),
                 end: AtomicU64::new(0),
                 policy,
-                lock: RawLock::new(),
+                lock: CountedLock::new(),
             }
         }
     }
@@ -82,7 +83,7 @@ impl TaskQueue {
     }
 
     /// As [`TaskQueue::fill`], under a lock of the crew.
-    pub(crate) fn fill_under(&self, lock: &RawLock, phase: PhaseNumber, count: usize) {
+    pub(crate) fn fill_under(&self, lock: &CountedLock, phase: PhaseNumber, count: usize) {
         assert!(count <= MOST_TASKS, "{count} tasks in one phase");
         self.under(lock, || {
             self.end.store(word(phase, count), Ordering::Relaxed);
@@ -101,7 +102,7 @@ impl TaskQueue {
     /// worker took.
     pub(crate) fn take_under(
         &self,
-        lock: &RawLock,
+        lock: &CountedLock,
         phase: PhaseNumber,
         lost: &Cell<u32>,
     ) -> Option<usize> {
@@ -123,8 +124,19 @@ impl TaskQueue {
         self.next(phase).is_none()
     }
 
+    /// Leader, with no other worker in the phase: how many tasks of the phase that was filled last were taken.
+    pub(crate) fn taken(&self) -> usize {
+        // Relaxed: the workers left the phase before the leader found it drained.
+        (self.next.load(Ordering::Relaxed) & TASK_MASK) as usize
+    }
+
+    /// How tasks are taken.
+    pub(crate) fn policy(&self) -> options::TaskQueue {
+        self.policy
+    }
+
     /// The queue's own lock.
-    pub(crate) fn lock(&self) -> &RawLock {
+    pub(crate) fn lock(&self) -> &CountedLock {
         &self.lock
     }
 
@@ -157,7 +169,7 @@ impl TaskQueue {
     }
 
     /// Does `body` under the lock if the policy has one.
-    fn under<R>(&self, lock: &RawLock, body: impl FnOnce() -> R) -> R {
+    fn under<R>(&self, lock: &CountedLock, body: impl FnOnce() -> R) -> R {
         if self.policy == options::TaskQueue::LockFree {
             return body();
         }

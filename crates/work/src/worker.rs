@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
     }
 
     /// How often this worker aimed at a task and another one took it: compare-and-swaps that failed.
-    pub fn lost_races(&self) -> u32 {
+    pub(crate) fn lost_races(&self) -> u32 {
         self.lost_races.get()
     }
 

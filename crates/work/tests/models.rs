@@ -100,8 +100,11 @@ impl Phase for Touch {
 }
 
 /// Two phases whose objects die after each run, with a helper that is late by any amount: into the
-/// first, between them, into the second, after both. Each task is done, once.
+/// first, between them, into the second, after both. Each task is done, once, and counted; a race that a worker lost is
+/// counted, too.
 fn crew_survives_a_late_helper_over_two_phases(policies: Policies) {
+    let lost = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let lost_here = lost.clone();
     check(Some(3), move || {
         let team = Team::of(policies, 2);
         for _ in 0..2 {
@@ -109,8 +112,15 @@ fn crew_survives_a_late_helper_over_two_phases(policies: Policies) {
             team.crew.run(2, &touch);
             assert_eq!(touch.total(), 2);
         }
+        let counts = team.crew.synchronisation();
+        assert_eq!((counts.phases, counts.tasks), (2, 4));
+        lost_here.fetch_add(counts.failed_cas, std::sync::atomic::Ordering::Relaxed);
         team.finish();
     });
+    assert_eq!(
+        lost.load(std::sync::atomic::Ordering::Relaxed) > 0,
+        policies.tasks == options::TaskQueue::LockFree
+    );
 }
 
 /// How often, over all executions of a model, a helper was called back into a phase after it stood

@@ -5,10 +5,14 @@ mod parkings;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::options::{Parking, TaskQueue};
 use gleaner_work::mailbox::BatchMemory;
-use gleaner_work::{Crew, Deque, MAX_WORKERS, Mailboxes, Outbox, Phase, Steal, Verdict, Worker};
+use gleaner_work::{
+    Crew, Deque, MAX_WORKERS, Mailboxes, Outbox, Phase, Steal, Synchronisation, Verdict, Worker,
+};
 use parkings::Policies;
 
 parkings::tests! {
@@ -26,7 +30,13 @@ parkings::tests! {
     thirty_two_workers_mark_with_tiny_deques,
     a_panic_in_the_leaders_share_gives_up_its_mail,
     a_worker_that_forgets_its_mail_is_told;
-    with_tasks: letters_arrive_with_48_workers_on_8_nodes, letters_arrive_where_nodes_have_no_worker, every_task_is_taken_once, late_helpers_take_no_task_of_another_phase
+    with_tasks:
+        letters_arrive_with_48_workers_on_8_nodes,
+        letters_arrive_where_nodes_have_no_worker,
+        every_task_is_taken_once,
+        late_helpers_take_no_task_of_another_phase,
+        counts_are_exact_when_the_leader_is_alone,
+        tasks_locks_and_wakeups_of_helpers_are_counted
 }
 
 /// A crew whose helper threads are joined at the end of the test.
@@ -160,6 +170,73 @@ fn every_task_is_taken_once(policies: Policies) {
                 .iter()
                 .all(|count| count.load(Ordering::Relaxed) == phase)
         );
+    }
+}
+
+/// Takes so many tasks of more.
+struct Part(usize);
+
+impl Phase for Part {
+    fn tasks(&self) -> usize {
+        self.0 + 3
+    }
+
+    fn work(&self, worker: &Worker<'_>) {
+        for task in 0..self.0 {
+            assert_eq!(worker.take_task(), Some(task));
+        }
+    }
+}
+
+fn counts_are_exact_when_the_leader_is_alone(policies: Policies) {
+    let crew = policies.crew();
+    let mut counts = Synchronisation {
+        phases: 0,
+        tasks: 0,
+        wakeups: 0,
+        lock_acquisitions: 0,
+        failed_cas: 0,
+        task_queue: policies.tasks,
+        parking: policies.parking,
+    };
+    assert_eq!(crew.synchronisation(), counts);
+    let all = Tasks {
+        taken: (0..5).map(|_| AtomicU32::new(0)).collect(),
+    };
+    let phases: [(&dyn Phase, u64); 4] = [(&all, 5), (&Part(4), 4), (&Count::new(9), 0), (&all, 5)];
+    for (phase, tasks) in phases {
+        crew.run(MAX_WORKERS, phase);
+        counts.phases += 1;
+        counts.tasks += tasks;
+        if policies.tasks == TaskQueue::Locked {
+            counts.lock_acquisitions += 1 + tasks; // the fill's first
+        }
+        assert_eq!(crew.synchronisation(), counts);
+    }
+}
+
+/// Phases with pauses between them in which helpers fall asleep, until one of them was asleep.
+fn tasks_locks_and_wakeups_of_helpers_are_counted(policies: Policies) {
+    let team = Team::of(policies, 5);
+    let tasks = Tasks {
+        taken: (0..20).map(|_| AtomicU32::new(0)).collect(),
+    };
+    let mut phases = 0;
+    while phases < 30 || phases < 20_000 && team.crew.synchronisation().wakeups == 0 {
+        team.crew.run(5, &tasks);
+        phases += 1;
+        thread::sleep(Duration::from_millis(1));
+    }
+    let counts = team.crew.synchronisation();
+    assert_eq!((counts.phases, counts.tasks), (phases, 20 * phases));
+    assert!(counts.wakeups > 0);
+    match (policies.tasks, policies.parking) {
+        (TaskQueue::Locked, _) => {
+            assert!(counts.lock_acquisitions >= counts.tasks + phases);
+            assert_eq!(counts.failed_cas, 0);
+        }
+        (TaskQueue::LockFree, Parking::Monitor) => assert!(counts.lock_acquisitions >= phases),
+        (TaskQueue::LockFree, Parking::Futex) => assert_eq!(counts.lock_acquisitions, 0),
     }
 }
 

@@ -12,6 +12,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("gleaner's sync facade speaks x86-64 Linux only: it makes raw system calls");
 
+mod counter;
 mod gate;
 mod held_lock;
 mod raw_lock;
@@ -23,6 +24,7 @@ mod imp;
 #[path = "native.rs"]
 mod imp;
 
+pub use counter::Counter;
 pub use gate::Gate;
 pub use held_lock::HeldLock;
 pub use imp::{

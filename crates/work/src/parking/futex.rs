@@ -16,7 +16,7 @@
 //! The owner is a helper for its whole life, or, for the leader's seat, whichever thread leads.
 
 use gleaner_base::sync::{
-    AtomicU32, AtomicU64, Ordering, fence, futex_wait, futex_wake, spin_hint, spin_rounds,
+    AtomicU32, AtomicU64, Counter, Ordering, fence, futex_wait, futex_wake, spin_hint, spin_rounds,
 };
 
 use super::{Park, hold_up, is_late};
@@ -61,6 +61,8 @@ pub struct Seat {
     /// nobody else can interfere): a call releases what the caller wrote to the owner, and the
     /// owner's `rest` is released to callers.
     word: AtomicU32,
+    /// How often the owner slept and was woken. The waker adds: it has just changed the word beside it.
+    wakeups: Counter,
 }
 
 impl Default for Seat {
@@ -73,7 +75,7 @@ impl Seat {
     gleaner_base::sync_const_fn! {
         /// A seat whose owner has not arrived yet: a call to it is kept for the owner.
         pub fn new() -> Self {
-            Self { word: AtomicU32::new(IDLE) }
+            Self { word: AtomicU32::new(IDLE), wakeups: Counter::new() }
         }
     }
 
@@ -100,8 +102,14 @@ impl Seat {
 
     fn replace(&self, new: u32) {
         if self.word.swap(new, Ordering::AcqRel) & STATE_MASK == ASLEEP {
-            futex_wake(&self.word, 1);
+            self.wake();
         }
+    }
+
+    /// Wakes the owner, which slept when the caller replaced the word.
+    fn wake(&self) {
+        self.wakeups.add(1);
+        futex_wake(&self.word, 1);
     }
 
     /// Calls the owner once more to `phase`, if it rests in that phase; whether it did.
@@ -111,7 +119,7 @@ impl Seat {
             match self.exchange(seen, word(phase, CALLED)) {
                 Ok(()) => {
                     if seen & STATE_MASK == ASLEEP {
-                        futex_wake(&self.word, 1);
+                        self.wake();
                     }
                     return true;
                 }
@@ -266,6 +274,13 @@ impl Park for Seats {
         }
     }
 
+    fn wakeups(&self) -> u64 {
+        self.0[LEADER + 1..]
+            .iter()
+            .map(|seat| seat.wakeups.get())
+            .sum()
+    }
+
     fn dismiss(&self, helpers: usize) {
         for seat in &self.0[1..=helpers] {
             seat.dismiss();
@@ -292,6 +307,31 @@ mod tests {
         assert!(seat.recall(second) && seat.is_called());
         assert!(!seat.recall(second), "called already");
         assert_eq!(seat.wait(), Call::To(second));
+    }
+
+    #[test]
+    fn who_sleeps_is_woken_and_counted_and_nobody_else_is() {
+        let (first, second) = (PhaseNumber::new(1), PhaseNumber::new(2));
+        let seats = Seats::new();
+        let seat = &seats.0[3];
+        let sleep = |phase, state| seat.exchange(word(phase, state), word(phase, ASLEEP));
+        seats.call(first, 4);
+        assert_eq!(seats.wakeups(), 0, "it has not arrived");
+        assert_eq!(seat.wait(), Call::To(first));
+        seat.rest(first);
+        sleep(first, IDLE).unwrap();
+        assert!(seat.recall(first));
+        assert_eq!(seats.wakeups(), 1, "called back");
+        assert_eq!(seat.wait(), Call::To(first));
+        sleep(first, AWAKE).unwrap();
+        seats.call(second, 4);
+        assert_eq!(seats.wakeups(), 2, "called");
+        let leader = &seats.0[LEADER];
+        leader
+            .exchange(word(second, AWAKE), word(second, ASLEEP))
+            .unwrap();
+        seats.tell_leader(second);
+        assert_eq!(seats.wakeups(), 2, "the leader is no helper");
     }
 
     #[test]

@@ -13,8 +13,9 @@ pub mod monitor;
 
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options;
-use gleaner_base::sync::{AtomicU32, AtomicU64, RawLock, futex_wait_timeout};
+use gleaner_base::sync::{AtomicU32, AtomicU64, futex_wait_timeout};
 
+use crate::tally::CountedLock;
 use crate::termination::{PhaseNumber, Termination};
 pub use futex::{Call, Seat};
 pub use monitor::Monitor;
@@ -55,6 +56,9 @@ pub trait Park: Sync {
     /// mask of those that wait for work: calls at least one of those in both back, unless there is none, and takes the
     /// ones that it called out of `idle`.
     fn call_back(&self, wanted: u64, idle: &AtomicU64, phase: PhaseNumber);
+
+    /// How often helpers that slept were woken.
+    fn wakeups(&self) -> u64;
 
     /// Sends the helpers `1..=helpers` home. No phase is running.
     fn dismiss(&self, helpers: usize);
@@ -98,8 +102,16 @@ impl Parking {
         }
     }
 
+    /// Which policy it is.
+    pub(crate) fn option(&self) -> options::Parking {
+        match self {
+            Self::Futex(_) => options::Parking::Futex,
+            Self::Monitor(_) => options::Parking::Monitor,
+        }
+    }
+
     /// The lock that all threads share, where the policy has one.
-    pub(crate) fn lock(&self) -> Option<&RawLock> {
+    pub(crate) fn lock(&self) -> Option<&CountedLock> {
         match self {
             Self::Futex(_) => None,
             Self::Monitor(monitor) => Some(monitor.lock()),

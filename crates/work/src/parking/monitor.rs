@@ -3,8 +3,8 @@
 //! The idea: which threads are called, which are in the phase and, with `task-queue=locked`, which task is next are
 //! guarded by one lock, and a thread that waits, for whatever reason, sleeps on one condition. Each change that a thread may wait for is a
 //! broadcast: all wake, take the lock one after the other, and the threads that it does not concern sleep again. The
-//! lock spins for a bounded time and then sleeps ([`RawLock`]); the condition is a word that each broadcast changes,
-//! and sleeping on it begins at once.
+//! lock spins for a bounded time and then sleeps; the condition is a word that each broadcast changes, and sleeping on it
+//! begins at once.
 //!
 //! # What the paper's version does, and ours
 //! - There, the VM thread wakes the GC threads by their monitor and sleeps on one of its own. Here the collecting
@@ -32,11 +32,12 @@
 //! Helpers run it for their whole life, the leader in a phase.
 
 use gleaner_base::sync::{
-    AtomicU32, AtomicU64, Ordering, RawLock, UnsafeCell, futex_wait, futex_wake,
+    AtomicU32, AtomicU64, Counter, Ordering, UnsafeCell, futex_wait, futex_wake,
 };
 
 use super::{Park, hold_up, is_late};
 use crate::crew::LEADER;
+use crate::tally::CountedLock;
 use crate::termination::{PhaseNumber, Termination};
 
 /// What the lock guards.
@@ -65,11 +66,13 @@ impl State {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Monitor {
-    lock: RawLock,
+    lock: CountedLock,
     /// How many broadcasts there were, wrapping. Changed under the lock; the system reads it when a thread falls
     /// asleep.
     condition: AtomicU32,
     state: UnsafeCell<State>,
+    /// How many sleeps of helpers ended. The holder of the lock adds.
+    wakeups: Counter,
 }
 
 // SAFETY: the state is accessed under the lock.
@@ -88,15 +91,16 @@ impl Monitor {
         /// Nobody waits, and nobody is called.
         pub fn new() -> Self {
             Self {
-                lock: RawLock::new(),
+                lock: CountedLock::new(),
                 condition: AtomicU32::new(0),
                 state: UnsafeCell::new(State::NEW),
+                wakeups: Counter::new(),
             }
         }
     }
 
     /// The lock, which guards the tasks of the phase as well if they are locked.
-    pub(crate) fn lock(&self) -> &RawLock {
+    pub(crate) fn lock(&self) -> &CountedLock {
         &self.lock
     }
 
@@ -167,6 +171,7 @@ impl Park for Monitor {
         while !self.state(|state| state.dismissed) {
             let Some(phase) = self.join(index, termination) else {
                 self.sleep();
+                self.wakeups.add_alone(1);
                 if is_late() {
                     self.lock.unlock();
                     hold_up();
@@ -218,6 +223,10 @@ impl Park for Monitor {
             self.broadcast();
         }
         self.lock.unlock();
+    }
+
+    fn wakeups(&self) -> u64 {
+        self.wakeups.get()
     }
 
     fn dismiss(&self, _: usize) {
