@@ -22,6 +22,7 @@ mod random;
 mod run;
 mod side;
 mod stock_log;
+mod synchronisation;
 mod trial;
 mod workshop;
 mod zeroing;

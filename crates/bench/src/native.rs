@@ -14,7 +14,7 @@ use gleaner_workloads::{Entry, Extra, Facts, Mutators, Scale, TABLE, failed, fin
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::{locality, process};
+use crate::{locality, process, synchronisation};
 
 /// Arguments of `native`.
 #[derive(Args)]
@@ -109,6 +109,8 @@ struct Line {
     /// What workers did on which memory node, on a synthetic machine of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     locality: Option<locality::Line>,
+    /// What workers did with each other in all collections.
+    synchronisation: synchronisation::Line,
     #[serde(flatten)]
     facts: Facts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -222,7 +224,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
     }
     let Iteration { wall_s, cpu_s } = whole.read();
     let totals = mutator.totals();
-    let counted = mutator.blocking(|| heap.locality());
+    let (counted, synchronisation) = mutator.blocking(|| (heap.locality(), heap.synchronisation()));
     if iterations.len() == 1 {
         iterations.clear();
     }
@@ -259,6 +261,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
         heap_mb: heap.limit() >> 20,
         mutators: mutators.threads,
         locality: counted.map(|counted| locality::Line::new(&counted, heap.workers())),
+        synchronisation: synchronisation::Line::new(&synchronisation),
         facts,
         iterations,
     };

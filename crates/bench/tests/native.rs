@@ -111,6 +111,38 @@ fn each_object_that_dies_is_finalized_once() {
 }
 
 #[test]
+fn what_workers_do_with_each_other_is_counted_on_any_machine() {
+    let counts = |workers: &str, options: &str| {
+        let heap = ["cipher", "--tiny", "--heap", "1", "--workers", workers];
+        let line = run(&[&heap[..], &["--opt", options]].concat());
+        let collections = line["collections"].as_u64().unwrap();
+        let counts = line["synchronisation"].clone();
+        assert!(collections > 0 && counts["phases"].as_u64().unwrap() >= collections);
+        assert!(counts["tasks"].as_u64().unwrap() > 0);
+        counts
+    };
+    let free = counts("1", "parking=futex,task-queue=lock-free");
+    assert_eq!(free["task_queue"], "lock-free");
+    assert_eq!(free["parking"], "futex");
+    for none in ["wakeups", "lock_acquisitions", "failed_cas"] {
+        assert_eq!(free[none], 0, "{none}");
+    }
+    let alone = counts("1", "parking=monitor,task-queue=locked");
+    let locks = |counts: &serde_json::Value| counts["lock_acquisitions"].as_u64().unwrap();
+    let least = |counts: &serde_json::Value| {
+        counts["tasks"].as_u64().unwrap() + counts["phases"].as_u64().unwrap()
+    };
+    assert_eq!(locks(&alone), least(&alone));
+    let locked = counts(
+        "4",
+        "parking=monitor,task-queue=locked,topology=node:2 core:2",
+    );
+    assert_eq!(locked["task_queue"], "locked");
+    assert_eq!(locked["parking"], "monitor");
+    assert!(locks(&locked) > least(&locked));
+}
+
+#[test]
 fn messages_arrive() {
     each_has_its_own("cipher", "1", cipher::cipher);
     all_share("producer", "3", shared::producer(), &[]);

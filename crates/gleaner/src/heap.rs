@@ -18,6 +18,7 @@ use gleaner_os::refusal::Limit;
 use gleaner_plans::scavenge::locality::Sums as Locality;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
+use gleaner_work::Synchronisation;
 
 use crate::builder::Builder;
 use crate::crew::Helpers;
@@ -383,6 +384,13 @@ impl Heap {
     pub fn locality(&self) -> Option<Box<Locality>> {
         members::assert_no_walk(self.shared.number, "locality is asked for");
         with_heap!(&self.shared.kind, heap => heap.locality())
+    }
+
+    /// What the threads that collect did with each other in all collections so far: phases, tasks, wake-ups, locks. Not
+    /// to be called by a mutator outside of [`Mutator::blocking`], as [`Heap::totals`].
+    pub fn synchronisation(&self) -> Synchronisation {
+        members::assert_no_walk(self.shared.number, "synchronisation is asked for");
+        with_heap!(&self.shared.kind, heap => heap.synchronisation())
     }
 
     /// How wide references in objects are.

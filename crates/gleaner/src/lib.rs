@@ -71,6 +71,7 @@ pub use gleaner_base::options::{
 pub use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums as Locality};
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
+pub use gleaner_work::Synchronisation;
 pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Heap, OutOfMemory, StillInUse};
 pub use listeners::{Collection, Event, Phase};

@@ -21,7 +21,7 @@ use gleaner_spaces::precise::mark_compact::Plan;
 use gleaner_spaces::precise::nursery::Nursery;
 use gleaner_spaces::precise::regions::{Kind, MOST_NODES, Regions};
 use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
-use gleaner_work::Crew;
+use gleaner_work::{Crew, Synchronisation};
 
 use super::config::{Config, CreateError, REGION_GRANULE};
 use super::handles::Handles;
@@ -305,6 +305,12 @@ impl<F: SlotFormat> Scavenge<F> {
             zeroed: self.zeroing.in_nanoseconds(state.zeroed),
             ..state.totals
         })
+    }
+
+    /// What the workers of all collections so far did with each other. The caller is no mutator inside the gate.
+    pub fn synchronisation(&self) -> Synchronisation {
+        self.collecting
+            .with(&self.gate, |_| self.crew.synchronisation())
     }
 
     /// Where events are written from now on. The caller is no mutator inside the gate.
