@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gleaner_lab.numa import locality
+from gleaner_lab.numa import collection, locality
 
 #: What is known of every process.
 PROCESS = ("wall_s", "cpu_s", "peak_kb")
@@ -59,7 +59,8 @@ PRINTED = "printed."
 
 def known() -> list[str]:
     """All metrics that can be told without running a program."""
-    return [*PROCESS, *LOGGED, *(f"phase.{name}_s" for name in PHASES), *locality.METRICS]
+    phases = (f"phase.{name}_s" for name in PHASES)
+    return [*PROCESS, *LOGGED, *phases, *locality.METRICS, *collection.METRICS]
 
 
 def is_known(metric: str, iteration: int) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 from gleaner_lab.cells import Cell
 from gleaner_lab.experiment import Configuration, Experiment, shown
 from gleaner_lab.failure import Failure
+from gleaner_lab.numa.collection import Synchronisation
 from gleaner_lab.numa.locality import Locality
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,11 +184,12 @@ def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int)
     if collector := line.get("collector"):
         values.update(_collector_values(collector, values))
     values.update({f"printed.{name}": value for name, value in _numbers(printed).items()})
-    if counted := printed.get("locality"):
-        try:
-            values.update(Locality.parse(counted, "what it printed").figures())
-        except Failure as failure:
-            return {"problem": str(failure)}
+    try:
+        for name, kind in (("locality", Locality), ("synchronisation", Synchronisation)):
+            if counted := printed.get(name):
+                values.update(kind.parse(counted, "what it printed").figures())
+    except Failure as failure:
+        return {"problem": str(failure)}
     return {"values": values, "output": _output(line, printed)}
 
 

@@ -9,7 +9,7 @@ import time
 import bench
 import pytest
 
-from gleaner_lab import cli, commands, machine
+from gleaner_lab import cli, commands, machine, metrics
 from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import differing_outputs, failures_of, judge, lines_of
 from gleaner_lab.build import build_of, commits
@@ -768,6 +768,21 @@ def test_a_result_is_what_must_be_the_same():
     printed = {"result": "17", "wall_s": 1.0}
     line = json.dumps({"wall_s": 2.0, "output": "9 bytes, 1", "printed": printed})
     assert read_line(line, "", 0, True, 1)["output"] == "17"
+
+
+def test_what_a_run_counts_of_synchronisation_gives_metrics():
+    names = ("phases", "tasks", "wakeups", "lock_acquisitions", "failed_cas")
+    counted = {name: number for number, name in enumerate(names)}
+    counted |= {"task_queue": "locked", "parking": "monitor"}
+    printed = {"collections": 3, "synchronisation": counted}
+    line = {"wall_s": 2.0, "cpu_s": 1.0, "peak_kb": 1, "printed": printed}
+    values = read_line(json.dumps(line), "", 0, True, 1)["values"]
+    assert [values[f"synchronisation.{name}"] for name in names] == [0, 1, 2, 3, 4]
+    assert all(metrics.is_known(f"synchronisation.{name}", 1) for name in names)
+    assert not metrics.is_known("synchronisation.parking", 1)
+    counted["wakeups"] = 0.5
+    problem = read_line(json.dumps(line), "", 0, True, 1)["problem"]
+    assert problem.startswith("what it printed: synchronisation: wakeups is 0.5")
 
 
 def test_what_a_run_counts_by_memory_node_gives_metrics():

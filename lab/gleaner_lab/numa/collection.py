@@ -44,6 +44,11 @@ from gleaner_lab.numa.queues import Prediction, predict
 THREADS = (1, 2, 4, 8, 16, 24, 32, 40, 48)
 TASK_QUEUES = ("lock-free", "locked")
 PARKINGS = ("futex", "monitor")
+#: What is counted of the workers together.
+COUNTS = ("phases", "tasks", "wakeups", "lock_acquisitions", "failed_cas")
+
+#: The counts of one run, as metrics of an experiment.
+METRICS = tuple(f"synchronisation.{name}" for name in COUNTS)
 
 
 @dataclass(frozen=True)
@@ -56,10 +61,11 @@ class Synchronisation:
     tasks: float
     #: Helpers that were parked and were woken.
     wakeups: float
-    #: Acquisitions of locks; under task-queue=locked, one for each task and each time that a worker
-    #: finds none.
+    #: Acquisitions of the locks of tasks and parking. Under task-queue=locked: for each task, to
+    #: fill the queue for a phase, and each time that a worker finds the last task gone. Under
+    #: parking=monitor: to call workers, to fall asleep, to wake up, to leave a phase.
     lock_acquisitions: float
-    #: Compare-and-swaps that failed.
+    #: Compare-and-swaps on the queue of tasks that failed.
     failed_cas: float
     task_queue: str = "lock-free"
     parking: str = "futex"
@@ -71,7 +77,7 @@ class Synchronisation:
         if not isinstance(document, dict):
             raise Failure(f"{where} is no object; the run prints one when it counts")
         counts = {}
-        for name in ("phases", "tasks", "wakeups", "lock_acquisitions", "failed_cas"):
+        for name in COUNTS:
             value = document.get(name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise Failure(f"{where}: {name} is {value!r}, not a whole number of 0 or more")
@@ -82,6 +88,10 @@ class Synchronisation:
                 hint = nearest(str(value), known)
                 raise Failure(f"{where}: {name} is {value!r}, not {' or '.join(known)}{hint}")
         return cls(**counts, task_queue=document["task_queue"], parking=document["parking"])
+
+    def figures(self) -> dict[str, float]:
+        """The counts as metrics of an experiment: `METRICS`."""
+        return {f"synchronisation.{name}": getattr(self, name) for name in COUNTS}
 
     def at(self, before: int, workers: int) -> Synchronisation:
         """The counts of a run with `before` workers, for another number of them.

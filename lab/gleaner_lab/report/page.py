@@ -17,7 +17,7 @@ from gleaner_lab import experiment as experiments
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
-from gleaner_lab.numa import locality
+from gleaner_lab.numa import collection, locality
 from gleaner_lab.report import beside, figures
 from gleaner_lab.runner import tasks_of
 from gleaner_lab.statistics import Estimate
@@ -34,6 +34,7 @@ UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "longest_pause_s": ("longest pause, ms", lambda value: f"{value * 1e3:.1f}"),
     "total_pause_s": ("all pauses, ms", lambda value: f"{value * 1e3:.0f}"),
     **{name: (name, lambda value: f"{value:.3f}") for name in locality.METRICS},
+    **{name: (name, lambda value: f"{value:.0f}") for name in collection.METRICS},
 }
 
 
