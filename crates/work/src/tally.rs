@@ -20,7 +20,7 @@ use gleaner_base::sync::{Counter, RawLock};
 /// What workers did with each other in all phases of a crew, together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Synchronisation {
-    /// Parallel phases; a collection has several.
+    /// Parallel phases; a collection has one or more.
     pub phases: u64,
     /// Tasks taken from the queue that a phase begins with.
     pub tasks: u64,

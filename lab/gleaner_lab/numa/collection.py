@@ -55,7 +55,7 @@ METRICS = tuple(f"synchronisation.{name}" for name in COUNTS)
 class Synchronisation:
     """What the workers did with each other in all collections of a run, together."""
 
-    #: Parallel phases; a collection has several.
+    #: Parallel phases; a collection has one or more.
     phases: float
     #: Tasks taken from the queue.
     tasks: float
