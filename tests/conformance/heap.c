@@ -608,26 +608,29 @@ static void shutdown(void)
     GC_deinit();
 }
 
-/* Several threads at the limit at once: each gets NULL and goes on. */
+/* Several threads at the limit at once: in each round all hold what they got until the last has its share or NULL. Two
+ * shares fit below the limit, three do not, so all other threads get NULL; and each goes on. */
+enum { AT_LIMIT = 6, ROUNDS = 10, SHARE = 600 };
+static pthread_barrier_t all_hold;
+
 static void *at_the_limit(void *arg)
 {
     int nulls = 0;
-    void **mine[600];
-    for (int round = 0; round < 10; round++) {
+    void **mine[SHARE];
+    for (int round = 0; round < ROUNDS; round++) {
         int n = 0;
-        for (; n < 600; n++) {
+        for (; n < SHARE; n++) {
             mine[n] = GC_malloc(20000);
             if (mine[n] == NULL) {
                 nulls++;
                 break;
             }
-            if (mine[n][0] != NULL)
-                return NULL;
+            REQUIRE(mine[n][0] == NULL);
             mine[n][0] = arg;
         }
+        pthread_barrier_wait(&all_hold);
         for (int i = 0; i < n; i++)
-            if (mine[i][0] != arg)
-                return NULL;
+            REQUIRE(mine[i][0] == arg);
         memset(mine, 0, sizeof mine);
         __asm__ volatile("" : : "r"(mine) : "memory");
     }
@@ -643,19 +646,20 @@ static void *just_null(size_t n)
 
 static void limit_in_threads(void)
 {
-    pthread_t t[6];
+    pthread_t t[AT_LIMIT];
     GC_INIT();
     GC_set_warn_proc(GC_ignore_warn_proc);
     GC_set_oom_fn(just_null);
     GC_set_max_heap_size(24 << 20);
-    for (int i = 0; i < 6; i++)
+    REQUIRE(pthread_barrier_init(&all_hold, NULL, AT_LIMIT) == 0);
+    for (int i = 0; i < AT_LIMIT; i++)
         REQUIRE(pthread_create(&t[i], NULL, at_the_limit, &t[i]) == 0);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < AT_LIMIT; i++) {
         void *r = NULL;
         pthread_join(t[i], &r);
         CHECK_PTR(r, &t[i]);
     }
-    CHECK_OP(oom_calls, >, 0);
+    CHECK_GE(oom_calls, (AT_LIMIT - 2) * ROUNDS);
     collect();
     check_alive();
 }
