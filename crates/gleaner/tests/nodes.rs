@@ -1,26 +1,27 @@
 //! Where the threads of a heap run on a machine with several memory nodes, as the kernel tells it. On a machine with one
 //! node they run anywhere; `make test-qemu` boots others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 
 use gleaner::{Heap, Pages, Plan, Zeroing};
 use gleaner_os::topology::{ProcessorSet, Topology};
 
-/// The processors that each thread of the heap may run on, by its name. The kernel's list has those that are offline,
-/// too, for a thread that may run anywhere.
-fn allowed(online: &ProcessorSet) -> BTreeMap<String, ProcessorSet> {
+/// The threads of this process that the kernel lists. One that was joined may be among them a little longer.
+fn threads() -> BTreeSet<PathBuf> {
+    let listed = fs::read_dir("/proc/self/task").unwrap();
+    listed.map(|thread| thread.unwrap().path()).collect()
+}
+
+/// The processors that each thread of the heap may run on, by its name: of threads that were not listed before it was
+/// built. The kernel's list has processors that are offline, too, for a thread that may run anywhere.
+fn allowed(before: &BTreeSet<PathBuf>, online: &ProcessorSet) -> BTreeMap<String, ProcessorSet> {
     let mut all = BTreeMap::new();
-    for task in fs::read_dir("/proc/self/task").unwrap() {
-        let task = task.unwrap().path();
-        // A thread may end while it is looked at.
-        let (Ok(name), Ok(status)) = (
-            fs::read_to_string(task.join("comm")),
-            fs::read_to_string(task.join("status")),
-        ) else {
-            continue;
-        };
+    for thread in threads().difference(before) {
+        let name = fs::read_to_string(thread.join("comm")).unwrap();
         if let Some(name) = name.trim().strip_prefix("gleaner-") {
+            let status = fs::read_to_string(thread.join("status")).unwrap();
             let list = status
                 .lines()
                 .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -51,6 +52,7 @@ fn workers_run_on_their_nodes_round_robin_and_zeroing_threads_on_those_of_their_
         .filter(|node| !node.processors.is_empty())
         .collect();
     let with_threads = |plan, pages| {
+        let before = threads();
         let builder = Heap::builder()
             .limit(32 << 20)
             .workers(9)
@@ -61,7 +63,7 @@ fn workers_run_on_their_nodes_round_robin_and_zeroing_threads_on_those_of_their_
             .ignore_environment()
             .build()
             .unwrap();
-        let seen = allowed(&all);
+        let seen = allowed(&before, &all);
         heap.close().unwrap();
         seen
     };
