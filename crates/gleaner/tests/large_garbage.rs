@@ -11,13 +11,16 @@ const LIVE: usize = 32_000;
 
 /// Replaces the oldest of the objects that live, again and again, and drops an array of 64 KB after every so many: how
 /// many full collections there were, and how many of those because a promotion found no room.
-fn run(old: OldPolicy, resize: bool) -> (usize, usize) {
+///
+/// The counts are the same in every run: one worker fills blocks of the old space in one order, and generations of fixed
+/// size do not follow measured times.
+fn run(old: OldPolicy) -> (usize, usize) {
     let heap = Heap::builder()
         .limit(16 << 20)
         .old(old)
-        .resize(resize)
+        .resize(false)
         .generations(Generations::Always)
-        .workers(2)
+        .workers(1)
         .build()
         .unwrap();
     let (full, in_vain) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -64,11 +67,9 @@ fn run(old: OldPolicy, resize: bool) -> (usize, usize) {
 #[test]
 fn no_scavenge_is_thrown_away_for_large_objects() {
     for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
-        for resize in [true, false] {
-            let (full, in_vain) = run(old, resize);
-            let what = format!("{old:?}, resize {resize}: {full}, {in_vain} after a scavenge");
-            println!("{what}");
-            assert!(3 * in_vain <= full, "{what}");
-        }
+        let (full, in_vain) = run(old);
+        let what = format!("{old:?}: {full}, {in_vain} after a scavenge");
+        println!("{what}");
+        assert!(3 * in_vain <= full, "{what}");
     }
 }
