@@ -377,9 +377,11 @@ mod tests {
                 }
                 assert!(!self.panics, "on purpose");
             }
-            while leader.offer(|| true) == Verdict::WorkAgain {
-                panic!("something is left");
-            }
+            assert_eq!(
+                leader.offer(|| true),
+                Verdict::Finished,
+                "something is left"
+            );
         }
     }
 
