@@ -148,7 +148,7 @@ impl Fragmented {
         let taken = |left: usize| (left >= least).then(|| left - wanted.min(left));
         let left = self.left.fetch_update(relaxed, relaxed, taken).ok()?;
         let granted = wanted.min(left);
-        let helps = from_others || self.share_of(self.bytes()).is_none();
+        let helps = from_others || !self.cut.shares || self.share_of(self.bytes()).is_none();
         let asked = if helps { self.cut.nodes } else { 1 };
         for &near in &self.cut.nearest[node][..asked] {
             let near = usize::from(near);
