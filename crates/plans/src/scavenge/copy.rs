@@ -299,7 +299,7 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         bytes: usize,
     ) -> Option<(Address, bool)> {
         if header.age() < self.tenure
-            && let Some(target) = self.survivor_room(local, bytes)
+            && let Some(target) = self.survivor_room(local, bytes, false)
         {
             return Some((target, false));
         }
@@ -309,17 +309,21 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         if let Some(target) = self.old_room(local, bytes) {
             return Some((target, true));
         }
-        Some((self.survivor_room(local, bytes)?, false))
+        Some((self.survivor_room(local, bytes, true)?, false))
     }
 
+    /// In segregated spaces of the worker's own node, unless it is the `last` resort: what has no room there is promoted.
     #[inline(always)]
-    fn survivor_room(&self, local: &mut WorkerState, bytes: usize) -> Option<Address> {
+    fn survivor_room(&self, local: &mut WorkerState, bytes: usize, last: bool) -> Option<Address> {
         if let Some(target) = local.survivor_plab.allocate(bytes) {
             return Some(target);
         }
-        let piece = self
-            .to?
-            .take(local.node, bytes, SURVIVOR_PLAB.max(bytes), false)?;
+        let (to, wanted) = (self.to?, SURVIVOR_PLAB.max(bytes));
+        let piece = if self.homes.is_some() && !last {
+            to.take_own(local.node, bytes, wanted)?
+        } else {
+            to.take(local.node, bytes, wanted, false)?
+        };
         // SAFETY: the buffer is this worker's.
         unsafe { local.survivor_plab.retire() };
         local.survivor_plab.refill(piece);

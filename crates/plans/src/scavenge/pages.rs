@@ -3,8 +3,8 @@
 //!
 //! A fragment has addresses for all of its space, and memory for as much as its node's threads took so far; one counter
 //! governs what all of them have (I7, `spaces/src/precise/fragmented.rs`). A thread whose node has used up the last of it
-//! takes what it needs from the nearest fragment, so no collection comes before the space's bytes are used up; and the
-//! collection after that moves memory to where it was lacking: it gives the others' back to the system.
+//! takes what it needs from the nearest fragment, so no collection comes before the space's bytes are used up; and after
+//! the next collection what fragments have and did not need goes back to the system, and is any node's again.
 //!
 //! Under `fragmented-fixed` each fragment has an equal share of its space, as in Parallel Scavenge, where the fragments
 //! lie side by side: when the space changes its size the borders between them move, and pages that come to another node
@@ -171,7 +171,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if elsewhere > 0 {
             record.step(Phase::Balance, |event| {
                 event.bytes = elsewhere as u64;
-                event.reason = "threads found memory on other nodes than their own";
+                event.reason = "threads lacked memory on their own nodes";
                 self.release_above(&ends);
             });
         } else {

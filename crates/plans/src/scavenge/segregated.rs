@@ -5,6 +5,9 @@
 //! in the slot and dirties the slot's card. So nothing is to be answered. Messages are words, which travel in batches
 //! (`work/src/mailbox.rs`); a phase is not over before all are received. Workers steal from their own node's only.
 //!
+//! What finds no memory in its node's to-space is promoted early, and lies on another node if there is no room in the old
+//! space either; after that collection memory goes to where it was lacking.
+//!
 //! Where a node has no worker, since there are fewer than nodes or the system refused some, the leader gets its
 //! messages and copies to its own node. Values of ephemerons and objects that are to be finalized are kept by the worker
 //! that finds them, wherever they lie: who asks needs the new place at once. From there on it is as above.

@@ -74,7 +74,7 @@ pub struct Fragmented {
     unbacked: AtomicUsize,
     /// Bytes that were taken for threads of each node since the space was last balanced. As `left`.
     asked: [AtomicUsize; MOST_NODES],
-    /// And those of them that were found in the fragments of others.
+    /// And those of them that were found in the fragments of others, or nowhere.
     elsewhere: AtomicUsize,
     /// How often a fragment fits into its range.
     pub(super) turns: usize,
@@ -134,23 +134,33 @@ impl Fragmented {
         if self.cut.nodes == 1 {
             return self.fragments[0].take(least, wanted);
         }
-        self.take_near(node, least, wanted, from_others)
+        let helps = from_others || !self.cut.shares || self.share_of(self.bytes()).is_none();
+        self.take_near(node, least, wanted, if helps { self.cut.nodes } else { 1 })
     }
 
+    /// As [`Fragmented::take`], of the node's fragment alone: where that lacks memory, there is nothing.
+    pub fn take_own(&self, node: usize, least: usize, wanted: usize) -> Option<(Address, usize)> {
+        let piece = self.take_near(node, least, wanted, 1);
+        if piece.is_none() && self.free() >= least {
+            self.asked[node].fetch_add(wanted, Ordering::Relaxed);
+            self.elsewhere.fetch_add(wanted, Ordering::Relaxed);
+        }
+        piece
+    }
+
+    /// Of so many fragments, the nearest first.
     fn take_near(
         &self,
         node: usize,
         least: usize,
         wanted: usize,
-        from_others: bool,
+        fragments: usize,
     ) -> Option<(Address, usize)> {
         let relaxed = Ordering::Relaxed;
         let taken = |left: usize| (left >= least).then(|| left - wanted.min(left));
         let left = self.left.fetch_update(relaxed, relaxed, taken).ok()?;
         let granted = wanted.min(left);
-        let helps = from_others || !self.cut.shares || self.share_of(self.bytes()).is_none();
-        let asked = if helps { self.cut.nodes } else { 1 };
-        for &near in &self.cut.nearest[node][..asked] {
+        for &near in &self.cut.nearest[node][..fragments] {
             let near = usize::from(near);
             if let Some(piece) = self.take_of(near, least, granted) {
                 self.left.fetch_add(granted - piece.1, relaxed);
@@ -304,31 +314,20 @@ impl Fragmented {
         }
     }
 
-    /// Memory that a fragment has and did not need since the last time becomes others' that lacked it. Returns how many
-    /// bytes were found away from the node of the thread that took them. In a stopped world, by one thread, which gives
-    /// the memory back that lies above the new ends.
+    /// If threads lacked memory on their nodes: what fragments have and did not need since the last time is anyone's
+    /// again, so that also other nodes find some for the next while. Returns how many bytes they lacked.
+    /// In a stopped world, by one thread, which gives the memory back that lies above the new ends.
     pub(super) fn balance(&self) -> usize {
         let elsewhere = self.elsewhere.swap(0, Ordering::Relaxed);
-        let asked: [usize; MOST_NODES] =
-            core::array::from_fn(|node| self.asked[node].swap(0, Ordering::Relaxed));
-        if elsewhere == 0 {
-            return 0;
-        }
-        let page = memory::page_size();
-        let needs = |node: usize| {
-            let fragment = &self.fragments[node];
-            pages_in_use(fragment).max(asked[node].next_multiple_of(page))
-        };
-        let of_all = |part: &dyn Fn(usize) -> usize| (0..self.cut.nodes).map(part).sum::<usize>();
-        let bytes = |node: usize| self.fragments[node].bytes();
-        let lacking = of_all(&|node| needs(node).saturating_sub(bytes(node)));
-        let mut wanted = lacking.saturating_sub(self.unbacked.load(Ordering::Relaxed));
-        for node in 0..self.cut.nodes {
-            let less = bytes(node).saturating_sub(needs(node)).min(wanted);
-            let fragment = &self.fragments[node];
-            fragment.set_end(fragment.start().add(bytes(node) - less));
-            self.unbacked.fetch_add(less, Ordering::Relaxed);
-            wanted -= less;
+        let moves = elsewhere > 0 && self.share_of(self.bytes()).is_none();
+        for (fragment, asked) in self.fragments().iter().zip(&self.asked) {
+            let asked = asked.swap(0, Ordering::Relaxed);
+            let needed = pages_in_use(fragment).max(asked.next_multiple_of(memory::page_size()));
+            if moves && needed < fragment.bytes() {
+                let idle = fragment.bytes() - needed;
+                fragment.set_end(fragment.end().sub(idle));
+                self.unbacked.fetch_add(idle, Ordering::Relaxed);
+            }
         }
         elsewhere
     }

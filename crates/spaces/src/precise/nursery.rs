@@ -220,8 +220,8 @@ impl Nursery {
         }
     }
 
-    /// After a collection: memory goes to the fragments whose nodes lacked it ([`Fragmented::take`] found it elsewhere).
-    /// Returns how many bytes were found elsewhere since the last time. In a stopped world, by one thread, which gives
+    /// After a collection: memory goes to the fragments whose nodes lacked it ([`Fragmented::take`] found it elsewhere,
+    /// [`Fragmented::take_own`] nowhere). Returns how many bytes were lacking since the last time. In a stopped world, by one thread, which gives
     /// the memory back that lies above the new ends.
     /// So that an object of `most` bytes is not refused while eden has so many free.
     pub fn balance(&self, most: usize) -> usize {
@@ -402,6 +402,45 @@ mod tests {
     }
 
     #[test]
+    fn a_node_keeps_the_memory_that_it_asked_for_and_no_more() {
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x8000, 0x1000, 1, Cut::in_turn(2));
+        nursery.eden.take(0, 8, 0x8000, false).unwrap();
+        nursery.flip();
+        assert_eq!(nursery.balance(8), 0);
+        nursery.eden.take(0, 8, 0x1008, false).unwrap();
+        nursery.eden.take(1, 8, 0x4000, false).unwrap();
+        nursery.flip();
+        assert_eq!(nursery.balance(8), 0x4000);
+        assert_eq!(backed(&nursery), [0x2000, 0]);
+        // There is some left for a node that needs more than the last time.
+        let (piece, bytes) = nursery.eden.take(1, 8, 0x6000, false).unwrap();
+        assert_eq!((nursery.eden.node_of(piece), bytes), (1, 0x6000));
+    }
+
+    #[test]
+    fn what_is_to_be_a_nodes_own_is_nothing_else() {
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x1000, 0x8000, 1, Cut::in_turn(2));
+        let to = nursery.to();
+        to.take_own(0, 8, 0x4000).unwrap();
+        let (own, bytes) = to.take_own(1, 8, 0x4000).unwrap();
+        assert_eq!((to.node_of(own), bytes), (1, 0x4000));
+        assert_eq!((to.take_own(1, 8, 8), to.free()), (None, 0));
+        assert_eq!(nursery.balance(8), 0, "all is in use");
+        to.reset();
+        // There is memory, but on the other node.
+        assert_eq!(to.take_own(0, 0x6000, 0x6000), None);
+        assert_eq!(to.take_own(0, 8, 0x6000).unwrap().1, 0x4000);
+        assert_eq!(to.free(), 0x4000);
+        assert_eq!(nursery.balance(8), 0x6000);
+        assert!(to.fragments()[1].bytes() == 0, "it is anyone's");
+        assert_eq!(
+            to.take_own(0, 0x4000, 0x4000)
+                .map(|piece| to.node_of(piece.0)),
+            Some(0)
+        );
+    }
+
+    #[test]
     fn a_piece_is_found_where_there_is_one() {
         let nursery = Nursery::new(Address::new(0x10_0000), 0x4000, 0x1000, 1, Cut::in_turn(4));
         for node in 0..4 {
@@ -468,6 +507,8 @@ mod tests {
         assert!(eden.has_piece(8));
         let (others, _) = eden.take(1, 8, 8, true).expect("of others, at last");
         assert_eq!(eden.node_of(others), 2);
+        assert_eq!(nursery.balance(8), 8);
+        assert_eq!(backed(&nursery), [0x20_000; 4], "shares stay");
         nursery.resize(0x40_000, 0x40_000);
         assert_eq!(backed(&nursery), [0x10_000, 0x20_000, 0x10_000, 0x10_000]);
         nursery.flip();
