@@ -130,7 +130,8 @@ class Synchronisation:
 class Costs:
     """What the counted things cost. Assumptions, but for what `calibrated` fits."""
 
-    #: Lines of memory for each object or slot. A copied object's line is fetched and written back.
+    #: Lines of memory for each object or slot. A copied or promoted object's line is fetched and
+    #: written back.
     scanned_lines: float = 1.0
     copied_lines: float = 2.0
     updated_lines: float = 1.0
@@ -198,6 +199,8 @@ class Run:
             + costs.copied_lines * self._rows("copied", workers)
             + costs.updated_lines * self._rows("updated", workers)
         )
+        if "promoted" in counts:
+            found = found + costs.copied_lines * self._rows("promoted", workers)
         if "message_bytes" in counts:
             found = found + self._rows("message_bytes", workers) / LINE
         return found
