@@ -28,6 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What a finished run tells about itself besides its values.
 Record = dict[str, Any]
 
+#: What the model of a machine with memory nodes needs of a run that counted by node; kept as it was
+#: printed, in the record's field `counts`.
+COUNTS = ("collections", "locality", "synchronisation")
+
 
 @dataclass(frozen=True)
 class Tools:
@@ -184,13 +188,16 @@ def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int)
     if collector := line.get("collector"):
         values.update(_collector_values(collector, values))
     values.update({f"printed.{name}": value for name, value in _numbers(printed).items()})
+    found = {"values": values, "output": _output(line, printed)}
     try:
         for name, kind in (("locality", Locality), ("synchronisation", Synchronisation)):
             if counted := printed.get(name):
                 values.update(kind.parse(counted, "what it printed").figures())
     except Failure as failure:
         return {"problem": str(failure)}
-    return {"values": values, "output": _output(line, printed)}
+    if printed.get("locality"):
+        found["counts"] = {name: printed[name] for name in COUNTS if name in printed}
+    return found
 
 
 def _output(line: dict[str, Any], printed: dict[str, Any]) -> Any:
