@@ -48,7 +48,8 @@ class Page:
     title: str
     notes: list[str]
     tables: list[Table]
-    figure: Figure
+    #: By the names of their files.
+    figures: dict[str, Figure]
     command: str
     label: str = MODELLED
 
@@ -63,16 +64,20 @@ class Page:
             console.print(shown)
 
     def write(self, out: Path) -> list[Path]:
-        """Writes the page, the plot as SVG and PNG, and each table as CSV; returns the files."""
+        """Writes the page, its plots as SVG and PNG, and each table as CSV; returns the files."""
         out.mkdir(parents=True, exist_ok=True)
-        drawing = figures.svg(self.figure)
-        page, plain, image = (out / f"{self.name}.{end}" for end in ("html", "svg", "png"))
-        text = template("modelled.html.j2", escape=True).render(page=self, drawing=drawing)
+        drawings = {name: figures.svg(figure) for name, figure in self.figures.items()}
+        page = out / f"{self.name}.html"
+        text = template("modelled.html.j2", escape=True).render(page=self, drawings=drawings)
         page.write_text(text, encoding="utf-8")
-        plain.write_text(drawing, encoding="utf-8")
-        figures.save_png(self.figure, str(image))
-        plt.close(self.figure)
-        return [page, plain, image, *(self._csv(out, table) for table in self.tables)]
+        found = [page]
+        for name, drawing in drawings.items():
+            plain, image = (out / f"{name}.{end}" for end in ("svg", "png"))
+            plain.write_text(drawing, encoding="utf-8")
+            figures.save_png(self.figures[name], str(image))
+            plt.close(self.figures[name])
+            found += [plain, image]
+        return [*found, *(self._csv(out, table) for table in self.tables)]
 
     def _csv(self, out: Path, table: Table) -> Path:
         path = out / f"{self.name}-{table.name}.csv"
@@ -102,7 +107,7 @@ def figure_3(machine: Machine, command: str) -> Page:
             "Not shown: caches, open memory pages, coherence traffic as such, the scheduler.",
         ],
         [_statements(curves), _stops(curves), _speedups(curves), parameters(machine)],
-        figures.speedups(list(curves.values())),
+        {"figure-3": figures.speedups(list(curves.values()))},
         command,
     )
 
@@ -173,8 +178,14 @@ def collection(
             "computed for another machine from these counts. No time was measured on it. Counts "
             "for other numbers of threads are scaled from this run's.",
         ],
-        [_times(times), _locality(run), _paper(), _costs(costs), parameters(machine)],
-        figures.collection_times(times),
+        [
+            _times(times),
+            _locality(run),
+            printed("naps-table-4"),
+            _costs(costs),
+            parameters(machine),
+        ],
+        {"collection": figures.collection_times(times)},
         command,
     )
 
@@ -214,11 +225,12 @@ def _figure(value: float) -> str:
     return NOTHING if math.isnan(value) else f"{value:.2f}"
 
 
-def _paper() -> Table:
-    table = papers.read("naps-table-4")
+def printed(name: str) -> Table:
+    """A table of a paper as it is printed."""
+    table = papers.read(name)
     rows = [[str(cell) for cell in row] for row in table.rows.itertuples(index=False)]
     head = [str(column).replace("_", " ") for column in table.rows.columns]
-    return Table("paper", f"{table.caption} (the paper's own figures)", head, rows)
+    return Table("paper-" + name, f"{table.caption} (the paper's own figures)", head, rows)
 
 
 def _costs(costs: Costs) -> Table:
