@@ -36,6 +36,7 @@ examples:
   gleaner-lab minheap gc_bench           the smallest heap limit that works
   gleaner-lab model figure-3             the NUMA paper's Figure 3, modelled
   gleaner-lab model collection run.json  collection time against threads, modelled from counts
+  gleaner-lab findings target/lab/DIR    the NUMA paper's evaluation, from a run of naps-paper
 
 exit status of run and resume: 0 all runs finished and all bars are met; 1 a run failed or a bar is
 violated; 3 nothing failed and no bar is violated, but some are undecided; 2 the command or its
@@ -158,6 +159,15 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("model", help="what a machine with 8 memory nodes would do: modelled")
     _model(one.add_subparsers(required=True, metavar="WHAT"))
+
+    one = commands.add_parser(
+        "findings", help="the NUMA paper's tables, figures and findings, from a run of naps-paper"
+    )
+    one.add_argument("results", type=Path)
+    one.add_argument(
+        "--out", type=Path, metavar="DIR", help="where the page goes; the result set unless given"
+    )
+    one.set_defaults(act=_findings)
     return parser
 
 
@@ -348,6 +358,23 @@ def _model_collection(chosen: argparse.Namespace) -> int:
         run, curve(run, PAPER, costs), PAPER, costs, shlex.join([*words, "--out", "DIR"])
     )
     return _present(page, chosen.out)
+
+
+def _findings(chosen: argparse.Namespace) -> int:
+    from gleaner_lab.numa import findings
+    from gleaner_lab.numa.evidence import Evidence
+    from gleaner_lab.report import evaluation
+    from gleaner_lab.store import ResultSet
+
+    evidence = Evidence.read(ResultSet.open(chosen.results))
+    if not evidence.workloads:
+        raise Failure(f"{chosen.results} has no runs yet: gleaner-lab resume {chosen.results}")
+    page = evaluation.page(evidence, shlex.join(["gleaner-lab", "findings", str(chosen.results)]))
+    for one in findings.findings(evidence):
+        print(f"{one.verdict}: {one.statement.says}; ours {one.ours} ({one.reason})")
+    for path in page.write(chosen.out or chosen.results):
+        print(path)
+    return 0
 
 
 def _present(page: Page, out: Path | None) -> int:

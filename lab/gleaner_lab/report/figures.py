@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import matplotlib
 
@@ -143,4 +145,57 @@ def collection_times(times: list[CollectionTime]) -> Figure:
     axes.set_yscale("log")
     axes.set_xticks(threads, [str(one) for one in threads])
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
+@dataclass(frozen=True)
+class Series:
+    """One configuration against collecting threads: the model's two times, and measured ones."""
+
+    name: str
+    bound: Mapping[int, float]
+    queued: Mapping[int, float]
+    measured: Mapping[int, float]
+
+
+def against_threads(
+    panels: Mapping[str, Sequence[Series]], title: str, unit: str, threads: Sequence[int]
+) -> Figure:
+    """A panel for each workload. Lines are modelled, points measured; lines of no data are left."""
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=(11, 1.6 + 2.8 * rows), layout="constrained", squeeze=False
+    )
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    shown = {}
+    for axes, (workload, found) in zip(grid.flat, panels.items(), strict=False):
+        for number, one in enumerate(found):
+            colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number // len(COLOURS)]
+            style = {"color": colour, "marker": marker, "markersize": 3}
+            if one.bound:
+                lines = axes.plot(one.bound.keys(), one.bound.values(), **style)
+                axes.plot(one.queued.keys(), one.queued.values(), ":", color=colour)
+                shown.setdefault(one.name, lines[0])
+            if one.measured:
+                points = axes.scatter(
+                    one.measured.keys(), one.measured.values(), marker="x", color=colour
+                )
+                shown.setdefault(f"{one.name}, measured on this host", points)
+        axes.set_xscale("log", base=2)
+        axes.set_xlim(min(threads) * 0.9, max(threads) * 1.1)
+        axes.set_xticks(threads, [str(one) for one in threads])
+        axes.set_ylim(bottom=0)
+        axes.set_title(workload, fontsize=9)
+        axes.set_ylabel(unit)
+    figure.supxlabel(
+        f"{title} against collecting threads. Lines: MODELLED, not measured; dotted: with queues. "
+        "Crosses: measured on this host.",
+        fontsize=9,
+    )
+    if shown:
+        figure.legend(
+            shown.values(), shown.keys(), loc="outside upper center", ncols=4, frameon=False
+        )
     return figure
