@@ -49,7 +49,7 @@ def pattern_of(configuration):
 def record(workload, configuration, number=0, **changes):
     """A run that did always the same, on nodes as its configuration has it."""
     pattern = pattern_of(configuration)
-    workers = int(configuration[-1]) if configuration[-1] in "12" else 48
+    workers = int(configuration[-1]) if configuration[-2:] in ("-1", "-2") else 48
     total = 8_000_000
     rows = matrix(pattern, total) if workers > 1 else [[total] + [0] * 7] + [[0] * 8] * 7
     locality = {kind: rows for kind in ("scanned", "scanned_young", "copied", "updated")}
@@ -200,7 +200,7 @@ def test_what_is_twice_as_much_is_one_more():
 
 
 def test_gc_throughput_is_bytes_over_the_models_time():
-    evidence = Evidence([record("jbb", name) for name in ("naps", "baseline", ALONE)])
+    evidence = Evidence([record("jbb", name) for name in ("naps", "naps-48", ALONE)])
     costs = evidence.costs("jbb")[0]
     assert costs.processor_ns > 0
     counts = record("jbb", "naps")["counts"]
@@ -249,14 +249,23 @@ def test_counted_figures():
         evidence.throughput("jbb", "segregated", 4)
 
 
+def test_synchronisation_is_that_of_workers_that_met():
+    alone, met = record("jbb", "naps"), record("jbb", "naps-48")
+    alone["counts"]["synchronisation"]["wakeups"] = 0
+    met["counts"]["collections"] = 5
+    run = Evidence([alone, met]).events("jbb", "naps")[0]
+    assert (run.collections, run.synchronisation.wakeups) == (10, 2 * EVENTS["wakeups"])
+    with pytest.raises(Failure, match="no run of jbb under baseline-48"):
+        Evidence([record("jbb", "fragmented"), met]).events("jbb", "fragmented")
+
+
 def test_a_run_that_counted_no_synchronisation_is_named():
-    one = record("jbb", "naps")
+    one = record("jbb", "naps-48")
     del one["counts"]["synchronisation"]
-    found = judge(
-        statements()[8], Evidence([one, record("jbb", "fragmented"), record("jbb", ALONE)])
-    )
+    others = [record("jbb", name) for name in ("naps", "fragmented", "baseline-48", ALONE)]
+    found = judge(statements()[8], Evidence([one, *others]))
     assert found.verdict == "undecided"
-    assert "jbb under naps: synchronisation is no object" in found.reason
+    assert "jbb under naps-48: synchronisation is no object" in found.reason
 
 
 def verdicts(records):

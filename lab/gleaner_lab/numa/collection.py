@@ -93,6 +93,10 @@ class Synchronisation:
         """The counts as metrics of an experiment: `METRICS`."""
         return {f"synchronisation.{name}": getattr(self, name) for name in COUNTS}
 
+    def scaled(self, times: float) -> Synchronisation:
+        """The counts of so many times as many collections."""
+        return replace(self, **{name: getattr(self, name) * times for name in COUNTS})
+
     def at(self, before: int, workers: int) -> Synchronisation:
         """The counts of a run with `before` workers, for another number of them.
 

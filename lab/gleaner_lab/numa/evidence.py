@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import mmap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -56,6 +56,11 @@ ALONE = TIMED["baseline"][1]
 
 #: Bytes of a page of the host, and of the last cache of a node of the paper's machine.
 PAGE, CACHE = mmap.PAGESIZE, 6 << 20
+
+#: Where what workers do with each other is counted: in lockstep none of them meets another. By
+#: whether the configuration is synchronised; with all workers, as the host's scheduler has them.
+MEETING = {False: "baseline-48", True: "naps-48"}
+SYNCHRONISED = ("synchronised", "interleaved-synchronised", "naps", "segregated-synchronised")
 
 #: By round and estimate.
 Samples = Mapping[tuple[int, str], float]
@@ -164,6 +169,20 @@ class Evidence:
 
     # ---- modelled ----
 
+    def events(self, workload: str, configuration: str) -> dict[int, Run]:
+        """What the runs counted, with the synchronisation of workers that ran at the same time.
+
+        That is counted under `MEETING`, and taken to be the same for each collection.
+        """
+        met = self.counted(workload, MEETING[configuration in SYNCHRONISED])
+        found = {}
+        for number, run in self.counted(workload, configuration).items():
+            if number in met:
+                other = met[number]
+                scaled = other.synchronisation.scaled(run.collections / other.collections)
+                found[number] = replace(run, synchronisation=scaled)
+        return found
+
     def costs(self, workload: str) -> dict[int, Costs]:
         """Costs by round, fitted to the copying phases of the run with one collecting thread."""
         if workload not in self._costs:
@@ -179,7 +198,7 @@ class Evidence:
         """Collection times by round; no round where no round of both is there."""
         key = (workload, configuration, threads)
         if key not in self._times:
-            costs, runs = self.costs(workload), self.counted(workload, configuration)
+            costs, runs = self.costs(workload), self.events(workload, configuration)
             self._times[key] = {
                 number: collection_time(run, self.machine, threads, costs[number])
                 for number, run in runs.items()
