@@ -9,7 +9,7 @@ mod lists;
 use std::ptr::NonNull;
 
 use gleaner_base::options::{
-    OldPages, OldPolicy, Options, Pages, Prefetch, TraceOrder, Verify, Zeroing,
+    HugePages, OldPages, OldPolicy, Options, Pages, Prefetch, TraceOrder, Verify, Zeroing,
 };
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::Shape;
@@ -173,6 +173,8 @@ fn workers_copy_to_the_fragments_of_their_nodes() {
     let sums = run::<Wide>(counted(Pages::Fragmented, OldPages::Interleaved));
     let elsewhere = remote(&sums, |counts| counts.copied);
     assert!(elsewhere < 0.2, "{elsewhere}");
+    let from = remote(&sums, |counts| counts.copied_from);
+    assert!(from > 0.5, "they are found anywhere: {from}");
     let fixed = run::<Wide>(counted(Pages::FragmentedFixed, OldPages::FirstTouch));
     assert_eq!(remote(&fixed, |counts| counts.copied), 0.0);
 }
@@ -191,6 +193,47 @@ fn workers_of_segregated_spaces_touch_young_objects_of_their_own_nodes_alone() {
         "nobody sends to himself"
     );
     assert!((0..NODES).any(|node| sent(node).iter().sum::<u64>() > 0));
+}
+
+#[test]
+fn stolen_items_are_counted_by_the_node_that_they_were_taken_from() {
+    let sums = run::<Wide>(counted(Pages::Fragmented, OldPages::Interleaved));
+    // Each node has one worker, which takes nothing from itself.
+    let stolen = |node: usize| sums.by_worker[node].stolen;
+    assert!((0..NODES).all(|node| stolen(node)[node] == 0));
+    assert!((0..NODES).any(|node| stolen(node).iter().sum::<u64>() > 0));
+}
+
+#[test]
+fn objects_are_counted_once_for_each_time_that_they_are_copied() {
+    const LEAST_BYTES: u64 = 24;
+    let config = Config::new(
+        &counted(Pages::Interleaved, OldPages::Interleaved),
+        Topology::synthetic(NODES, 1),
+    );
+    lists::run::<Wide, _>(config, 3, 6_000, |heap| {
+        let (sums, totals) = (heap.locality().unwrap(), heap.totals());
+        let all = |part: fn(&Counts) -> ByNode| {
+            let by_worker = sums.by_worker.iter();
+            by_worker
+                .map(|counts| part(counts).iter().sum::<u64>())
+                .sum::<u64>()
+        };
+        for (objects, bytes) in [
+            (all(|counts| counts.copied), totals.survived_bytes),
+            (all(|counts| counts.copied_from), totals.survived_bytes),
+            (all(|counts| counts.promoted), totals.promoted_bytes),
+        ] {
+            // Most are nodes of lists, the smallest objects.
+            let least = objects * LEAST_BYTES;
+            assert!(
+                least <= bytes && bytes <= 2 * least,
+                "{objects} objects: {bytes}"
+            );
+        }
+        // Old objects are scanned, too.
+        assert!(all(|counts| counts.scanned_young) < all(|counts| counts.scanned));
+    });
 }
 
 #[test]
@@ -218,24 +261,39 @@ fn segregated_spaces_hold_what_programs_put_there() {
 
 #[test]
 fn residency_is_within_the_sizes_of_the_spaces() {
-    for pages in [Pages::Fragmented, Pages::FragmentedFixed, Pages::Segregated] {
-        let options = counted(pages, OldPages::Interleaved);
+    let fragmented = [Pages::Fragmented, Pages::FragmentedFixed, Pages::Segregated];
+    // A huge page would reach beyond the end of a fragment.
+    let huge = [HugePages::Off, HugePages::On];
+    for (pages, huge_pages) in fragmented
+        .into_iter()
+        .flat_map(|one| huge.map(|on| (one, on)))
+    {
+        let options = Options {
+            huge_pages,
+            ..counted(pages, OldPages::Interleaved)
+        };
         let config = Config::new(&options, Topology::synthetic(NODES, 1));
         lists::run::<Wide, _>(config, NODES as u64 + 1, 6_000, |heap| {
-            let mut resident = 0;
-            for (_, start, bytes) in heap.nursery.ranges() {
-                let start = NonNull::new(start.ptr::<u8>()).unwrap();
-                let count = |_, node: Option<_>| resident += usize::from(node.is_some()) * PAGE;
-                if let Err(refusal) = numa::nodes_of_range(start, bytes / PAGE, count) {
-                    return eprintln!("not tried: {refusal}");
-                }
-            }
-            assert!(
-                resident > 0 && resident <= heap.nursery.capacity(),
-                "{pages:?}: {resident}"
-            );
+            assert!(is_within_its_size(heap) > 0, "{pages:?}");
         });
     }
+}
+
+/// Bytes of the nursery that are resident, no more than the sizes of its spaces; all that there may be if the kernel does
+/// not say.
+fn is_within_its_size(heap: &Scavenge<Wide>) -> usize {
+    let mut resident = 0;
+    let capacity = heap.nursery.capacity();
+    for (_, start, bytes) in heap.nursery.ranges() {
+        let start = NonNull::new(start.ptr::<u8>()).unwrap();
+        let count = |_, node: Option<_>| resident += usize::from(node.is_some()) * PAGE;
+        if let Err(refusal) = numa::nodes_of_range(start, bytes / PAGE, count) {
+            eprintln!("not tried: {refusal}");
+            return capacity;
+        }
+    }
+    assert!(resident <= capacity, "{resident} of {capacity}");
+    resident
 }
 
 /// Every node has a little of the memory of eden, none enough for a larger object.
@@ -272,6 +330,7 @@ fn an_empty_heap_has_room_for_an_object_whatever_its_nodes_had_before() {
                         heap.detach(record);
                     }
                 }
+                is_within_its_size(&heap);
             }
         }
     }

@@ -359,7 +359,9 @@ mod tests {
             for round in 0..3 {
                 for index in 0..WORKERS {
                     let worker = leader.stand_in(index);
+                    assert_eq!(worker.anyone_waits_of(1 << index), round > 0);
                     worker.set_waiting(false);
+                    assert!(!worker.anyone_waits_of(1 << index));
                     assert_eq!(worker.anyone_waiting(), round > 0 || index > 0);
                     while let Some(batch) = worker.receive() {
                         let words = batch.words().map(|word| (index, word));

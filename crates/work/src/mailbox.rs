@@ -448,6 +448,24 @@ mod tests {
     }
 
     #[test]
+    fn a_box_has_another_server_when_the_leader_moved() {
+        let memory: Vec<BatchMemory> = (0..2).map(|_| BatchMemory::new()).collect();
+        let mut mail = Mailboxes::new(&memory, 2);
+        mail.open(2);
+        assert_eq!(mail.post(1, mail.batch().unwrap()), 1);
+        assert!(mail.has_mail(1) && !mail.has_mail(0));
+        // SAFETY: the boxes are open, and this thread is the only one.
+        drop(unsafe { mail.take(1) });
+        mail.close();
+        mail.set_home(0, 1);
+        mail.open(2);
+        assert_eq!(mail.post(1, mail.batch().unwrap()), 0);
+        assert!(mail.has_mail(0) && !mail.has_mail(1));
+        // SAFETY: the boxes are open, and this thread is the only one.
+        assert!(unsafe { mail.take(1) }.is_none());
+    }
+
+    #[test]
     fn a_batch_has_its_words_and_goes_to_the_box_of_its_node() {
         let memory = memory(2);
         let mail = Mailboxes::new(&memory, 3);

@@ -191,6 +191,16 @@ mod tests {
     const SECOND: PhaseNumber = FIRST.next();
 
     #[test]
+    fn a_lock_that_was_held_when_the_process_forked_is_free_in_the_child() {
+        let phase = PhaseNumber::new(1);
+        let queue = TaskQueue::new(options::TaskQueue::Locked);
+        queue.lock().lock();
+        queue.reset();
+        queue.fill(phase, 1);
+        assert_eq!(queue.take(phase), Some(0));
+    }
+
+    #[test]
     fn each_task_is_taken_once() {
         for policy in POLICIES {
             let queue = TaskQueue::new(policy);

@@ -173,6 +173,8 @@ pub enum CreateError {
         asked: usize,
         /// Bytes that references reach.
         reach: usize,
+        /// How often the young generation has its addresses: for each memory node and each place under quarantine.
+        ranges: usize,
     },
     /// The young generation leaves nothing for the old one.
     Young {
@@ -192,16 +194,29 @@ impl fmt::Display for CreateError {
                 out,
                 "option heap-limit: {limit} bytes; the smallest is {LEAST_LIMIT}"
             ),
-            CreateError::Span { asked, reach } => write!(
-                out,
-                "option heap-limit: the heap needs {asked} bytes of addresses, and its references reach {reach}: choose a \
-                 smaller limit{}",
-                if *reach < Wide::SPAN {
+            CreateError::Span {
+                asked,
+                reach,
+                ranges,
+            } => {
+                write!(
+                    out,
+                    "option heap-limit: the heap needs {asked} bytes of addresses, and its references reach {reach}: "
+                )?;
+                if *ranges > 1 {
+                    write!(
+                        out,
+                        "its young generation has {ranges} times its addresses, for each memory node (options pages and \
+                         topology) and each place (option quarantine): choose fewer, "
+                    )?;
+                }
+                let wide = if *reach < Wide::SPAN {
                     ", or refs=wide"
                 } else {
                     ""
-                }
-            ),
+                };
+                write!(out, "choose a smaller limit{wide}")
+            }
             CreateError::Young { young, limit } => write!(
                 out,
                 "option young: a young generation of {} ({young} bytes) in a heap of {} ({limit} bytes, option heap-limit): \

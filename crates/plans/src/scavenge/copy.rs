@@ -488,6 +488,9 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
                 // SAFETY: the strips were cut for this phase.
                 let (object, low, high) = unsafe { heap.large.strip(strip) };
                 heap.cards.take_dirty(low, high, |low, high| {
+                    if let Some(locality) = self.locality {
+                        self.count_scanned(locality, local, object);
+                    }
                     // SAFETY: an old large object.
                     unsafe {
                         let header = header::load(object, Ordering::Relaxed);

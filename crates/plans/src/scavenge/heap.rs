@@ -155,8 +155,19 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let [pinned, old, eden, large] =
             [Kind::Pinned, Kind::Old, Kind::Eden, Kind::Large].map(|kind| sizes.start(base, kind));
+        // A huge page would reach beyond the end of a fragment, where it holds no memory of the budget (I7).
+        let small_from = if config.cut.nodes > 1 { eden } else { large };
         // SAFETY: the old space and the nursery are committed memory of ours.
-        unsafe { ask_for_huge_pages(&config, old, large.offset_from(old)) };
+        unsafe {
+            let huge_pages = config.options.huge_pages;
+            ask_for_huge_pages(&config, huge_pages, old, small_from.offset_from(old));
+            ask_for_huge_pages(
+                &config,
+                HugePages::Off,
+                small_from,
+                large.offset_from(small_from),
+            );
+        }
         let locality =
             Locality::new(&config, base, span).map_err(|()| need("its pages' nodes")())?;
         let sums = locality::no_sums(locality.as_ref());
@@ -410,11 +421,11 @@ const HUGE_PAGES_FROM: usize = 512 << 20;
 
 /// # Safety
 /// The range is whole pages of the caller's.
-unsafe fn ask_for_huge_pages(config: &Config, start: Address, bytes: usize) {
-    let Some(start) = NonNull::new(start.ptr::<u8>()) else {
+unsafe fn ask_for_huge_pages(config: &Config, which: HugePages, start: Address, bytes: usize) {
+    let Some(start) = NonNull::new(start.ptr::<u8>()).filter(|_| bytes > 0) else {
         return;
     };
-    match config.options.huge_pages {
+    match which {
         HugePages::Auto if config.limit < HUGE_PAGES_FROM => {}
         // It is advice: the kernel may not know of huge pages.
         // SAFETY: whole pages of the caller's, as asked; the advice changes no contents.

@@ -45,6 +45,7 @@ impl Sizes {
             return Err(CreateError::Span {
                 asked: limit,
                 reach,
+                ranges: 1,
             });
         }
         let fixed = Sizes::fixed(config)?;
@@ -124,7 +125,11 @@ impl Sizes {
         let least = round(least);
         let asked = others + least;
         if asked > reach {
-            return Err(CreateError::Span { asked, reach });
+            return Err(CreateError::Span {
+                asked,
+                reach,
+                ranges: self.cut.nodes * self.turns,
+            });
         }
         let large = wanted.max(least).min(reach - others);
         Ok(Sizes { large, ..self })

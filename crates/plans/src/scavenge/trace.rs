@@ -651,6 +651,45 @@ mod tests {
         assert!(turns.len() > 250 && long * 3 < turns.len(), "{turns:?}");
     }
 
+    /// Each task greys a tree, whose items have the number of its worker's node in front; who scanned them.
+    struct Apart(Mutex<Vec<(usize, usize)>>);
+
+    impl Trace for Apart {
+        fn task(&self, local: &mut WorkerState, _: usize) {
+            local.grey(Item((local.node as u64) << 32 | 1));
+        }
+        fn item(&self, local: &mut WorkerState, item: Item) {
+            let (node, number) = (item.0 >> 32, item.0 & 0xffff_ffff);
+            self.0.lock().unwrap().push((node as usize, local.node));
+            for child in [number * 2, number * 2 + 1] {
+                if child < 3000 {
+                    local.grey(Item(node << 32 | child));
+                }
+            }
+        }
+        fn is_segregated(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn in_segregated_spaces_workers_take_items_of_their_own_node_alone() {
+        static CREW: Crew = Crew::new();
+        let mut engine = segregated(4);
+        engine.take_turns(in_turns(8));
+        // One node has all the work.
+        let apart = Apart(Mutex::new(Vec::new()));
+        engine.run(&CREW, 4, 1, &apart);
+        let all = apart.0.into_inner().unwrap();
+        assert_eq!(all.len(), 2999);
+        assert!(all.iter().all(|(of, by)| of == by));
+        let own: u64 = engine
+            .worker_states()
+            .map(|local| local.counts.stolen[local.node])
+            .sum();
+        assert!(own > 0, "the other worker of the node helps");
+    }
+
     /// Each task sends so many messages to the other node, and each message makes an item grey there.
     struct Letters {
         count: u64,
@@ -684,11 +723,11 @@ mod tests {
         }
     }
 
-    /// Room as a heap of 4 MB has for two workers.
-    fn segregated() -> Engine {
+    /// Room as a heap of 4 MB has for so many workers on two nodes.
+    fn segregated(workers: usize) -> Engine {
         let homes = Homes::new(&Topology::synthetic(2, 2));
-        let items = (4 << 20) / 16 + 2 * MOST_WAITING;
-        let mut engine = Engine::new(2, homes, items, TraceOrder::Depth).unwrap();
+        let items = (4 << 20) / 16 + workers * MOST_WAITING;
+        let mut engine = Engine::new(workers, homes, items, TraceOrder::Depth).unwrap();
         engine.segregate(2).unwrap();
         engine
     }
@@ -701,7 +740,7 @@ mod tests {
             std::thread::spawn(move || unsafe { CREW.serve(index) });
             true
         });
-        let mut engine = segregated();
+        let mut engine = segregated(2);
         for round in 0..2000 {
             if round == 1000 {
                 engine.take_turns(in_turns(1));
@@ -723,7 +762,7 @@ mod tests {
         static CREW: Crew = Crew::new();
         let (count, scanned) = (200_000, AtomicUsize::new(0));
         let letters = Letters { count, scanned };
-        let mut engine = segregated();
+        let mut engine = segregated(2);
         engine.run(&CREW, 1, 1, &letters);
         assert_eq!(letters.scanned.swap(0, Ordering::Relaxed), 200_000);
         // Also where another worker receives in its turn.

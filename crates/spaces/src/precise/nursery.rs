@@ -525,6 +525,24 @@ mod tests {
         nursery.balance(0x4000);
         nursery.resize(0x40_000, 0x40_000);
         assert_eq!(backed(&nursery), [0x10_000; 4]);
+        // Also after there were none, a share is all that a node has, and nothing is gathered from the others'.
+        nursery.balance(0x20_000);
+        assert_eq!(backed(&nursery), [0x10_000; 4]);
+        assert_eq!(eden.take(3, 8, 0x40_000, false).unwrap().1, 0x10_000);
+        assert_eq!(eden.take(3, 8, 8, false), None);
+    }
+
+    #[test]
+    fn a_space_is_no_smaller_than_the_pages_in_use() {
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x8000, 0x1000, 1, Cut::in_turn(2));
+        nursery.eden.take(0, 8, 0x1008, false).unwrap();
+        nursery.eden.take(1, 8, 8, false).unwrap();
+        nursery.resize(0, 0x1000);
+        assert_eq!(
+            (nursery.eden.bytes(), nursery.eden.used()),
+            (0x3000, 0x1010)
+        );
+        assert_eq!(backed(&nursery), [0x2000, 0x1000]);
     }
 
     #[test]
