@@ -567,7 +567,8 @@ pub struct Cursor<'m, E> {
 #[derive(Debug)]
 pub struct CursorMut<'m, E> {
     place: Place,
-    mutator: &'m mut Mutator,
+    /// Borrowed exclusively when the cursor was opened, and as long as it lives.
+    mutator: &'m Mutator,
     element: PhantomData<E>,
 }
 
@@ -690,10 +691,10 @@ impl<E: Element> Iterator for Cursor<'_, E> {
 
 impl<E: Element> ExactSizeIterator for Cursor<'_, E> {}
 
-impl<E: Element> CursorMut<'_, E> {
-    /// The mutator, for loads.
+impl<'m, E: Element> CursorMut<'m, E> {
+    /// The mutator, for loads, and for cursors over other arrays beside this one.
     #[inline(always)]
-    pub fn mutator(&self) -> &Mutator {
+    pub fn mutator(&self) -> &'m Mutator {
         self.mutator
     }
 

@@ -262,6 +262,35 @@ fn arrays_of_references_are_made_by_a_cursor() {
     }
 }
 
+/// A loop that reads one array and writes another has a cursor over each.
+#[test]
+fn cursors_for_loads_go_beside_one_for_stores() {
+    let heap = heap(References::Wide);
+    let words = heap.register_raw(Shape::Primitives { log2: 2 }).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    // SAFETY: arrays of such numbers, in roots, and ranges inside of them.
+    unsafe {
+        mutator.with_roots([Value::NULL; 2], |mutator, [from, to]| {
+            for root in [from, to] {
+                let made = mutator.allocate_array_with::<u32>(words, 9, |_, elements| {
+                    elements.copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+                });
+                root.set(Value::reference(made.unwrap()));
+            }
+            let [from, to] = [from, to].map(|root| Address::new(root.get().bits() as usize));
+            let mut sums = mutator.cursor_mut::<u32>(to, 1, 8).unwrap();
+            let reader = sums.mutator();
+            let left = reader.cursor::<u32>(from, 0, 8);
+            for (left, right) in left.zip(reader.cursor::<u32>(from, 1, 8)) {
+                assert!(sums.store(left + right));
+            }
+            assert!(!sums.store(0));
+            let found = mutator.cursor::<u32>(to, 0, 9).collect::<Vec<_>>();
+            assert_eq!(found, [1, 3, 5, 7, 9, 11, 13, 15, 17]);
+        });
+    }
+}
+
 /// Four mutators add to one number, and take turns in one reference, by compare-and-swap alone; each allocates, so the
 /// array moves meanwhile.
 #[test]
