@@ -8,7 +8,8 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use gleaner::raw::{
-    Address, CursorMut, FIELDS, Number, Object, Shape, SlotFormat, TypeId, Value, array_bytes,
+    Address, Cursor, CursorMut, Element, FIELDS, Number, Object, Shape, SlotFormat, TypeId, Value,
+    array_bytes,
 };
 use gleaner::{Handle, Heap, Mutator, OutOfMemory, References, TypeError};
 
@@ -57,6 +58,26 @@ pub fn shared(mutator: &mut Mutator, object: Address) -> Handle {
     // SAFETY: see the top of this file.
     let handle = unsafe { mutator.handle_raw(value(object)) };
     handle.expect("a workload has few handles")
+}
+
+/// Stores into the next element of a cursor, which is not behind the last.
+#[inline(always)]
+pub fn put<E: Element>(cursor: &mut CursorMut<'_, E>, item: E::Item) {
+    // SAFETY: see the top of this file.
+    let stored = unsafe { cursor.store(item) };
+    debug_assert!(stored, "the cursor is behind the last element");
+}
+
+/// Copies elements between arrays of the same kind, or within one. Like an allocation, this may collect.
+pub fn copy(
+    mutator: &mut Mutator,
+    (from, from_index): (Address, usize),
+    (to, to_index): (Address, usize),
+    count: usize,
+) -> Result<(), OutOfMemory> {
+    let [from_index, to_index, count] = [from_index, to_index, count].map(|number| number as u32);
+    // SAFETY: see the top of this file.
+    unsafe { mutator.copy_elements_raw(from, from_index, to, to_index, count) }
 }
 
 /// A type of objects with `REFERENCES` references, then `DATA` bytes of numbers, in a heap with slots of format `F`: as a
@@ -239,6 +260,19 @@ impl<F: SlotFormat> Slots<F> {
         unsafe { mutator.store_element_in::<Object<F>>(array, index, to) }
     }
 
+    /// The elements from `index` on, one after the other.
+    #[inline(always)]
+    pub fn cursor<'m>(
+        &self,
+        mutator: &'m Mutator,
+        array: Address,
+        index: usize,
+        count: usize,
+    ) -> Cursor<'m, Object<F>> {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.cursor(array, index, count) }
+    }
+
     /// How many elements.
     #[inline(always)]
     pub fn length(&self, mutator: &Mutator, array: Address) -> usize {
@@ -338,6 +372,46 @@ impl<T: Number> Numbers<T> {
     ) -> Result<(), OutOfMemory> {
         // SAFETY: see the top of this file.
         unsafe { mutator.write_elements(array, index, from) }
+    }
+
+    /// Sets `count` elements from `index` on, which nobody else uses meanwhile, to one number.
+    #[inline(always)]
+    pub fn fill(
+        &self,
+        mutator: &mut Mutator,
+        array: Address,
+        index: usize,
+        count: usize,
+        to: T,
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.fill_elements_in::<T>(array, index, count, to) }
+    }
+
+    /// The elements from `index` on, one after the other.
+    #[inline(always)]
+    pub fn cursor<'m>(
+        &self,
+        mutator: &'m Mutator,
+        array: Address,
+        index: usize,
+        count: usize,
+    ) -> Cursor<'m, T> {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.cursor(array, index, count) }
+    }
+
+    /// The elements from `index` on, to be set one after the other.
+    #[inline(always)]
+    pub fn cursor_mut<'m>(
+        &self,
+        mutator: &'m mut Mutator,
+        array: Address,
+        index: usize,
+        count: usize,
+    ) -> Result<CursorMut<'m, T>, OutOfMemory> {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.cursor_mut(array, index, count) }
     }
 
     /// Looks at the elements, which nobody changes meanwhile.

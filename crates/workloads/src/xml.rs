@@ -12,7 +12,7 @@ use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::document::{Document, Part};
 use super::mutators::Mutators;
-use super::objects::{Allocated, Numbers, Record, Slots, frame, object, value};
+use super::objects::{Allocated, Numbers, Record, Slots, frame, object, put, value};
 use super::random::{NO_BYTES, chained, hash_of, hash_on};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -339,8 +339,7 @@ impl<F: SlotFormat> Xml<F> {
                 }
             });
             for child in children {
-                // SAFETY: an object of this heap, or null.
-                unsafe { into.store(child) };
+                put(into, child);
             }
         })
     }
