@@ -14,7 +14,7 @@ use std::thread;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use gleaner_workloads::TABLE;
-use models::{cipher, index, jbb, random, render, shared, trees, zeroing};
+use models::{arrays, cipher, index, jbb, random, render, shared, trees, zeroing};
 
 fn start(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
@@ -98,6 +98,11 @@ fn trees_lists_and_arrays_are_what_they_are_without_a_heap() {
     each_has_its_own("queue", "1", trees::queue);
     each_has_its_own("refarray", "1", trees::refarray);
     each_has_its_own("quads", "1", trees::quads);
+}
+
+#[test]
+fn large_arrays_hold_what_vectors_and_maps_hold() {
+    each_has_its_own("bigmap", "2", arrays::bigmap);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! by their results. [`TABLE`] has a row for each; docs/workloads.md says what each one does.
 
 mod agents;
+mod bigmap;
 mod chacha;
 mod cipher;
 mod costs;

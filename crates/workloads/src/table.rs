@@ -6,8 +6,8 @@ use gleaner::raw::{Compressed, SlotFormat, Wide};
 use gleaner::{Heap, References};
 
 use crate::{
-    Prepared, Scale, agents, cipher, costs, ephemerons, finalizers, gcbench, index, jbb, producer,
-    quads, queue, refarray, render, scopes, tiny, xml, zeroing,
+    Prepared, Scale, agents, bigmap, cipher, costs, ephemerons, finalizers, gcbench, index, jbb,
+    producer, quads, queue, refarray, render, scopes, tiny, xml, zeroing,
 };
 
 /// What some workloads take; the others have no use for it.
@@ -142,6 +142,8 @@ table! {
     "cipher": cipher::prepare, 1, (0, 3), [];
     /// Sixteen threads that allocate in a heap of a few MB
     "tiny": tiny::prepare::<F>, 16, (4, 0), [];
+    /// Hash tables made for more than they hold: large arrays of which few parts are touched
+    "bigmap": bigmap::prepare::<F>, 1, (0, 51), [];
     /// What it costs to make a heap, and to store once into a huge old array
     "costs": costs::prepare::<F>, 1, (200, 0), [];
     /// Allocates 64 million arrays of eight numbers

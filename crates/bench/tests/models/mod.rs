@@ -1,5 +1,6 @@
 //! What the workloads come to, computed without a heap.
 
+pub mod arrays;
 pub mod cipher;
 pub mod index;
 pub mod jbb;
