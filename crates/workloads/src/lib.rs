@@ -16,6 +16,7 @@ mod finalizers;
 mod gcbench;
 mod index;
 mod jbb;
+mod matrix;
 mod mutators;
 mod objects;
 mod producer;

@@ -7,7 +7,7 @@ use gleaner::{Heap, References};
 
 use crate::{
     Prepared, Scale, agents, bigmap, cipher, costs, ephemerons, finalizers, gcbench, index, jbb,
-    producer, quads, queue, refarray, render, scopes, tiny, xml, zeroing,
+    matrix, producer, quads, queue, refarray, render, scopes, tiny, xml, zeroing,
 };
 
 /// What some workloads take; the others have no use for it.
@@ -144,6 +144,8 @@ table! {
     "tiny": tiny::prepare::<F>, 16, (4, 0), [];
     /// Hash tables made for more than they hold: large arrays of which few parts are touched
     "bigmap": bigmap::prepare::<F>, 1, (0, 51), [];
+    /// Dense and sparse matrices multiplied and eliminated, with stretches of zeros
+    "matrix": matrix::prepare, 1, (0, 45), [];
     /// What it costs to make a heap, and to store once into a huge old array
     "costs": costs::prepare::<F>, 1, (200, 0), [];
     /// Allocates 64 million arrays of eight numbers

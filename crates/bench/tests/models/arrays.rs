@@ -61,3 +61,86 @@ pub fn bigmap(thread: u32) -> u64 {
         .iter()
         .fold(sum, |sum, tenant| chained(sum, tenant.all()))
 }
+
+/// A matrix of integers: what is asked of the factors is checked here by their definition.
+type Matrix = Vec<Vec<i64>>;
+
+pub fn matrix(thread: u32) -> u64 {
+    let mut random = Random::new(15_000 + u64::from(thread));
+    let hash = |matrix: &Matrix| {
+        let numbers = matrix.iter().flatten();
+        numbers.fold(0, |sum, &number| {
+            chained(sum, (number as f64).to_bits().swap_bytes())
+        })
+    };
+    let mut sum = 0;
+    for _ in 0..8 {
+        let lower = factor(&mut random, false);
+        let upper = factor(&mut random, true);
+        let product = times(&lower, &upper);
+        let wide = dense(&mut random, 40);
+        let small = dense(&mut random, 20);
+        let made = [
+            &product,
+            &upper,
+            &lower,
+            &times(&product, &wide),
+            &times(&small, &small),
+        ];
+        let round = made
+            .into_iter()
+            .fold(0, |sum, matrix| chained(sum, hash(matrix)));
+        sum = chained(sum, round);
+    }
+    sum
+}
+
+fn number(random: &mut Random) -> i64 {
+    i64::from(random.below(9)) - 4
+}
+
+/// Ten blocks of four rows, and four columns.
+fn factor(random: &mut Random, is_upper: bool) -> Matrix {
+    let mut made = vec![vec![0; 40]; 40];
+    for down in (0..40).step_by(4) {
+        for across in (0..40).step_by(4) {
+            let is_wanted = if is_upper {
+                across > down
+            } else {
+                across < down
+            };
+            if down != across && !(is_wanted && random.below(8) == 0) {
+                continue;
+            }
+            for (row, numbers) in made.iter_mut().enumerate().skip(down).take(4) {
+                for (column, place) in numbers.iter_mut().enumerate().skip(across).take(4) {
+                    let drawn = number(random);
+                    if down != across || (is_upper && column > row || !is_upper && column < row) {
+                        *place = drawn;
+                    }
+                }
+                if down == across {
+                    let sign = if is_upper { random.below(2) } else { 1 };
+                    numbers[row] = 2 * i64::from(sign) - 1;
+                }
+            }
+        }
+    }
+    made
+}
+
+fn dense(random: &mut Random, rows: usize) -> Matrix {
+    let mut row = || (0..20).map(|_| number(random)).collect();
+    (0..rows).map(|_| row()).collect()
+}
+
+fn times(left: &Matrix, right: &Matrix) -> Matrix {
+    let element = |row: &[i64], column: usize| {
+        let pairs = row.iter().zip(right);
+        pairs.map(|(number, other)| number * other[column]).sum()
+    };
+    let columns = right[0].len();
+    left.iter()
+        .map(|row| (0..columns).map(|column| element(row, column)).collect())
+        .collect()
+}
