@@ -104,6 +104,7 @@ fn trees_lists_and_arrays_are_what_they_are_without_a_heap() {
 fn large_arrays_hold_what_vectors_and_maps_hold() {
     each_has_its_own("bigmap", "2", arrays::bigmap);
     each_has_its_own("matrix", "1", arrays::matrix);
+    each_has_its_own("snapshots", "2", arrays::snapshots);
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub mod random;
 mod refarray;
 mod render;
 mod scopes;
+mod snapshots;
 mod table;
 mod texts;
 mod tiny;

@@ -7,7 +7,7 @@ use gleaner::{Heap, References};
 
 use crate::{
     Prepared, Scale, agents, bigmap, cipher, costs, ephemerons, finalizers, gcbench, index, jbb,
-    matrix, producer, quads, queue, refarray, render, scopes, tiny, xml, zeroing,
+    matrix, producer, quads, queue, refarray, render, scopes, snapshots, tiny, xml, zeroing,
 };
 
 /// What some workloads take; the others have no use for it.
@@ -146,6 +146,8 @@ table! {
     "bigmap": bigmap::prepare::<F>, 1, (0, 51), [];
     /// Dense and sparse matrices multiplied and eliminated, with stretches of zeros
     "matrix": matrix::prepare, 1, (0, 45), [];
+    /// Large arrays copied whole again and again, with few elements written in each copy
+    "snapshots": snapshots::prepare::<F>, 1, (0, 30), [];
     /// What it costs to make a heap, and to store once into a huge old array
     "costs": costs::prepare::<F>, 1, (200, 0), [];
     /// Allocates 64 million arrays of eight numbers

@@ -144,3 +144,49 @@ fn times(left: &Matrix, right: &Matrix) -> Matrix {
         .map(|row| (0..columns).map(|column| element(row, column)).collect())
         .collect()
 }
+
+pub fn snapshots(thread: u32) -> u64 {
+    let mut random = Random::new(16_000 + u64::from(thread));
+    // A number, balances, owners.
+    let balances = (0..1500).map(|index| 1000 + index).collect();
+    let first: (u64, Vec<u64>, Vec<u64>) = (0, balances, (0..700).collect());
+    let mut kept = vec![first; 8];
+    let (mut sum, mut newest) = (0, 0);
+    for step in 1..=80 {
+        let from = match random.below(16) {
+            0 => random.below(8) as usize,
+            _ => newest,
+        };
+        let mut next = kept[from].clone();
+        next.0 = step;
+        let together = random.below(1500 - 8) as usize;
+        for index in together..together + 8 {
+            next.1[index] = chained(next.1[index], step);
+        }
+        for _ in 0..4 {
+            let index = random.below(1500) as usize;
+            next.1[index] = chained(next.1[index], step);
+        }
+        next.2[random.below(700) as usize] = 700 + step;
+        newest = step as usize % 8;
+        kept[newest] = next;
+        if step % 8 == 0 {
+            let other = &kept[random.below(8) as usize];
+            let mut difference = 0;
+            for (index, place) in (0..2200).enumerate() {
+                let [left, right] = [&kept[newest], other]
+                    .map(|version| version.1.iter().chain(&version.2).nth(index).unwrap());
+                // Each owner is an object of its own, with a number of its own.
+                if left != right {
+                    difference = chained(difference, place);
+                }
+            }
+            sum = chained(sum, difference);
+        }
+    }
+    for version in kept {
+        let all = version.1.into_iter().chain(version.2);
+        sum = chained(sum, all.fold(version.0, chained));
+    }
+    sum
+}
