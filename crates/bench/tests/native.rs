@@ -383,6 +383,28 @@ fn queries_find_what_a_map_finds() {
 }
 
 #[test]
+fn texts_are_packed_and_joined_as_strings_are() {
+    let directory = scratch("packed");
+    let texts = pages(&directory);
+    let input = ["--input", directory.to_str().unwrap()];
+    let one_and_three = |name: &str, model: &dyn Fn(u32) -> u64| {
+        for threads in [1, 3] {
+            let expected = (0..threads).map(model).fold(0, u64::wrapping_add);
+            let threads = threads.to_string();
+            let all = [&input[..], &["--threads", &threads]].concat();
+            assert_eq!(result(name, "1", &all), text(expected), "{name} {threads}");
+        }
+    };
+    let packed = arrays::compress(&texts);
+    one_and_three("compress", &|_| packed);
+}
+
+#[test]
+fn debians_texts_are_packed_and_joined() {
+    result("compress", "3", &[]);
+}
+
+#[test]
 fn debians_texts_are_indexed() {
     let lean = result("index", "1", &[]);
     assert_eq!(result("index", "1", &["--wasteful"]), lean);

@@ -68,7 +68,7 @@ struct Arrays<'a> {
 
 /// 12 MB of text and 60,000 queries, or 192 KB and 300.
 pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
-    let texts = texts::read(scale)?;
+    let texts = texts::read(scale, "index")?;
     Ok(Box::new(Index::<F> {
         queries: queries(&texts, scale.of(60_000, 300)),
         texts,

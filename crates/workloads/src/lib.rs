@@ -8,6 +8,7 @@ mod agents;
 mod bigmap;
 mod chacha;
 mod cipher;
+mod compress;
 mod costs;
 mod document;
 mod ephemerons;

@@ -6,8 +6,9 @@ use gleaner::raw::{Compressed, SlotFormat, Wide};
 use gleaner::{Heap, References};
 
 use crate::{
-    Prepared, Scale, agents, bigmap, cipher, costs, ephemerons, finalizers, gcbench, index, jbb,
-    matrix, producer, quads, queue, refarray, render, scopes, snapshots, tiny, xml, zeroing,
+    Prepared, Scale, agents, bigmap, cipher, compress, costs, ephemerons, finalizers, gcbench,
+    index, jbb, matrix, producer, quads, queue, refarray, render, scopes, snapshots, tiny, xml,
+    zeroing,
 };
 
 /// What some workloads take; the others have no use for it.
@@ -142,6 +143,8 @@ table! {
     "cipher": cipher::prepare, 1, (0, 3), [];
     /// Sixteen threads that allocate in a heap of a few MB
     "tiny": tiny::prepare::<F>, 16, (4, 0), [];
+    /// Debian's texts compressed and expanded by LZW, with tables made for the largest
+    "compress": compress::prepare::<F>, 1, (0, 18), [Input];
     /// Hash tables made for more than they hold: large arrays of which few parts are touched
     "bigmap": bigmap::prepare::<F>, 1, (0, 51), [];
     /// Dense and sparse matrices multiplied and eliminated, with stretches of zeros

@@ -1,4 +1,4 @@
-//! Real text to be indexed: Debian's licences and documentation, or a directory that the user names.
+//! Real text to be indexed or compressed: Debian's licences and documentation, or a directory that the user names.
 //!
 //! The selection is the same for the same files: in the order of their paths, each content once, up to a bound. A text
 //! is a file, plain or `.gz`, without a zero byte; links, what is too large and what cannot be read are left out.
@@ -27,8 +27,8 @@ pub struct Text {
     pub bytes: Vec<u8>,
 }
 
-/// The texts for a run; an error when there are too few.
-pub fn read(scale: &Scale) -> Result<Vec<Text>> {
+/// The texts for a run of a workload; an error when there are too few.
+pub fn read(scale: &Scale, workload: &str) -> Result<Vec<Text>> {
     let (least, most) = scale.of((4 << 20, 12 << 20), (64 << 10, 192 << 10));
     let places: Vec<PathBuf> = match &scale.input {
         Some(place) => vec![place.clone()],
@@ -45,7 +45,7 @@ pub fn read(scale: &Scale) -> Result<Vec<Text>> {
         .map(|place| place.display().to_string())
         .collect();
     Err(Failure::new(format!(
-        "index: {} bytes of text in {}, and {least} are needed: install packages that bring documentation (git and \
+        "{workload}: {} bytes of text in {}, and {least} are needed: install packages that bring documentation (git and \
          python3-doc do; where the system leaves out /usr/share/doc, see /etc/dpkg/dpkg.cfg.d), or name a directory \
          with --input",
         found,

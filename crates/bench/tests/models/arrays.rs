@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::random::{Random, chained, scattered};
+use super::random::{Random, chained, hash_of, scattered};
 
 pub fn bigmap(thread: u32) -> u64 {
     /// A tenant: what its keys are made of, how many it gave out, and the step that made each entry.
@@ -189,4 +189,49 @@ pub fn snapshots(thread: u32) -> u64 {
         sum = chained(sum, all.fold(version.0, chained));
     }
     sum
+}
+
+/// Codes of at most 12 bits, as strings of bytes.
+pub fn compress(texts: &[(String, String)]) -> u64 {
+    let pass = |sum| {
+        let packed = texts
+            .iter()
+            .map(|(_, text)| hash_of(&packed(text.as_bytes())));
+        packed.fold(sum, chained)
+    };
+    pass(pass(0))
+}
+
+fn packed(text: &[u8]) -> Vec<u8> {
+    let mut output = Vec::new();
+    let mut known: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    let mut written = 0_u32;
+    let mut write = |code: usize| {
+        let width = (256 + written).ilog2() + 1;
+        output.extend((0..width).map(|bit| code >> bit & 1 == 1));
+        written = if code == 256 { 0 } else { written + 1 };
+    };
+    let code_of = |known: &BTreeMap<Vec<u8>, usize>, string: &[u8]| match string {
+        [byte] => usize::from(*byte),
+        _ => known[string],
+    };
+    let mut string = vec![text[0]];
+    for &byte in &text[1..] {
+        let mut longer = string.clone();
+        longer.push(byte);
+        if known.contains_key(&longer) {
+            string = longer;
+            continue;
+        }
+        write(code_of(&known, &string));
+        known.insert(longer, 257 + known.len());
+        if 257 + known.len() == 4096 {
+            write(256);
+            known.clear();
+        }
+        string = vec![byte];
+    }
+    write(code_of(&known, &string));
+    let byte = |bits: &[bool]| (0..).zip(bits).map(|(at, &bit)| u8::from(bit) << at).sum();
+    output.chunks(8).map(byte).collect()
 }

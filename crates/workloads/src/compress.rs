@@ -1,0 +1,262 @@
+//! Real files compressed and expanded by LZW with codes of growing width, as `compress` does.
+//!
+//! Each file has fresh tables, made for as many codes as there can be: a hash table from a code and a byte to the code of
+//! both, and, to expand, the two parts of each code and a stack. Its output is written to a buffer for the worst case, of
+//! which most is not used, and then copied to an array of the right length. All compressed files are kept, and expanded
+//! in random order; each must be what it was.
+//!
+//! All accesses are of single elements: where the next one is depends on what was read.
+
+use std::cell::Cell;
+
+use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::{Heap, Mutator, OutOfMemory};
+
+use super::objects::{Allocated, Numbers, Slots, copy, frame, object, value};
+use super::random::{Random, chained, hash_of};
+use super::texts::{self, Text};
+use super::{Own, Prepared, Scale, failed};
+
+/// The code that says that all codes but those of bytes are free again.
+const CLEAR: u32 = 256;
+/// A place of the hash table that is not used.
+const FREE: u32 = 0;
+
+#[derive(Clone, Copy)]
+struct Packer<F> {
+    bytes: Numbers<u8>,
+    shorts: Numbers<u16>,
+    words: Numbers<u32>,
+    slots: Slots<F>,
+    /// Codes are below this, a power of two.
+    codes: u32,
+    /// Places of the hash table: a prime.
+    places: u32,
+    passes: u32,
+}
+
+/// 12 MB of texts six times, with codes of 16 bits; or 192 KB twice, with codes of 12.
+pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+    let texts = texts::read(scale, "compress")?;
+    let packer = Packer::<F> {
+        bytes: Numbers::register(heap).map_err(failed)?,
+        shorts: Numbers::register(heap).map_err(failed)?,
+        words: Numbers::register(heap).map_err(failed)?,
+        slots: Slots::register(heap).map_err(failed)?,
+        codes: scale.of(1 << 16, 1 << 12),
+        places: scale.of(69_001, 5003),
+        passes: scale.of(6, 2),
+    };
+    Ok(Box::new(Own(move |mutator: &mut Mutator, number| {
+        packer.run(mutator, &texts, Random::new(17_000 + u64::from(number)))
+    })))
+}
+
+/// How many codes there were since all were free, and bits that are not yet whole bytes or not yet codes.
+#[derive(Default)]
+struct Bits {
+    codes: u32,
+    bits: u64,
+    count: u32,
+    /// The next byte.
+    at: usize,
+}
+
+impl Bits {
+    /// Bits of the next code: those of the largest one that may come.
+    fn width(&self) -> u32 {
+        (CLEAR + self.codes).ilog2() + 1
+    }
+
+    fn pass(&mut self, code: u32) {
+        self.codes = if code == CLEAR { 0 } else { self.codes + 1 };
+    }
+}
+
+impl<F: SlotFormat> Packer<F> {
+    /// A number made of all compressed files.
+    fn run(
+        &self,
+        mutator: &mut Mutator,
+        texts: &[Text],
+        mut random: Random,
+    ) -> Result<u64, OutOfMemory> {
+        frame(mutator, [Address::NULL], |mutator, [packed]| {
+            let mut sum = 0;
+            for _ in 0..self.passes {
+                packed.set(value(self.slots.fresh(mutator, texts.len())?));
+                for (number, text) in texts.iter().enumerate() {
+                    let file = self.compressed(mutator, &text.bytes)?;
+                    sum = chained(sum, self.bytes.look(mutator, file, hash_of));
+                    self.slots.set(mutator, object(packed), number, file)?;
+                }
+                for _ in 0..texts.len() {
+                    let number = random.below(texts.len() as u32) as usize;
+                    let text = &texts[number].bytes;
+                    let file = self.slots.get(mutator, object(packed), number);
+                    let expanded = self.expanded(mutator, file, text.len())?;
+                    let mut bytes = self.bytes.cursor(mutator, expanded, 0, text.len());
+                    assert!(
+                        text.iter().all(|&byte| bytes.next() == Some(byte)),
+                        "{} is what it was",
+                        texts[number].name
+                    );
+                }
+            }
+            Ok(sum)
+        })
+    }
+
+    fn compressed(&self, mutator: &mut Mutator, text: &[u8]) -> Allocated {
+        let input = self.bytes.copied(mutator, text)?;
+        let roots = [input, Address::NULL, Address::NULL, Address::NULL];
+        frame(mutator, roots, |mutator, [input, keys, codes, output]| {
+            keys.set(value(self.words.fresh(mutator, self.places as usize)?));
+            codes.set(value(self.shorts.fresh(mutator, self.places as usize)?));
+            output.set(value(self.bytes.fresh(mutator, 2 * text.len() + 8)?));
+            let mut bits = Bits::default();
+            let mut prefix = u32::from(self.bytes.get(mutator, object(input), 0));
+            for index in 1..text.len() {
+                let byte = u32::from(self.bytes.get(mutator, object(input), index));
+                let key = (prefix << 8 | byte) + 1;
+                let place = self.find(mutator, object(keys), key);
+                if self.words.get(mutator, object(keys), place) == key {
+                    prefix = u32::from(self.shorts.get(mutator, object(codes), place));
+                    continue;
+                }
+                let fresh = CLEAR + 1 + bits.codes;
+                self.emit(mutator, output, &mut bits, prefix)?;
+                self.words.set(mutator, object(keys), place, key)?;
+                self.shorts
+                    .set(mutator, object(codes), place, fresh as u16)?;
+                if fresh == self.codes - 1 {
+                    self.emit(mutator, output, &mut bits, CLEAR)?;
+                    let places = self.places as usize;
+                    self.words.fill(mutator, object(keys), 0, places, FREE)?;
+                }
+                prefix = byte;
+            }
+            self.emit(mutator, output, &mut bits, prefix)?;
+            if bits.count > 0 {
+                self.bytes
+                    .set(mutator, object(output), bits.at, bits.bits as u8)?;
+                bits.at += 1;
+            }
+            let packed = self.bytes.fresh(mutator, bits.at)?;
+            frame(mutator, [packed], |mutator, [packed]| {
+                copy(mutator, (object(output), 0), (object(packed), 0), bits.at)?;
+                Ok(object(packed))
+            })
+        })
+    }
+
+    /// Where a key is, or where it would be.
+    fn find(&self, mutator: &Mutator, keys: Address, key: u32) -> usize {
+        let mut place = key.wrapping_mul(0x9e37_79b1) % self.places;
+        loop {
+            let found = self.words.get(mutator, keys, place as usize);
+            if found == FREE || found == key {
+                return place as usize;
+            }
+            place = (place + 1) % self.places;
+        }
+    }
+
+    /// Writes a code.
+    fn emit(
+        &self,
+        mutator: &mut Mutator,
+        output: &Cell<Value>,
+        bits: &mut Bits,
+        code: u32,
+    ) -> Result<(), OutOfMemory> {
+        bits.bits |= u64::from(code) << bits.count;
+        bits.count += bits.width();
+        bits.pass(code);
+        while bits.count >= 8 {
+            self.bytes
+                .set(mutator, object(output), bits.at, bits.bits as u8)?;
+            bits.at += 1;
+            bits.bits >>= 8;
+            bits.count -= 8;
+        }
+        Ok(())
+    }
+
+    /// Reads a code.
+    fn next(&self, mutator: &Mutator, input: Address, bits: &mut Bits) -> u32 {
+        let width = bits.width();
+        while bits.count < width {
+            let byte = self.bytes.get(mutator, input, bits.at);
+            bits.bits |= u64::from(byte) << bits.count;
+            bits.at += 1;
+            bits.count += 8;
+        }
+        let code = (bits.bits & ((1 << width) - 1)) as u32;
+        bits.bits >>= width;
+        bits.count -= width;
+        bits.pass(code);
+        code
+    }
+
+    /// The text of so many bytes that was compressed.
+    fn expanded(&self, mutator: &mut Mutator, file: Address, length: usize) -> Allocated {
+        let roots = [
+            file,
+            Address::NULL,
+            Address::NULL,
+            Address::NULL,
+            Address::NULL,
+        ];
+        frame(
+            mutator,
+            roots,
+            |mutator, [file, prefixes, suffixes, stack, output]| {
+                let codes = self.codes as usize;
+                prefixes.set(value(self.shorts.fresh(mutator, codes)?));
+                suffixes.set(value(self.bytes.fresh(mutator, codes)?));
+                stack.set(value(self.bytes.fresh(mutator, codes)?));
+                output.set(value(self.bytes.fresh(mutator, length)?));
+                let mut bits = Bits::default();
+                let (mut at, mut before, mut first) = (0, CLEAR, 0);
+                while at < length {
+                    let code = self.next(mutator, object(file), &mut bits);
+                    if code == CLEAR {
+                        before = CLEAR;
+                        continue;
+                    }
+                    let fresh = CLEAR + bits.codes - 1;
+                    // A code that is not known yet is the one before and its first byte.
+                    let (mut rest, mut depth) = (code, 0);
+                    if before != CLEAR && code == fresh {
+                        self.bytes.set(mutator, object(stack), depth, first)?;
+                        (rest, depth) = (before, 1);
+                    }
+                    while rest > CLEAR {
+                        let part = rest as usize;
+                        let suffix = self.bytes.get(mutator, object(suffixes), part);
+                        self.bytes.set(mutator, object(stack), depth, suffix)?;
+                        rest = u32::from(self.shorts.get(mutator, object(prefixes), part));
+                        depth += 1;
+                    }
+                    first = rest as u8;
+                    self.bytes.set(mutator, object(output), at, first)?;
+                    for index in (0..depth).rev() {
+                        at += 1;
+                        let byte = self.bytes.get(mutator, object(stack), index);
+                        self.bytes.set(mutator, object(output), at, byte)?;
+                    }
+                    at += 1;
+                    if before != CLEAR {
+                        let fresh = fresh as usize;
+                        self.bytes.set(mutator, object(suffixes), fresh, first)?;
+                        self.shorts
+                            .set(mutator, object(prefixes), fresh, before as u16)?;
+                    }
+                    before = code;
+                }
+                Ok(object(output))
+            },
+        )
+    }
+}
