@@ -7,6 +7,7 @@
 mod agents;
 mod bigmap;
 mod chacha;
+mod chart;
 mod cipher;
 mod compress;
 mod costs;

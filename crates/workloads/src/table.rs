@@ -6,9 +6,9 @@ use gleaner::raw::{Compressed, SlotFormat, Wide};
 use gleaner::{Heap, References};
 
 use crate::{
-    Prepared, Scale, agents, bigmap, cipher, compress, costs, ephemerons, finalizers, gcbench,
-    index, jbb, matrix, producer, quads, queue, refarray, render, scopes, snapshots, tiny, xml,
-    zeroing,
+    Prepared, Scale, agents, bigmap, chart, cipher, compress, costs, ephemerons, finalizers,
+    gcbench, index, jbb, matrix, producer, quads, queue, refarray, render, scopes, snapshots, tiny,
+    xml, zeroing,
 };
 
 /// What some workloads take; the others have no use for it.
@@ -145,6 +145,8 @@ table! {
     "tiny": tiny::prepare::<F>, 16, (4, 0), [];
     /// Debian's texts compressed and expanded by LZW, with tables made for the largest
     "compress": compress::prepare::<F>, 1, (0, 18), [Input];
+    /// Charts of long series of numbers, smoothed, binned and drawn into an array of pixels
+    "chart": chart::prepare::<F>, 1, (0, 48), [];
     /// Hash tables made for more than they hold: large arrays of which few parts are touched
     "bigmap": bigmap::prepare::<F>, 1, (0, 51), [];
     /// Dense and sparse matrices multiplied and eliminated, with stretches of zeros

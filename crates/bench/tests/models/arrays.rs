@@ -191,6 +191,74 @@ pub fn snapshots(thread: u32) -> u64 {
     sum
 }
 
+pub fn chart(thread: u32) -> u64 {
+    let (samples, width, height) = (3000, 120, 80);
+    let mut random = Random::new(18_000 + u64::from(thread));
+    let mut sum = 0;
+    for _ in 0..6 {
+        let mut picture = vec![vec![0xff_ff_ff; width]; height];
+        for line in 1..8 {
+            picture[line * height / 8] = vec![0xdd_dd_dd; width];
+            for row in &mut picture {
+                row[line * width / 8] = 0xdd_dd_dd;
+            }
+        }
+        let mut counts = vec![0; 1 << 14];
+        for (colour, reach) in [(0xcc_22_22, 10), (0x22_aa_22, 50), (0x22_22_cc, 90)] {
+            let mut at = 0;
+            let mut step = || {
+                at += i64::from(random.below(201)) - 100;
+                at
+            };
+            let raw: Vec<i64> = (0..samples).map(|_| step()).collect();
+            raw.iter()
+                .for_each(|number| counts[(number & 0x3fff) as usize] += 1);
+            let mean = |index: usize| {
+                let near = &raw[index.saturating_sub(reach)..samples.min(index + reach + 1)];
+                near.iter().sum::<i64>() as f64 / near.len() as f64
+            };
+            let smooth: Vec<f64> = (0..samples).map(mean).collect();
+            draw(&mut picture, &smooth, colour);
+        }
+        let each = counts.len() / height;
+        for (row, bins) in picture.iter_mut().zip(counts.chunks(each)) {
+            let bar = bins.iter().sum::<usize>() * height / samples;
+            row[..bar.min(width) / 2].fill(0x88_88_88);
+        }
+        let small = picture.chunks(2).flat_map(|rows| {
+            (0..width / 2).map(|column| {
+                let [upper, lower] =
+                    [0, 1].map(|row| half(rows[row][2 * column], rows[row][2 * column + 1]));
+                half(upper, lower)
+            })
+        });
+        sum = chained(sum, small.map(u64::from).fold(0, chained));
+    }
+    sum
+}
+
+fn half(one: u32, other: u32) -> u32 {
+    let part = |shift: u32| ((one >> shift & 0xff) / 2 + (other >> shift & 0xff) / 2) << shift;
+    part(0) | part(8) | part(16)
+}
+
+fn draw(picture: &mut [Vec<u32>], smooth: &[f64], colour: u32) {
+    let (width, height) = (picture[0].len(), picture.len());
+    let least = |numbers: &[f64]| numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = |numbers: &[f64]| numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let lowest = least(smooth);
+    let scale = (height - 1) as f64 / (most(smooth) - lowest).max(1.0);
+    for column in 0..width {
+        let bin = &smooth[column * smooth.len() / width..(column + 1) * smooth.len() / width];
+        let row_of = |number: f64| height - 1 - ((number - lowest) * scale) as usize;
+        let (low, high) = (row_of(least(bin)), row_of(most(bin)));
+        for (row, pixels) in picture.iter_mut().enumerate().skip(high) {
+            let below = half(pixels[column], colour);
+            pixels[column] = if row <= low { colour } else { below };
+        }
+    }
+}
+
 /// Codes of at most 12 bits, as strings of bytes.
 pub fn compress(texts: &[(String, String)]) -> u64 {
     let pass = |sum| {
