@@ -106,6 +106,7 @@ fn large_arrays_hold_what_vectors_and_maps_hold() {
     each_has_its_own("matrix", "1", arrays::matrix);
     each_has_its_own("snapshots", "2", arrays::snapshots);
     each_has_its_own("chart", "2", arrays::chart);
+    each_has_its_own("db", "1", arrays::db);
 }
 
 #[test]

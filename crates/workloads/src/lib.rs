@@ -11,6 +11,7 @@ mod chart;
 mod cipher;
 mod compress;
 mod costs;
+mod db;
 mod document;
 mod ephemerons;
 pub mod failure;
@@ -32,6 +33,7 @@ mod snapshots;
 mod table;
 mod texts;
 mod tiny;
+mod vector;
 mod xml;
 mod zeroing;
 

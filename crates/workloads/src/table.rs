@@ -6,7 +6,7 @@ use gleaner::raw::{Compressed, SlotFormat, Wide};
 use gleaner::{Heap, References};
 
 use crate::{
-    Prepared, Scale, agents, bigmap, chart, cipher, compress, costs, ephemerons, finalizers,
+    Prepared, Scale, agents, bigmap, chart, cipher, compress, costs, db, ephemerons, finalizers,
     gcbench, index, jbb, matrix, producer, quads, queue, refarray, render, scopes, snapshots, tiny,
     xml, zeroing,
 };
@@ -147,6 +147,8 @@ table! {
     "compress": compress::prepare::<F>, 1, (0, 18), [Input];
     /// Charts of long series of numbers, smoothed, binned and drawn into an array of pixels
     "chart": chart::prepare::<F>, 1, (0, 48), [];
+    /// Records sorted, looked up, changed and removed, in lists that grow by copying
+    "db": db::prepare::<F>, 1, (0, 24), [];
     /// Hash tables made for more than they hold: large arrays of which few parts are touched
     "bigmap": bigmap::prepare::<F>, 1, (0, 51), [];
     /// Dense and sparse matrices multiplied and eliminated, with stretches of zeros

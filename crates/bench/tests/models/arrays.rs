@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::random::{Random, chained, hash_of, scattered};
+use super::random::{Random, chained, hash_of, hash_on, scattered};
 
 pub fn bigmap(thread: u32) -> u64 {
     /// A tenant: what its keys are made of, how many it gave out, and the step that made each entry.
@@ -302,4 +302,47 @@ fn packed(text: &[u8]) -> Vec<u8> {
     write(code_of(&known, &string));
     let byte = |bits: &[bool]| (0..).zip(bits).map(|(at, &bit)| u8::from(bit) << at).sum();
     output.chunks(8).map(byte).collect()
+}
+
+pub fn db(thread: u32) -> u64 {
+    /// A name, a town, a number, a balance.
+    struct Record(Vec<u8>, Vec<u8>, u32, u32);
+
+    let mut random = Random::new(19_000 + u64::from(thread));
+    let letters = b"bakodelumirasotefinugahepivowyzu";
+    let word = |random: &mut Random, syllables| {
+        let drawn = (0..syllables).map(|_| &letters.as_chunks::<2>().0[random.below(16) as usize]);
+        drawn.flatten().copied().collect::<Vec<u8>>()
+    };
+    let mut list: Vec<Record> = Vec::new();
+    let mut sum = 0;
+    for round in 0..6 {
+        for number in 0..400 {
+            let name = word(&mut random, 3);
+            let town = word(&mut random, 8);
+            list.push(Record(name, town, round * 400 + number, 0));
+        }
+        for _ in 0..800 {
+            let name = word(&mut random, 3);
+            // The list is in the order of the numbers.
+            let mut found = 0;
+            for record in list.iter_mut().filter(|record| record.0 == name) {
+                found = chained(found, (u64::from(record.2) << 32) + u64::from(record.3));
+                record.3 = record.3.wrapping_mul(3).wrapping_add(1);
+                record.1.clone_from(&name);
+            }
+            sum = chained(sum, found);
+        }
+        for _ in 0..50 {
+            list.remove(random.below(list.len() as u32) as usize);
+        }
+    }
+    for _ in 0..2 {
+        for Record(name, town, number, balance) in &list {
+            sum = hash_on(hash_on(sum, name), town);
+            sum = chained(chained(sum, u64::from(*number)), u64::from(*balance));
+        }
+        list.sort_by(|one, other| (&one.0, one.2).cmp(&(&other.0, other.2)));
+    }
+    sum
 }
