@@ -43,7 +43,7 @@ pub struct Native {
     /// Allocates as the program did that the workload follows: index, all buffers and lists of a query anew
     #[arg(long)]
     pub wasteful: bool,
-    /// What is read instead of Debian's files: index, compress, a directory of texts; xml, a document
+    /// What is read instead of Debian's files: index, compress, strings, a directory of texts; xml, a document
     #[arg(long, value_name = "PATH")]
     pub input: Option<PathBuf>,
     /// What each mutator reads again and again while it allocates, in KB: initnone, initfresh, initstale

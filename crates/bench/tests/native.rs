@@ -399,11 +399,13 @@ fn texts_are_packed_and_joined_as_strings_are() {
     };
     let packed = arrays::compress(&texts);
     one_and_three("compress", &|_| packed);
+    one_and_three("strings", &|thread| arrays::strings(&texts, thread));
 }
 
 #[test]
 fn debians_texts_are_packed_and_joined() {
     result("compress", "3", &[]);
+    result("strings", "3", &["--threads", "2"]);
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod refarray;
 mod render;
 mod scopes;
 mod snapshots;
+mod strings;
 mod table;
 mod texts;
 mod tiny;

@@ -7,8 +7,8 @@ use gleaner::{Heap, References};
 
 use crate::{
     Prepared, Scale, agents, bigmap, chart, cipher, compress, costs, db, ephemerons, finalizers,
-    gcbench, index, jbb, matrix, producer, quads, queue, refarray, render, scopes, snapshots, tiny,
-    xml, zeroing,
+    gcbench, index, jbb, matrix, producer, quads, queue, refarray, render, scopes, snapshots,
+    strings, tiny, xml, zeroing,
 };
 
 /// What some workloads take; the others have no use for it.
@@ -153,6 +153,8 @@ table! {
     "bigmap": bigmap::prepare::<F>, 1, (0, 51), [];
     /// Dense and sparse matrices multiplied and eliminated, with stretches of zeros
     "matrix": matrix::prepare, 1, (0, 45), [];
+    /// Debian's texts split into lines, joined by a builder that grows, searched and replaced
+    "strings": strings::prepare::<F>, 1, (0, 12), [Input];
     /// Large arrays copied whole again and again, with few elements written in each copy
     "snapshots": snapshots::prepare::<F>, 1, (0, 30), [];
     /// What it costs to make a heap, and to store once into a huge old array

@@ -346,3 +346,17 @@ pub fn db(thread: u32) -> u64 {
     }
     sum
 }
+
+pub fn strings(texts: &[(String, String)], thread: u32) -> u64 {
+    let mut random = Random::new(20_000 + u64::from(thread));
+    let mut sum = 0;
+    for (_, text) in texts.iter().chain(texts) {
+        let rest = &text[random.below(text.len() as u32) as usize..];
+        let mut words = rest.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let word = words.find(|word| (2..=32).contains(&word.len()));
+        let lines: Vec<&str> = text.split('\n').rev().collect();
+        let made = lines.join("\n").replace(word.unwrap_or("none"), "<here>");
+        sum = chained(sum, hash_of(made.as_bytes()));
+    }
+    sum
+}
