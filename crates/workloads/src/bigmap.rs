@@ -269,8 +269,8 @@ impl<F: SlotFormat> Service<F> {
                 if key == FREE {
                     break;
                 }
-                let is_behind_its_home = |place: usize| place.wrapping_sub(home(key, mask)) & mask;
-                if is_behind_its_home(hole) < is_behind_its_home(place) {
+                let from_home = |place: usize| place.wrapping_sub(home(key, mask)) & mask;
+                if from_home(hole) < from_home(place) {
                     let values = self.table.get(mutator, object(table), VALUES);
                     entry.set(value(self.slots.get(mutator, values, place)));
                     self.set(mutator, table, hole, key, entry)?;

@@ -13,7 +13,7 @@ use gleaner::raw::{Address, SlotFormat, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::objects::{Allocated, Numbers, Slots, copy, frame, object, value};
-use super::random::{Random, chained, hash_of};
+use super::random::{Random, chained};
 use super::texts::{self, Text};
 use super::{Own, Prepared, Scale, failed};
 
@@ -87,7 +87,7 @@ impl<F: SlotFormat> Packer<F> {
                 packed.set(value(self.slots.fresh(mutator, texts.len())?));
                 for (number, text) in texts.iter().enumerate() {
                     let file = self.compressed(mutator, &text.bytes)?;
-                    sum = chained(sum, self.bytes.look(mutator, file, hash_of));
+                    sum = chained(sum, self.bytes.hash(mutator, file));
                     self.slots.set(mutator, object(packed), number, file)?;
                 }
                 for _ in 0..texts.len() {

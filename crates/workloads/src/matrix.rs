@@ -1,10 +1,10 @@
 //! Dense and sparse matrices of numbers of 8 bytes, each in one array, row by row.
 //!
-//! Each round makes two triangular factors of which most blocks are zero, and multiplies them; eliminates a copy of the
-//! product, which gives the factors back; and subtracts their product from another copy, which leaves nothing but zeros.
-//! So there are stretches of zeros that nobody wrote, and others that were something else before. The product is brought
-//! into rows of what is not zero, and multiplied by a dense matrix; two dense ones are multiplied, too. What the round
-//! before has left stays until this one is over.
+//! Each round makes two triangular factors of which most blocks are zero, and multiplies them. Gaussian elimination of a
+//! copy of the product gives the factors back, and their product subtracted from another copy leaves nothing but zeros. So
+//! there are stretches of zeros that nobody wrote, and others that held other numbers before. The product is brought into
+//! compressed sparse rows and multiplied by a dense matrix; two dense matrices are multiplied, too. The upper triangle and
+//! the zeros of a round stay until the next one is over.
 //!
 //! All numbers are integers, and so small that each operation is exact: the factors and the zeros are checked to the bit,
 //! and the other products by a vector (Freivalds).
@@ -51,7 +51,7 @@ struct Left<'a> {
     zeros: &'a Cell<Value>,
 }
 
-/// Rows of what is not zero, in roots.
+/// Compressed sparse rows, in roots.
 struct Sparse<'a> {
     numbers: &'a Cell<Value>,
     /// The column of each number.
@@ -190,8 +190,13 @@ impl Matrices {
         random: &mut Random,
         count: usize,
     ) -> Result<Address, OutOfMemory> {
-        self.reals.filled(mutator, count, |_, numbers| {
-            numbers.fill_with(|| drawn(random));
+        let made = self.reals.fresh(mutator, count)?;
+        frame(mutator, [made], |mutator, [made]| {
+            let mut numbers = self.reals.cursor_mut(mutator, object(made), 0, count)?;
+            for _ in 0..count {
+                put(&mut numbers, drawn(random));
+            }
+            Ok(object(made))
         })
     }
 
@@ -329,7 +334,7 @@ impl Matrices {
         )
     }
 
-    /// Brings a large matrix into rows of what is not zero.
+    /// Brings a large matrix into compressed sparse rows.
     fn compress(
         &self,
         mutator: &mut Mutator,

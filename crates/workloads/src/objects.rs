@@ -13,6 +13,8 @@ use gleaner::raw::{
 };
 use gleaner::{Handle, Heap, Mutator, OutOfMemory, References, TypeError};
 
+use super::random::{NO_BYTES, hash_on};
+
 /// A fresh object.
 pub type Allocated = Result<Address, OutOfMemory>;
 
@@ -432,5 +434,13 @@ impl<T: Number> Numbers<T> {
         let length = self.length(mutator, array);
         // SAFETY: see the top of this file.
         unsafe { mutator.window_mut(array, 0, length, change) }
+    }
+}
+
+impl Numbers<u8> {
+    /// The number of all bytes, as [`hash_of`](crate::random::hash_of) makes it.
+    pub fn hash(&self, mutator: &Mutator, array: Address) -> u64 {
+        let bytes = self.cursor(mutator, array, 0, self.length(mutator, array));
+        bytes.fold(NO_BYTES, |hash, byte| hash_on(hash, &[byte]))
     }
 }

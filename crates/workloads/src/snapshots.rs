@@ -9,7 +9,7 @@ use std::cell::Cell;
 use gleaner::raw::{Address, SlotFormat, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Numbers, Record, Slots, copy, frame, object, value};
+use super::objects::{Numbers, Record, Slots, copy, frame, object, put, value};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
@@ -107,11 +107,12 @@ impl<F: SlotFormat> Ledger<F> {
         let version = self.fresh(mutator, 0)?;
         frame(mutator, [version], |mutator, [version]| {
             let balances = self.version.get(mutator, object(version), BALANCES);
-            self.numbers.change(mutator, balances, |_, numbers| {
-                for (index, number) in numbers.iter_mut().enumerate() {
-                    *number = 1000 + index as u64;
-                }
-            })?;
+            let mut numbers = self
+                .numbers
+                .cursor_mut(mutator, balances, 0, self.balances)?;
+            for number in 0..self.balances as u64 {
+                put(&mut numbers, 1000 + number);
+            }
             for index in 0..self.owners {
                 self.set_owner(mutator, version, index, index as u32)?;
             }

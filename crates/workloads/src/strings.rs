@@ -14,7 +14,7 @@ use gleaner::raw::{Address, SlotFormat, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::objects::{Allocated, Numbers, Record, Slots, copy, frame, object, value};
-use super::random::{NO_BYTES, Random, chained, hash_on};
+use super::random::{Random, chained};
 use super::texts::{self, Text, words};
 use super::vector::Vector;
 use super::{Own, Prepared, Scale, failed};
@@ -68,7 +68,7 @@ impl<F: SlotFormat> Strings<F> {
                     // Near the end there may be none.
                     let word = words(&text.bytes[from..]).next().unwrap_or(b"none");
                     let made = self.made(mutator, &text.bytes, word)?;
-                    let hash = self.hash(mutator, made);
+                    let hash = self.bytes.hash(mutator, made);
                     let place = (pass * texts.len() + number) % KEPT;
                     self.slots.set(mutator, object(kept), place, made)?;
                     hashes[place] = Some(hash);
@@ -77,17 +77,11 @@ impl<F: SlotFormat> Strings<F> {
             }
             for (index, hash) in hashes.into_iter().enumerate() {
                 let kept = self.slots.get(mutator, object(kept), index);
-                let now = (kept != Address::NULL).then(|| self.hash(mutator, kept));
+                let now = (kept != Address::NULL).then(|| self.bytes.hash(mutator, kept));
                 assert_eq!(now, hash, "results stay");
             }
             Ok(sum)
         })
-    }
-
-    fn hash(&self, mutator: &Mutator, bytes: Address) -> u64 {
-        let count = self.bytes.length(mutator, bytes);
-        let bytes = self.bytes.cursor(mutator, bytes, 0, count);
-        bytes.fold(NO_BYTES, |hash, byte| hash_on(hash, &[byte]))
     }
 
     /// A text from its last line to its first, with a word replaced.
