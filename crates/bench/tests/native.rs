@@ -403,6 +403,23 @@ fn texts_are_packed_and_joined_as_strings_are() {
 }
 
 #[test]
+fn large_arrays_stand_a_collection_at_any_time() {
+    for old in ["mark-compact", "mark-sweep"] {
+        let at_each = |name: &str, stress: u32| {
+            let options = format!("stress={stress},poison=on,quarantine=2,old={old}");
+            result(name, "4", &["--opt", &options])
+        };
+        assert_eq!(at_each("bigmap", 20), text(arrays::bigmap(0)));
+        assert_eq!(at_each("matrix", 1), text(arrays::matrix(0)));
+        assert_eq!(at_each("snapshots", 5), text(arrays::snapshots(0)));
+        assert_eq!(at_each("chart", 1), text(arrays::chart(0)));
+        assert_eq!(at_each("db", 500), text(arrays::db(0)));
+        assert_eq!(at_each("compress", 2), result("compress", "3", &[]));
+        assert_eq!(at_each("strings", 20), result("strings", "3", &[]));
+    }
+}
+
+#[test]
 fn debians_texts_are_packed_and_joined() {
     result("compress", "3", &[]);
     result("strings", "3", &["--threads", "2"]);
