@@ -347,6 +347,8 @@ $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES) $(BEFORE_BENCHES): bench-%: buil
 	else $(LAB) run $* --out "$$out" || status=$$?; fi; \
 	[ $$status -le 1 ] || [ $$status -eq 3 ]
 	$(LAB) report target/lab/bench/$* --markdown docs/measured/$*.md
+	if [ $* = naps-paper ]; then \
+		$(LAB) findings target/lab/bench/$* --markdown docs/measured/naps-findings.md; fi
 
 # --- the rivals of the precise heap ------------------------------------------
 

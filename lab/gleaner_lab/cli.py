@@ -167,6 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--out", type=Path, metavar="DIR", help="where the page goes; the result set unless given"
     )
+    one.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
+    )
     one.set_defaults(act=_findings)
     return parser
 
@@ -374,6 +377,9 @@ def _findings(chosen: argparse.Namespace) -> int:
         print(f"{one.verdict}: {one.statement.says}; ours {one.ours} ({one.reason})")
     for path in page.write(chosen.out or chosen.results):
         print(path)
+    if chosen.markdown is not None:
+        chosen.markdown.write_text(page.markdown(), encoding="utf-8")
+        print(chosen.markdown)
     return 0
 
 

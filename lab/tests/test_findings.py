@@ -409,6 +409,15 @@ def test_the_tables_hold_what_was_counted(out):
     assert len(rows("statements")) == len(statements())
 
 
+def test_the_tables_are_a_page_of_documentation_too():
+    text = evaluation.page(Evidence([record("index", "baseline")]), "x").markdown()
+    head, *rows = [line for line in text.splitlines() if line.startswith("| ")][:3]
+    assert head.startswith("| section | the paper says |")
+    assert all(row.count(" | ") == head.count(" | ") for row in rows)
+    assert "\n\n\n" not in text
+    assert "## Table 4 of our runs, means over rounds (counted)" in text
+
+
 def test_a_result_set_without_runs_is_refused(tmp_path, capsys):
     results = ResultSet.create(tmp_path / "runs", EXPERIMENT.read_text())
     assert cli.main(["findings", str(results.path)]) == 2

@@ -23,6 +23,7 @@ parkings::tests! {
     indices_are_given_in_order_and_again_after_a_failure_and_a_fork,
     helpers_that_never_arrive_are_not_waited_for,
     every_wanted_helper_is_called_and_joins_an_open_phase,
+    all_come_where_all_are_awaited_also_after_phases_without_them,
     a_child_of_fork_forgets_its_helpers_and_makes_new_ones,
     a_panic_in_the_leaders_share_waits_for_the_helpers,
     sixteen_workers_mark_every_node_of_many_small_graphs,
@@ -319,6 +320,39 @@ impl Phase for Assembly {
         self.present.fetch_add(1, Ordering::AcqRel);
         while self.present.load(Ordering::Acquire) < self.wanted {
             thread::yield_now();
+        }
+    }
+}
+
+/// Each worker waits until so many have come.
+struct Awaited {
+    workers: usize,
+    came: AtomicUsize,
+}
+
+impl Phase for Awaited {
+    fn work(&self, worker: &Worker<'_>) {
+        self.came.fetch_add(1, Ordering::Relaxed);
+        while self.came.load(Ordering::Relaxed) < self.workers {
+            thread::yield_now();
+        }
+        while worker.offer(|| false) == Verdict::WorkAgain {}
+    }
+}
+
+/// Helpers sleep through phases that are over at once, and are awaited in the next one, and sent home in their sleep.
+fn all_come_where_all_are_awaited_also_after_phases_without_them(policies: Policies) {
+    for workers in [2, 3, 9, 33] {
+        let team = Team::of(policies, workers);
+        for round in 0..20 {
+            thread::sleep(Duration::from_millis(1));
+            for awaited in [1, 1, workers] {
+                let phase = Awaited {
+                    workers: if round == 19 { 1 } else { awaited },
+                    came: AtomicUsize::new(0),
+                };
+                team.crew.run(workers, &phase);
+            }
         }
     }
 }

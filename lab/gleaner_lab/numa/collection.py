@@ -9,8 +9,9 @@ parallel         lines of memory, by the matrices of locality.py, through the qu
 synchronisation  at the edges of each phase, where nothing overlaps. All N workers come to one cache
                  line at once. If they change it by one atomic instruction each, the line travels
                  N times; if they take a lock, each hand-over fetches it once for each worker that
-                 still spins, N * (N + 1) / 2 times in all. The leader wakes the parked helpers one
-                 after the other, and a phase waits for the last of them to be switched to.
+                 still spins, N * (N + 1) / 2 times in all. Parked helpers are woken one after the
+                 other, as if by one thread (under parking=futex they wake each other, which takes
+                 less), and a phase waits for the last of them to be switched to.
 
                      atomic burst  N * transfer            lock burst  N * (N + 1) / 2 * transfer
 

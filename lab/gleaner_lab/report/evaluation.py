@@ -111,7 +111,7 @@ def page(evidence: Evidence, command: str) -> Page:
             "given for an eden that fits into a cache.",
             "A statement holds when all rounds, and of the model both of its times, say so, and is "
             "undecided when they differ or where a run is missing. Bounds are set in "
-            "lab/papers/naps-findings.yaml, before anything ran.",
+            "lab/papers/naps-findings.yaml.",
             "The paper's applications have other workloads here: "
             + ", ".join(f"{ours} for {theirs}" for theirs, ours in NEAREST.items())
             + ".",

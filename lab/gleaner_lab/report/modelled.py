@@ -53,6 +53,10 @@ class Page:
     command: str
     label: str = MODELLED
 
+    def markdown(self) -> str:
+        """The tables, for a page of documentation."""
+        return template("modelled.md.j2", escape=False).render(page=self)
+
     def show(self) -> None:
         """Prints the tables."""
         console = Console()

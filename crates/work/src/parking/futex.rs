@@ -6,17 +6,26 @@
 //! either an untouched word or a call. Each thread has a seat of its own: a call wakes the
 //! thread that is wanted and no other.
 //!
+//! The leader calls all helpers of a phase, and wakes two of those that sleep; a helper that joins wakes two more. So
+//! the leader begins to work after two system calls and not after one for each helper, they wake each other in
+//! logarithmic time, and those whose turn does not come before the phase is over sleep on.
+//!
 //! # Invariants
 //! - `AWAKE`, `IDLE`, `ASLEEP` are entered by the seat's owner, `CALLED` by others. A call is
 //!   never overwritten except by a call to a later phase or by the owner that takes it.
-//! - `ASLEEP` is written before every futex wait; the thread that replaces it makes the wake call. So a
-//!   call to a thread that still spins costs no system call, and no call is lost.
+//! - `ASLEEP` is written before every futex wait; the thread that replaces it makes the wake call, or puts the seat
+//!   among those that are `due`, and the thread that takes it from there makes the wake call. So a call to a thread that
+//!   still spins costs no system call, and no call is lost.
+//! - Each helper that joins a phase takes two seats from those that are due, and so does the leader when it has called
+//!   all: while a phase is open somebody is on his way to wake the rest. A seat stays due when the phase is over: its
+//!   owner sleeps, and a later call replaces the word that the owner will find.
 //! - A recall names its phase and succeeds only on a word of that phase.
 //!
 //! The owner is a helper for its whole life, or, for the leader's seat, whichever thread leads.
 
 use gleaner_base::sync::{
-    AtomicU32, AtomicU64, Counter, Ordering, fence, futex_wait, futex_wake, spin_hint, spin_rounds,
+    AtomicU32, AtomicU64, Counter, Ordering, fence, futex_wait, futex_wake, model_size, spin_hint,
+    spin_rounds,
 };
 
 use super::{Park, hold_up, is_late};
@@ -90,20 +99,28 @@ impl Seat {
         self.word.store(word(phase, AWAKE), Ordering::Release);
     }
 
-    /// The leader calls the owner to a phase that has begun.
+    /// The leader calls the owner to a phase that has begun, and wakes it if it sleeps.
     pub fn call(&self, phase: PhaseNumber) {
-        self.replace(word(phase, CALLED));
+        if self.call_sleeper(phase) {
+            self.wake();
+        }
+    }
+
+    /// As [`Seat::call`], but the caller sees to it that the owner is woken if this is true.
+    fn call_sleeper(&self, phase: PhaseNumber) -> bool {
+        self.replace(word(phase, CALLED))
     }
 
     /// Tells the owner to leave for good. No phase is running.
     pub fn dismiss(&self) {
         self.replace(DISMISSED);
+        // Also one that was due.
+        futex_wake(&self.word, 1);
     }
 
-    fn replace(&self, new: u32) {
-        if self.word.swap(new, Ordering::AcqRel) & STATE_MASK == ASLEEP {
-            self.wake();
-        }
+    /// Whether the owner sleeps; then it is to be woken.
+    fn replace(&self, new: u32) -> bool {
+        self.word.swap(new, Ordering::AcqRel) & STATE_MASK == ASLEEP
     }
 
     /// Wakes the owner, which slept when the caller replaced the word.
@@ -185,15 +202,41 @@ impl Seat {
     }
 }
 
+/// How many sleepers a thread wakes of those that were called.
+const WOKEN_BY_EACH: usize = model_size(2, 1);
+
 /// A seat for each worker, by index.
 #[derive(Debug)]
-pub(crate) struct Seats([Seat; MAX_WORKERS]);
+pub(crate) struct Seats {
+    seats: [Seat; MAX_WORKERS],
+    /// One bit for each seat whose owner was called while it slept and is not woken yet. Set by the leader, taken by
+    /// the thread that wakes the owner.
+    due: AtomicU64,
+}
 
 impl Seats {
     gleaner_base::sync_const_fn! {
         /// Seats whose owners have not arrived yet.
         pub(crate) fn new() -> Self {
-            Self(gleaner_base::sync_array![Seat::new(); MAX_WORKERS])
+            Self {
+                seats: gleaner_base::sync_array![Seat::new(); MAX_WORKERS],
+                due: AtomicU64::new(0),
+            }
+        }
+    }
+
+    /// Wakes some of those that were called in their sleep.
+    fn wake_some(&self) {
+        for _ in 0..WOKEN_BY_EACH {
+            // Acquire partners the Release of `call`: the word that the owner is to find has changed.
+            let due = self.due.load(Ordering::Acquire);
+            if due == 0 {
+                return;
+            }
+            let lowest = due & due.wrapping_neg();
+            if self.due.fetch_and(!lowest, Ordering::AcqRel) & lowest != 0 {
+                self.seats[lowest.trailing_zeros() as usize].wake();
+            }
         }
     }
 }
@@ -201,10 +244,13 @@ impl Seats {
 impl Park for Seats {
     fn call(&self, phase: PhaseNumber, workers: usize) {
         // Before the first call: only a called worker can join and recall the leader.
-        self.0[LEADER].occupy(phase);
-        for seat in &self.0[1..workers] {
-            seat.call(phase);
+        self.seats[LEADER].occupy(phase);
+        let mut slept = 0;
+        for (index, seat) in self.seats.iter().enumerate().take(workers).skip(1) {
+            slept |= u64::from(seat.call_sleeper(phase)) << index;
         }
+        self.due.fetch_or(slept, Ordering::AcqRel);
+        self.wake_some();
     }
 
     fn serve(
@@ -213,12 +259,13 @@ impl Park for Seats {
         termination: &Termination,
         work: &mut dyn FnMut(PhaseNumber) -> bool,
     ) {
-        let seat = &self.0[index];
+        let seat = &self.seats[index];
         while let Call::To(phase) = seat.wait() {
             if is_late() {
                 hold_up();
             }
             if termination.join(phase) {
+                self.wake_some();
                 let active = work(phase);
                 if termination.leave(phase, active).leader_may_wait {
                     self.tell_leader(phase);
@@ -232,31 +279,31 @@ impl Park for Seats {
     }
 
     fn rest(&self, index: usize, phase: PhaseNumber) {
-        self.0[index].rest(phase);
+        self.seats[index].rest(phase);
     }
 
     fn rise(&self, index: usize, phase: PhaseNumber) {
-        self.0[index].rise(phase);
+        self.seats[index].rise(phase);
     }
 
     fn is_called(&self, index: usize) -> bool {
-        self.0[index].is_called()
+        self.seats[index].is_called()
     }
 
     fn wait(&self, phase: PhaseNumber, done: &dyn Fn() -> bool) {
-        self.0[LEADER].rest(phase);
+        self.seats[LEADER].rest(phase);
         // Partners the fence in `tell_leader`: either the helper sees the leader at rest, or the
         // leader sees what the helper did.
         fence(Ordering::SeqCst);
         if !done() {
-            self.0[LEADER].wait();
+            self.seats[LEADER].wait();
         }
     }
 
     /// The leader may be in a later phase by now: then this does nothing.
     fn tell_leader(&self, phase: PhaseNumber) {
         fence(Ordering::SeqCst); // partners the fence in `wait`
-        self.0[LEADER].recall(phase);
+        self.seats[LEADER].recall(phase);
     }
 
     /// One worker is called, the lowest: a worker that finds more than it needs announces in turn.
@@ -267,7 +314,7 @@ impl Park for Seats {
             let bit = 1 << index;
             // AcqRel partners the `fetch_or` in `offer`: the seat read next is at least as new.
             let was_idle = idle.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
-            if was_idle && self.0[index].recall(phase) {
+            if was_idle && self.seats[index].recall(phase) {
                 return;
             }
             waiting &= !bit;
@@ -275,20 +322,21 @@ impl Park for Seats {
     }
 
     fn wakeups(&self) -> u64 {
-        self.0[LEADER + 1..]
+        self.seats[LEADER + 1..]
             .iter()
             .map(|seat| seat.wakeups.get())
             .sum()
     }
 
     fn dismiss(&self, helpers: usize) {
-        for seat in &self.0[1..=helpers] {
+        for seat in &self.seats[1..=helpers] {
             seat.dismiss();
         }
     }
 
     fn reset(&self) {
-        self.0.iter().for_each(Seat::reset);
+        self.seats.iter().for_each(Seat::reset);
+        self.due.store(0, Ordering::Relaxed);
     }
 }
 
@@ -313,7 +361,7 @@ mod tests {
     fn who_sleeps_is_woken_and_counted_and_nobody_else_is() {
         let (first, second) = (PhaseNumber::new(1), PhaseNumber::new(2));
         let seats = Seats::new();
-        let seat = &seats.0[3];
+        let seat = &seats.seats[3];
         let sleep = |phase, state| seat.exchange(word(phase, state), word(phase, ASLEEP));
         seats.call(first, 4);
         assert_eq!(seats.wakeups(), 0, "it has not arrived");
@@ -326,12 +374,43 @@ mod tests {
         sleep(first, AWAKE).unwrap();
         seats.call(second, 4);
         assert_eq!(seats.wakeups(), 2, "called");
-        let leader = &seats.0[LEADER];
+        let leader = &seats.seats[LEADER];
         leader
             .exchange(word(second, AWAKE), word(second, ASLEEP))
             .unwrap();
         seats.tell_leader(second);
         assert_eq!(seats.wakeups(), 2, "the leader is no helper");
+    }
+
+    #[test]
+    fn sleepers_are_woken_two_at_a_time_and_stay_due_until_then() {
+        let (first, second) = (PhaseNumber::new(1), PhaseNumber::new(2));
+        let seats = Seats::new();
+        for seat in &seats.seats[1..=6] {
+            seat.call(first);
+            assert_eq!(seat.wait(), Call::To(first));
+            seat.rest(first);
+        }
+        // The first of them does not sleep.
+        for seat in &seats.seats[2..=6] {
+            seat.exchange(word(first, IDLE), word(first, ASLEEP))
+                .unwrap();
+        }
+        let due = || seats.due.load(Ordering::Relaxed);
+        seats.call(first.next(), 7);
+        assert_eq!((due(), seats.wakeups()), (0b111_0000, 2));
+        // The phase is over before the others are woken; the next one calls two of them, and those that it calls
+        // are woken first.
+        seats.call(second.next(), 5);
+        assert_eq!((due(), seats.wakeups()), (0b100_0000, 4));
+        for seat in &seats.seats[1..=4] {
+            assert_eq!(seat.wait(), Call::To(second.next()));
+        }
+        // A helper that joins wakes others.
+        seats.wake_some();
+        assert_eq!((due(), seats.wakeups()), (0, 5));
+        seats.wake_some();
+        assert_eq!(seats.wakeups(), 5);
     }
 
     #[test]
