@@ -87,7 +87,10 @@ impl<'a> Worker<'a> {
     /// while: takes its tasks, and sends and receives for it. The stand-in counts as active for as long as the leader
     /// is, so it never offers: where the leader finds nothing to do for any worker, it offers itself.
     pub fn stand_in(&self, index: usize) -> Worker<'a> {
-        debug_assert!(self.is_leader() && self.active.get() && index < self.receives_for);
+        assert!(
+            self.is_leader() && self.active.get() && index < self.receives_for,
+            "the leader stands in for workers of a phase that it runs alone"
+        );
         Worker {
             is_stand_in: true,
             ..Worker::new(self.crew, index, self.phase, self.mail)

@@ -324,34 +324,18 @@ impl Phase for Assembly {
     }
 }
 
-/// Each worker waits until so many have come.
-struct Awaited {
-    workers: usize,
-    came: AtomicUsize,
-}
-
-impl Phase for Awaited {
-    fn work(&self, worker: &Worker<'_>) {
-        self.came.fetch_add(1, Ordering::Relaxed);
-        while self.came.load(Ordering::Relaxed) < self.workers {
-            thread::yield_now();
-        }
-        while worker.offer(|| false) == Verdict::WorkAgain {}
-    }
-}
-
 /// Helpers sleep through phases that are over at once, and are awaited in the next one, and sent home in their sleep.
 fn all_come_where_all_are_awaited_also_after_phases_without_them(policies: Policies) {
     for workers in [2, 3, 9, 33] {
         let team = Team::of(policies, workers);
         for round in 0..20 {
             thread::sleep(Duration::from_millis(1));
-            for awaited in [1, 1, workers] {
-                let phase = Awaited {
-                    workers: if round == 19 { 1 } else { awaited },
-                    came: AtomicUsize::new(0),
+            for wanted in [1, 1, workers] {
+                let assembly = Assembly {
+                    wanted: if round == 19 { 1 } else { wanted },
+                    present: AtomicUsize::new(0),
                 };
-                team.crew.run(workers, &phase);
+                team.crew.run(workers, &assembly);
             }
         }
     }

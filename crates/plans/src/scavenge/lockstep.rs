@@ -78,6 +78,8 @@ impl Order {
 
 impl Run<'_> {
     /// Leader, of a phase that it runs alone: does the work of all workers until nothing is left.
+    #[cold]
+    #[inline(never)]
     pub(super) fn work_in_turns(
         &self,
         leader: &Worker<'_>,

@@ -140,10 +140,14 @@ impl Fragmented {
 
     /// As [`Fragmented::take`], of the node's fragment alone: where that lacks memory, there is nothing.
     pub fn take_own(&self, node: usize, least: usize, wanted: usize) -> Option<(Address, usize)> {
-        let piece = self.take_near(node, least, wanted, 1);
+        let relaxed = Ordering::Relaxed;
+        // Asked first, so that what only others can take is not reserved meanwhile.
+        let has_memory = self.fragments[node].free() + self.unbacked.load(relaxed) >= least;
+        let piece = has_memory.then(|| self.take_near(node, least, wanted, 1));
+        let piece = piece.flatten();
         if piece.is_none() && self.free() >= least {
-            self.asked[node].fetch_add(wanted, Ordering::Relaxed);
-            self.elsewhere.fetch_add(wanted, Ordering::Relaxed);
+            self.asked[node].fetch_add(least, relaxed);
+            self.elsewhere.fetch_add(least, relaxed);
         }
         piece
     }

@@ -16,9 +16,9 @@
 //! - `ASLEEP` is written before every futex wait; the thread that replaces it makes the wake call, or puts the seat
 //!   among those that are `due`, and the thread that takes it from there makes the wake call. So a call to a thread that
 //!   still spins costs no system call, and no call is lost.
-//! - Each helper that joins a phase takes two seats from those that are due, and so does the leader when it has called
-//!   all: while a phase is open somebody is on his way to wake the rest. A seat stays due when the phase is over: its
-//!   owner sleeps, and a later call replaces the word that the owner will find.
+//! - Each helper that joins a phase wakes two of those that are due and have not taken their calls, and so does the
+//!   leader when it has called all: while a phase is open, a thread is on its way to wake the rest. A seat stays due
+//!   when the phase is over: its owner sleeps, and a later call replaces the word that the owner will find.
 //! - A recall names its phase and succeeds only on a word of that phase.
 //!
 //! The owner is a helper for its whole life, or, for the leader's seat, whichever thread leads.
@@ -129,6 +129,19 @@ impl Seat {
         futex_wake(&self.word, 1);
     }
 
+    /// Wakes the owner unless it has taken its call; whether it had not.
+    ///
+    /// An owner that was about to sleep may have found its call by itself, before the leader put it among those that are
+    /// due: it then woke nobody in its turn. So it counts for nothing. A read-modify-write, since otherwise both could
+    /// miss each other: the owner takes its call later than this, and sees those that are due, or this sees that it did.
+    fn wake_if_called(&self) -> bool {
+        let is_called = self.word.fetch_add(0, Ordering::AcqRel) & STATE_MASK == CALLED;
+        if is_called {
+            self.wake();
+        }
+        is_called
+    }
+
     /// Calls the owner once more to `phase`, if it rests in that phase; whether it did.
     pub fn recall(&self, phase: PhaseNumber) -> bool {
         let mut seen = self.word.load(Ordering::Acquire);
@@ -227,15 +240,15 @@ impl Seats {
 
     /// Wakes some of those that were called in their sleep.
     fn wake_some(&self) {
-        for _ in 0..WOKEN_BY_EACH {
-            // Acquire partners the Release of `call`: the word that the owner is to find has changed.
+        let mut woken = 0;
+        while woken < WOKEN_BY_EACH {
             let due = self.due.load(Ordering::Acquire);
             if due == 0 {
                 return;
             }
             let lowest = due & due.wrapping_neg();
             if self.due.fetch_and(!lowest, Ordering::AcqRel) & lowest != 0 {
-                self.seats[lowest.trailing_zeros() as usize].wake();
+                woken += usize::from(self.seats[lowest.trailing_zeros() as usize].wake_if_called());
             }
         }
     }
@@ -411,6 +424,27 @@ mod tests {
         assert_eq!((due(), seats.wakeups()), (0, 5));
         seats.wake_some();
         assert_eq!(seats.wakeups(), 5);
+    }
+
+    /// A helper that was about to sleep took its call before the leader said who is due, and woke nobody.
+    #[test]
+    fn who_is_awake_is_not_counted_among_those_that_are_woken() {
+        let (first, second) = (PhaseNumber::new(1), PhaseNumber::new(2));
+        let seats = Seats::new();
+        for seat in &seats.seats[1..=6] {
+            seat.call(first);
+            assert_eq!(seat.wait(), Call::To(first));
+            seat.rest(first);
+            seat.exchange(word(first, IDLE), word(first, ASLEEP))
+                .unwrap();
+            assert!(seat.call_sleeper(second));
+        }
+        assert_eq!(seats.seats[1].wait(), Call::To(second));
+        assert_eq!(seats.seats[2].wait(), Call::To(second));
+        seats.due.store(0b111_1110, Ordering::Relaxed);
+        seats.wake_some();
+        let due = seats.due.load(Ordering::Relaxed);
+        assert_eq!((due, seats.wakeups()), (0b110_0000, 2), "3 and 4");
     }
 
     #[test]
