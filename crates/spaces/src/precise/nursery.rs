@@ -441,6 +441,17 @@ mod tests {
     }
 
     #[test]
+    fn fragments_together_have_no_more_memory_than_their_space() {
+        let nursery = Nursery::new(Address::new(0x10_0000), 0x8000, 0x1000, 1, Cut::in_turn(2));
+        nursery.eden.take(0, 8, 0x6000, false).unwrap();
+        nursery.flip();
+        // There are two pages that no fragment has.
+        let (piece, bytes) = nursery.eden.take(1, 8, 0x4000, false).unwrap();
+        assert_eq!((nursery.eden.node_of(piece), bytes), (1, 0x2000));
+        assert_eq!(backed(&nursery), [0x6000, 0x2000]);
+    }
+
+    #[test]
     fn a_piece_is_found_where_there_is_one() {
         let nursery = Nursery::new(Address::new(0x10_0000), 0x4000, 0x1000, 1, Cut::in_turn(4));
         for node in 0..4 {
