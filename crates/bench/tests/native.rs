@@ -14,7 +14,7 @@ use std::thread;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use gleaner_workloads::TABLE;
-use models::{arrays, cipher, index, jbb, random, render, shared, trees, zeroing};
+use models::{arrays, cipher, compiler, index, jbb, random, render, shared, trees, zeroing};
 
 fn start(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
@@ -107,6 +107,20 @@ fn large_arrays_hold_what_vectors_and_maps_hold() {
     each_has_its_own("snapshots", "2", arrays::snapshots);
     each_has_its_own("chart", "2", arrays::chart);
     each_has_its_own("db", "1", arrays::db);
+}
+
+#[test]
+fn programs_compute_what_they_say() {
+    each_has_its_own("compiler", "3", compiler::compiler);
+}
+
+#[test]
+fn programs_stand_a_collection_at_any_time() {
+    for old in ["mark-compact", "mark-sweep"] {
+        let options = format!("stress=5000,poison=on,quarantine=2,old={old}");
+        let at_each = result("compiler", "4", &["--opt", &options]);
+        assert_eq!(at_each, text(compiler::compiler(0)));
+    }
 }
 
 #[test]

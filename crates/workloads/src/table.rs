@@ -6,9 +6,9 @@ use gleaner::raw::{Compressed, SlotFormat, Wide};
 use gleaner::{Heap, References};
 
 use crate::{
-    Prepared, Scale, agents, bigmap, chart, cipher, compress, costs, db, ephemerons, finalizers,
-    gcbench, index, jbb, matrix, producer, quads, queue, refarray, render, scopes, snapshots,
-    strings, tiny, xml, zeroing,
+    Prepared, Scale, agents, bigmap, chart, cipher, compiler, compress, costs, db, ephemerons,
+    finalizers, gcbench, index, jbb, matrix, producer, quads, queue, refarray, render, scopes,
+    snapshots, strings, tiny, xml, zeroing,
 };
 
 /// What some workloads take; the others have no use for it.
@@ -133,6 +133,8 @@ table! {
     "index": index::prepare::<F>, 2, (48, 0), [Wasteful, Input];
     /// An XML document of Debian's that is read, transformed and written again
     "xml": xml::prepare::<F>, 1, (0, 75), [Input];
+    /// Programs parsed, resolved, folded, translated and run, unit by unit, of which the last ones stay
+    "compiler": compiler::prepare::<F>, 1, (0, 36), [];
     /// One thread allocates messages, the others consume them
     "producer": producer::prepare::<F>, 4, (4, 0), [];
     /// Many unequal threads that share data and allocate little

@@ -2,6 +2,7 @@
 
 pub mod arrays;
 pub mod cipher;
+pub mod compiler;
 pub mod index;
 pub mod jbb;
 pub mod render;
