@@ -114,8 +114,8 @@ impl fmt::Display for MachineError<'_> {
         match self {
             MachineError::UnknownLevel(item) => write!(
                 out,
-                "'{item}' is neither host nor a level that a heap knows: leave packages, groups and caches out, and say \
-                 how many cores each node has"
+                "'{item}' is no level that a heap knows, nor host: leave packages, groups and caches out, and say how \
+                 many cores each node has"
             ),
             MachineError::NoNumber(item) => {
                 write!(
