@@ -70,7 +70,7 @@ pub struct Seat {
     /// nobody else can interfere): a call releases what the caller wrote to the owner, and the
     /// owner's `rest` is released to callers.
     word: AtomicU32,
-    /// How often the owner slept and was woken. The waker adds: it has just changed the word beside it.
+    /// How often the owner slept and was woken. The thread that wakes it adds, beside the system call.
     wakeups: Counter,
 }
 
@@ -395,19 +395,22 @@ mod tests {
         assert_eq!(seats.wakeups(), 2, "the leader is no helper");
     }
 
+    /// The owner came to a phase and sleeps.
+    fn fall_asleep(seat: &Seat, phase: PhaseNumber) {
+        seat.call(phase);
+        assert_eq!(seat.wait(), Call::To(phase));
+        seat.rest(phase);
+        seat.exchange(word(phase, IDLE), word(phase, ASLEEP))
+            .unwrap();
+    }
+
     #[test]
     fn sleepers_are_woken_two_at_a_time_and_stay_due_until_then() {
         let (first, second) = (PhaseNumber::new(1), PhaseNumber::new(2));
         let seats = Seats::new();
-        for seat in &seats.seats[1..=6] {
-            seat.call(first);
-            assert_eq!(seat.wait(), Call::To(first));
-            seat.rest(first);
-        }
-        // The first of them does not sleep.
+        // Worker 1 does not sleep.
         for seat in &seats.seats[2..=6] {
-            seat.exchange(word(first, IDLE), word(first, ASLEEP))
-                .unwrap();
+            fall_asleep(seat, first);
         }
         let due = || seats.due.load(Ordering::Relaxed);
         seats.call(first.next(), 7);
@@ -432,11 +435,7 @@ mod tests {
         let (first, second) = (PhaseNumber::new(1), PhaseNumber::new(2));
         let seats = Seats::new();
         for seat in &seats.seats[1..=6] {
-            seat.call(first);
-            assert_eq!(seat.wait(), Call::To(first));
-            seat.rest(first);
-            seat.exchange(word(first, IDLE), word(first, ASLEEP))
-                .unwrap();
+            fall_asleep(seat, first);
             assert!(seat.call_sleeper(second));
         }
         assert_eq!(seats.seats[1].wait(), Call::To(second));
