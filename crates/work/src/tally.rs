@@ -8,7 +8,7 @@
 //! # Invariants
 //! - Phases and tasks are added to by the leader alone, when a phase is finished. Each worker sums its failed
 //!   compare-and-swaps for itself and adds them before it leaves the phase.
-//! - A [`CountedLock`] is counted by its holder. A wake-up is counted by the thread that makes the system call; under
+//! - A counted lock is counted by its holder. A wake-up is counted by the thread that makes the system call; under
 //!   the monitor, by the thread that slept, when it holds the lock.
 //! - Between phases, a thread that is ordered after the leader of the last one reads exact counts; but a helper that is
 //!   just waking up may still take the monitor's lock.
