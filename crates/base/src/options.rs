@@ -22,9 +22,9 @@ use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
-    Generations, HugePages, LogPath, OldPages, OldPolicy, Pages, Parking, Plan, Prefetch,
-    PrefetchHint, PushOrder, References, Sweep, TaskQueue, TraceOrder, Verify, Zeroing,
-    ZeroingKernel,
+    ArrayKinds, Arrays, Generations, HugePages, LogPath, OldPages, OldPolicy, Optimisation, Pages,
+    Parking, Plan, Prefetch, PrefetchHint, PushOrder, References, Sweep, TaskQueue, TraceOrder,
+    Verify, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -277,6 +277,22 @@ option_table! {
     tenure: u32 = 1, "tenure", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), number(0, 15, "the first one does");
     /// So many bytes at a time are taken by a mutator to allocate in.
     tlab: usize = 32 << 10, "tlab", Tuning, Precise, Some("ASPLOS 2013, section 2.2"), size(64, "each object by itself");
+    /// How arrays lie in memory: in one piece, or in pieces of one size, so that no request and no pause grows with them.
+    arrays: Arrays = Arrays::Contiguous, "arrays", User, Precise, Some("PLDI 2010, section 7.1.1"), Accepted::Choice(Arrays::NAMES);
+    /// Which arrays are not in one piece; their types can be excluded one by one, too.
+    array_kinds: ArrayKinds = ArrayKinds::All, "array-kinds", Tuning, Precise, Some("PLDI 2010, section 7.1.2"), Accepted::Choice(ArrayKinds::NAMES);
+    /// So many bytes of an array lie in its spine, where they are accessed directly.
+    first_n: u32 = 0, "first-n", Tuning, Precise, Some("PLDI 2010, section 4.3"), Accepted::Number { least: 64, most: 1 << 18, power_of_two: true, zero: "as arrays has it" };
+    /// Bytes of an arraylet.
+    arraylet: u32 = 0, "arraylet", Tuning, Precise, Some("PLDI 2010, section 4.1"), Accepted::Number { least: 256, most: 4096, power_of_two: true, zero: "as arrays has it" };
+    /// An arraylet is allocated when something other than zero is first written to it.
+    lazy_arraylets: Optimisation = Optimisation::Auto, "lazy-arraylets", Tuning, Precise, Some("PLDI 2010, section 4.4"), Accepted::Choice(Optimisation::NAMES);
+    /// The collector takes arraylets back that hold nothing but zeros.
+    zero_compression: Optimisation = Optimisation::Auto, "zero-compression", Tuning, Precise, Some("PLDI 2010, section 4.5"), Accepted::Choice(Optimisation::NAMES);
+    /// Elements are copied piece by piece, and not one by one.
+    fast_copy: Optimisation = Optimisation::Auto, "fast-copy", Tuning, Precise, Some("PLDI 2010, section 4.6"), Accepted::Choice(Optimisation::NAMES);
+    /// Whole arraylets that are copied are shared until one of the arrays is written.
+    copy_on_write: Optimisation = Optimisation::Auto, "copy-on-write", Tuning, Precise, Some("PLDI 2010, section 4.7"), Accepted::Choice(Optimisation::NAMES);
     /// So many bytes of addresses are reserved for the heap.
     reserve: usize = 0, "reserve", Tuning, Libgc, None, size(16 << 20, "chosen from the limit and the machine");
     /// Checks the heap's invariants at the edges between phases.
@@ -386,7 +402,30 @@ impl Options {
             self.heap_limit,
         )?;
         self.check_order("initial-heap", self.initial_heap, "reserve", self.reserve)?;
-        self.check_order("heap-limit", self.heap_limit, "reserve", self.reserve)
+        self.check_order("heap-limit", self.heap_limit, "reserve", self.reserve)?;
+        self.check_arrays()
+    }
+
+    /// Refuses what would change arrays that are not in one piece where all of them are.
+    fn check_arrays(&self) -> Result<(), OptionError<'static>> {
+        let auto = Optimisation::Auto;
+        let given = [
+            ("array-kinds", self.array_kinds != ArrayKinds::All),
+            ("first-n", self.first_n != 0),
+            ("arraylet", self.arraylet != 0),
+            ("lazy-arraylets", self.lazy_arraylets != auto),
+            ("zero-compression", self.zero_compression != auto),
+            ("fast-copy", self.fast_copy != auto),
+            ("copy-on-write", self.copy_on_write != auto),
+        ];
+        match given.into_iter().find(|&(_, given)| given) {
+            Some((name, _)) if self.arrays == Arrays::Contiguous => Err(OptionError {
+                name,
+                value: "",
+                problem: Problem::OfPieces,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses `value > limit`, unless either is 0 and so left to the collector.

@@ -16,7 +16,7 @@ pub enum Accepted {
     Choice(&'static [&'static str]),
     /// A whole number.
     Number {
-        /// The least value.
+        /// The least value besides a 0 that has a meaning.
         least: u32,
         /// The greatest value.
         most: u32,
@@ -156,6 +156,8 @@ pub(super) enum Problem<'a> {
     PathCharacter,
     Fault(FaultError<'a>),
     Machine(MachineError<'a>),
+    /// The option says something of arrays in pieces, and all arrays are in one.
+    OfPieces,
     /// The value, in bytes, exceeds that of another option, so both cannot hold.
     Exceeds {
         value: usize,
@@ -194,6 +196,7 @@ impl OptionValue for u32 {
         }
         let value: u32 = text.parse().map_err(|_| Problem::Overflow)?;
         match *accepted {
+            Accepted::Number { zero, .. } if value == 0 && !zero.is_empty() => Ok(value),
             Accepted::Number { least, most, .. } if value < least || value > most => {
                 Err(Problem::Number(value))
             }

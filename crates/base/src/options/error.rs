@@ -69,6 +69,11 @@ impl<'a> OptionError<'a> {
                 u32::MAX
             ),
             Problem::Machine(error) => write!(out, "option {name}: {error}"),
+            Problem::OfPieces => write!(
+                out,
+                "option {name} has no effect where all arrays are in one piece (arrays=contiguous): leave it out, or \
+                 choose how arrays are cut with arrays=zray, perf-zray or naive"
+            ),
             Problem::Exceeds {
                 value,
                 other,
@@ -133,7 +138,7 @@ impl fmt::Display for OptionError<'_> {
         }
         match (self.problem, self.accepted()) {
             (Problem::UnknownName, _) => write_names(out),
-            (Problem::Exceeds { .. } | Problem::OtherHeap(_), _) => Ok(()),
+            (Problem::Exceeds { .. } | Problem::OtherHeap(_) | Problem::OfPieces, _) => Ok(()),
             (_, Some(accepted)) => write!(out, "; accepted: {accepted}"),
             _ => Ok(()),
         }

@@ -310,3 +310,46 @@ choice! {
         Interleaved = "interleaved",
     }
 }
+
+choice! {
+    /// How arrays lie in memory (PLDI 2010, section 7.1.1): in one piece, or in a spine and arraylets with some of the
+    /// five optimisations. The sizes that a name stands for are those of the paper, where it has them.
+    Arrays {
+        /// In one piece.
+        Contiguous = "contiguous",
+        /// Arraylets of 1 KB, allocated with the array, and nothing of it in the spine but the remainder.
+        Naive = "naive",
+        /// The same with lazy allocation, after Chen et al.
+        NaiveA = "naive-a",
+        /// As naive with arraylets of 2 KB, after Metronome.
+        NaiveB = "naive-b",
+        /// The first 4 KB in the spine, arraylets of 1 KB, and all five optimisations.
+        ZRay = "zray",
+        /// As zray without copy-on-write.
+        PerfZRay = "perf-zray",
+    }
+}
+
+choice! {
+    /// Which arrays are not in one piece.
+    ArrayKinds {
+        /// All.
+        All = "all",
+        /// Those of references.
+        References = "references",
+        /// Those without.
+        Primitives = "primitives",
+    }
+}
+
+choice! {
+    /// Whether one optimisation of arrays is made.
+    Optimisation {
+        /// As option `arrays` has it.
+        Auto = "auto",
+        /// It is.
+        On = "on",
+        /// It is not.
+        Off = "off",
+    }
+}
