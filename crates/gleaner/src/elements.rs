@@ -6,30 +6,86 @@
 //! A load takes a shared mutator: it neither collects nor fails. A store, a compare-and-swap, a fill, a copy and the
 //! opening of a window or cursor for writing take the mutator exclusively and return a `Result`. Each of these counts as
 //! an allocation: it may collect, so references that are needed afterwards are in root slots, and it may find no memory.
-//! Contiguous arrays, the only ones today, do neither, and all of this compiles to the one instruction; arrays whose
-//! elements are allocated when they are first written will do both. What is handed to an accessor need not be in a root.
+//! What is handed to an accessor need not be in a root.
+//!
+//! Where an array lies in one piece, all of this compiles to the one instruction, behind a test whether it does; a
+//! [`Layout`] that is known when the code is compiled saves the test ([`In`]). What lies beyond the first N bytes of an
+//! array in pieces (PLDI 2010, section 5.1) is reached out of line, in `pieces.rs`; a cursor finds out once for each
+//! piece, in `cursor.rs`; what works on many elements at once does so piece by piece, in `bulk.rs` and `copy.rs`.
 //!
 //! Bounds: an index inside of the array is part of what the caller promises, which debug builds check. Copies check the
 //! ranges and the types in all builds, as does the safe layer (`safe.rs`).
 //!
 //! Nobody else computes where an element lies (`scripts/check_layers.py`).
 
+mod bulk;
 mod copy;
+mod cursor;
+mod pieces;
 mod safe;
 
 pub use copy::elements;
+pub use cursor::{Cursor, CursorMut};
 
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_mem::object_model::{Shape, TypeId, array_bytes, element};
+use gleaner_mem::object_model::element;
 use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
+use gleaner_plans::scavenge::mutator::Mutator as Record;
 
-use crate::heap::{OutOfMemory, with_heap};
+use crate::heap::OutOfMemory;
 use crate::mutator::Mutator;
+
+/// How arrays lie in memory, as far as it is known when code that accesses them is compiled.
+pub trait Layout: 'static {
+    /// Whether the first `end` bytes of any array, if it has so many, lie in one piece behind its length.
+    fn is_whole(record: &Record, end: usize) -> bool;
+}
+
+/// Nothing is known: each access asks the mutator's record.
+#[derive(Debug)]
+pub struct AnyArrays;
+
+/// Every array lies in one piece.
+#[derive(Debug)]
+pub struct WholeArrays;
+
+/// The first N bytes of every array lie in one piece.
+#[derive(Debug)]
+pub struct CutArrays<const FIRST_N: usize>;
+
+impl Layout for AnyArrays {
+    #[inline(always)]
+    fn is_whole(record: &Record, end: usize) -> bool {
+        end <= record.pieces.first_n
+    }
+}
+
+impl Layout for WholeArrays {
+    #[inline(always)]
+    fn is_whole(record: &Record, _: usize) -> bool {
+        debug_assert!(!record.pieces.cut(), "code for arrays in one piece");
+        true
+    }
+}
+
+impl<const FIRST_N: usize> Layout for CutArrays<FIRST_N> {
+    #[inline(always)]
+    fn is_whole(record: &Record, end: usize) -> bool {
+        debug_assert!(
+            record.pieces.first_n >= FIRST_N,
+            "code for arrays with {FIRST_N} bytes in the spine"
+        );
+        end <= FIRST_N
+    }
+}
+
+/// The elements `E` in a heap of which it is known that its arrays have the layout `L`. To be used in no other heap.
+#[derive(Debug)]
+pub struct In<L, E>(PhantomData<(L, E)>);
 
 /// What the elements of an array are.
 ///
@@ -46,6 +102,17 @@ pub unsafe trait Element: 'static {
     const BYTES: usize;
     /// Whether a store needs the write barrier.
     const SLOTS: bool;
+    /// How arrays lie in memory.
+    type Layout: Layout;
+
+    /// Whether all bits of an element with this item are zero.
+    fn is_zero(item: Self::Item) -> bool;
+
+    /// What the collector has to know of an item that nobody else holds: a reference, or null.
+    fn root(item: Self::Item) -> Value;
+
+    /// The item, and what became of it if it is a reference.
+    fn moved(item: Self::Item, root: Value) -> Self::Item;
 
     /// Reads an element of a heap that begins at `base`.
     ///
@@ -99,6 +166,22 @@ macro_rules! slots {
                 type Item = Value;
                 const BYTES: usize = <$format as SlotFormat>::BYTES;
                 const SLOTS: bool = true;
+                type Layout = AnyArrays;
+
+                #[inline(always)]
+                fn is_zero(item: Value) -> bool {
+                    item.is_null()
+                }
+
+                #[inline(always)]
+                fn root(item: Value) -> Value {
+                    item
+                }
+
+                #[inline(always)]
+                fn moved(_: Value, root: Value) -> Value {
+                    root
+                }
 
                 #[inline(always)]
                 unsafe fn read_at(at: Address, base: Address) -> Value {
@@ -134,6 +217,22 @@ unsafe impl<F: SlotFormat> Element for Object<F> {
     type Item = Address;
     const BYTES: usize = F::BYTES;
     const SLOTS: bool = true;
+    type Layout = AnyArrays;
+
+    #[inline(always)]
+    fn is_zero(item: Address) -> bool {
+        item.is_null()
+    }
+
+    #[inline(always)]
+    fn root(item: Address) -> Value {
+        Value::reference(item)
+    }
+
+    #[inline(always)]
+    fn moved(_: Address, root: Value) -> Address {
+        Address::new(root.bits() as usize)
+    }
 
     #[inline(always)]
     unsafe fn read_at(at: Address, base: Address) -> Address {
@@ -169,6 +268,22 @@ macro_rules! numbers {
                 type Item = $number;
                 const BYTES: usize = size_of::<$number>();
                 const SLOTS: bool = false;
+                type Layout = AnyArrays;
+
+                #[inline(always)]
+                fn is_zero(item: $number) -> bool {
+                    $to(item) == 0
+                }
+
+                #[inline(always)]
+                fn root(_: $number) -> Value {
+                    Value::NULL
+                }
+
+                #[inline(always)]
+                fn moved(item: $number, _: Value) -> $number {
+                    item
+                }
 
                 #[inline(always)]
                 unsafe fn read_at(at: Address, _: Address) -> $number {
@@ -227,21 +342,73 @@ numbers! {
     f64, AtomicU64, f64::to_bits, f64::from_bits;
 }
 
+// SAFETY: all that is touched is what `E` touches.
+unsafe impl<L: Layout, E: Element> Element for In<L, E> {
+    type Item = E::Item;
+    const BYTES: usize = E::BYTES;
+    const SLOTS: bool = E::SLOTS;
+    type Layout = L;
+
+    #[inline(always)]
+    fn is_zero(item: E::Item) -> bool {
+        E::is_zero(item)
+    }
+
+    #[inline(always)]
+    fn root(item: E::Item) -> Value {
+        E::root(item)
+    }
+
+    #[inline(always)]
+    fn moved(item: E::Item, root: Value) -> E::Item {
+        E::moved(item, root)
+    }
+
+    #[inline(always)]
+    unsafe fn read_at(at: Address, base: Address) -> E::Item {
+        // SAFETY: as this function asks.
+        unsafe { E::read_at(at, base) }
+    }
+
+    #[inline(always)]
+    unsafe fn write_at(at: Address, base: Address, item: E::Item) {
+        // SAFETY: as this function asks.
+        unsafe { E::write_at(at, base, item) };
+    }
+
+    #[inline(always)]
+    unsafe fn exchange_at(
+        at: Address,
+        base: Address,
+        expected: E::Item,
+        new: E::Item,
+    ) -> Result<(), E::Item> {
+        // SAFETY: as this function asks.
+        unsafe { E::exchange_at(at, base, expected, new) }
+    }
+
+    #[inline(always)]
+    unsafe fn fill_at(first: Address, base: Address, count: usize, item: E::Item) {
+        // SAFETY: as this function asks.
+        unsafe { E::fill_at(first, base, count, item) };
+    }
+}
+
 /// Runs a body once with `$element` as the slot format of a mutator.
 macro_rules! with_format {
     ($mutator:expr, $element:ident => $body:expr) => {
         if $mutator.compressed {
-            type $element = Compressed;
+            type $element = gleaner_mem::slot::Compressed;
             $body
         } else {
-            type $element = Wide;
+            type $element = gleaner_mem::slot::Wide;
             $body
         }
     };
 }
 
-/// The offset of the elements of an array that was just allocated: its allocator writes them all, before it is
-/// anybody's.
+/// The offset of the elements of an array in one piece that was just allocated: its allocator writes them all, before it
+/// is anybody's.
 #[inline]
 pub(crate) const fn fresh_offset() -> usize {
     element(Address::NULL, 0, 1).word()
@@ -249,23 +416,24 @@ pub(crate) const fn fresh_offset() -> usize {
 
 /// One element.
 impl Mutator {
-    /// Where `count` elements from `index` on lie, in a contiguous array.
+    /// Where `count` elements from `index` on lie, if it is known that they lie in one piece behind the length.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such elements, in which the range lies.
     #[inline(always)]
-    unsafe fn elements_at<E: Element>(
+    unsafe fn whole<E: Element>(
         &self,
         array: Address,
         index: usize,
         count: usize,
-    ) -> Address {
+    ) -> Option<Address> {
         if cfg!(debug_assertions) {
             // SAFETY: an array, as this function asks, which has a length.
             let length = unsafe { self.length_raw(array) };
             copy::check_range("an access to", length, index, count);
         }
-        element(array, index, E::BYTES)
+        let is_whole = E::Layout::is_whole(self.record(), (index + count) * E::BYTES);
+        is_whole.then_some(element(array, index, E::BYTES))
     }
 
     /// Loads element `index` of an array of `E`.
@@ -275,7 +443,12 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn load_element_in<E: Element>(&self, array: Address, index: usize) -> E::Item {
         // SAFETY: the array has this element, as this function asks.
-        unsafe { E::read_at(self.elements_at::<E>(array, index, 1), self.record().base) }
+        unsafe {
+            match self.whole::<E>(array, index, 1) {
+                Some(at) => E::read_at(at, self.record().base),
+                None => self.load_far::<E>(array, index),
+            }
+        }
     }
 
     /// As [`Mutator::load_element_in`], of an array of references.
@@ -289,7 +462,7 @@ impl Mutator {
     }
 
     /// Stores into element `index` of an array of `E`, through the barrier. Like an allocation, this may collect, and may
-    /// find no memory.
+    /// find no memory; then nothing is stored.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such elements, which has more than `index`; `item` is valid and, as an
@@ -302,7 +475,10 @@ impl Mutator {
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
         // SAFETY: the array has this element, as this function asks.
-        let at = unsafe { self.elements_at::<E>(array, index, 1) };
+        let Some(at) = (unsafe { self.whole::<E>(array, index, 1) }) else {
+            // SAFETY: as this function asks.
+            return unsafe { self.store_far::<E>(array, index, item) };
+        };
         // SAFETY: such an element lies there, and the item is valid, as this function asks.
         unsafe { E::write_at(at, self.record().base, item) };
         if E::SLOTS {
@@ -339,14 +515,24 @@ impl Mutator {
         index: usize,
         item: E::Item,
     ) {
-        // SAFETY: the array has this element, and the item is valid, as this function asks.
+        // SAFETY: the array has this element, and the item is valid, as this function asks. What such an allocation gives
+        // has arraylets of its own, which may be written.
         unsafe {
-            E::write_at(
-                self.elements_at::<E>(array, index, 1),
-                self.record().base,
-                item,
-            );
+            let at = match self.whole::<E>(array, index, 1) {
+                Some(at) => at,
+                None => self.far::<E>(array, index),
+            };
+            E::write_at(at, self.record().base, item);
         }
+    }
+
+    /// As [`Mutator::initialize_element_in`], of an array of references.
+    ///
+    /// # Safety
+    /// What [`Mutator::initialize_element_in`] asks, of an array of references.
+    pub(crate) unsafe fn initialize_element_raw(&self, array: Address, index: usize, value: Value) {
+        // SAFETY: the array has this element, and the heap's slots this format.
+        with_format!(self, F => unsafe { self.initialize_element_in::<F>(array, index, value) });
     }
 
     /// Stores `new` into element `index` of an array of `E` if it is `expected`, through the barrier; else the inner error
@@ -363,7 +549,10 @@ impl Mutator {
         new: E::Item,
     ) -> Result<Result<(), E::Item>, OutOfMemory> {
         // SAFETY: the array has this element, as this function asks.
-        let at = unsafe { self.elements_at::<E>(array, index, 1) };
+        let Some(at) = (unsafe { self.whole::<E>(array, index, 1) }) else {
+            // SAFETY: as this function asks.
+            return unsafe { self.exchange_far::<E>(array, index, expected, new) };
+        };
         // SAFETY: such an element lies there, and the items are valid, as this function asks.
         let done = unsafe { E::exchange_at(at, self.record().base, expected, new) };
         if E::SLOTS && done.is_ok() {
@@ -391,341 +580,4 @@ impl Mutator {
     }
 }
 
-/// Many elements.
-impl Mutator {
-    /// Stores `item` into `count` elements from `index` on, through the barrier. Like an allocation, this may collect, and
-    /// may find no memory; then some of the elements may be written.
-    ///
-    /// # Safety
-    /// What [`Mutator::store_element_in`] asks; the range lies in the array. If the elements are numbers, no other thread
-    /// uses them meanwhile.
-    pub unsafe fn fill_elements_in<E: Element>(
-        &mut self,
-        array: Address,
-        index: usize,
-        count: usize,
-        item: E::Item,
-    ) -> Result<(), OutOfMemory> {
-        // SAFETY: the range lies in the array, as this function asks.
-        let first = unsafe { self.elements_at::<E>(array, index, count) };
-        // SAFETY: such elements lie there, and the item is valid, as this function asks.
-        unsafe { E::fill_at(first, self.record().base, count, item) };
-        if E::SLOTS {
-            self.dirty_range(first, first.add(count * E::BYTES));
-        }
-        Ok(())
-    }
-
-    /// As [`Mutator::fill_elements_in`], of an array of references.
-    ///
-    /// # Safety
-    /// What [`Mutator::fill_elements_in`] asks, of an array of references.
-    pub unsafe fn fill_elements_raw(
-        &mut self,
-        array: Address,
-        index: usize,
-        count: usize,
-        value: Value,
-    ) -> Result<(), OutOfMemory> {
-        // SAFETY: the array has these elements, and the heap's slots this format.
-        with_format!(self, F => unsafe { self.fill_elements_in::<F>(array, index, count, value) })
-    }
-
-    /// Copies numbers from `index` on to a buffer of the caller's.
-    ///
-    /// # Safety
-    /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as the buffer. No other
-    /// thread writes them meanwhile.
-    #[inline(always)]
-    pub unsafe fn read_elements<T: Number>(&self, array: Address, index: usize, into: &mut [T]) {
-        // SAFETY: the range lies in the array, as this function asks; the heap and the buffer do not overlap.
-        unsafe {
-            self.elements_at::<T>(array, index, into.len())
-                .ptr::<T>()
-                .copy_to_nonoverlapping(into.as_mut_ptr(), into.len());
-        }
-    }
-
-    /// Copies numbers of the caller's to the elements from `index` on. Like an allocation, this may collect, and may find
-    /// no memory; then some of the elements may be written.
-    ///
-    /// # Safety
-    /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as `from`. No other
-    /// thread uses them meanwhile. Other references that this thread holds outside of root slots are not used again.
-    #[inline(always)]
-    pub unsafe fn write_elements<T: Number>(
-        &mut self,
-        array: Address,
-        index: usize,
-        from: &[T],
-    ) -> Result<(), OutOfMemory> {
-        // SAFETY: the range lies in the array, as this function asks; the heap and the buffer do not overlap.
-        unsafe {
-            self.elements_at::<T>(array, index, from.len())
-                .ptr::<T>()
-                .copy_from_nonoverlapping(from.as_ptr(), from.len());
-        }
-        Ok(())
-    }
-
-    /// Runs `look` with a view of `count` numbers from `index` on. The view may be a copy, so it costs as much as copying
-    /// them. This neither collects nor fails, and `look` can do nothing that would collect.
-    ///
-    /// # Safety
-    /// `array` is a valid reference to an array of such numbers, in which the range lies. No other thread writes them
-    /// meanwhile.
-    #[inline(always)]
-    pub unsafe fn window<T: Number, R>(
-        &self,
-        array: Address,
-        index: usize,
-        count: usize,
-        look: impl FnOnce(&[T]) -> R,
-    ) -> R {
-        // SAFETY: the range lies in the array, as this function asks. It stays in place until the mutator is used
-        // exclusively, which `look` cannot do while it is borrowed.
-        look(unsafe {
-            slice::from_raw_parts(self.elements_at::<T>(array, index, count).ptr(), count)
-        })
-    }
-
-    /// Runs `change` with a view of `count` numbers from `index` on, and with the mutator, for loads and other views. The
-    /// view may be a copy that is written back. Like an allocation, this may collect, and may find no memory, before
-    /// `change` runs; `change` itself can do nothing that would collect.
-    ///
-    /// # Safety
-    /// `array` is a valid reference to an array of such numbers, in which the range lies. Nobody else uses them meanwhile,
-    /// `change` not by another view either. Other references that this thread holds outside of root slots are not used
-    /// again.
-    #[inline(always)]
-    pub unsafe fn window_mut<T: Number, R>(
-        &mut self,
-        array: Address,
-        index: usize,
-        count: usize,
-        change: impl FnOnce(&Mutator, &mut [T]) -> R,
-    ) -> Result<R, OutOfMemory> {
-        // SAFETY: the range lies in the array, as this function asks. It stays in place until the mutator is used
-        // exclusively, which `change` cannot do while it is borrowed.
-        let view = unsafe {
-            slice::from_raw_parts_mut(self.elements_at::<T>(array, index, count).ptr(), count)
-        };
-        Ok(change(self, view))
-    }
-
-    /// A new array of `length` numbers, which are zero, and then what `fill` makes of them before anybody else sees the
-    /// array. The view that `fill` is given is that of [`Mutator::window_mut`].
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`], and `id` has elements of `T`.
-    #[inline(always)]
-    pub unsafe fn allocate_array_with<T: Number>(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        fill: impl FnOnce(&Mutator, &mut [T]),
-    ) -> Result<Address, OutOfMemory> {
-        let bytes = array_bytes(length, T::BYTES.trailing_zeros());
-        // SAFETY: the type and the bytes that follow from it; other references are not used again, as this function asks.
-        let array = unsafe { self.allocate_array_raw(id, length, bytes) }?;
-        // SAFETY: all elements of the fresh array, which nobody else knows.
-        unsafe { self.window_mut(array, 0, length as usize, fill) }?;
-        Ok(array)
-    }
-
-    /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves: for
-    /// calls that fill or read a buffer. The pointer is good as long as the array lives.
-    ///
-    /// # Safety
-    /// `array` is a valid reference.
-    pub unsafe fn pinned_elements_raw(&self, array: Address) -> Option<(NonNull<u8>, usize)> {
-        // SAFETY: a valid reference, as this function asks.
-        let id = unsafe { self.type_raw(array) };
-        let shape = with_heap!(&self.shared.kind, heap => heap.model.shape(id).map(|shape| match shape {
-            Shape::Primitives { log2 } => Some(log2),
-            _ => None,
-        }));
-        let log2 = shape.flatten()?;
-        // SAFETY: a valid reference, and this shape is an array.
-        let (pinned, length) = unsafe { (self.is_pinned_raw(array), self.length_raw(array)) };
-        let first = NonNull::new(element(array, 0, 1).ptr::<u8>())?;
-        pinned.then_some((first, (length as usize) << log2))
-    }
-}
-
-/// Loads elements of an array one after the other; an iterator. What a load has to find out about the array is found out
-/// once. While it exists nothing can be allocated or polled; [`Cursor::index`] is where the next one goes on.
-#[derive(Debug)]
-pub struct Cursor<'m, E> {
-    place: Place,
-    base: Address,
-    borrow: PhantomData<(&'m Mutator, E)>,
-}
-
-/// Stores into elements of an array one after the other, and loads them. What that may take of memory was taken when it
-/// was opened, so it neither collects nor fails. Otherwise as [`Cursor`].
-#[derive(Debug)]
-pub struct CursorMut<'m, E> {
-    place: Place,
-    /// Borrowed exclusively when the cursor was opened, and as long as it lives.
-    mutator: &'m Mutator,
-    element: PhantomData<E>,
-}
-
-/// Where a cursor is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// The next element.
-    next: Address,
-    index: usize,
-    end: usize,
-}
-
-impl Place {
-    /// The next element, of `bytes` bytes; `None` behind the last.
-    #[inline(always)]
-    fn step(&mut self, bytes: usize) -> Option<Address> {
-        if self.index == self.end {
-            return None;
-        }
-        let at = self.next;
-        self.index += 1;
-        self.next = at.add(bytes);
-        Some(at)
-    }
-}
-
-impl Mutator {
-    /// A cursor over `count` elements from `index` on, for loads.
-    ///
-    /// # Safety
-    /// `array` is a valid reference to an array of such elements, in which the range lies.
-    #[inline(always)]
-    pub unsafe fn cursor<E: Element>(
-        &self,
-        array: Address,
-        index: usize,
-        count: usize,
-    ) -> Cursor<'_, E> {
-        Cursor {
-            place: Place {
-                // SAFETY: the range lies in the array, as this function asks.
-                next: unsafe { self.elements_at::<E>(array, index, count) },
-                index,
-                end: index + count,
-            },
-            base: self.record().base,
-            borrow: PhantomData,
-        }
-    }
-
-    /// A cursor over `count` elements from `index` on, for stores. Like an allocation, this may collect, and may find no
-    /// memory.
-    ///
-    /// # Safety
-    /// As for [`Mutator::cursor`]; and other references that this thread holds outside of root slots are not used again.
-    #[inline(always)]
-    pub unsafe fn cursor_mut<E: Element>(
-        &mut self,
-        array: Address,
-        index: usize,
-        count: usize,
-    ) -> Result<CursorMut<'_, E>, OutOfMemory> {
-        Ok(CursorMut {
-            place: Place {
-                // SAFETY: the range lies in the array, as this function asks.
-                next: unsafe { self.elements_at::<E>(array, index, count) },
-                index,
-                end: index + count,
-            },
-            mutator: self,
-            element: PhantomData,
-        })
-    }
-}
-
-impl Mutator {
-    /// A new array of `length` elements, which are null or zero, and then what `fill` makes of them before anybody else
-    /// sees the array. What `fill` may do is what a [`CursorMut`] lets it: nothing that would collect.
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`], and `id` has elements of `E`.
-    #[inline(always)]
-    pub unsafe fn allocate_array_by<E: Element>(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        fill: impl FnOnce(&mut CursorMut<'_, E>),
-    ) -> Result<Address, OutOfMemory> {
-        let bytes = array_bytes(length, E::BYTES.trailing_zeros());
-        // SAFETY: the type and the bytes that follow from it; other references are not used again, as this function asks.
-        let array = unsafe { self.allocate_array_raw(id, length, bytes) }?;
-        // SAFETY: all elements of the fresh array.
-        fill(&mut unsafe { self.cursor_mut(array, 0, length as usize) }?);
-        Ok(array)
-    }
-}
-
-impl<E> Cursor<'_, E> {
-    /// The index of the next element.
-    pub fn index(&self) -> usize {
-        self.place.index
-    }
-}
-
-impl<E: Element> Iterator for Cursor<'_, E> {
-    type Item = E::Item;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<E::Item> {
-        let at = self.place.step(E::BYTES)?;
-        // SAFETY: an element of the range, which stays in place while the mutator is borrowed.
-        Some(unsafe { E::read_at(at, self.base) })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.place.end - self.place.index;
-        (left, Some(left))
-    }
-}
-
-impl<E: Element> ExactSizeIterator for Cursor<'_, E> {}
-
-impl<'m, E: Element> CursorMut<'m, E> {
-    /// The mutator, for loads, and for cursors over other arrays beside this one.
-    #[inline(always)]
-    pub fn mutator(&self) -> &'m Mutator {
-        self.mutator
-    }
-
-    /// The index of the next element.
-    pub fn index(&self) -> usize {
-        self.place.index
-    }
-
-    /// What the next element is; `None` behind the last. The cursor stays.
-    #[inline(always)]
-    pub fn load(&self) -> Option<E::Item> {
-        let at = { self.place }.step(E::BYTES)?;
-        // SAFETY: an element of the range, which stays in place while the mutator is borrowed.
-        Some(unsafe { E::read_at(at, self.mutator.record().base) })
-    }
-
-    /// Stores into the next element, through the barrier, and goes on. False behind the last: nothing is stored.
-    ///
-    /// # Safety
-    /// The item is valid and, as an immediate, fits the slot format.
-    #[inline(always)]
-    pub unsafe fn store(&mut self, item: E::Item) -> bool {
-        let Some(at) = self.place.step(E::BYTES) else {
-            return false;
-        };
-        // SAFETY: an element of the range, which stays in place while the mutator is borrowed; the item is valid, as this
-        // function asks.
-        unsafe { E::write_at(at, self.mutator.record().base, item) };
-        if E::SLOTS {
-            self.mutator.dirty(at);
-        }
-        true
-    }
-}
+use with_format;

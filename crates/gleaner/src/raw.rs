@@ -13,9 +13,14 @@ use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::{GRANULE, LEAST_BYTES};
 use gleaner_mem::zero;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
+use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_plans::scavenge::arrays::Filling;
 use gleaner_plans::scavenge::collect::Extent;
 
-pub use crate::elements::{Cursor, CursorMut, Element, Number, Object, elements};
+pub use crate::elements::{
+    AnyArrays, Cursor, CursorMut, CutArrays, Element, In, Layout, Number, Object, WholeArrays,
+    elements,
+};
 pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
 pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
@@ -45,7 +50,13 @@ impl Heap {
     /// [`traced`](gleaner_mem::traced) asks; of an object whose size a function says, what that function reads is
     /// written before the first allocation or poll behind its own.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
-        self.register(shape)
+        self.register(shape, false)
+    }
+
+    /// As [`Heap::register_raw`]; and if it is a type of arrays, each of them lies in one piece, whatever option `arrays`
+    /// says: for those that native code is handed.
+    pub fn register_whole_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
+        self.register(shape, true)
     }
 
     /// Who visits the roots in compiled frames from now on: it is called for each stopped mutator, whose record has the
@@ -114,9 +125,13 @@ impl Mutator {
         length: u32,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(id, Some(length), bytes, Fresh::Zeroed)?;
+        let most = self.record().whole_bytes;
+        let Some(object) = self.buffer_room(bytes, most, Fresh::Zeroed) else {
+            // SAFETY: as this function asks.
+            return unsafe { self.array_slowly(id, length, bytes, Fresh::Zeroed) };
+        };
         // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe { begin_array(object, id, length) };
+        unsafe { begin_array(object, Header::fresh(id), length) };
         Ok(object)
     }
 
@@ -133,14 +148,15 @@ impl Mutator {
         length: u32,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let object = self.room(id, Some(length), bytes, Fresh::Unwritten)?;
-        // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`. The last
-        // granule may have bytes behind the last element, which nobody writes.
+        let most = self.record().whole_bytes;
+        let Some(object) = self.buffer_room(bytes, most, Fresh::Unwritten) else {
+            // SAFETY: as this function asks.
+            return unsafe { self.array_slowly(id, length, bytes, Fresh::Unwritten) };
+        };
+        // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`.
         unsafe {
-            begin_array(object, id, length);
-            if bytes > LEAST_BYTES {
-                object.add(bytes - GRANULE).ptr::<u64>().write(0);
-            }
+            begin_array(object, Header::fresh(id), length);
+            end_array(object, bytes);
         }
         Ok(object)
     }
@@ -160,7 +176,7 @@ impl Mutator {
         Ok(object)
     }
 
-    /// As [`Mutator::allocate_array_raw`], and the array never moves.
+    /// As [`Mutator::allocate_array_raw`], and the array never moves and lies in one piece.
     ///
     /// # Safety
     /// As for [`Mutator::allocate_array_raw`].
@@ -172,8 +188,14 @@ impl Mutator {
     ) -> Result<Address, OutOfMemory> {
         let object = self.room_slowly(id, Some(length), bytes, Place::Pinned, Fresh::Zeroed)?;
         // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe { begin_array(object, id, length) };
+        unsafe { begin_array(object, Header::fresh(id), length) };
         Ok(object)
+    }
+
+    /// Whether an array lies in pieces, so that its elements are not behind its length alone.
+    pub fn is_cut(&self, array: Address) -> bool {
+        // SAFETY: what a program calls an array is one, whose header lies there.
+        unsafe { header::load(array, Ordering::Relaxed) }.is_spine()
     }
 
     /// Whether an object stays where it is as long as it lives: it was pinned, or is large.
@@ -201,17 +223,142 @@ impl Mutator {
         fresh: Fresh,
     ) -> Result<Address, OutOfMemory> {
         // The size of a structure is a constant to the compiler of the call.
-        if bytes <= LARGE_BYTES
-            && let Some(object) = self.record().tlab.allocate(bytes)
-        {
-            object.add(PREFETCHED_AHEAD).prefetch();
-            if fresh == Fresh::Zeroed && self.record().zeroes.get() != 0 {
-                // SAFETY: fresh memory of this mutator; the caller writes the header.
-                unsafe { zero::zero_fresh(object.add(FIELDS), bytes - FIELDS) };
-            }
-            return Ok(object);
+        match self.buffer_room(bytes, LARGE_BYTES, fresh) {
+            Some(object) => Ok(object),
+            None => self.room_slowly(id, length, bytes, Place::Anywhere, fresh),
         }
-        self.room_slowly(id, length, bytes, Place::Anywhere, fresh)
+    }
+
+    /// Room in the buffer, for an object of at most so many bytes.
+    #[inline(always)]
+    fn buffer_room(&mut self, bytes: usize, most: usize, fresh: Fresh) -> Option<Address> {
+        if bytes > most {
+            return None;
+        }
+        let object = self.record().tlab.allocate(bytes)?;
+        object.add(PREFETCHED_AHEAD).prefetch();
+        if fresh == Fresh::Zeroed && self.record().zeroes.get() != 0 {
+            // SAFETY: fresh memory of this mutator; the caller writes the header.
+            unsafe { zero::zero_fresh(object.add(FIELDS), bytes - FIELDS) };
+        }
+        Some(object)
+    }
+
+    /// An array, or an object with a tail, for which the buffer has no room, or that is more than what the inlined code
+    /// allocates there.
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_array_raw`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn array_slowly(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        bytes: usize,
+        fresh: Fresh,
+    ) -> Result<Address, OutOfMemory> {
+        // SAFETY: a type of this heap, as asked.
+        let cut = with_heap!(&self.shared.kind, heap => unsafe { heap.cut(id, length) });
+        if let Some((elements, slots)) = cut {
+            let room = (bytes, elements, Contents::of(slots));
+            // SAFETY: as this function asks.
+            return unsafe { self.spine(id, length, room, fresh) };
+        }
+        let object = self.room(id, Some(length), bytes, fresh)?;
+        // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`.
+        unsafe {
+            begin_array(object, Header::fresh(id), length);
+            if fresh == Fresh::Unwritten {
+                end_array(object, bytes);
+            }
+        }
+        Ok(object)
+    }
+
+    /// An array in pieces (PLDI 2010, section 5.1, array allocation): `whole` bytes if it were in one, `elements` bytes of
+    /// elements.
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_array_raw`].
+    unsafe fn spine(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        (whole, elements, contents): (usize, usize, Contents),
+        fresh: Fresh,
+    ) -> Result<Address, OutOfMemory> {
+        let (pieces, record) = (self.record().pieces, self.record_place());
+        let bytes = pieces.spine_bytes(elements);
+        // Who writes all of it needs all arraylets; where none is allocated lazily, everybody does.
+        let lazy = with_heap!(&self.shared.kind, heap => heap.config.cutting)
+            .is_some_and(|cutting| cutting.lazy);
+        let own = if lazy && fresh == Fresh::Zeroed {
+            0
+        } else {
+            pieces.arraylets(elements)
+        };
+        let mut next = Some(Extent::Young);
+        loop {
+            if own > 0 {
+                self.assert_may_collect("an allocation");
+                // SAFETY: this thread's mutator, inside the gate; other references are not used again, as asked.
+                with_heap!(&self.shared.kind, heap => unsafe {
+                    heap.before_stock(record, contents, own);
+                });
+            }
+            let spine = match self.buffer_room(bytes, LARGE_BYTES, Fresh::Zeroed) {
+                Some(spine) => spine,
+                None => {
+                    with_heap!(&self.shared.kind, heap => heap.check_request(id, Some(length), whole));
+                    self.room_slowly_of(bytes, Place::Anywhere, Fresh::Zeroed)?
+                }
+            };
+            // SAFETY: fresh memory of this mutator, with room for the spine, which reads as zero.
+            unsafe {
+                begin_array(spine, Header::fresh_spine(id), length);
+                pieces.begin(spine, elements);
+            }
+            // SAFETY: this thread's mutator, inside the gate; the spine is its own, and has so many arraylets. Nothing
+            // collects between here and the end, so it is young.
+            let is_complete = with_heap!(&self.shared.kind, heap => unsafe {
+                let filling = if fresh == Fresh::Unwritten {
+                    Filling::Unwritten
+                } else {
+                    Filling::Same
+                };
+                let found = own == 0 || heap.stock(record, contents, own);
+                for number in (0..own).filter(|_| found) {
+                    heap.instantiate(record, (spine, number), contents, filling);
+                }
+                found
+            });
+            if is_complete {
+                return Ok(spine);
+            }
+            // SAFETY: this thread's mutator, inside the gate; the spine is not used again.
+            let goes_on = with_heap!(&self.shared.kind, heap => unsafe {
+                heap.make_room_for_stock(contents, own, &mut next)
+            });
+            if !goes_on {
+                return Err(OutOfMemory { bytes: whole });
+            }
+        }
+    }
+
+    /// As [`Mutator::room_slowly`], of an object whose type was checked.
+    #[cold]
+    fn room_slowly_of(
+        &mut self,
+        bytes: usize,
+        place: Place,
+        fresh: Fresh,
+    ) -> Result<Address, OutOfMemory> {
+        self.assert_may_collect("an allocation");
+        let record = self.record_place();
+        // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
+            .ok_or(OutOfMemory { bytes })
     }
 
     #[inline(always)]
@@ -574,11 +721,24 @@ impl Mutator {
 /// # Safety
 /// Fresh memory with room for both lies at `object`.
 #[inline(always)]
-unsafe fn begin_array(object: Address, id: TypeId, length: u32) {
+unsafe fn begin_array(object: Address, header: Header, length: u32) {
     // SAFETY: fresh memory with room for header and length lies there, as asked.
     unsafe {
-        header::store(object, Header::fresh(id));
+        header::store(object, header);
         object.add(LENGTH).ptr::<u32>().write(length);
+    }
+}
+
+/// Zeroes the last granule of an array that its allocator writes: it may have bytes behind the last element, which nobody
+/// writes.
+///
+/// # Safety
+/// Fresh memory of so many bytes lies at `object`.
+#[inline(always)]
+unsafe fn end_array(object: Address, bytes: usize) {
+    if bytes > LEAST_BYTES {
+        // SAFETY: inside the object, as asked.
+        unsafe { object.add(bytes - GRANULE).ptr::<u64>().write(0) };
     }
 }
 

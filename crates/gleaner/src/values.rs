@@ -80,7 +80,15 @@ impl<'s> Scope<'s> {
         let log2 = self.slot_bytes().trailing_zeros();
         let bytes = array_bytes(length(references.len()), log2);
         let object = self.unwritten_array(of.0, references.len() as u32, bytes)?;
-        self.write_slots(object, elements::fresh_offset(), bytes, references);
+        if self.shared().is_cut(object) {
+            for (index, &local) in references.iter().enumerate() {
+                let value = self.value(local);
+                // SAFETY: an element of the fresh array, which is not pinned; locals hold what fits.
+                unsafe { self.shared().initialize_element_raw(object, index, value) };
+            }
+        } else {
+            self.write_slots(object, elements::fresh_offset(), bytes, references);
+        }
         Ok(self.local(Value::reference(object)))
     }
 
@@ -101,11 +109,12 @@ impl<'s> Scope<'s> {
         let object = self.unwritten_array(of.0, count, total)?;
         // SAFETY: the fresh array, from its elements to its end.
         unsafe {
-            write(
-                object.add(elements::fresh_offset()),
-                bytes,
-                object.add(total),
-            )
+            if self.shared().is_cut(object) {
+                self.shared().write_fresh(object, bytes);
+            } else {
+                let first = object.add(elements::fresh_offset());
+                write(first, bytes, object.add(total));
+            }
         };
         Ok(self.local(Value::reference(object)))
     }

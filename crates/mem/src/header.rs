@@ -1,9 +1,11 @@
 //! The header of a precise object: one 64-bit word.
 //!
 //! ```text
-//!  63        40 39  36 35          8 7   4 3  2 1   0
-//! |  type id   |  -   | identity hash | age | -  |state|
+//!  63        40 39 37  36   35          8 7   4 3  2 1   0
+//! |  type id   |  -  |spine| identity hash | age | -  |state|
 //! ```
+//!
+//! An array in pieces is a [spine](crate::spine).
 //!
 //! State `forwarded` replaces the whole word by the new address, whose low three bits are free. State `self-forwarded`
 //! (an object whose promotion failed stays where it is) keeps all other bits. Marks are never here: they are side
@@ -19,7 +21,7 @@ use crate::object_model::TypeId;
 
 /// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for compilers
 /// that have them in their code.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 const STATE: u64 = 0b11;
 const FORWARDED: u64 = 0b01;
@@ -29,6 +31,7 @@ const AGE: u64 = 0xf << AGE_SHIFT;
 const HASH_SHIFT: u32 = 8;
 const HASH_BITS: u32 = 28;
 const HASH: u64 = ((1 << HASH_BITS) - 1) << HASH_SHIFT;
+const SPINE: u64 = 1 << 36;
 /// Where the type begins: compiled code writes the header of a fresh object as the type's number shifted by this.
 pub const TYPE_SHIFT: u32 = 40;
 
@@ -45,6 +48,17 @@ impl Header {
     #[inline(always)]
     pub const fn fresh(id: TypeId) -> Header {
         Header((id.get() as u64) << TYPE_SHIFT)
+    }
+
+    /// The header of a fresh array in pieces.
+    pub const fn fresh_spine(id: TypeId) -> Header {
+        Header(Header::fresh(id).0 | SPINE)
+    }
+
+    /// Whether the object is an array in pieces; not of one that moved.
+    #[inline(always)]
+    pub const fn is_spine(self) -> bool {
+        self.0 & SPINE != 0
     }
 
     /// The word.

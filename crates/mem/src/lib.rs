@@ -16,6 +16,7 @@ pub mod object_model;
 pub mod side;
 pub mod slot;
 pub mod speculative;
+pub mod spine;
 pub mod traced;
 pub mod types;
 pub mod zero;

@@ -17,6 +17,7 @@ use gleaner_base::sync::Ordering;
 use crate::Address;
 use crate::header::{self, Header};
 use crate::slot::SlotFormat;
+use crate::spine::Pieces;
 pub use crate::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 use crate::types::{GAP, PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TRACED, Traced};
 pub use crate::types::{MOST_STRUCTURE_BYTES, MOST_TYPES, Shape, TypeError, TypeId, TypeTable};
@@ -103,15 +104,18 @@ pub struct ObjectModel<F> {
     pub types: TypeTable,
     /// The start of the span: what compressed references count from.
     pub base: Address,
+    /// How arrays are cut.
+    pub pieces: Pieces,
     format: PhantomData<F>,
 }
 
 impl<F: SlotFormat> ObjectModel<F> {
     /// The model of a heap whose span begins at `base`.
-    pub fn new(types: TypeTable, base: Address) -> ObjectModel<F> {
+    pub fn new(types: TypeTable, base: Address, pieces: Pieces) -> ObjectModel<F> {
         ObjectModel {
             types,
             base,
+            pieces,
             format: PhantomData,
         }
     }
@@ -139,10 +143,57 @@ impl<F: SlotFormat> ObjectModel<F> {
             record.bytes as usize
         } else if record.shape <= PRIMITIVES {
             // SAFETY: the record says that the object is an array.
-            array_bytes(unsafe { self.length(object) }, u32::from(record.log2))
+            let length = unsafe { self.length(object) };
+            if header.is_spine() {
+                return self.pieces.spine_bytes((length as usize) << record.log2);
+            }
+            array_bytes(length, u32::from(record.log2))
         } else {
             // SAFETY: an object of the heap or a filler lies there, as asked, and its header names the record.
             unsafe { self.rare_size(record, object) }
+        }
+    }
+
+    /// The bytes of all elements of a spine, and whether they are slots.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`], and the object is a spine.
+    pub unsafe fn spine_elements(&self, header: Header, object: Address) -> (usize, bool) {
+        // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
+        let record = unsafe { self.types.record(header.type_id()) };
+        // SAFETY: a spine is an array.
+        let bytes = unsafe { self.pieces.bytes_of(object, u32::from(record.log2)) };
+        (bytes, record.shape == REFERENCES)
+    }
+
+    /// The slots that lie in a spine itself, as (first slot, number): of the first N bytes, and of the remainder.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`], and the object is a spine of references.
+    unsafe fn spine_slots(&self, record: &Record, object: Address) -> [(Address, usize); 2] {
+        let pieces = &self.pieces;
+        // SAFETY: a spine is an array.
+        let bytes = unsafe { pieces.bytes_of(object, u32::from(record.log2)) };
+        let remainder = (
+            pieces.remainder(object, bytes),
+            pieces.remainder_bytes(bytes) / F::BYTES,
+        );
+        let first = (element(object, 0, F::BYTES), pieces.first_n / F::BYTES);
+        [first, remainder]
+    }
+
+    /// What an object that was moved bit by bit needs besides.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`]; nobody else uses the object meanwhile.
+    #[inline(always)]
+    pub unsafe fn moved(&self, header: Header, to: Address) {
+        if header.is_spine() {
+            // SAFETY: a spine lies there, which nobody else uses, as asked.
+            unsafe {
+                let (bytes, _) = self.spine_elements(header, to);
+                self.pieces.moved(to, bytes);
+            }
         }
     }
 
@@ -166,7 +217,7 @@ impl<F: SlotFormat> ObjectModel<F> {
         tailed_bytes(record.bytes as usize, length, record.rest as usize)
     }
 
-    /// The slots of an array of references, as (first slot, number); `None` for other objects.
+    /// The slots of an array of references in one piece, as (first slot, number); `None` for other objects.
     ///
     /// # Safety
     /// As for [`ObjectModel::size`].
@@ -174,7 +225,7 @@ impl<F: SlotFormat> ObjectModel<F> {
     pub unsafe fn array_slots(&self, header: Header, object: Address) -> Option<(Address, usize)> {
         // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
         let record = unsafe { self.types.record(header.type_id()) };
-        if record.shape != REFERENCES {
+        if record.shape != REFERENCES || header.is_spine() {
             return None;
         }
         // SAFETY: the record says that the object is an array.
@@ -182,7 +233,7 @@ impl<F: SlotFormat> ObjectModel<F> {
         Some((element(object, 0, F::BYTES), length as usize))
     }
 
-    /// Visits each slot of an object.
+    /// Visits each slot of an object that lies in the object itself: those of arraylets belong to their space.
     ///
     /// # Safety
     /// As for [`ObjectModel::size`].
@@ -197,6 +248,13 @@ impl<F: SlotFormat> ObjectModel<F> {
                 visit(object.add(unsafe { *record.offsets.add(index) } as usize));
             }
         } else if record.shape == REFERENCES {
+            if header.is_spine() {
+                // SAFETY: the header says so.
+                for (first, slots) in unsafe { self.spine_slots(record, object) } {
+                    (0..slots).for_each(|index| visit(first.add(index * F::BYTES)));
+                }
+                return;
+            }
             // SAFETY: the record says that the object is an array.
             let length = unsafe { self.length(object) } as usize;
             for index in 0..length {
@@ -266,16 +324,29 @@ impl<F: SlotFormat> ObjectModel<F> {
         high: Address,
         mut visit: impl FnMut(Address),
     ) {
+        let mut visit_run = |first: Address, slots: usize| {
+            let end = first.add(slots * F::BYTES);
+            let mut slot = if first < low { low } else { first };
+            let end = if end < high { end } else { high };
+            while slot < end {
+                visit(slot);
+                slot = slot.add(F::BYTES);
+            }
+        };
         // SAFETY: an object of the heap or a filler lies there, and `header` is not that of an object that moved, as
         // asked.
         match unsafe { self.array_slots(header, object) } {
-            Some((first, length)) => {
-                let end = first.add(length * F::BYTES);
-                let mut slot = if first < low { low } else { first };
-                let end = if end < high { end } else { high };
-                while slot < end {
-                    visit(slot);
-                    slot = slot.add(F::BYTES);
+            Some((first, slots)) => visit_run(first, slots),
+            None if header.is_spine() => {
+                // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types, and says
+                // that the object is a spine.
+                unsafe {
+                    let record = self.types.record(header.type_id());
+                    if record.shape == REFERENCES {
+                        for (first, slots) in self.spine_slots(record, object) {
+                            visit_run(first, slots);
+                        }
+                    }
                 }
             }
             None => {
@@ -393,7 +464,11 @@ mod tests {
     use std::vec::Vec;
 
     fn model<F: SlotFormat>() -> ObjectModel<F> {
-        ObjectModel::new(TypeTable::new().unwrap(), Address::new(0x1000))
+        ObjectModel::new(
+            TypeTable::new().unwrap(),
+            Address::new(0x1000),
+            Pieces::WHOLE,
+        )
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub(crate) struct Record {
     pub(crate) log2: u8,
     /// Slots of an element behind a head.
     pub(crate) element_count: u16,
-    /// Bytes of a structure, or of a head.
+    /// Bytes of a structure, or of a head. Of an array, not 0 where it always lies in one piece.
     pub(crate) bytes: u32,
     /// Slots of a structure, or of a head.
     pub(crate) count: u32,
@@ -250,7 +250,14 @@ impl TypeTable {
 
     /// Adds a type for slots of `slot_bytes`. Allocates; the world must run.
     pub fn register(&self, shape: Shape<'_>, slot_bytes: usize) -> Result<TypeId, TypeError> {
+        self.add(shape, slot_bytes, false)
+    }
+
+    fn add(&self, shape: Shape<'_>, slot_bytes: usize, whole: bool) -> Result<TypeId, TypeError> {
         let (mut record, list) = describe(shape, slot_bytes)?;
+        if whole && matches!(record.shape, REFERENCES | PRIMITIVES) {
+            record.bytes = 1;
+        }
         self.registering.lock();
         let number = self.count.load(Ordering::Relaxed);
         let bytes = (number as usize + 1) * size_of::<Record>();
@@ -271,6 +278,22 @@ impl TypeTable {
         }
         self.registering.unlock();
         fits.then_some(TypeId(number)).ok_or(TypeError::Full)
+    }
+
+    /// As [`TypeTable::register`], and if it is a type of arrays, they always lie in one piece.
+    pub fn register_whole(&self, shape: Shape<'_>, slot_bytes: usize) -> Result<TypeId, TypeError> {
+        self.add(shape, slot_bytes, true)
+    }
+
+    /// The logarithm of an element's bytes, and whether elements are slots, of a type whose arrays may be cut into pieces.
+    ///
+    /// # Safety
+    /// `id` came from this table.
+    pub unsafe fn element_of(&self, id: TypeId) -> Option<(u32, bool)> {
+        // SAFETY: `id` came from this table, as asked.
+        let record = unsafe { self.record(id) };
+        let may_be_cut = matches!(record.shape, REFERENCES | PRIMITIVES) && record.bytes == 0;
+        may_be_cut.then_some((u32::from(record.log2), record.shape == REFERENCES))
     }
 
     /// Before a fork: no thread registers a type until [`TypeTable::unlock_after_fork`]. The lock may be waited for:

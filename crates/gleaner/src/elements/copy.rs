@@ -1,22 +1,46 @@
-//! Bulk copies of array elements.
+//! Bulk copies of array elements, of arrays in pieces run by run (PLDI 2010, section 4.6), and whole arraylets by sharing
+//! them (section 4.7).
 //!
 //! Slots are copied one by one, each as a mutator would: a thread that reads one meanwhile finds the old value or the new.
 //! The barrier dirties the cards of the whole range (I5).
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::object_model::{Shape, element};
+use gleaner_mem::slot::Value;
+use gleaner_plans::scavenge::arrays::Contents;
 
+use super::pieces::{Run, address};
+use super::with_format;
 use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
+
+/// What is copied, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Copied {
+    /// Slots.
+    Slots,
+    /// Numbers of 2^this bytes, which no other thread uses meanwhile.
+    Numbers(u32),
+    /// Numbers of 2^this bytes, which other threads may use: they find the old value or the new.
+    SharedNumbers(u32),
+}
+
+/// A part of a copy: from an offset of one array to an offset of another, so many bytes.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    from: usize,
+    to: usize,
+    bytes: usize,
+}
 
 /// Copies `count` items, which may overlap, as if they were all read before the first is written.
 ///
 /// # Safety
 /// So many items of type `A` lie at `from` and at `to`.
-pub(super) unsafe fn copy_each<A>(from: Address, to: Address, count: usize, copy: impl Fn(&A, &A)) {
+unsafe fn copy_each<A>(from: Address, to: Address, count: usize, copy: impl Fn(&A, &A)) {
     let one = |index: usize| {
         let offset = index * size_of::<A>();
         // SAFETY: one of the items that lie there, as this function asks.
@@ -85,16 +109,327 @@ impl Mutator {
             let length = unsafe { self.length_raw(array) };
             check_range("a copy of", length, index as usize, count as usize);
         }
-        let (from_index, to_index, count) =
-            (from_index as usize, to_index as usize, count as usize);
-        match shape {
-            Some(log2) => {
-                let place = |array, index| element(array, index, 1 << log2).ptr::<u8>();
-                // SAFETY: both arrays have these elements, which was checked, and no other thread uses them.
-                unsafe { place(from, from_index).copy_to(place(to, to_index), count << log2) };
+        let copied = match shape {
+            Some(log2) => Copied::Numbers(log2),
+            None => Copied::Slots,
+        };
+        let indices = [from_index, to_index, count].map(|number| number as usize);
+        // SAFETY: both are arrays of such elements and have these, which was checked, and no other thread uses numbers.
+        unsafe { self.copy_between(from, to, indices, copied) }
+    }
+
+    /// Copies elements: `[from_index, to_index, count]`.
+    ///
+    /// # Safety
+    /// As for [`Mutator::copy_elements_raw`], for arrays with such elements, which have these ranges.
+    pub(super) unsafe fn copy_between(
+        &mut self,
+        from: Address,
+        to: Address,
+        indices: [usize; 3],
+        copied: Copied,
+    ) -> Result<(), OutOfMemory> {
+        let log2 = self.log2(copied);
+        let [from_offset, to_offset, bytes] = indices.map(|number| number << log2);
+        let first_n = self.record().pieces.first_n;
+        if from_offset + bytes <= first_n && to_offset + bytes <= first_n {
+            let (from, to) = (element(from, from_offset, 1), element(to, to_offset, 1));
+            // SAFETY: both ranges lie in one piece, behind the lengths.
+            unsafe { self.transfer(from, to, bytes, copied) };
+            return Ok(());
+        }
+        let range = Range {
+            from: from_offset,
+            to: to_offset,
+            bytes,
+        };
+        // SAFETY: as this function asks.
+        unsafe { self.copy_pieces(from, to, range, copied) }
+    }
+
+    fn log2(&self, copied: Copied) -> u32 {
+        match copied {
+            Copied::Slots => self.record().slot_bytes.trailing_zeros(),
+            Copied::Numbers(log2) | Copied::SharedNumbers(log2) => log2,
+        }
+    }
+
+    /// Copies bytes that lie side by side, as if all were read before the first is written.
+    ///
+    /// # Safety
+    /// So many bytes of such elements lie at both places.
+    unsafe fn transfer(&self, from: Address, to: Address, bytes: usize, copied: Copied) {
+        macro_rules! copy_as {
+            ($atomic:ty, $load:ident, $store:ident) => {
+                // SAFETY: so many elements of this width lie at both places, as this function asks.
+                unsafe {
+                    copy_each(
+                        from,
+                        to,
+                        bytes / size_of::<$atomic>(),
+                        |from: &$atomic, to: &$atomic| {
+                            to.store(from.load(Ordering::$load), Ordering::$store);
+                        },
+                    )
+                }
+            };
+        }
+        match copied {
+            // SAFETY: so many bytes lie at both places, as this function asks, and no other thread uses them.
+            Copied::Numbers(_) => unsafe { from.ptr::<u8>().copy_to(to.ptr(), bytes) },
+            Copied::SharedNumbers(0) => copy_as!(AtomicU8, Relaxed, Relaxed),
+            Copied::SharedNumbers(1) => copy_as!(AtomicU16, Relaxed, Relaxed),
+            Copied::SharedNumbers(2) => copy_as!(AtomicU32, Relaxed, Relaxed),
+            Copied::SharedNumbers(_) => copy_as!(AtomicU64, Relaxed, Relaxed),
+            // A slot acquires and releases, so that the objects behind the values are seen as they are.
+            Copied::Slots => {
+                if self.compressed {
+                    copy_as!(AtomicU32, Acquire, Release);
+                } else {
+                    copy_as!(AtomicU64, Acquire, Release);
+                }
+                self.dirty_range(to, to.add(bytes));
             }
-            // SAFETY: both are arrays of references and have these elements, which was checked.
-            None => unsafe { self.copy_slots(from, from_index, to, to_index, count) },
+        }
+    }
+
+    /// # Safety
+    /// As for [`Mutator::copy_between`].
+    #[inline(never)]
+    unsafe fn copy_pieces(
+        &mut self,
+        from: Address,
+        to: Address,
+        all: Range,
+        copied: Copied,
+    ) -> Result<(), OutOfMemory> {
+        let cutting = with_heap!(&self.shared.kind, heap => heap.config.cutting);
+        let is_fast = cutting.is_none_or(|cutting| cutting.fast_copy);
+        let shares = cutting.is_some_and(|cutting| cutting.copy_on_write);
+        // Elements of one array are copied as if all were read first.
+        let downward = from == to && all.from < all.to;
+        // SAFETY: the arrays have these ranges, as this function asks.
+        let shared = unsafe { self.shareable(from, to, all) }.filter(|_| shares);
+        let mut ranges = [None, None, None];
+        match shared {
+            None => ranges[0] = Some((all, false)),
+            Some((before, bytes)) => {
+                let part = |skipped, bytes| Range {
+                    from: all.from + skipped,
+                    to: all.to + skipped,
+                    bytes,
+                };
+                let after = before + bytes;
+                ranges = [
+                    Some((part(0, before), false)),
+                    Some((part(before, bytes), true)),
+                    Some((part(after, all.bytes - after), false)),
+                ];
+            }
+        }
+        if downward {
+            ranges.reverse();
+        }
+        let values = [from, to].map(Value::reference);
+        let body = |mutator: &mut Mutator, roots: &[std::cell::Cell<Value>; 2]| {
+            for (range, whole) in ranges.into_iter().flatten() {
+                let [from, to] = roots.each_ref().map(|root| address(root.get()));
+                // SAFETY: a part of the ranges that the arrays have; they are in the roots.
+                unsafe {
+                    if whole && mutator.share(from, to, range, copied, downward) {
+                        continue;
+                    }
+                    if is_fast {
+                        mutator.copy_runs(from, to, range, copied, downward)?;
+                    } else {
+                        mutator.copy_one_by_one(roots, range, copied, downward)?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: valid references, as this function asks.
+        unsafe { self.with_roots(values, body) }
+    }
+
+    /// Where in a range whole arraylets correspond to whole arraylets: bytes before, and bytes.
+    ///
+    /// # Safety
+    /// As for [`Mutator::copy_between`].
+    unsafe fn shareable(&self, from: Address, to: Address, all: Range) -> Option<(usize, usize)> {
+        let pieces = self.record().pieces;
+        if !pieces.cut() || (all.from.wrapping_sub(all.to)) & (pieces.arraylet_bytes() - 1) != 0 {
+            return None;
+        }
+        // SAFETY: valid arrays, as this function asks.
+        unsafe {
+            let parts = [(from, all.from), (to, all.to)].map(|(array, offset)| {
+                let bytes = self.bytes_of(array);
+                let whole = self.view(array).whole_parts(offset, all.bytes, bytes);
+                let relative = |number| pieces.offset_of(number) - offset;
+                (!whole.is_empty()).then(|| (relative(whole.start), relative(whole.end)))
+            });
+            let (Some(one), Some(other)) = (parts[0], parts[1]) else {
+                return None;
+            };
+            let (start, end) = (one.0.max(other.0), one.1.min(other.1));
+            (start < end).then(|| (start, end - start))
+        }
+    }
+
+    /// Bytes of all elements of an array.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to an array.
+    unsafe fn bytes_of(&self, array: Address) -> usize {
+        // SAFETY: an array, as this function asks.
+        unsafe {
+            let log2 = match self.element_raw(array) {
+                Some(log2) => log2,
+                None => self.log2(Copied::Slots),
+            };
+            (self.length_raw(array) as usize) << log2
+        }
+    }
+
+    /// Shares the arraylets of a range of whole ones; false if others may use them meanwhile.
+    ///
+    /// # Safety
+    /// As for [`Mutator::copy_between`]; the range is one of whole arraylets of both.
+    unsafe fn share(
+        &mut self,
+        from: Address,
+        to: Address,
+        range: Range,
+        copied: Copied,
+        downward: bool,
+    ) -> bool {
+        let pieces = self.record().pieces;
+        let contents = Contents::of(copied == Copied::Slots);
+        let count = range.bytes >> pieces.arraylet_shift;
+        let (first, to_first) = (pieces.part(range.from).number, pieces.part(range.to).number);
+        with_heap!(&self.shared.kind, heap => heap.while_alone(|| {
+            for index in 0..count {
+                let index = if downward { count - 1 - index } else { index };
+                // SAFETY: both have these parts, as this function asks, and no other mutator is attached.
+                unsafe { heap.share((from, first + index), (to, to_first + index), contents) };
+            }
+        }))
+    }
+
+    /// # Safety
+    /// As for [`Mutator::copy_between`].
+    unsafe fn copy_runs(
+        &mut self,
+        from: Address,
+        to: Address,
+        range: Range,
+        copied: Copied,
+        downward: bool,
+    ) -> Result<(), OutOfMemory> {
+        let contents = Contents::of(copied == Copied::Slots);
+        let values = [from, to].map(Value::reference);
+        // SAFETY: valid references, as this function asks.
+        let [from, to] = unsafe {
+            self.stock(values, contents, |mutator, values| {
+                let [from, to] = values.map(address);
+                let (mut count, mut last) = (0, None);
+                mutator.for_pairs(from, to, range, downward, |read, write| {
+                    let needs = !write.writable && !(write.zero && read.zero);
+                    count += usize::from(needs && write.part != last);
+                    if needs {
+                        last = write.part;
+                    }
+                });
+                count
+            })
+        }?
+        .map(address);
+        // SAFETY: as this function asks; the stock is filled for it.
+        unsafe {
+            self.for_pairs(from, to, range, downward, |read, write| {
+                if read.zero && write.zero {
+                    return;
+                }
+                let at = self.writable(to, write, contents, self.filling(write));
+                self.transfer(read.at, at, write.bytes, copied);
+            });
+        }
+        self.give_back_stock();
+        Ok(())
+    }
+
+    /// Visits what of a range lies side by side in both arrays, from below or from above.
+    ///
+    /// # Safety
+    /// As for [`Mutator::copy_between`]; nothing moves meanwhile.
+    unsafe fn for_pairs(
+        &self,
+        from: Address,
+        to: Address,
+        range: Range,
+        downward: bool,
+        mut visit: impl FnMut(&Run, &Run),
+    ) {
+        // SAFETY: valid arrays, as this function asks.
+        let (from, to) = unsafe { (self.view(from), self.view(to)) };
+        let mut done = 0;
+        while done < range.bytes {
+            let left = range.bytes - done;
+            // SAFETY: the arrays have these ranges, as this function asks.
+            let (mut read, mut write) = unsafe {
+                if downward {
+                    let read = from.run_before(range.from + left, left);
+                    let write = to.run_before(range.to + left, read.bytes);
+                    let skipped = read.bytes - write.bytes;
+                    let at = read.at.add(skipped);
+                    (Run { at, ..read }, write)
+                } else {
+                    let read = from.run(range.from + done, left);
+                    (read, to.run(range.to + done, read.bytes))
+                }
+            };
+            let bytes = read.bytes.min(write.bytes);
+            (read.bytes, write.bytes) = (bytes, bytes);
+            visit(&read, &write);
+            done += bytes;
+        }
+    }
+
+    /// Copies element by element, through the accessors: what is measured against copying run by run.
+    ///
+    /// # Safety
+    /// As for [`Mutator::copy_between`], of the arrays in the roots.
+    unsafe fn copy_one_by_one(
+        &mut self,
+        roots: &[std::cell::Cell<Value>; 2],
+        range: Range,
+        copied: Copied,
+        downward: bool,
+    ) -> Result<(), OutOfMemory> {
+        let log2 = self.log2(copied);
+        let count = range.bytes >> log2;
+        for number in 0..count {
+            let number = if downward { count - 1 - number } else { number };
+            let (from_index, to_index) =
+                ((range.from >> log2) + number, (range.to >> log2) + number);
+            let [from, to] = roots.each_ref().map(|root| address(root.get()));
+            macro_rules! one {
+                ($element:ty) => {{
+                    let item = self.load_element_in::<$element>(from, from_index);
+                    self.store_element_in::<$element>(to, to_index, item)?;
+                }};
+            }
+            // SAFETY: both arrays have these elements, as this function asks.
+            unsafe {
+                match (copied, log2) {
+                    (Copied::Slots, _) => with_format!(self, F => one!(F)),
+                    (_, 0) => one!(u8),
+                    (_, 1) => one!(u16),
+                    (_, 2) => one!(u32),
+                    (_, _) => one!(u64),
+                }
+            }
         }
         Ok(())
     }
@@ -103,7 +438,7 @@ impl Mutator {
     ///
     /// # Safety
     /// `array` is a valid reference.
-    unsafe fn element_raw(&self, array: Address) -> Option<u32> {
+    pub(super) unsafe fn element_raw(&self, array: Address) -> Option<u32> {
         // SAFETY: a valid reference, as this function asks.
         let id = unsafe { self.type_raw(array) };
         with_heap!(&self.shared.kind, heap => match heap.model.shape(id) {
@@ -111,40 +446,6 @@ impl Mutator {
             Some(Shape::References) => None,
             _ => panic!("a copy of elements of an object of type {}, which is no array", id.get()),
         })
-    }
-
-    /// # Safety
-    /// As for [`Mutator::copy_elements_raw`], for arrays of references.
-    pub(super) unsafe fn copy_slots(
-        &self,
-        from: Address,
-        from_index: usize,
-        to: Address,
-        to_index: usize,
-        count: usize,
-    ) {
-        let bytes = self.record().slot_bytes as usize;
-        let (from, to) = (
-            element(from, from_index, bytes),
-            element(to, to_index, bytes),
-        );
-        macro_rules! copy_as {
-            ($atomic:ty) => {
-                // SAFETY: the arrays have these elements, as this function asks; slots have this width.
-                unsafe {
-                    copy_each(from, to, count, |from: &$atomic, to: &$atomic| {
-                        to.store(from.load(Ordering::Acquire), Ordering::Release);
-                    })
-                }
-            };
-        }
-        // A slot acquires and releases, so that the objects behind the values are seen as they are.
-        if self.compressed {
-            copy_as!(AtomicU32);
-        } else {
-            copy_as!(AtomicU64);
-        }
-        self.dirty_range(to, to.add(count * bytes));
     }
 
     /// The write barrier for all slots of a range.

@@ -4,12 +4,11 @@
 //! There are no windows here: another mutator may write any array at any time, which no slice allows.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_mem::object_model::{Shape, element};
+use gleaner_mem::object_model::Shape;
 
-use super::copy::{check_range, copy_each};
+use super::copy::{Copied, check_range};
 use super::{Cursor, Number};
 use crate::heap::OutOfMemory;
 use crate::scope::{Local, Scope};
@@ -159,34 +158,11 @@ impl Scope<'_> {
             check_range("a copy of", self.length(array), index, count);
         }
         let (from, to) = (self.object(from), self.object(to));
-        let Some(log2) = log2 else {
-            // SAFETY: both are arrays of references with so many elements; the mutator is this thread's.
-            unsafe {
-                self.shared()
-                    .copy_slots(from, from_index, to, to_index, count)
-            };
-            return Ok(());
-        };
-        let from = element(from, from_index, 1 << log2);
-        let to = element(to, to_index, 1 << log2);
-        /// Other threads may use the elements, and find the old or the new value.
-        macro_rules! copy_as {
-            ($atomic:ty) => {
-                // SAFETY: both arrays have so many elements of this size, which was checked.
-                unsafe {
-                    copy_each(from, to, count, |from: &$atomic, to: &$atomic| {
-                        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-                    })
-                }
-            };
-        }
-        match log2 {
-            0 => copy_as!(AtomicU8),
-            1 => copy_as!(AtomicU16),
-            2 => copy_as!(AtomicU32),
-            _ => copy_as!(AtomicU64),
-        }
-        Ok(())
+        // Other threads may use the elements.
+        let copied = log2.map_or(Copied::Slots, Copied::SharedNumbers);
+        let indices = [from_index, to_index, count];
+        // SAFETY: both arrays have such elements, and these ranges of them; a scope has only locals.
+        unsafe { self.mutator().copy_between(from, to, indices, copied) }
     }
 
     /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves:

@@ -13,6 +13,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
+use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES, Contents};
 use gleaner_spaces::precise::large_objects::PAGE_BYTES;
 use gleaner_spaces::precise::tenured::{BLOCK_BYTES, Growth};
 
@@ -27,6 +28,8 @@ pub enum Place {
     Anywhere,
     /// Where it never moves.
     Pinned,
+    /// No object: arraylets with these contents.
+    Arraylets(Contents),
 }
 
 /// What room is asked for.
@@ -50,6 +53,7 @@ impl Request {
         let pages = self.bytes.next_multiple_of(PAGE_BYTES);
         match self.place {
             Place::Pinned => pages.max(2 * BLOCK_BYTES),
+            Place::Arraylets(_) => self.bytes.next_multiple_of(CHUNK_BYTES),
             Place::Anywhere if self.bytes > LARGE_BYTES => pages,
             Place::Anywhere => 0,
         }
@@ -125,7 +129,8 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Large objects do not fill eden; so that the dead ones among them neither wait for it to be full nor take the
     /// room that the next scavenge promotes into.
     fn many_young_large(&self, bytes: usize) -> bool {
-        let young = self.large.young_used();
+        let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::taken);
+        let young = self.large.young_used() + arraylets;
         let most = self.young_large_limit.load(Ordering::Relaxed);
         bytes > LARGE_BYTES && young > 0 && young + bytes > most
     }
@@ -152,6 +157,11 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Whether there is room, in a stopped world. It never says so where [`Scavenge::take`] would find none.
     pub(super) fn has_room(&self, Request { bytes, place }: Request) -> bool {
+        if let Place::Arraylets(contents) = place {
+            let left = self.old_left();
+            // SAFETY: the world is stopped, and the leader alone asks.
+            return unsafe { self.arraylets().room(contents, left) } >= bytes;
+        }
         if bytes > LARGE_BYTES || place == Place::Pinned {
             // Small ones that are pinned may fit into a hole, too; the caller tries.
             // SAFETY: the world is stopped, and the leader alone asks.
@@ -298,7 +308,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// What is to be collected because of `stress`: every kind in turn.
-    fn stress(&self, mutator: &Mutator) -> Option<Extent> {
+    pub(super) fn stress(&self, mutator: &Mutator) -> Option<Extent> {
         if self.config.options.stress == 0 {
             return None;
         }

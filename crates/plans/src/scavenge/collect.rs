@@ -313,6 +313,7 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         state.last_full.young_lived = planned.lived[1..].iter().sum();
         record.step(Phase::Update, |_| self.update_all(state));
+        self.sweep_arraylets(true);
         record.step(Phase::Slide, |event| {
             self.slide_all(state, &planned);
             event.bytes = self.used() as u64;
@@ -342,6 +343,7 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             complete
         });
+        self.sweep_arraylets(false);
         if complete {
             self.verify(state, record, Edge::Promoted);
             self.nursery.reset();

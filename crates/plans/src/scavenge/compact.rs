@@ -98,6 +98,15 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
                     });
                 }
             }
+            Task::Arraylets(strip) => {
+                // Whatever holds an arraylet is old from now on.
+                for (low, high) in heap.chunks_of_strip(strip) {
+                    for arraylet in heap.arraylets().live_in(low, high) {
+                        heap.slots_of(arraylet)
+                            .for_each(|slot| self.slot(slot, slot, true));
+                    }
+                }
+            }
             other => heap.visit_roots(other, |slot| self.root(slot)),
         }
     }
@@ -116,8 +125,15 @@ impl<F: SlotFormat> Trace for Sliding<'_, F> {
         let heap = self.heap;
         // SAFETY: a task is one worker's; references were updated, and no header of a live object is forwarded.
         unsafe {
-            self.segments
-                .slide(heap.bits(), task, |object| heap.live_bytes(object));
+            self.segments.slide(
+                heap.bits(),
+                task,
+                |object| heap.live_bytes(object),
+                |to| {
+                    let header = header::load(to, Ordering::Relaxed);
+                    heap.model.moved(header, to);
+                },
+            );
         }
     }
 
@@ -165,6 +181,9 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             let large = self.large.start();
             self.cards.clean(large, large.add(self.large.reached()));
+            if let Some(arraylets) = &self.arraylets {
+                self.cards.clean(arraylets.start(), arraylets.reached());
+            }
         }
         let old = self.old.region.start();
         let nursery_end = self.nursery.start().add(self.nursery.bytes());

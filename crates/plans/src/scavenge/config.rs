@@ -12,6 +12,8 @@ use gleaner_os::topology::Topology;
 use gleaner_spaces::precise::fragmented::Cut;
 use gleaner_spaces::precise::regions::MOST_NODES;
 
+use super::arrays::Cutting;
+
 /// Regions are multiples of this: whole pages, cards and words of mark bits.
 pub const REGION_GRANULE: usize = 64 << 10;
 /// The smallest heap.
@@ -35,6 +37,8 @@ pub struct Config {
     pub cut: Cut,
     /// Which of them each worker belongs to.
     pub homes: Homes,
+    /// How arrays are cut, if they are.
+    pub cutting: Option<Cutting>,
     /// Whether the plan would place pages and leaves that to a policy from outside.
     pub leaves_pages: bool,
 }
@@ -106,6 +110,7 @@ impl Config {
             topology,
             cut: cut(options.pages, &topology),
             homes: Homes::new(&topology),
+            cutting: Cutting::of(&options),
             leaves_pages,
         }
     }

@@ -83,6 +83,7 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         // SAFETY: the world is stopped.
         unsafe { self.reserve_old(promoted) };
+        self.begin_arraylets();
         let homes = self.young_ranges();
         let copying = Copying {
             heap: self,
@@ -113,6 +114,7 @@ impl<F: SlotFormat> Scavenge<F> {
             unsafe { local.survivor_plab.retire() };
         }
         self.settle_young_large(tenure);
+        self.settle_young_arraylets();
         self.note_old_top();
         !copying.failed.into_inner()
     }
@@ -234,6 +236,8 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         let word = unsafe { header::word_of(object) };
         match header::publish(word, object, header, Some(target)) {
             Ok(target) => {
+                // SAFETY: the copy is this worker's until the world runs: others only hand its address on.
+                unsafe { self.heap.model.moved(header, target) };
                 if is_old {
                     self.bits.add(target);
                     local.promoted += bytes;
@@ -500,6 +504,9 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
                     }
                 });
             }
+            Task::Arraylets(strip) => {
+                heap.take_dirty_slots(strip, |slot| self.slot(local, slot, true));
+            }
             other => heap.visit_roots(other, |slot| self.root(local, slot)),
         }
     }
@@ -515,6 +522,13 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
         }
         // SAFETY: this worker alone scans the item, an object that was copied or stays, whose header was just read.
         unsafe {
+            if header.is_spine() {
+                let visit = |local: &mut WorkerState, slot| self.slot(local, slot, is_old);
+                let place = (object, chunk);
+                return self
+                    .heap
+                    .scan_spine(header, item, place, is_old, local, visit);
+            }
             scan_item(
                 &self.heap.model,
                 header,

@@ -11,10 +11,14 @@ use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::{BitTables, ObjectBits};
-use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable};
+use gleaner_mem::object_model::{
+    ELEMENTS, LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable,
+};
 use gleaner_mem::slot::SlotFormat;
+use gleaner_mem::spine::Pieces;
 use gleaner_os::numa::Refusal;
 use gleaner_os::{clock, hugepages, log_file::LogFile, memory, refusal::Limit};
+use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
@@ -23,7 +27,7 @@ use gleaner_spaces::precise::regions::{Kind, MOST_NODES, Regions};
 use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
 use gleaner_work::{Crew, Synchronisation};
 
-use super::config::{Config, CreateError, REGION_GRANULE};
+use super::config::{Config, CreateError, LARGE_BYTES, REGION_GRANULE};
 use super::handles::Handles;
 use super::locality::Locality;
 use super::lockstep::Lockstep;
@@ -67,6 +71,8 @@ pub struct Scavenge<F> {
     pub pinned: Tenured,
     /// Objects of more than [`LARGE_BYTES`](super::LARGE_BYTES).
     pub large: LargeObjects,
+    /// Pieces of arrays, if arrays are cut.
+    pub(super) arraylets: Option<Arraylets>,
     /// Which cards were stored into, for the whole span.
     pub cards: CardTable,
     /// Where objects of the old and the pinned space begin, and during a collection, more; and what marking sets.
@@ -153,8 +159,19 @@ impl<F: SlotFormat> Scavenge<F> {
         if !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) } {
             return Err(need("its spaces")());
         }
-        let [pinned, old, eden, large] =
-            [Kind::Pinned, Kind::Old, Kind::Eden, Kind::Large].map(|kind| sizes.start(base, kind));
+        let [pinned, old, eden, large, arraylets] = [
+            Kind::Pinned,
+            Kind::Old,
+            Kind::Eden,
+            Kind::Large,
+            Kind::Arraylets,
+        ]
+        .map(|kind| sizes.start(base, kind));
+        let pieces = config.cutting.map_or(Pieces::WHOLE, |cutting| {
+            let (first_n, shift) = (cutting.first_n, cutting.arraylet_shift);
+            let zero = Arraylets::zero_of(arraylets);
+            Pieces::new(first_n, shift, F::BYTES, base, zero)
+        });
         // A huge page would reach beyond the end of a fragment, where it holds no memory of the budget (I7).
         let small_from = if config.cut.nodes > 1 { eden } else { large };
         // SAFETY: the old space and the nursery are committed memory of ours.
@@ -174,6 +191,9 @@ impl<F: SlotFormat> Scavenge<F> {
         let types = TypeTable::new().ok_or_else(need("its types"))?;
         // Every object, and every chunk of an array, may lie on one stack.
         let mut items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
+        if pieces.cut() {
+            items += config.limit / (trace::CHUNK_POINTERS * F::BYTES);
+        }
         let is_segregated = config.options.pages == Pages::Segregated && config.cut.nodes > 1;
         if is_segregated {
             items += config.workers * segregated::MOST_WAITING;
@@ -193,7 +213,7 @@ impl<F: SlotFormat> Scavenge<F> {
             apart.ok_or_else(need("its workers' messages"))?;
         }
         let mut heap = Box::new(Scavenge {
-            model: ObjectModel::new(types, base),
+            model: ObjectModel::new(types, base, pieces),
             nursery: sizes.nursery(base),
             quarantine: Quarantine::new(&config),
             zeroing: Zeroing::new(&config, eden, sizes.range(Kind::Eden))
@@ -202,6 +222,14 @@ impl<F: SlotFormat> Scavenge<F> {
             pinned: Tenured::new(BumpRegion::new(pinned, sizes.pinned))
                 .ok_or_else(need("its blocks"))?,
             large: LargeObjects::new(large, sizes.large).ok_or_else(need("its large objects"))?,
+            arraylets: match config.cutting {
+                None => None,
+                Some(_) => {
+                    let shift = pieces.arraylet_shift;
+                    let space = Arraylets::new(arraylets, sizes.arraylets, shift);
+                    Some(space.ok_or_else(need("its arraylets"))?)
+                }
+            },
             cards: CardTable::new(base, span).ok_or_else(need("its cards"))?,
             tables: BitTables::new(base, span).ok_or_else(need("its object bits"))?,
             handles: Handles::new(1, handles::most_handles(config.limit))
@@ -261,9 +289,13 @@ impl<F: SlotFormat> Scavenge<F> {
         Ok(heap)
     }
 
-    /// Adds a type.
-    pub fn register(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
-        self.model.types.register(shape, F::BYTES)
+    /// Adds a type. If it is one of arrays, and `whole`, they always lie in one piece.
+    pub fn register(&self, shape: Shape<'_>, whole: bool) -> Result<TypeId, TypeError> {
+        if whole {
+            self.model.types.register_whole(shape, F::BYTES)
+        } else {
+            self.model.types.register(shape, F::BYTES)
+        }
     }
 
     /// A thread becomes a mutator, inside the gate. It must not be inside as another one: it may have to wait for a
@@ -275,7 +307,11 @@ impl<F: SlotFormat> Scavenge<F> {
             let cards = self.cards.biased();
             let (base, stress) = (self.model.base, self.config.options.stress);
             let visitor = NonNull::from(&self.root_visitor);
-            let mutator = Mutator::new(number, F::BYTES as u32, base, cards, stress, visitor)?;
+            let pieces = self.model.pieces;
+            let whole = pieces.first_n.saturating_add(ELEMENTS).min(LARGE_BYTES);
+            let slot_bytes = F::BYTES as u32;
+            let cut = (pieces, whole);
+            let mutator = Mutator::new(number, slot_bytes, base, cards, cut, stress, visitor)?;
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
             state.mutators.push(record);
@@ -361,9 +397,9 @@ impl<F: SlotFormat> Scavenge<F> {
         self.nursery.used() + self.old_used()
     }
 
-    /// Bytes in use of the old, the pinned and the large space: what `old_limit` limits.
+    /// Bytes in use of the old, the pinned and the large space and that of arraylets: what `old_limit` limits.
     pub(super) fn old_used(&self) -> usize {
-        self.old.region.used() + self.pinned.region.used() + self.large.used()
+        self.old.region.used() + self.beside_used()
     }
 
     /// Of those, bytes that are free: in holes.
@@ -371,9 +407,32 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old.holes() + self.pinned.holes()
     }
 
-    /// Bytes in use of the pinned and the large space.
+    /// Bytes in use of the pinned and the large space, and of that of arraylets.
     pub(super) fn beside_used(&self) -> usize {
-        self.pinned.region.used() + self.large.used()
+        let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
+        self.pinned.region.used() + self.large.used() + arraylets
+    }
+
+    /// Bytes of those that have memory.
+    pub(super) fn beside_resident(&self) -> usize {
+        let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::resident);
+        self.pinned.region.used() + self.large.resident() + arraylets
+    }
+
+    /// Gives memory of the large space and of that of arraylets back in which nothing lives, until it is `wanted` bytes or
+    /// no more is left.
+    ///
+    /// # Safety
+    /// The caller holds `beside`, or has stopped the world.
+    pub(super) unsafe fn release_beside(&self, wanted: usize) {
+        let before = self.beside_resident();
+        // SAFETY: as this function asks.
+        unsafe {
+            self.large.release_free(wanted);
+            if let Some(arraylets) = &self.arraylets {
+                arraylets.release_free(wanted.saturating_sub(before - self.beside_resident()));
+            }
+        }
     }
 
     /// Bytes that those may take yet.
@@ -384,7 +443,12 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Bytes of side metadata. They do not count toward the limit.
     pub fn metadata_bytes(&self) -> usize {
-        self.cards.bytes() + self.tables.bytes() + self.plan.bytes() + self.large.metadata_bytes()
+        let arraylets = self.arraylets.as_ref();
+        self.cards.bytes()
+            + self.tables.bytes()
+            + self.plan.bytes()
+            + self.large.metadata_bytes()
+            + arraylets.map_or(0, Arraylets::metadata_bytes)
     }
 
     /// Whether an object is in eden or a survivor space.

@@ -101,19 +101,18 @@ impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
         // SAFETY: a marked object, scanned by this worker alone.
         unsafe {
             let header = header::load(object, Ordering::Relaxed);
-            scan_item(
-                &self.heap.model,
-                header,
-                item,
-                object,
-                chunk,
-                local,
-                |local, slot| {
-                    if let Some(object) = F::load(slot, base).as_object() {
-                        self.edge(local, object);
-                    }
-                },
-            );
+            let visit = |local: &mut WorkerState, slot| {
+                if let Some(object) = F::load(slot, base).as_object() {
+                    self.edge(local, object);
+                }
+            };
+            if header.is_spine() {
+                let is_old = !self.heap.is_young(object);
+                return self
+                    .heap
+                    .scan_spine(header, item, (object, chunk), is_old, local, visit);
+            }
+            scan_item(&self.heap.model, header, item, object, chunk, local, visit);
         }
     }
 
@@ -140,6 +139,7 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the world is stopped, so no mutator holds `beside`, which protects the buffer.
         self.pinned_buffer
             .with_mut(|buffer| unsafe { *buffer = BlockBuffer::default() });
+        self.unclaim_arraylets();
         let marks = self.tables.marks();
         let marking = Marking {
             heap: self,

@@ -8,6 +8,7 @@
 //!   collection
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
+//! - [`arrays`]: arrays in pieces, as mutators see them; `spines`: as the collector does
 //! - [`collect`]: a collection, step by step; [`stop`]: how mutators stop, attach, detach and fork
 //! - [`trace`]: what the workers do in parallel; `grey`: their stacks; [`roots`]: where they begin; [`copy`]:
 //!   scavenging; [`mark`]: marking; [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak
@@ -19,15 +20,16 @@
 //!   pure functions, what is decided then
 //! - [`verify`]: the invariants, checked; [`walk`]: every object, for embedders; [`fork`]: before and after a fork
 //!
-//! The spaces lie in ascending order: pinned, old, eden, survivors, large. So one comparison tells what is surely old.
+//! The spaces lie in ascending order: pinned, old, eden, survivors, large, arraylets. So one comparison tells what is surely old.
 //!
 //! # Invariants
 //! - `collecting` is held by a thread that stops the world, attaches or detaches; its holder is outside of the gate.
 //! - The state is touched by the holder of `collecting` alone; all else is shared as its type says.
-//! - The old, the pinned and the large space together use no more than `old_limit` bytes (I7).
+//! - The old, the pinned and the large space and that of arraylets together use no more than `old_limit` bytes (I7).
 
 pub mod ahead;
 pub mod allocate;
+pub mod arrays;
 mod calibration;
 mod checks;
 pub mod collect;
@@ -51,6 +53,7 @@ pub mod resize;
 pub mod roots;
 mod segregated;
 mod sizes;
+mod spines;
 mod state;
 pub mod stop;
 pub mod trace;

@@ -10,14 +10,17 @@
 //! - Slots of frames and locals, and those that the embedder's [`RootVisitor`] finds, hold wide values that are valid
 //!   at every poll and allocation.
 
+use alloc::vec::Vec;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 
 use gleaner_base::sync::{AtomicU32, model_size};
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
+use gleaner_mem::spine::Pieces;
 use gleaner_mem::traced::Visitor;
 use gleaner_os::memory;
+use gleaner_spaces::precise::arraylets::ArrayletBuffer;
 use gleaner_spaces::precise::bump::LocalBuffer;
 
 use super::checks::Last;
@@ -113,8 +116,16 @@ pub struct Mutator {
     pub zeroes: Cell<u32>,
     /// How many windows of the C interface show elements of arrays. Nothing may collect meanwhile.
     pub windows: Cell<u32>,
+    /// How arrays are cut.
+    pub pieces: Pieces,
+    /// Larger arrays are not allocated in the buffer by the code that is inlined: the object has more bytes.
+    pub whole_bytes: usize,
     /// The number of this mutator, which no other of the heap has or had.
     pub number: u32,
+    /// Where it takes arraylets, of references and of numbers.
+    pub(super) arraylets: [ArrayletBuffer; 2],
+    /// Arraylets that are about to be used, and whether each reads as zero.
+    stock: UnsafeCell<Vec<(Address, bool)>>,
     /// Where the buffer ends; its limit may be less.
     pub(super) tlab_end: Cell<Address>,
     /// What this mutator zeroed since the last collection.
@@ -164,6 +175,16 @@ pub mod offsets {
     pub const ZEROES: usize = core::mem::offset_of!(Mutator, zeroes);
     /// How many windows are open, 4 bytes.
     pub const WINDOWS: usize = core::mem::offset_of!(Mutator, windows);
+    /// How many bytes of an array lie in its spine, 8 bytes.
+    pub const FIRST_N: usize = core::mem::offset_of!(Mutator, pieces.first_n);
+    /// The logarithm of an arraylet's bytes, 4 bytes.
+    pub const ARRAYLET_SHIFT: usize = core::mem::offset_of!(Mutator, pieces.arraylet_shift);
+    /// The logarithm of the bytes of a spine's pointers, 4 bytes.
+    pub const POINTER_SHIFT: usize = core::mem::offset_of!(Mutator, pieces.pointer_shift);
+    /// What a spine's pointers of 4 bytes count from, 8 bytes; null for wide ones.
+    pub const POINTER_BASE: usize = core::mem::offset_of!(Mutator, pieces.base);
+    /// Larger arrays are not allocated by inlined code, 8 bytes.
+    pub const WHOLE_BYTES: usize = core::mem::offset_of!(Mutator, whole_bytes);
 }
 
 /// In a model atomics have other sizes.
@@ -174,7 +195,14 @@ const _: () =
 const _: () = assert!(
     !PUBLISHED || offsets::ANCHOR == 48 && offsets::EMBEDDER == 72 && offsets::ZEROES == 80
 );
-const _: () = assert!(!PUBLISHED || offsets::WINDOWS == 84);
+const _: () = assert!(!PUBLISHED || offsets::WINDOWS == 84 && offsets::FIRST_N == 88);
+const _: () = assert!(
+    !PUBLISHED
+        || offsets::ARRAYLET_SHIFT == 96
+            && offsets::POINTER_SHIFT == 100
+            && offsets::POINTER_BASE == 104
+            && offsets::WHOLE_BYTES == 120
+);
 
 impl Mutator {
     /// A record without roots; `None` when the system gives no memory for locals.
@@ -183,6 +211,7 @@ impl Mutator {
         slot_bytes: u32,
         base: Address,
         cards: usize,
+        (pieces, whole_bytes): (Pieces, usize),
         stress: u32,
         root_visitor: NonNull<RootVisitorPlace>,
     ) -> Option<Mutator> {
@@ -201,6 +230,10 @@ impl Mutator {
             door: Cell::new(ptr::null_mut()),
             zeroes: Cell::new(1),
             windows: Cell::new(0),
+            pieces,
+            whole_bytes,
+            arraylets: Default::default(),
+            stock: UnsafeCell::new(Vec::new()),
             number,
             tlab_end: Cell::new(Address::NULL),
             zeroed: Cell::new(Zeroed::default()),
@@ -217,7 +250,7 @@ impl Mutator {
         self.tlab_end.get().offset_from(self.tlab.cursor.get())
     }
 
-    /// Fills what is left of the buffer and gives it up.
+    /// Fills what is left of the buffer and gives it up, and forgets the stock: nothing points at what is in it.
     ///
     /// # Safety
     /// The buffer is the calling thread's, or its owner is stopped.
@@ -228,6 +261,19 @@ impl Mutator {
         // SAFETY: the buffer is the calling thread's, or its owner is stopped, as asked.
         unsafe { self.tlab.retire() };
         self.tlab_end.set(Address::NULL);
+        self.arraylets.iter().for_each(ArrayletBuffer::retire);
+        self.with_stock(Vec::clear);
+    }
+
+    /// How many arraylets are about to be used.
+    pub fn stocked(&self) -> usize {
+        self.with_stock(|stock| stock.len())
+    }
+
+    /// Lends the stock of arraylets; `body` does not come here again.
+    pub(super) fn with_stock<R>(&self, body: impl FnOnce(&mut Vec<(Address, bool)>) -> R) -> R {
+        // SAFETY: the stock is the owner's alone, and `body` has the only reference.
+        body(unsafe { &mut *self.stock.get() })
     }
 
     /// Notes that bytes of a buffer were taken, or of an object that has none.

@@ -201,7 +201,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn farthest_old_end(&self) -> Address {
         let region = &self.old.region;
-        let others = self.pinned.region.used() + self.large.used();
+        let others = self.beside_used();
         let limit = self.old_limit.load(Ordering::Relaxed);
         let bytes = limit.saturating_sub(others) / BLOCK_BYTES * BLOCK_BYTES;
         // Sizes are rounded: the limit may be a little more than the range.
@@ -234,12 +234,12 @@ impl<F: SlotFormat> Scavenge<F> {
             let end = seen.add(RESERVED_AT_ONCE).min(self.farthest_old_end());
             let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
             let old = high.offset_from(region.start());
-            let resident = old + self.pinned.region.used() + self.large.resident();
+            let resident = old + self.beside_resident();
             let limit = self.old_limit.load(Ordering::Relaxed);
             // Memory above the top is about to be used by other workers: only that of large objects is given back.
-            // SAFETY: `beside` is held; the other workers of the scavenge only read strips and generations, and large
-            // objects are swept when all is traced.
-            unsafe { self.large.release_free(resident.saturating_sub(limit)) };
+            // SAFETY: `beside` is held; the other workers of the scavenge only read strips and generations and claim
+            // arraylets that live, and both spaces are swept when all is traced.
+            unsafe { self.release_beside(resident.saturating_sub(limit)) };
             region.set_end(end.max(seen));
         }
         let more = seen < region.end();
@@ -267,7 +267,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let high = self.old_reached();
         let above = high.offset_from(region.top());
         let old = region.used() + above;
-        let resident = old + self.pinned.region.used() + self.large.resident();
+        let resident = old + self.beside_resident();
         let limit = self.old_limit.load(Ordering::Relaxed);
         let excess = (resident + bytes).saturating_sub(limit);
         if excess > 0 {
@@ -278,7 +278,7 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             self.old_high.store(region.top().word(), Ordering::Relaxed);
             // SAFETY: the caller holds `beside`, or has stopped the world, as asked.
-            unsafe { self.large.release_free(excess.saturating_sub(above)) };
+            unsafe { self.release_beside(excess.saturating_sub(above)) };
         }
     }
 }

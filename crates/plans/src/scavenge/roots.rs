@@ -17,7 +17,7 @@ use super::mutator::Mutator;
 pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
 
 /// The tasks: a mutator each, the ready finalizers, pieces of the handle table, strips of regions, strips of large
-/// objects.
+/// objects and of the space of arraylets.
 pub struct Tasks<'a> {
     mutators: &'a [NonNull<Mutator>],
     handles: usize,
@@ -27,6 +27,8 @@ pub struct Tasks<'a> {
     regions: usize,
     /// Strips of large objects.
     large: usize,
+    /// Strips of the space of arraylets.
+    arraylets: usize,
 }
 
 /// What a task is.
@@ -41,6 +43,8 @@ pub enum Task<'a> {
     Strip(Address, Address),
     /// The strip of a large object with this number.
     Large(usize),
+    /// The strip of the space of arraylets with this number.
+    Arraylets(usize),
 }
 
 // SAFETY: the mutators are stopped, and each is one worker's task.
@@ -58,10 +62,11 @@ impl<'a> Tasks<'a> {
             ranges: [(Address::NULL, Address::NULL); MOST_REGIONS],
             regions: 0,
             large: 0,
+            arraylets: 0,
         }
     }
 
-    /// And strips of what is in use of these regions now, and of the old large objects with slots.
+    /// And strips of what is in use of these regions now, of the old large objects with slots, and of arraylets.
     pub fn with_strips<F: SlotFormat>(
         self,
         heap: &Scavenge<F>,
@@ -77,6 +82,7 @@ impl<'a> Tasks<'a> {
         tasks.regions = regions.len();
         // SAFETY: the world is stopped, and the leader is alone.
         tasks.large = unsafe { heap.large.cut_into_strips(|object| heap.has_slots(object)) };
+        tasks.arraylets = heap.arraylet_strips();
         tasks
     }
 
@@ -95,7 +101,7 @@ impl<'a> Tasks<'a> {
     /// How many there are.
     pub fn count(&self) -> usize {
         let strips: usize = self.ranges().iter().map(|&range| Self::strips(range)).sum();
-        self.mutators.len() + 1 + self.handle_tasks() + strips + self.large
+        self.mutators.len() + 1 + self.handle_tasks() + strips + self.large + self.arraylets
     }
 
     /// The task of that number.
@@ -122,7 +128,10 @@ impl<'a> Tasks<'a> {
             }
             task -= strips;
         }
-        Task::Large(task)
+        if task < self.large {
+            return Task::Large(task);
+        }
+        Task::Arraylets(task - self.large)
     }
 }
 
@@ -135,7 +144,7 @@ impl<F: SlotFormat> Scavenge<F> {
             Task::Handles(numbers) => {
                 numbers.for_each(|number| visit(self.handles.slot(number as u32)))
             }
-            Task::Finalizers | Task::Strip(..) | Task::Large(_) => {}
+            Task::Finalizers | Task::Strip(..) | Task::Large(_) | Task::Arraylets(_) => {}
         }
     }
 }

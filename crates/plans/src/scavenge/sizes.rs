@@ -4,6 +4,7 @@
 //! reservation holds them all.
 
 use gleaner_mem::Address;
+use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::fragmented::Cut;
 use gleaner_spaces::precise::nursery::Nursery;
 use gleaner_spaces::precise::regions::Kind;
@@ -23,6 +24,8 @@ pub(super) struct Sizes {
     pub eden: usize,
     pub survivor: usize,
     pub large: usize,
+    /// 0 where no array is cut.
+    pub arraylets: usize,
     /// How many places each fragment of the nursery has: one more than collections that pass before one is used again.
     turns: usize,
     /// How each space of the nursery is cut.
@@ -104,6 +107,9 @@ impl Sizes {
             eden,
             survivor,
             large: 0,
+            arraylets: config.cutting.map_or(0, |_| {
+                Arraylets::range(limit).next_multiple_of(REGION_GRANULE)
+            }),
             turns: 1 + config.options.quarantine as usize,
             cut: config.cut,
         })
@@ -144,6 +150,7 @@ impl Sizes {
             Kind::Eden => fragments * self.eden,
             Kind::Survivor(_) => fragments * self.survivor,
             Kind::Large => self.large,
+            Kind::Arraylets => self.arraylets,
         }
     }
 

@@ -22,6 +22,7 @@ use super::grey::{Arena, Stack};
 use super::locality::Counts;
 use super::lockstep::Lockstep;
 use super::segregated::{MOST_WAITING, Mail, Message};
+use super::spines::ArrayletCounts;
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::{AtomicU64, yield_now};
 use gleaner_mem::Address;
@@ -36,6 +37,8 @@ use gleaner_work::{Crew, Deque, Phase, Steal, Verdict, Worker};
 
 /// Slots of an array that are one item.
 pub const CHUNK_SLOTS: usize = 512;
+/// Pointers of a spine that are one item: more of them take less of the stacks, and lead to 64 KB as a rule.
+pub const CHUNK_POINTERS: usize = 64;
 /// Items that a deque holds.
 const DEQUE_ITEMS: usize = 1024;
 /// What one worker has to itself during a phase.
@@ -63,6 +66,8 @@ pub struct WorkerState {
     pub edges: Edges,
     /// What it did on each memory node, where that is counted.
     pub counts: Counts,
+    /// What it did about arraylets.
+    pub arraylets: ArrayletCounts,
     /// Messages, as words, that wait to be sent to workers of other nodes.
     pub(super) remote: Stack,
     /// How many there are.
@@ -263,6 +268,7 @@ impl Engine {
                 found: 0,
                 edges: Edges::default(),
                 counts: Counts::default(),
+                arraylets: ArrayletCounts::default(),
                 remote: Stack::new(TraceOrder::Depth),
                 waiting: 0,
             }));

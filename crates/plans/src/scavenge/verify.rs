@@ -3,7 +3,8 @@
 //! Every space is walked: each header is normal and names a type, each object ends before the next begins and inside
 //! its space, and no space reaches into the next, and the table of marks is empty. All together use no more than the
 //! limit (I7). Every slot and root then holds null, an immediate, or the address of an object that was walked over. A
-//! slot of an old object that refers to a young one lies on a dirty card (I5). The start bits of the nursery, which are
+//! slot of an old object that refers to a young one lies on a dirty card (I5). A spine points at live arraylets that are
+//! as old as it is at least, or at the zero arraylet (I6). The start bits of the nursery, which are
 //! clear outside of a full collection, serve as its set of objects.
 //!
 //! At the edges inside a collection the same holds of the objects that there are:
@@ -142,24 +143,72 @@ impl<F: SlotFormat> Verifier<'_, F> {
         let heap = self.heap;
         let base = heap.model.base;
         let is_old = !heap.is_young(object);
+        // SAFETY: slots of objects that were walked over.
+        let verify_slot = |slot, is_old| unsafe {
+            let Some(referent) = F::load(slot, base).as_object() else {
+                return;
+            };
+            self.require_object(referent, space, slot, header);
+            if is_old && heap.is_young(referent) {
+                let dirty = heap.cards.is_dirty(slot);
+                self.require(
+                    dirty,
+                    "an old slot to a young object is on a dirty card",
+                    space,
+                    slot,
+                    header,
+                );
+            }
+        };
         // SAFETY: the object was walked over.
         unsafe {
-            heap.model.scan(header, object, |slot| {
-                let Some(referent) = F::load(slot, base).as_object() else {
-                    return;
-                };
-                self.require_object(referent, space, slot, header);
-                if is_old && heap.is_young(referent) {
-                    let dirty = heap.cards.is_dirty(slot);
-                    self.require(
-                        dirty,
-                        "an old slot to a young object is on a dirty card",
-                        space,
-                        slot,
-                        header,
-                    );
-                }
-            });
+            heap.model
+                .scan(header, object, |slot| verify_slot(slot, is_old))
+        };
+        if header.is_spine() {
+            self.verify_spine(found, is_old, verify_slot);
+        }
+    }
+
+    /// What a spine points at lives, is as old as the spine at least, and holds what the spine's elements are (I6).
+    fn verify_spine(&self, found: &Found, is_old: bool, verify_slot: impl Fn(Address, bool)) {
+        let (heap, spine, header) = (self.heap, found.object, found.header);
+        let (pieces, arraylets) = (heap.model.pieces, heap.arraylets());
+        // SAFETY: the spine was walked over.
+        let (bytes, slots) = unsafe { heap.model.spine_elements(header, spine) };
+        let require = |holds, what, at| self.require(holds, what, found.space, at, header);
+        let count = pieces.arraylets(bytes);
+        for number in 0..pieces.pointers(bytes) {
+            // SAFETY: the spine has so many pointers.
+            let pointer = unsafe { pieces.load(spine, number) };
+            let at = pieces.target(pointer);
+            if number == count {
+                let own = pieces.pointer_to(pieces.remainder(spine, bytes));
+                require(pointer == own, "a remainder's pointer leads to it", at);
+                continue;
+            }
+            if pointer == pieces.zero {
+                continue;
+            }
+            require(
+                arraylets.contains(at) && arraylets.is_live(at),
+                "a spine points at a live arraylet (I6)",
+                at,
+            );
+            require(
+                !is_old || arraylets.is_old(at),
+                "an old spine points at old arraylets",
+                at,
+            );
+            require(
+                arraylets.has_slots(at) == slots,
+                "an arraylet holds what the elements of its array are",
+                at,
+            );
+            if slots {
+                let is_old = arraylets.is_old(at);
+                heap.slots_of(at).for_each(|slot| verify_slot(slot, is_old));
+            }
         }
     }
 

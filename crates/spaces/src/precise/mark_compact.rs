@@ -198,12 +198,18 @@ impl Segments<'_> {
         number.min(self.first[region + 1])
     }
 
-    /// Moves the objects that begin in a segment, and their start bits; the live bits stay. May wait for segments
-    /// below, so these are given to workers first.
+    /// Moves the objects that begin in a segment, and their start bits; the live bits stay. `moved` is told where each
+    /// lies then. May wait for segments below, so these are given to workers first.
     ///
     /// # Safety
     /// Each segment is slid by one worker; `size` tells the bytes of a live object.
-    pub unsafe fn slide(&self, bits: &ObjectBits, segment: usize, size: impl Fn(Address) -> usize) {
+    pub unsafe fn slide(
+        &self,
+        bits: &ObjectBits,
+        segment: usize,
+        size: impl Fn(Address) -> usize,
+        moved: impl Fn(Address),
+    ) {
         let words = self.words(bits, segment);
         let last = words
             .clone()
@@ -225,6 +231,7 @@ impl Segments<'_> {
                 let (bytes, target) = (size(object), target(object));
                 // SAFETY: what is overwritten has moved or is dead (see the invariants).
                 unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
+                moved(target);
                 starts.add(target);
             }
             starts.flush();
@@ -352,7 +359,7 @@ mod tests {
         // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         unsafe {
             let segments = plan.segments(regions);
-            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
+            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
         }
         let words = marks.word_of(base)..marks.word_of(base.add(bytes));
         // SAFETY: the objects lie where their bits are.
@@ -406,7 +413,7 @@ mod tests {
         // SAFETY: there is only this thread, and no reference is to be updated.
         unsafe {
             let segments = plan.segments(list);
-            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
+            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
         }
         // Seven fit into the old space beside the one that was there, four into the memory that the first fragment of
         // eden has, the last into the second.
@@ -457,7 +464,7 @@ mod tests {
         // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         unsafe {
             let segments = plan.segments(list);
-            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size));
+            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
         }
         for (index, region) in regions.iter().enumerate() {
             let used = if index < 2 { 1024 } else { 768 };

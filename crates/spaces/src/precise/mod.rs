@@ -6,6 +6,7 @@
 //! - [`large_objects`]: pages of their own
 //! - [`regions`]: the order of all of them, by kind and memory node
 
+pub mod arraylets;
 pub mod bump;
 pub mod fragmented;
 pub mod large_objects;

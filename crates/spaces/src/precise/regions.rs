@@ -1,4 +1,5 @@
-//! The regions of a precise heap, in the order of their addresses: pinned, old, eden, the two survivor spaces, large.
+//! The regions of a precise heap, in the order of their addresses: pinned, old, eden, the two survivor spaces, large,
+//! arraylets.
 //!
 //! Each space of the nursery has a fragment for each memory node, one above the other; every other space is one region.
 //! All loops over regions run from one list. In this order "surely old", "in the nursery" and "in the to-space" are one
@@ -26,17 +27,20 @@ pub enum Kind {
     Survivor(usize),
     /// Objects with pages of their own.
     Large,
+    /// Pieces of arrays: no objects.
+    Arraylets,
 }
 
 impl Kind {
     /// All of them, in the order of their addresses.
-    pub const ALL: [Kind; 6] = [
+    pub const ALL: [Kind; 7] = [
         Kind::Pinned,
         Kind::Old,
         Kind::Eden,
         Kind::Survivor(0),
         Kind::Survivor(1),
         Kind::Large,
+        Kind::Arraylets,
     ];
     /// Those of the nursery.
     pub const YOUNG: [Kind; 3] = [Kind::Eden, Kind::Survivor(0), Kind::Survivor(1)];
@@ -50,6 +54,7 @@ impl Kind {
             Kind::Survivor(0) => "survivor 0",
             Kind::Survivor(_) => "survivor 1",
             Kind::Large => "large",
+            Kind::Arraylets => "arraylets",
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - The state is touched by the holder of the lock alone. Its holder is outside of the gate, so that nobody whom it
-//!   waits for waits for the lock.
+//!   waits for waits for the lock; or waits for nobody.
 //! - The thread that stops the world holds the lock until the world runs again: the list does not change meanwhile.
 //! - A mutator inside the gate is in the list, so no collection misses it. A record is freed when it was taken off the
 //!   list, so no collection visits it afterwards.
@@ -73,6 +73,16 @@ impl<S> Collecting<S> {
         let _held = Held(&self.lock);
         // SAFETY: `lock` is held, which protects the state.
         self.state.with_mut(|state| body(unsafe { &mut *state }))
+    }
+
+    /// Lends the state to a thread that may be inside of the gate, if nobody holds the lock. The body waits for nobody.
+    pub fn try_with<R>(&self, body: impl FnOnce(&mut S) -> R) -> Option<R> {
+        if !self.lock.try_lock() {
+            return None;
+        }
+        let _held = Held(&self.lock);
+        // SAFETY: `lock` is held, which protects the state.
+        Some(self.state.with_mut(|state| body(unsafe { &mut *state })))
     }
 
     /// A thread becomes a mutator: `add` puts it into the list, and then it enters the gate; or neither, and `None`.

@@ -1,0 +1,314 @@
+//! Cursors: elements of an array one after the other. What an access has to find out about the array is found out once for
+//! each piece (PLDI 2010, section 5.1, strip-mining): the end of the piece takes the place of the length in the test whether
+//! there is another element.
+
+use std::marker::PhantomData;
+
+use gleaner_mem::Address;
+use gleaner_mem::slot::Value;
+use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_plans::scavenge::arrays::Filling;
+
+use super::Element;
+use super::pieces::{Run, address};
+use crate::heap::OutOfMemory;
+use crate::mutator::Mutator;
+
+/// Loads elements of an array one after the other; an iterator. While it exists nothing can be allocated or polled;
+/// [`Cursor::index`] is where the next one goes on.
+#[derive(Debug)]
+pub struct Cursor<'m, E> {
+    place: Place<'m>,
+    base: Address,
+    element: PhantomData<E>,
+}
+
+/// Stores into elements of an array one after the other, and loads them. What that may take of memory was taken when it
+/// was opened, so it neither collects nor fails; what it did not need is given back later. Otherwise as [`Cursor`].
+#[derive(Debug)]
+pub struct CursorMut<'m, E: Element> {
+    place: Place<'m>,
+    /// Up to where elements may be stored without a look at their piece: `place.next` if that one must not be written.
+    writable: Address,
+    element: PhantomData<E>,
+}
+
+/// Where a cursor is.
+#[derive(Clone, Copy, Debug)]
+struct Place<'m> {
+    mutator: &'m Mutator,
+    array: Address,
+    /// The next element.
+    next: Address,
+    /// Where the piece ends in which it lies.
+    end: Address,
+    /// The index of the element there.
+    end_index: usize,
+    /// The end of the range.
+    last: usize,
+}
+
+impl<'m> Place<'m> {
+    /// At the start of a range.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to an array of such elements, in which the range lies. Nothing may collect as long as
+    /// this is used.
+    #[inline(always)]
+    unsafe fn new<E: Element>(
+        mutator: &'m Mutator,
+        array: Address,
+        index: usize,
+        count: usize,
+    ) -> Place<'m> {
+        let last = index + count;
+        // SAFETY: the range lies in the array, as asked.
+        let whole = unsafe { mutator.whole::<E>(array, index, count) };
+        let (next, end, end_index) = match whole {
+            Some(at) => (at, at.add(count * E::BYTES), last),
+            // The first step finds the piece.
+            None => (Address::NULL, Address::NULL, index),
+        };
+        Place {
+            mutator,
+            array,
+            next,
+            end,
+            end_index,
+            last,
+        }
+    }
+
+    /// The index of the next element, of `bytes` bytes.
+    #[inline(always)]
+    fn index(&self, bytes: usize) -> usize {
+        self.end_index - self.end.offset_from(self.next) / bytes
+    }
+
+    /// Goes on to the next piece, with elements of `bytes` bytes; `None` behind the last.
+    #[inline(always)]
+    fn advance(&mut self, bytes: usize) -> Option<Run> {
+        let (index, last) = (self.end_index, self.last);
+        if index == last {
+            return None;
+        }
+        // By value, so that the cursor can be in registers.
+        let run = find(
+            self.mutator,
+            self.array,
+            index * bytes,
+            (last - index) * bytes,
+        );
+        self.next = run.at;
+        self.end = run.at.add(run.bytes);
+        self.end_index = index + run.bytes / bytes;
+        Some(run)
+    }
+}
+
+/// The run from an offset on.
+#[cold]
+#[inline(never)]
+fn find(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
+    // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
+    unsafe { mutator.view(array).run(offset, most) }
+}
+
+impl Mutator {
+    /// A cursor over `count` elements from `index` on, for loads.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to an array of such elements, in which the range lies.
+    #[inline(always)]
+    pub unsafe fn cursor<E: Element>(
+        &self,
+        array: Address,
+        index: usize,
+        count: usize,
+    ) -> Cursor<'_, E> {
+        Cursor {
+            // SAFETY: the range lies in the array, as this function asks; the mutator is borrowed.
+            place: unsafe { Place::new::<E>(self, array, index, count) },
+            base: self.record().base,
+            element: PhantomData,
+        }
+    }
+
+    /// A cursor over `count` elements from `index` on, for stores. Like an allocation, this may collect, and may find no
+    /// memory.
+    ///
+    /// # Safety
+    /// As for [`Mutator::cursor`]; and other references that this thread holds outside of root slots are not used again.
+    #[inline(always)]
+    pub unsafe fn cursor_mut<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        count: usize,
+    ) -> Result<CursorMut<'_, E>, OutOfMemory> {
+        // SAFETY: the range lies in the array, as this function asks.
+        let array = match unsafe { self.whole::<E>(array, index, count) } {
+            Some(_) => array,
+            // SAFETY: as this function asks.
+            None => unsafe { self.stock_for::<E>(array, index, count) }?,
+        };
+        // SAFETY: the range lies in the array, which is where it was or was rooted; the mutator is borrowed.
+        let place = unsafe { Place::new::<E>(self, array, index, count) };
+        Ok(CursorMut {
+            writable: place.end,
+            place,
+            element: PhantomData,
+        })
+    }
+
+    /// Fills the stock for stores into all elements of a range; where the array is then.
+    ///
+    /// # Safety
+    /// As for [`Mutator::cursor_mut`].
+    pub(super) unsafe fn stock_for<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        count: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let (offset, bytes) = (index * E::BYTES, count * E::BYTES);
+        let contents = Contents::of(E::SLOTS);
+        // SAFETY: a valid reference, as this function asks; the array has the range wherever it lies.
+        let [array] = unsafe {
+            self.stock([Value::reference(array)], contents, |mutator, [array]| {
+                mutator.view(address(*array)).tainted(offset, bytes, true)
+            })
+        }?;
+        Ok(address(array))
+    }
+}
+
+impl<E: Element> Cursor<'_, E> {
+    /// The index of the next element.
+    pub fn index(&self) -> usize {
+        self.place.index(E::BYTES)
+    }
+}
+
+impl<E: Element> Iterator for Cursor<'_, E> {
+    type Item = E::Item;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<E::Item> {
+        if self.place.next == self.place.end {
+            self.place.advance(E::BYTES)?;
+        }
+        let at = self.place.next;
+        self.place.next = at.add(E::BYTES);
+        // SAFETY: an element of the range, which stays in place while the mutator is borrowed.
+        Some(unsafe { E::read_at(at, self.base) })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.place.last - self.index();
+        (left, Some(left))
+    }
+}
+
+impl<E: Element> ExactSizeIterator for Cursor<'_, E> {}
+
+impl<'m, E: Element> CursorMut<'m, E> {
+    /// The mutator, for loads, and for cursors over other arrays beside this one.
+    #[inline(always)]
+    pub fn mutator(&self) -> &'m Mutator {
+        self.place.mutator
+    }
+
+    /// The index of the next element.
+    pub fn index(&self) -> usize {
+        self.place.index(E::BYTES)
+    }
+
+    /// The array, which may have moved when the cursor was opened.
+    pub(super) fn array(&self) -> Address {
+        self.place.array
+    }
+
+    /// What the next element is; `None` behind the last. The cursor stays.
+    #[inline(always)]
+    pub fn load(&self) -> Option<E::Item> {
+        let mut place = self.place;
+        if place.next == place.end {
+            place.advance(E::BYTES)?;
+        }
+        // SAFETY: an element of the range, which stays in place while the mutator is borrowed.
+        Some(unsafe { E::read_at(place.next, place.mutator.record().base) })
+    }
+
+    /// Stores into the next element, through the barrier, and goes on. False behind the last: nothing is stored.
+    ///
+    /// # Safety
+    /// The item is valid and, as an immediate, fits the slot format.
+    #[inline(always)]
+    pub unsafe fn store(&mut self, item: E::Item) -> bool {
+        if self.place.next == self.writable {
+            match self.make_writable(E::is_zero(item)) {
+                Next::Writable => {}
+                Next::ZeroAlready => return true,
+                Next::Nothing => return false,
+            }
+        }
+        let at = self.place.next;
+        self.place.next = at.add(E::BYTES);
+        // SAFETY: an element of the range, which stays in place while the mutator is borrowed, in a part that is the
+        // array's alone; the item is valid, as this function asks.
+        unsafe { E::write_at(at, self.place.mutator.record().base, item) };
+        if E::SLOTS {
+            self.place.mutator.dirty(at);
+        }
+        true
+    }
+
+    /// The next element is not known to be writable.
+    #[inline(always)]
+    fn make_writable(&mut self, zero: bool) -> Next {
+        if self.place.next == self.place.end && self.place.end_index == self.place.last {
+            return Next::Nothing;
+        }
+        let (place, writable, next) = instantiate::<E>(self.place, zero);
+        (self.place, self.writable) = (place, writable);
+        next
+    }
+}
+
+/// What is to be done about an item that is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// It can be written.
+    Writable,
+    /// It is there already, and the cursor went on.
+    ZeroAlready,
+    /// The range is over.
+    Nothing,
+}
+
+/// The place with a next element that is writable, and up to where others are; or behind an element that is to be zero and
+/// is.
+#[cold]
+#[inline(never)]
+fn instantiate<E: Element>(mut place: Place<'_>, zero: bool) -> (Place<'_>, Address, Next) {
+    let index = place.index(E::BYTES);
+    let bytes = (place.last - index) * E::BYTES;
+    let run = find(place.mutator, place.array, index * E::BYTES, bytes);
+    place.next = run.at;
+    place.end_index = index + run.bytes / E::BYTES;
+    if zero && run.zero {
+        place.end = run.at.add(run.bytes);
+        place.next = run.at.add(E::BYTES);
+        return (place, place.next, Next::ZeroAlready);
+    }
+    let contents = Contents::of(E::SLOTS);
+    // SAFETY: the run is one of the array; the cursor was opened with a stock for the range.
+    place.next = unsafe {
+        place
+            .mutator
+            .writable(place.array, &run, contents, Filling::Same)
+    };
+    place.end = place.next.add(run.bytes);
+    (place, place.end, Next::Writable)
+}

@@ -1,0 +1,390 @@
+//! Elements of arrays in pieces (PLDI 2010, sections 4.3 to 4.7): the far path of an access, runs of elements that lie side
+//! by side, and how a mutator comes by arraylets before it writes.
+//!
+//! # Invariants
+//! - Nothing polls between what fills the stock and what uses it.
+//! - A part that is tainted is never written. A store of zero bits to a part that is all zero stores nothing.
+
+use gleaner_mem::Address;
+use gleaner_mem::header;
+use gleaner_mem::object_model::element;
+use gleaner_mem::slot::Value;
+use gleaner_mem::spine::Pieces;
+use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_plans::scavenge::arrays::Filling;
+use gleaner_plans::scavenge::collect::Extent;
+use std::sync::atomic::Ordering;
+
+use super::Element;
+use crate::heap::{OutOfMemory, with_heap};
+use crate::mutator::Mutator;
+
+/// Bytes of an array that lie side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Run {
+    /// Where they lie.
+    pub at: Address,
+    /// How many.
+    pub bytes: usize,
+    /// The number of their part, if they lie in one whose pointer may change.
+    pub part: Option<usize>,
+    /// Whether they may be written.
+    pub writable: bool,
+    /// Whether they are the zero arraylet.
+    pub zero: bool,
+}
+
+/// An array, as what works on many of its elements sees it: until something may collect.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    pub array: Address,
+    is_spine: bool,
+    pieces: Pieces,
+}
+
+impl View {
+    /// # Safety
+    /// `array` is a valid reference to an array of a heap whose arrays are cut so.
+    pub unsafe fn new(array: Address, pieces: &Pieces) -> View {
+        // SAFETY: an object lies there, as asked, so a header does.
+        let header = unsafe { header::load(array, Ordering::Relaxed) };
+        View {
+            array,
+            is_spine: header.is_spine(),
+            pieces: *pieces,
+        }
+    }
+
+    /// Where the bytes from `offset` on lie: at most `most`, and no more than lie side by side.
+    ///
+    /// # Safety
+    /// The array is where it was, and has these bytes.
+    pub unsafe fn run(&self, offset: usize, most: usize) -> Run {
+        let first_n = self.pieces.first_n;
+        if !self.is_spine || offset < first_n {
+            let bytes = if self.is_spine {
+                most.min(first_n - offset)
+            } else {
+                most
+            };
+            return Run {
+                at: element(self.array, offset, 1),
+                bytes,
+                part: None,
+                writable: true,
+                zero: false,
+            };
+        }
+        let part = self.pieces.part(offset);
+        // SAFETY: the spine has this part, as asked.
+        let pointer = unsafe { self.pieces.load(self.array, part.number) };
+        Run {
+            at: self.pieces.target(pointer).add(part.within),
+            bytes: most.min(self.pieces.arraylet_bytes() - part.within),
+            part: Some(part.number),
+            writable: !pointer.is_tainted(),
+            zero: pointer == self.pieces.zero,
+        }
+    }
+
+    /// As [`View::run`], of the bytes before `end`: how many of `most` there are that lie side by side up to there.
+    ///
+    /// # Safety
+    /// As for [`View::run`].
+    pub unsafe fn run_before(&self, end: usize, most: usize) -> Run {
+        let first_n = self.pieces.first_n;
+        let start = if !self.is_spine || end <= first_n {
+            0
+        } else {
+            self.pieces.offset_of(self.pieces.part(end - 1).number)
+        };
+        let bytes = most.min(end - start);
+        // SAFETY: as this function asks.
+        unsafe { self.run(end - bytes, bytes) }
+    }
+
+    /// The numbers of the parts that hold arraylets and lie wholly in `bytes` bytes from `offset` on.
+    ///
+    /// # Safety
+    /// As for [`View::run`]; the array has `all` bytes.
+    pub fn whole_parts(&self, offset: usize, bytes: usize, all: usize) -> std::ops::Range<usize> {
+        let (first_n, shift) = (self.pieces.first_n, self.pieces.arraylet_shift);
+        if !self.is_spine || offset + bytes <= first_n {
+            return 0..0;
+        }
+        let first = offset.saturating_sub(first_n).div_ceil(1 << shift);
+        let end = ((offset + bytes - first_n) >> shift).min(self.pieces.arraylets(all));
+        first..end.max(first)
+    }
+
+    /// How many parts of a range would have to be instantiated before all of it is written; those that are all zero only
+    /// if `zeros` says so.
+    ///
+    /// # Safety
+    /// As for [`View::run`].
+    pub unsafe fn tainted(&self, offset: usize, bytes: usize, zeros: bool) -> usize {
+        let (mut at, mut count) = (offset, 0);
+        while self.is_spine && at < offset + bytes {
+            // SAFETY: as this function asks.
+            let run = unsafe { self.run(at, offset + bytes - at) };
+            count += usize::from(!run.writable && (zeros || !run.zero));
+            at += run.bytes;
+        }
+        count
+    }
+}
+
+/// The far path: an element that may lie beyond the first N bytes.
+impl Mutator {
+    /// An array, as what works on many elements sees it.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to an array.
+    #[inline]
+    pub(super) unsafe fn view(&self, array: Address) -> View {
+        // SAFETY: as this function asks; the record has what the heap has.
+        unsafe { View::new(array, &self.record().pieces) }
+    }
+
+    /// Where an element lies, for a load.
+    ///
+    /// # Safety
+    /// As for [`Mutator::load_element_in`].
+    #[inline(always)]
+    pub(super) unsafe fn far<E: Element>(&self, array: Address, index: usize) -> Address {
+        // SAFETY: an object lies there, as asked, so a header does.
+        let header = unsafe { header::load(array, Ordering::Relaxed) };
+        let (pieces, offset) = (&self.record().pieces, index * E::BYTES);
+        if !header.is_spine() || offset < pieces.first_n {
+            return element(array, index, E::BYTES);
+        }
+        let part = pieces.part(offset);
+        // SAFETY: the spine has this part, since the array has the element, as asked.
+        let pointer = unsafe { pieces.load(array, part.number) };
+        pieces.target(pointer).add(part.within)
+    }
+
+    /// # Safety
+    /// As for [`Mutator::load_element_in`].
+    #[inline(never)]
+    pub(super) unsafe fn load_far<E: Element>(&self, array: Address, index: usize) -> E::Item {
+        // SAFETY: an element lies there; the array has it, as asked.
+        unsafe { E::read_at(self.far::<E>(array, index), self.record().base) }
+    }
+
+    /// # Safety
+    /// As for [`Mutator::store_element_in`].
+    #[inline(never)]
+    pub(super) unsafe fn store_far<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        item: E::Item,
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: the array has this element, as asked.
+        let run = unsafe { self.view(array).run(index * E::BYTES, E::BYTES) };
+        let at = if run.writable {
+            run.at
+        } else if run.zero && E::is_zero(item) {
+            return Ok(());
+        } else {
+            // SAFETY: as this function asks.
+            return unsafe { self.store_first::<E>(array, index, item) };
+        };
+        // SAFETY: such an element lies there, and the item is valid, as this function asks.
+        unsafe { E::write_at(at, self.record().base, item) };
+        if E::SLOTS {
+            self.dirty(at);
+        }
+        Ok(())
+    }
+
+    /// Stores into a part that is tainted.
+    ///
+    /// # Safety
+    /// As for [`Mutator::store_element_in`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn store_first<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        item: E::Item,
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: as this function asks; the array and the item are rooted while something may collect.
+        unsafe {
+            let (array, item) = self.stock_for_one::<E>(array, index, item)?;
+            let at = self.private::<E>(array, index);
+            E::write_at(at, self.record().base, item);
+            if E::SLOTS {
+                self.dirty(at);
+            }
+        }
+        self.give_back_stock();
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Mutator::compare_exchange_element_in`].
+    #[inline(never)]
+    pub(super) unsafe fn exchange_far<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        expected: E::Item,
+        new: E::Item,
+    ) -> Result<Result<(), E::Item>, OutOfMemory> {
+        let (mut array, mut expected, mut new) = (array, expected, new);
+        // SAFETY: as this function asks; arrays and items are rooted while something may collect.
+        unsafe {
+            let run = self.view(array).run(index * E::BYTES, E::BYTES);
+            let mut at = run.at;
+            if !run.writable {
+                // What is tainted is not written by others either, but for the first one, who installs a copy.
+                if run.zero && E::is_zero(expected) && E::is_zero(new) {
+                    return Ok(Ok(()));
+                }
+                let values = [Value::reference(array), E::root(expected), E::root(new)];
+                let offset = index * E::BYTES;
+                let [a, b, c] = self.stock(values, Contents::of(E::SLOTS), |mutator, values| {
+                    let view = mutator.view(address(values[0]));
+                    view.tainted(offset, E::BYTES, true)
+                })?;
+                (array, expected, new) = (address(a), E::moved(expected, b), E::moved(new, c));
+                at = self.private::<E>(array, index);
+                self.give_back_stock();
+            }
+            let done = E::exchange_at(at, self.record().base, expected, new);
+            if E::SLOTS && done.is_ok() {
+                self.dirty(at);
+            }
+            Ok(done)
+        }
+    }
+
+    /// Fills the stock for a store into one element; where the array and the item are then.
+    ///
+    /// # Safety
+    /// As for [`Mutator::store_element_in`].
+    unsafe fn stock_for_one<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        item: E::Item,
+    ) -> Result<(Address, E::Item), OutOfMemory> {
+        let values = [Value::reference(array), E::root(item)];
+        let offset = index * E::BYTES;
+        // SAFETY: valid values, as this function asks; the array has the element wherever it lies.
+        unsafe {
+            let [array, root] = self.stock(values, Contents::of(E::SLOTS), |mutator, values| {
+                let view = mutator.view(address(values[0]));
+                view.tainted(offset, E::BYTES, true)
+            })?;
+            Ok((address(array), E::moved(item, root)))
+        }
+    }
+
+    /// Where an element lies whose part is this array's alone from now on.
+    ///
+    /// # Safety
+    /// As for [`Mutator::store_element_in`]; the stock is filled for it.
+    unsafe fn private<E: Element>(&self, array: Address, index: usize) -> Address {
+        // SAFETY: the array has this element, as asked.
+        unsafe {
+            let run = self.view(array).run(index * E::BYTES, E::BYTES);
+            self.writable(array, &run, Contents::of(E::SLOTS), Filling::Same)
+        }
+    }
+}
+
+/// The reference that a value holds that is no immediate.
+pub(super) fn address(value: Value) -> Address {
+    Address::new(value.bits() as usize)
+}
+
+/// The stock of arraylets.
+impl Mutator {
+    /// Fills the stock with what `needed` says, whose arrays are among the values: these are rooted meanwhile. Returns what
+    /// became of them.
+    ///
+    /// # Safety
+    /// The values are valid; references that this thread holds elsewhere outside of root slots are not used again.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn stock<const N: usize>(
+        &mut self,
+        values: [Value; N],
+        contents: Contents,
+        needed: impl Fn(&Mutator, &[Value; N]) -> usize,
+    ) -> Result<[Value; N], OutOfMemory> {
+        self.assert_inside("a store into an array");
+        self.give_back_stock();
+        let count = needed(self, &values);
+        if count == 0 {
+            return Ok(values);
+        }
+        self.assert_may_collect("a store into an array");
+        let body = |mutator: &mut Mutator, roots: &[std::cell::Cell<Value>; N]| {
+            let record = mutator.record_place();
+            let mut next = Some(Extent::Young);
+            // SAFETY: this thread's mutator, inside the gate; what is used again is in the roots.
+            with_heap!(&mutator.shared.kind, heap => unsafe {
+                heap.before_stock(record, contents, count);
+            });
+            loop {
+                let values = roots.each_ref().map(std::cell::Cell::get);
+                let count = needed(mutator, &values);
+                // SAFETY: as above.
+                let found = with_heap!(&mutator.shared.kind, heap => unsafe {
+                    heap.stock(record, contents, count)
+                });
+                if found {
+                    return Ok(values);
+                }
+                // SAFETY: as above.
+                let goes_on = with_heap!(&mutator.shared.kind, heap => unsafe {
+                    heap.make_room_for_stock(contents, count, &mut next)
+                });
+                if !goes_on {
+                    let bytes = count << mutator.record().pieces.arraylet_shift;
+                    return Err(OutOfMemory { bytes });
+                }
+            }
+        };
+        // SAFETY: the values are valid, as asked.
+        unsafe { self.with_roots(values, body) }
+    }
+
+    /// Gives back what was not needed of the stock.
+    pub(super) fn give_back_stock(&self) {
+        if self.record().stocked() > 0 {
+            let record = self.record_place();
+            // SAFETY: this thread's mutator.
+            with_heap!(&self.shared.kind, heap => unsafe { heap.give_back_stock(record) });
+        }
+    }
+
+    /// Where a run lies that is to be written: in an arraylet from the stock, if it must not be written where it is.
+    ///
+    /// # Safety
+    /// The run is one of the array, whose elements are slots if `contents` says so; the stock has an arraylet for it if it
+    /// is not writable.
+    pub(super) unsafe fn writable(
+        &self,
+        array: Address,
+        run: &Run,
+        contents: Contents,
+        filling: Filling,
+    ) -> Address {
+        let Some(number) = run.part.filter(|_| !run.writable) else {
+            return run.at;
+        };
+        let within = run.at.word() & (self.record().pieces.arraylet_bytes() - 1);
+        let record = self.record_place();
+        // SAFETY: this thread's mutator, inside the gate, with a stock; the array is a spine that has this part.
+        let arraylet = with_heap!(&self.shared.kind, heap => unsafe {
+            heap.instantiate(record, (array, number), contents, filling)
+        });
+        arraylet.add(within)
+    }
+}

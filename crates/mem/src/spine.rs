@@ -1,0 +1,366 @@
+//! Arrays in pieces: what a spine holds, and which piece an element lies in (PLDI 2010, sections 4.1 and 4.3).
+//!
+//! ```text
+//!  spine:  header | length | the first N bytes | pointer ... pointer, pointer | remainder
+//!                                                  |            |         |     ^
+//!                                                  v            v         +-----+
+//!                                              arraylet     arraylet
+//! ```
+//!
+//! An array of more than N bytes is a spine. What is beyond N is cut into arraylets of one size, which have no header and
+//! lie elsewhere; what does not fill one is the remainder, inline behind the pointers, with a pointer of its own. So every
+//! element beyond N is reached in the same way. The length is that of the whole array. An array of up to N bytes lies in
+//! one piece, and so does one of a type that is excluded, or pinned: the header says what an array is.
+//!
+//! Pointers are as wide as slots. Their low bit is the taint: what the pointer leads to may not be written, since it is
+//! shared, or is the zero arraylet, for which all of it is zero. So a store tests one bit.
+//!
+//! # Invariants
+//! - A pointer is that of the zero arraylet, of a live arraylet, or of the spine's own remainder.
+//! - Who moves a spine sets the pointer to its remainder ([`Pieces::moved`]).
+//! - Mutators race for pointers by compare-and-swap, from tainted to untainted; all other changes are made while no other
+//!   mutator runs.
+
+use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering};
+
+use crate::Address;
+use crate::object_model::{ELEMENTS, LENGTH, whole_granules};
+
+/// Of a pointer in a spine: what it leads to may not be written.
+const TAINT: u64 = 1;
+
+/// How the arrays of a heap are cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Pieces {
+    /// So many bytes of an array lie in its spine and are accessed directly; [`usize::MAX`] where no array is cut.
+    pub first_n: usize,
+    /// The logarithm of an arraylet's bytes.
+    pub arraylet_shift: u32,
+    /// The logarithm of a pointer's bytes: 2 or 3.
+    pub pointer_shift: u32,
+    /// What pointers of 4 bytes count from, in units of 4 bytes; null for wide ones.
+    pub base: Address,
+    /// A tainted pointer to the zero arraylet.
+    pub zero: Pointer,
+}
+
+/// A pointer in a spine, as it is stored there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Pointer(u64);
+
+impl Pointer {
+    /// Whether what it leads to may not be written.
+    #[inline(always)]
+    pub const fn is_tainted(self) -> bool {
+        self.0 & TAINT != 0
+    }
+
+    /// The same, and what it leads to may not be written.
+    pub const fn tainted(self) -> Pointer {
+        Pointer(self.0 | TAINT)
+    }
+}
+
+/// Where an element beyond the first N bytes lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The number of the pointer.
+    pub number: usize,
+    /// Bytes from where the pointer leads.
+    pub within: usize,
+}
+
+impl Pieces {
+    /// Where no array is cut.
+    pub const WHOLE: Pieces = Pieces {
+        first_n: usize::MAX,
+        arraylet_shift: 12,
+        pointer_shift: 3,
+        base: Address::NULL,
+        zero: Pointer(TAINT),
+    };
+
+    /// Arrays with `first_n` bytes in the spine and arraylets of 2^`arraylet_shift` bytes, in a heap that begins at `base`
+    /// and has slots of `slot_bytes`; the zero arraylet lies at `zero`.
+    pub fn new(
+        first_n: usize,
+        arraylet_shift: u32,
+        slot_bytes: usize,
+        base: Address,
+        zero: Address,
+    ) -> Pieces {
+        let is_wide = slot_bytes == 8;
+        let mut pieces = Pieces {
+            first_n,
+            arraylet_shift,
+            pointer_shift: slot_bytes.trailing_zeros(),
+            base: if is_wide { Address::NULL } else { base },
+            zero: Pointer(0),
+        };
+        pieces.zero = pieces.pointer_to(zero).tainted();
+        pieces
+    }
+
+    /// Whether any array is cut.
+    pub const fn cut(&self) -> bool {
+        self.first_n != usize::MAX
+    }
+
+    /// Bytes of an arraylet.
+    #[inline(always)]
+    pub const fn arraylet_bytes(&self) -> usize {
+        1 << self.arraylet_shift
+    }
+
+    /// How many pointers the spine of an array with so many bytes of elements has, more than N.
+    pub const fn pointers(&self, bytes: usize) -> usize {
+        (bytes - self.first_n).div_ceil(self.arraylet_bytes())
+    }
+
+    /// How many of them lead to arraylets.
+    pub const fn arraylets(&self, bytes: usize) -> usize {
+        (bytes - self.first_n) >> self.arraylet_shift
+    }
+
+    /// Bytes of the remainder.
+    pub const fn remainder_bytes(&self, bytes: usize) -> usize {
+        (bytes - self.first_n) & (self.arraylet_bytes() - 1)
+    }
+
+    /// Where the remainder lies in a spine.
+    const fn remainder_offset(&self, bytes: usize) -> usize {
+        whole_granules(ELEMENTS + self.first_n + (self.pointers(bytes) << self.pointer_shift))
+    }
+
+    /// The remainder of a spine.
+    pub const fn remainder(&self, spine: Address, bytes: usize) -> Address {
+        spine.add(self.remainder_offset(bytes))
+    }
+
+    /// Bytes of the spine of an array with so many bytes of elements, more than N.
+    pub const fn spine_bytes(&self, bytes: usize) -> usize {
+        whole_granules(self.remainder_offset(bytes) + self.remainder_bytes(bytes))
+    }
+
+    /// Where the byte at an offset beyond N lies.
+    #[inline(always)]
+    pub const fn part(&self, offset: usize) -> Part {
+        let beyond = offset - self.first_n;
+        Part {
+            number: beyond >> self.arraylet_shift,
+            within: beyond & (self.arraylet_bytes() - 1),
+        }
+    }
+
+    /// The offset of the first byte of a part.
+    pub const fn offset_of(&self, number: usize) -> usize {
+        self.first_n + (number << self.arraylet_shift)
+    }
+
+    /// Where pointer `number` of a spine lies.
+    #[inline(always)]
+    const fn pointer_at(&self, spine: Address, number: usize) -> Address {
+        spine.add(ELEMENTS + self.first_n + (number << self.pointer_shift))
+    }
+
+    /// An untainted pointer to an address of the heap.
+    #[inline(always)]
+    pub const fn pointer_to(&self, to: Address) -> Pointer {
+        Pointer((to.offset_from(self.base) >> self.scale()) as u64)
+    }
+
+    /// Where a pointer leads.
+    #[inline(always)]
+    pub const fn target(&self, pointer: Pointer) -> Address {
+        self.base
+            .add(((pointer.0 & !TAINT) as usize) << self.scale())
+    }
+
+    /// 2 for pointers of 4 bytes, 0 for those of 8.
+    #[inline(always)]
+    const fn scale(&self) -> u32 {
+        (3 - self.pointer_shift) * 2
+    }
+
+    /// Reads pointer `number` of a spine. An acquire: what it leads to is seen as it was when the pointer was set.
+    ///
+    /// # Safety
+    /// A spine that has this pointer lies there.
+    #[inline(always)]
+    pub unsafe fn load(&self, spine: Address, number: usize) -> Pointer {
+        let at = self.pointer_at(spine, number);
+        // SAFETY: a pointer of this width lies there, aligned to it, since N and the offset of elements are multiples of
+        // 8.
+        Pointer(unsafe {
+            if self.pointer_shift == 2 {
+                u64::from((*at.ptr::<AtomicU32>()).load(Ordering::Acquire))
+            } else {
+                (*at.ptr::<AtomicU64>()).load(Ordering::Acquire)
+            }
+        })
+    }
+
+    /// Sets pointer `number` of a spine.
+    ///
+    /// # Safety
+    /// As for [`Pieces::load`]; no other mutator runs, or none knows the array, and no other worker sets it.
+    pub unsafe fn store(&self, spine: Address, number: usize, pointer: Pointer) {
+        let at = self.pointer_at(spine, number);
+        // SAFETY: as in `load`.
+        unsafe {
+            if self.pointer_shift == 2 {
+                (*at.ptr::<AtomicU32>()).store(pointer.0 as u32, Ordering::Release);
+            } else {
+                (*at.ptr::<AtomicU64>()).store(pointer.0, Ordering::Release);
+            }
+        }
+    }
+
+    /// Sets pointer `number` of a spine to `new` if it is `expected`; else the error is what it is.
+    ///
+    /// # Safety
+    /// As for [`Pieces::load`].
+    pub unsafe fn exchange(
+        &self,
+        spine: Address,
+        number: usize,
+        expected: Pointer,
+        new: Pointer,
+    ) -> Result<(), Pointer> {
+        let at = self.pointer_at(spine, number);
+        // SAFETY: as in `load`.
+        unsafe {
+            if self.pointer_shift == 2 {
+                (*at.ptr::<AtomicU32>())
+                    .compare_exchange(
+                        expected.0 as u32,
+                        new.0 as u32,
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    )
+                    .map(drop)
+                    .map_err(|found| Pointer(u64::from(found)))
+            } else {
+                (*at.ptr::<AtomicU64>())
+                    .compare_exchange(expected.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+                    .map(drop)
+                    .map_err(Pointer)
+            }
+        }
+    }
+
+    /// Bytes of all elements of an array whose elements have 2^`log2` bytes.
+    ///
+    /// # Safety
+    /// An array of such elements lies there.
+    #[inline(always)]
+    pub unsafe fn bytes_of(&self, array: Address, log2: u32) -> usize {
+        // SAFETY: an array lies there, as asked, and its length never changes.
+        let length = unsafe { array.add(LENGTH).ptr::<u32>().read() };
+        (length as usize) << log2
+    }
+
+    /// Makes fresh memory a spine of an array with so many bytes of elements: all beyond N is the zero arraylet but for
+    /// the remainder.
+    ///
+    /// # Safety
+    /// The memory is the caller's, has [`Pieces::spine_bytes`] bytes, and reads as zero where elements lie.
+    pub unsafe fn begin(&self, spine: Address, bytes: usize) {
+        for number in 0..self.arraylets(bytes) {
+            // SAFETY: the spine has so many pointers, and nobody else knows it.
+            unsafe { self.store(spine, number, self.zero) };
+        }
+        // SAFETY: it is a spine of so many bytes now, which nobody else knows.
+        unsafe { self.moved(spine, bytes) };
+    }
+
+    /// A spine lies here from now on: its remainder does, too.
+    ///
+    /// # Safety
+    /// A spine of so many bytes of elements lies there, and nobody else uses it meanwhile.
+    pub unsafe fn moved(&self, spine: Address, bytes: usize) {
+        if self.remainder_bytes(bytes) > 0 {
+            let remainder = self.pointer_to(self.remainder(spine, bytes));
+            // SAFETY: the last pointer of the spine is that of the remainder.
+            unsafe { self.store(spine, self.arraylets(bytes), remainder) };
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn pieces(slot_bytes: usize, base: Address) -> Pieces {
+        Pieces::new(64, 8, slot_bytes, base, base.add(4096))
+    }
+
+    #[test]
+    fn every_byte_lies_in_one_place_and_none_overlap() {
+        for slot_bytes in [4, 8] {
+            let mut memory: Vec<u64> = std::vec![0; 1024];
+            let base = Address::of(memory.as_mut_ptr());
+            let pieces = pieces(slot_bytes, base);
+            for bytes in [65, 72, 319, 320, 321, 576, 577, 1000, 1023, 1024] {
+                let (pointers, arraylets) = (pieces.pointers(bytes), pieces.arraylets(bytes));
+                let remainder = pieces.remainder_bytes(bytes);
+                assert_eq!(64 + arraylets * 256 + remainder, bytes);
+                assert_eq!(pointers, arraylets + usize::from(remainder > 0));
+                let end = ELEMENTS + 64 + pointers * slot_bytes;
+                let offset = pieces.remainder(base, bytes).offset_from(base);
+                assert!(offset >= end && offset.is_multiple_of(8) && offset < end + 8);
+                assert_eq!(
+                    pieces.spine_bytes(bytes),
+                    (offset + remainder).next_multiple_of(8)
+                );
+                // SAFETY: the memory is this test's, and large enough.
+                unsafe { pieces.begin(base, bytes) };
+                for offset in 64..bytes {
+                    let part = pieces.part(offset);
+                    assert!(part.number < pointers && part.within < 256);
+                    assert_eq!(pieces.offset_of(part.number) + part.within, offset);
+                    // SAFETY: a spine of so many bytes lies there.
+                    let pointer = unsafe { pieces.load(base, part.number) };
+                    if part.number < arraylets {
+                        assert_eq!(pointer, pieces.zero);
+                        assert!(pointer.is_tainted());
+                        assert_eq!(pieces.target(pointer), base.add(4096));
+                    } else {
+                        assert!(!pointer.is_tainted());
+                        assert_eq!(pieces.target(pointer), pieces.remainder(base, bytes));
+                        assert!(part.within < remainder);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_pointer_is_exchanged_once() {
+        for slot_bytes in [4, 8] {
+            let mut memory: Vec<u64> = std::vec![0; 1024];
+            let base = Address::of(memory.as_mut_ptr());
+            let pieces = pieces(slot_bytes, base);
+            let own = pieces.pointer_to(base.add(2048));
+            assert_eq!(pieces.target(own), base.add(2048));
+            assert_eq!(pieces.target(own.tainted()), base.add(2048));
+            // SAFETY: the memory is this test's, and large enough for a spine of two arraylets.
+            unsafe {
+                pieces.begin(base, 64 + 512);
+                assert_eq!(pieces.exchange(base, 1, pieces.zero, own), Ok(()));
+                assert_eq!(pieces.exchange(base, 1, pieces.zero, own), Err(own));
+                assert_eq!(pieces.load(base, 0), pieces.zero);
+                assert_eq!(pieces.load(base, 1), own);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_cut_where_all_arrays_are_whole() {
+        assert!(!Pieces::WHOLE.cut());
+        assert!(pieces(8, Address::new(1 << 20)).cut());
+    }
+}

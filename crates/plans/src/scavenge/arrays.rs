@@ -1,0 +1,422 @@
+//! Arrays in pieces (PLDI 2010): how the options have them cut, and how mutators are given arraylets.
+//!
+//! A mutator takes arraylets into its stock first, as many as what it is about to do may need; that may collect, and may
+//! find no memory. What it then does with them does neither: so an access that instantiates arraylets happens as a whole
+//! or not at all. What was not needed is given back by the next that fills the stock, or by a collection.
+//!
+//! # Invariants
+//! - What uses the stock has filled it, and nothing polls in between: a collection empties it.
+//! - An arraylet of the stock is young, and no spine points at it. Who makes an old spine point at it makes it old first.
+//! - What is tainted is never written; who writes makes a private copy and installs it by compare-and-swap, once.
+
+use core::ptr::NonNull;
+
+use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::options::{ArrayKinds, Arrays, Optimisation, Options};
+use gleaner_base::sync::Ordering;
+use gleaner_mem::Address;
+use gleaner_mem::cards::CARD_BYTES;
+use gleaner_mem::object_model::TypeId;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_mem::spine::{Pieces, Pointer};
+use gleaner_mem::zero;
+pub use gleaner_spaces::precise::arraylets::Contents;
+use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES};
+
+use super::allocate::{Place, Request};
+use super::collect::Extent;
+use super::mutator::Mutator;
+use super::{LARGE_BYTES, Scavenge};
+
+/// How the arrays of a heap are cut, and which optimisations are made (PLDI 2010, section 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cutting {
+    /// Bytes of an array that lie in its spine.
+    pub first_n: usize,
+    /// The logarithm of an arraylet's bytes.
+    pub arraylet_shift: u32,
+    /// Which arrays are cut.
+    pub kinds: ArrayKinds,
+    /// An arraylet is allocated when something is written to it.
+    pub lazy: bool,
+    /// The collector takes back arraylets of zeros.
+    pub zero_compression: bool,
+    /// Elements are copied piece by piece.
+    pub fast_copy: bool,
+    /// Whole arraylets that are copied are shared.
+    pub copy_on_write: bool,
+}
+
+impl Cutting {
+    /// What the options say; `None` where all arrays lie in one piece.
+    pub fn of(options: &Options) -> Option<Cutting> {
+        let (first_n, arraylet, made) = match options.arrays {
+            Arrays::Contiguous => return None,
+            Arrays::Naive => (0, 1024, [false; 4]),
+            Arrays::NaiveA => (0, 1024, [true, false, false, false]),
+            Arrays::NaiveB => (0, 2048, [false; 4]),
+            Arrays::ZRay => (4096, 1024, [true; 4]),
+            Arrays::PerfZRay => (4096, 1024, [true, true, true, false]),
+        };
+        let given = [
+            options.lazy_arraylets,
+            options.zero_compression,
+            options.fast_copy,
+            options.copy_on_write,
+        ];
+        let is_made = |index: usize| match given[index] {
+            Optimisation::Auto => made[index],
+            Optimisation::On => true,
+            Optimisation::Off => false,
+        };
+        let or = |given: u32, named: usize| if given == 0 { named } else { given as usize };
+        Some(Cutting {
+            first_n: or(options.first_n, first_n),
+            arraylet_shift: or(options.arraylet, arraylet).trailing_zeros(),
+            kinds: options.array_kinds,
+            lazy: is_made(0),
+            zero_compression: is_made(1),
+            fast_copy: is_made(2),
+            copy_on_write: is_made(3),
+        })
+    }
+
+    /// Whether arrays of slots, or of numbers, are cut.
+    fn cuts(&self, slots: bool) -> bool {
+        match self.kinds {
+            ArrayKinds::All => true,
+            ArrayKinds::References => slots,
+            ArrayKinds::Primitives => !slots,
+        }
+    }
+}
+
+/// What a fresh arraylet holds when a spine points at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Filling {
+    /// What was there before.
+    Same,
+    /// Anything: the caller writes all of it.
+    Unwritten,
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// How the pointers of spines are read in this heap.
+    pub fn pieces(&self) -> &Pieces {
+        &self.model.pieces
+    }
+
+    /// The bytes of the elements of a new array, and whether they are slots, if it is to be a spine.
+    ///
+    /// # Safety
+    /// `id` is a type of this heap.
+    pub unsafe fn cut(&self, id: TypeId, length: u32) -> Option<(usize, bool)> {
+        let cutting = self.config.cutting?;
+        // SAFETY: a type of this heap, as asked.
+        let (log2, slots) = unsafe { self.model.types.element_of(id) }?;
+        let bytes = (length as usize) << log2;
+        (bytes > cutting.first_n && cutting.cuts(slots)).then_some((bytes, slots))
+    }
+
+    /// The space of arraylets, of a heap whose arrays are cut.
+    #[inline]
+    pub fn arraylets(&self) -> &Arraylets {
+        self.arraylets
+            .as_ref()
+            .expect("only a heap whose arrays are cut has spines")
+    }
+
+    /// Fills the stock of a mutator up to `count` arraylets, without a collection; whether there was room for all of
+    /// them. If not, the stock is empty.
+    ///
+    /// # Safety
+    /// The record is the calling mutator's, attached to this heap and inside its gate.
+    pub unsafe fn stock(&self, record: NonNull<Mutator>, contents: Contents, count: usize) -> bool {
+        // SAFETY: the calling mutator's, as asked.
+        let mutator = unsafe { record.as_ref() };
+        let (arraylets, buffer) = (self.arraylets(), &mutator.arraylets[contents as usize]);
+        while mutator.stocked() < count {
+            match arraylets.allocate(buffer) {
+                Some(arraylet) => mutator.with_stock(|stock| stock.push(arraylet)),
+                None if self.refill_arraylets(mutator, contents) => {}
+                None => {
+                    // SAFETY: the calling mutator's, as asked.
+                    unsafe { self.give_back_stock(record) };
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn refill_arraylets(&self, mutator: &Mutator, contents: Contents) -> bool {
+        let buffer = &mutator.arraylets[contents as usize];
+        self.beside.lock();
+        let grow = |resident: bool| {
+            let fits = CHUNK_BYTES <= self.old_left();
+            if fits && !resident {
+                // SAFETY: `beside` is held.
+                unsafe { self.make_resident_room(CHUNK_BYTES) };
+            }
+            fits
+        };
+        // SAFETY: `beside` is held.
+        let found = unsafe { self.arraylets().refill(buffer, contents, grow) };
+        self.beside.unlock();
+        found
+    }
+
+    /// Gives back what a mutator did not need of its stock.
+    ///
+    /// # Safety
+    /// The record is the calling mutator's.
+    pub unsafe fn give_back_stock(&self, record: NonNull<Mutator>) {
+        // SAFETY: the calling mutator's, as asked.
+        unsafe { record.as_ref() }.with_stock(|stock| {
+            for (arraylet, _) in stock.drain(..) {
+                self.arraylets().free(arraylet);
+            }
+        });
+    }
+
+    /// Before a stock of `count` arraylets is filled: collects if there are many young ones, or under stress.
+    ///
+    /// # Safety
+    /// As for [`Scavenge::stock`]; references of the mutator outside of root slots are not used again.
+    pub unsafe fn before_stock(&self, record: NonNull<Mutator>, contents: Contents, count: usize) {
+        // SAFETY: the calling mutator's, as asked.
+        let mutator = unsafe { record.as_ref() };
+        if mutator.poll.load(Ordering::Relaxed) != 0 {
+            self.poll();
+        }
+        if let Some(extent) = self.stress(mutator) {
+            self.collect(extent, "stress");
+        }
+        let (taken, bytes) = (self.arraylets().taken(), self.arraylet_bytes(count));
+        let most = self.young_large_limit.load(Ordering::Relaxed);
+        if taken > 0 && taken + self.large.young_used() + bytes > most {
+            let reason = "young arraylets take what scavenges leave them";
+            let request = Request::arraylets(contents, bytes);
+            self.collect_unless_past(Extent::Young, reason, self.epoch(), request);
+        }
+    }
+
+    fn arraylet_bytes(&self, count: usize) -> usize {
+        count << self.model.pieces.arraylet_shift
+    }
+
+    /// There was no room for a stock: collects what `next` says. False when nothing is left to try: memory is exhausted.
+    ///
+    /// # Safety
+    /// As for [`Scavenge::before_stock`].
+    pub unsafe fn make_room_for_stock(
+        &self,
+        contents: Contents,
+        count: usize,
+        next: &mut Option<Extent>,
+    ) -> bool {
+        let bytes = self.arraylet_bytes(count);
+        let Some(extent) = *next else {
+            return false;
+        };
+        if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
+            return false;
+        }
+        let (seen, request) = (self.epoch(), Request::arraylets(contents, bytes));
+        let reason = "no room for arraylets";
+        if let Some(false) = self.collect_unless_past(extent, reason, seen, request) {
+            *next = extent.harder();
+        }
+        true
+    }
+
+    /// Makes a part of a spine writable, from the stock if it is not; where it lies then. Other mutators may be as far.
+    ///
+    /// # Safety
+    /// The record is the calling mutator's, attached to this heap and inside its gate; a spine of this heap lies there
+    /// that has this part, its elements are slots if `contents` says so, and the stock is not empty if the part is tainted.
+    pub unsafe fn instantiate(
+        &self,
+        record: NonNull<Mutator>,
+        (spine, number): (Address, usize),
+        contents: Contents,
+        filling: Filling,
+    ) -> Address {
+        let pieces = &self.model.pieces;
+        // SAFETY: the spine has this part, as asked.
+        let before = unsafe { pieces.load(spine, number) };
+        if !before.is_tainted() {
+            return pieces.target(before);
+        }
+        // SAFETY: the calling mutator's, as asked.
+        let mutator = unsafe { record.as_ref() };
+        let (arraylet, clean) = mutator
+            .with_stock(|stock| stock.pop())
+            .expect("a mutator stocks what it is about to need");
+        // SAFETY: the arraylet is this mutator's alone, and what is shared is not written by anybody.
+        unsafe { self.fill_arraylet((arraylet, clean), before, contents, filling) };
+        if !self.is_young(spine) {
+            self.arraylets().make_old(arraylet);
+            if contents == Contents::References {
+                self.dirty_arraylet(arraylet);
+            }
+        }
+        let own = pieces.pointer_to(arraylet);
+        // SAFETY: the spine has this part, as asked.
+        match unsafe { pieces.exchange(spine, number, before, own) } {
+            Ok(()) => arraylet,
+            Err(others) => {
+                self.arraylets().free(arraylet);
+                pieces.target(others)
+            }
+        }
+    }
+
+    /// # Safety
+    /// The arraylet is the caller's alone; `before` is a tainted pointer of a spine of this heap.
+    unsafe fn fill_arraylet(
+        &self,
+        (arraylet, clean): (Address, bool),
+        before: Pointer,
+        contents: Contents,
+        filling: Filling,
+    ) {
+        let pieces = &self.model.pieces;
+        let bytes = pieces.arraylet_bytes();
+        // What is unwritten may be seen by a worker before it is written: no reference may lead nowhere.
+        let unwritten = filling == Filling::Unwritten && contents == Contents::Primitives;
+        // SAFETY: so many bytes of the caller's arraylet, and of one that nobody writes.
+        unsafe {
+            if before == pieces.zero {
+                if !clean && !unwritten {
+                    zero::zero(arraylet, bytes);
+                }
+            } else if !unwritten {
+                let shared = pieces.target(before).ptr::<u64>();
+                shared.copy_to_nonoverlapping(arraylet.ptr(), bytes / 8);
+            }
+        }
+    }
+
+    /// All slots of an arraylet may refer to young objects.
+    pub(super) fn dirty_arraylet(&self, arraylet: Address) {
+        for offset in (0..self.model.pieces.arraylet_bytes()).step_by(CARD_BYTES) {
+            self.cards.dirty(arraylet.add(offset));
+        }
+    }
+
+    /// Makes a part of one spine the same as one of another by sharing it (section 4.7).
+    ///
+    /// # Safety
+    /// Both spines have these parts, of arraylets with these contents, and the closure that this is called from was given
+    /// to [`Scavenge::while_alone`].
+    pub unsafe fn share(
+        &self,
+        (from, from_number): (Address, usize),
+        (to, to_number): (Address, usize),
+        contents: Contents,
+    ) {
+        let pieces = &self.model.pieces;
+        // SAFETY: both spines have these parts, as asked, and no other mutator runs.
+        unsafe {
+            let (shared, before) = (pieces.load(from, from_number), pieces.load(to, to_number));
+            let tainted = shared.tainted();
+            if before == tainted {
+                return;
+            }
+            if shared != pieces.zero {
+                if !shared.is_tainted() {
+                    pieces.store(from, from_number, tainted);
+                }
+                let arraylet = pieces.target(shared);
+                if !self.is_young(to)
+                    && self.arraylets().make_old(arraylet)
+                    && contents == Contents::References
+                {
+                    self.dirty_arraylet(arraylet);
+                }
+            }
+            pieces.store(to, to_number, tainted);
+            if !before.is_tainted() && pieces.target(before) != pieces.target(shared) {
+                self.arraylets().free(pieces.target(before));
+            }
+        }
+    }
+
+    /// Runs `body` if the calling mutator is the only one attached; none is attached meanwhile. Whether it ran. (The
+    /// sharer of an arraylet has nobody to agree with then: a store of another mutator that read the pointer before it was
+    /// tainted would otherwise reach what is shared.)
+    pub fn while_alone(&self, body: impl FnOnce()) -> bool {
+        self.collecting
+            .try_with(|state| {
+                let is_alone = state.mutators.len() == 1;
+                if is_alone {
+                    body();
+                }
+                is_alone
+            })
+            .unwrap_or(false)
+    }
+
+    /// Bytes of a spine that a mutator allocates in its buffer if there is room.
+    pub fn fits_buffer(&self, spine_bytes: usize) -> bool {
+        spine_bytes <= LARGE_BYTES && self.config.options.stress == 0
+    }
+}
+
+impl Request {
+    /// Of arraylets.
+    pub(super) fn arraylets(contents: Contents, bytes: usize) -> Request {
+        Request {
+            bytes,
+            place: Place::Arraylets(contents),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn cutting(list: &str) -> Option<Cutting> {
+        let mut options = Options::DEFAULT;
+        options.parse_list(list).unwrap();
+        Cutting::of(&options)
+    }
+
+    #[test]
+    fn a_name_stands_for_sizes_and_optimisations_and_each_can_be_changed() {
+        assert_eq!(cutting(""), None);
+        let naive = cutting("arrays=naive").unwrap();
+        assert_eq!((naive.first_n, naive.arraylet_shift), (0, 10));
+        assert!(!naive.lazy && !naive.zero_compression && !naive.fast_copy);
+        let naive_a = Cutting {
+            lazy: true,
+            ..naive
+        };
+        assert_eq!(cutting("arrays=naive-a"), Some(naive_a));
+        let naive_b = Cutting {
+            arraylet_shift: 11,
+            ..naive
+        };
+        assert_eq!(cutting("arrays=naive-b"), Some(naive_b));
+        let zray = cutting("arrays=zray").unwrap();
+        assert_eq!((zray.first_n, zray.arraylet_shift), (4096, 10));
+        assert!(zray.lazy && zray.zero_compression && zray.fast_copy && zray.copy_on_write);
+        let perf = Cutting {
+            copy_on_write: false,
+            ..zray
+        };
+        assert_eq!(cutting("arrays=perf-zray"), Some(perf));
+        assert_eq!(cutting("arrays=zray,copy-on-write=off"), Some(perf));
+        let other = cutting("arrays=perf-zray,copy-on-write=on,first-n=64,arraylet=256").unwrap();
+        let expected = Cutting {
+            first_n: 64,
+            arraylet_shift: 8,
+            ..zray
+        };
+        assert_eq!(other, expected);
+        let kinds = cutting("arrays=zray,array-kinds=references").unwrap();
+        assert!(kinds.cuts(true) && !kinds.cuts(false));
+    }
+}

@@ -1,0 +1,180 @@
+//! Arrays in pieces as the collector sees them (PLDI 2010, sections 4.2, 4.5 and 5.1): a trace that reaches a spine claims
+//! its arraylets, and those that hold nothing but zeros are taken back.
+//!
+//! # Invariants
+//! - An arraylet that was claimed is scanned with the slots of the spine through which it was claimed, and as old as that.
+//! - A slot of an old arraylet that refers to a young object lies on a dirty card (I5): the card is one of the arraylet's
+//!   own address.
+//! - Pointers of a spine are changed by the worker that scans the chunk of pointers that they lie in, in a stopped world.
+
+use gleaner_mem::Address;
+use gleaner_mem::header::Header;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES, Claim};
+
+use super::Scavenge;
+use super::roots::STRIP_BYTES;
+use super::trace::{CHUNK_POINTERS, Item, WorkerState};
+
+/// What a collection did about arraylets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArrayletCounts {
+    /// How many a worker claimed.
+    pub claimed: u64,
+    /// How many it took back because all in them was zero.
+    pub compressed: u64,
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Scans a spine that was reached and will be `old`, or a chunk of its pointers: claims the arraylets, and visits their
+    /// slots and those that lie in the spine.
+    ///
+    /// # Safety
+    /// A spine of this heap lies at `spine`, and `header` is its header; the calling worker alone scans the item, in a
+    /// stopped world.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn scan_spine(
+        &self,
+        header: Header,
+        item: Item,
+        (spine, chunk): (Address, usize),
+        old: bool,
+        local: &mut WorkerState,
+        mut visit: impl FnMut(&mut WorkerState, Address),
+    ) {
+        let pieces = &self.model.pieces;
+        // SAFETY: a spine with this header, as asked.
+        let (bytes, slots) = unsafe { self.model.spine_elements(header, spine) };
+        let count = pieces.arraylets(bytes);
+        if chunk == 0 {
+            (1..count.div_ceil(CHUNK_POINTERS)).for_each(|number| local.grey(item.chunk(number)));
+            // SAFETY: a spine with this header, as asked.
+            unsafe { self.model.scan(header, spine, |slot| visit(local, slot)) };
+        }
+        let first = chunk * CHUNK_POINTERS;
+        for number in first..(first + CHUNK_POINTERS).min(count) {
+            // SAFETY: the spine has this pointer, and this worker alone scans and changes it, as asked.
+            let Some(arraylet) = (unsafe { self.arraylet_of(spine, number, local) }) else {
+                continue;
+            };
+            match self.arraylets().claim(arraylet, old) {
+                Claim::Won => {
+                    local.arraylets.claimed += 1;
+                    if slots {
+                        self.slots_of(arraylet).for_each(|slot| visit(local, slot));
+                    }
+                }
+                Claim::MadeOld if slots => self.dirty_arraylet(arraylet),
+                Claim::MadeOld | Claim::Lost => {}
+            }
+        }
+    }
+
+    /// The arraylet of a pointer, unless it is the zero arraylet, also from now on (section 4.5).
+    ///
+    /// # Safety
+    /// As for [`Scavenge::scan_spine`]; the spine has this pointer, and it is not that of the remainder.
+    unsafe fn arraylet_of(
+        &self,
+        spine: Address,
+        number: usize,
+        local: &mut WorkerState,
+    ) -> Option<Address> {
+        let pieces = &self.model.pieces;
+        // SAFETY: the spine has this pointer, as asked.
+        let pointer = unsafe { pieces.load(spine, number) };
+        if pointer == pieces.zero {
+            return None;
+        }
+        let arraylet = pieces.target(pointer);
+        let compresses = self
+            .config
+            .cutting
+            .is_some_and(|cutting| cutting.zero_compression);
+        // SAFETY: an arraylet that a spine points at, in a stopped world; the pointer is this worker's.
+        unsafe {
+            if compresses && self.arraylets().is_zero(arraylet) {
+                pieces.store(spine, number, pieces.zero);
+                local.arraylets.compressed += 1;
+                return None;
+            }
+        }
+        Some(arraylet)
+    }
+
+    /// The slots of an arraylet of references.
+    pub(super) fn slots_of(&self, arraylet: Address) -> impl Iterator<Item = Address> + use<F> {
+        let slots = self.model.pieces.arraylet_bytes() / F::BYTES;
+        (0..slots).map(move |index| arraylet.add(index * F::BYTES))
+    }
+
+    /// How many strips the space of arraylets has, for tasks.
+    pub(super) fn arraylet_strips(&self) -> usize {
+        let reached = |space: &Arraylets| space.reached().offset_from(space.start());
+        let bytes = self.arraylets.as_ref().map_or(0, reached);
+        bytes.div_ceil(STRIP_BYTES)
+    }
+
+    /// The chunks with slots in a strip of the space of arraylets.
+    pub(super) fn chunks_of_strip(
+        &self,
+        strip: usize,
+    ) -> impl Iterator<Item = (Address, Address)> + '_ {
+        let space = self.arraylets();
+        let low = space.start().add(strip * STRIP_BYTES);
+        space.slot_chunks(low, low.add(STRIP_BYTES).min(space.reached()))
+    }
+
+    /// Visits the slots of old arraylets that lie on dirty cards of a strip, and cleans the cards.
+    pub(super) fn take_dirty_slots(&self, strip: usize, mut visit: impl FnMut(Address)) {
+        for (low, high) in self.chunks_of_strip(strip) {
+            self.cards.take_dirty(low, high, |low, high| {
+                for arraylet in self.arraylets().old_in(low, high) {
+                    self.slots_of(arraylet)
+                        .filter(|&slot| low <= slot && slot < high)
+                        .for_each(&mut visit);
+                }
+            });
+        }
+    }
+
+    /// A scavenge begins, in a stopped world.
+    pub(super) fn begin_arraylets(&self) {
+        if let Some(arraylets) = &self.arraylets {
+            // SAFETY: the world is stopped, and the leader is alone.
+            unsafe { arraylets.begin_scavenge() };
+        }
+    }
+
+    /// A scavenge is over: young arraylets that no live spine points at are free.
+    pub(super) fn settle_young_arraylets(&self) {
+        if let Some(arraylets) = &self.arraylets {
+            // SAFETY: the world is stopped, and the leader is alone.
+            unsafe { arraylets.finish_scavenge(|arraylet| self.poison_arraylet(arraylet)) };
+        }
+    }
+
+    /// Before marking: nothing is claimed.
+    pub(super) fn unclaim_arraylets(&self) {
+        if let Some(arraylets) = &self.arraylets {
+            // SAFETY: the world is stopped, and the leader is alone.
+            unsafe { arraylets.begin_marking() };
+        }
+    }
+
+    /// When everything was collected: arraylets that no live spine points at are free. If `all_old`, the others are old.
+    pub(super) fn sweep_arraylets(&self, all_old: bool) {
+        if let Some(arraylets) = &self.arraylets {
+            let dies = |arraylet| self.poison_arraylet(arraylet);
+            // SAFETY: the world is stopped, and the leader is alone.
+            unsafe { arraylets.finish_marking(all_old, dies) };
+        }
+    }
+
+    fn poison_arraylet(&self, arraylet: Address) {
+        self.poison(arraylet, self.model.pieces.arraylet_bytes());
+    }
+}
+
+const _: () = assert!(STRIP_BYTES.is_multiple_of(CHUNK_BYTES));
