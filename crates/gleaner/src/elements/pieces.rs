@@ -318,7 +318,6 @@ impl Mutator {
         needed: impl Fn(&Mutator, &[Value; N]) -> usize,
     ) -> Result<[Value; N], OutOfMemory> {
         self.assert_inside("a store into an array");
-        self.give_back_stock();
         let count = needed(self, &values);
         if count == 0 {
             return Ok(values);

@@ -126,7 +126,7 @@ impl<F: SlotFormat> Scavenge<F> {
             .expect("only a heap whose arrays are cut has spines")
     }
 
-    /// Fills the stock of a mutator up to `count` arraylets, without a collection; whether there was room for all of
+    /// Fills the stock of a mutator with `count` arraylets, without a collection; whether there was room for all of
     /// them. If not, the stock is empty.
     ///
     /// # Safety
@@ -135,6 +135,9 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         let (arraylets, buffer) = (self.arraylets(), &mutator.arraylets[contents as usize]);
+        // What is left of an earlier one may be for other contents.
+        // SAFETY: the calling mutator's, as asked.
+        unsafe { self.give_back_stock(record) };
         while mutator.stocked() < count {
             match arraylets.allocate(buffer) {
                 Some(arraylet) => mutator.with_stock(|stock| stock.push(arraylet)),
