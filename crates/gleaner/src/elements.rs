@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::object_model::element;
 use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
+use gleaner_mem::spine::Pieces;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 
 use crate::heap::OutOfMemory;
@@ -43,6 +44,9 @@ use crate::mutator::Mutator;
 pub trait Layout: 'static {
     /// Whether the first `end` bytes of any array, if it has so many, lie in one piece behind its length.
     fn is_whole(record: &Record, end: usize) -> bool;
+
+    /// How arrays are cut.
+    fn pieces(record: &Record) -> Pieces;
 }
 
 /// Nothing is known: each access asks the mutator's record.
@@ -53,14 +57,19 @@ pub struct AnyArrays;
 #[derive(Debug)]
 pub struct WholeArrays;
 
-/// The first N bytes of every array lie in one piece.
+/// So many bytes of every array lie in its spine, and arraylets have so many, in a heap with slots of format `F`.
 #[derive(Debug)]
-pub struct CutArrays<const FIRST_N: usize>;
+pub struct CutArrays<F, const FIRST_N: usize, const ARRAYLET: usize>(PhantomData<F>);
 
 impl Layout for AnyArrays {
     #[inline(always)]
     fn is_whole(record: &Record, end: usize) -> bool {
         end <= record.pieces.first_n
+    }
+
+    #[inline(always)]
+    fn pieces(record: &Record) -> Pieces {
+        record.pieces
     }
 }
 
@@ -70,16 +79,39 @@ impl Layout for WholeArrays {
         debug_assert!(!record.pieces.cut(), "code for arrays in one piece");
         true
     }
+
+    #[inline(always)]
+    fn pieces(_: &Record) -> Pieces {
+        Pieces::WHOLE
+    }
 }
 
-impl<const FIRST_N: usize> Layout for CutArrays<FIRST_N> {
+impl<F: SlotFormat, const FIRST_N: usize, const ARRAYLET: usize> Layout
+    for CutArrays<F, FIRST_N, ARRAYLET>
+{
     #[inline(always)]
-    fn is_whole(record: &Record, end: usize) -> bool {
-        debug_assert!(
-            record.pieces.first_n >= FIRST_N,
-            "code for arrays with {FIRST_N} bytes in the spine"
-        );
+    fn is_whole(_: &Record, end: usize) -> bool {
         end <= FIRST_N
+    }
+
+    #[inline(always)]
+    fn pieces(record: &Record) -> Pieces {
+        let pieces = Pieces {
+            first_n: FIRST_N,
+            arraylet_shift: ARRAYLET.trailing_zeros(),
+            pointer_shift: F::BYTES.trailing_zeros(),
+            base: if F::BYTES == 8 {
+                Address::NULL
+            } else {
+                record.pieces.base
+            },
+            zero: record.pieces.zero,
+        };
+        debug_assert!(
+            pieces == record.pieces,
+            "code for arrays with {FIRST_N} bytes in the spine and arraylets of {ARRAYLET}"
+        );
+        pieces
     }
 }
 

@@ -401,6 +401,15 @@ impl Heap {
         }
     }
 
+    /// How arrays are cut: bytes of an array that lie in its spine, and bytes of an arraylet; `None` where each lies in one
+    /// piece.
+    pub fn cut_arrays(&self) -> Option<(usize, usize)> {
+        let pieces = with_heap!(&self.shared.kind, heap => *heap.pieces());
+        pieces
+            .cut()
+            .then(|| (pieces.first_n, pieces.arraylet_bytes()))
+    }
+
     pub(crate) fn slot_bytes(&self) -> usize {
         match self.references() {
             References::Wide => Wide::BYTES,

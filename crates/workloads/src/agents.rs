@@ -7,11 +7,11 @@
 
 use std::sync::Mutex;
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::{Mutators, lock};
-use super::objects::{Numbers, Record, Slots, address, frame, object, shared};
+use super::objects::{Code, Numbers, Record, Slots, address, frame, object, shared};
 use super::random::{Random, scattered};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -34,7 +34,7 @@ struct Agents<F> {
     /// The next note; its number.
     note: Record<F, 1, 8>,
     slots: Slots<F>,
-    words: Numbers<u32>,
+    words: Numbers<F, u32>,
     /// Steps of the first agent.
     steps: u32,
 }
@@ -47,7 +47,7 @@ struct Field {
 }
 
 /// 200,000 steps of the first agent, or 3000.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Agents::<F> {
         cell: Record::register(heap).map_err(failed)?,
         note: Record::register(heap).map_err(failed)?,
@@ -57,7 +57,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     }))
 }
 
-impl<F: SlotFormat> Workload for Agents<F> {
+impl<F: Code> Workload for Agents<F> {
     /// A number made of all posts and notes, wherever they are.
     fn run(
         &self,
@@ -108,7 +108,7 @@ impl<F: SlotFormat> Workload for Agents<F> {
     }
 }
 
-impl<F: SlotFormat> Agents<F> {
+impl<F: Code> Agents<F> {
     /// All steps of an agent. Adds the notes that it takes.
     fn act(
         &self,

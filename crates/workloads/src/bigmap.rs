@@ -8,10 +8,10 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Numbers, Record, Slots, frame, object, value};
+use super::objects::{Code, Numbers, Record, Slots, frame, object, value};
 use super::random::{Random, chained, scattered};
 use super::{Own, Prepared, Scale, failed};
 
@@ -32,7 +32,7 @@ struct Service<F> {
     table: Record<F, 2, 12>,
     /// An entry: its key, the step that made it.
     entry: Record<F, 0, 8>,
-    keys: Numbers<u32>,
+    keys: Numbers<F, u32>,
     slots: Slots<F>,
     tenants: u32,
     /// The smallest plan has so many places, as a logarithm; there are four, each twice as large as the one before.
@@ -43,7 +43,7 @@ struct Service<F> {
 }
 
 /// 64 tenants and ten million steps, or 16 and 6000.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let service = Service::<F> {
         table: Record::register(heap).map_err(failed)?,
         entry: Record::register(heap).map_err(failed)?,
@@ -73,7 +73,7 @@ fn home(key: u32, mask: usize) -> usize {
     (key ^ key >> 16) as usize & mask
 }
 
-impl<F: SlotFormat> Service<F> {
+impl<F: Code> Service<F> {
     /// A number made of all that was found, and of all tables in the end.
     fn run(&self, mutator: &mut Mutator, mut random: Random) -> Result<u64, OutOfMemory> {
         let tenants = self.slots.fresh(mutator, self.tenants as usize)?;

@@ -9,10 +9,10 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Numbers, Slots, frame, object, put, value};
+use super::objects::{Code, Numbers, Slots, frame, object, put, value};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
@@ -28,8 +28,8 @@ const BINS: usize = 1 << 14;
 
 #[derive(Clone, Copy)]
 struct Charts<F> {
-    reals: Numbers<f64>,
-    words: Numbers<u32>,
+    reals: Numbers<F, f64>,
+    words: Numbers<F, u32>,
     slots: Slots<F>,
     samples: usize,
     width: usize,
@@ -38,7 +38,7 @@ struct Charts<F> {
 }
 
 /// 120 charts of 120,000 samples a series and 1600 by 1000 pixels, or six of 3000, and 120 by 80.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let charts = Charts::<F> {
         reals: Numbers::register(heap).map_err(failed)?,
         words: Numbers::register(heap).map_err(failed)?,
@@ -58,7 +58,7 @@ fn mixed(one: u32, other: u32) -> u32 {
     (one >> 1 & 0x7f_7f_7f) + (other >> 1 & 0x7f_7f_7f)
 }
 
-impl<F: SlotFormat> Charts<F> {
+impl<F: Code> Charts<F> {
     /// A number made of all pictures.
     fn run(&self, mutator: &mut Mutator, mut random: Random) -> Result<u64, OutOfMemory> {
         let kept = self.slots.fresh(mutator, KEPT)?;

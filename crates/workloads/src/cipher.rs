@@ -8,7 +8,7 @@ use gleaner::raw::Address;
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::chacha::{STATE, add, fill};
-use super::objects::{Allocated, Numbers, frame, object, value};
+use super::objects::{Allocated, Code, Numbers, frame, object, value};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
@@ -17,14 +17,14 @@ const MESSAGE: usize = 4096;
 
 /// The types.
 #[derive(Clone, Copy)]
-struct Types {
-    bytes: Numbers<u8>,
-    words: Numbers<u32>,
+struct Types<F> {
+    bytes: Numbers<F, u8>,
+    words: Numbers<F, u32>,
 }
 
 /// 40,000 messages, or forty.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let types = Types {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
+    let types: Types<F> = Types {
         bytes: Numbers::register(heap).map_err(failed)?,
         words: Numbers::register(heap).map_err(failed)?,
     };
@@ -34,7 +34,7 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
-impl Types {
+impl<F: Code> Types<F> {
     /// A number made of what was sent.
     fn run(
         &self,

@@ -14,10 +14,10 @@ mod syntax;
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Allocated, Numbers, Record, Slots, frame, object, value};
+use super::objects::{Allocated, Code, Numbers, Record, Slots, frame, object, value};
 use super::program::{PARAMETERS, Programs};
 use super::random::{Random, chained, scattered};
 use super::vector::Vector;
@@ -49,8 +49,8 @@ mod function {
 
 #[derive(Clone, Copy)]
 struct Compiler<F> {
-    bytes: Numbers<u8>,
-    registers: Numbers<u32>,
+    bytes: Numbers<F, u8>,
+    registers: Numbers<F, u32>,
     slots: Slots<F>,
     vector: Vector<F>,
     /// The next one, letters of a name; its kind, and which number it is.
@@ -75,7 +75,7 @@ struct Compiler<F> {
 }
 
 /// 1000 units of 24 functions, of which 32 are kept, or 40 of 6 and 4.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let (units, functions, kept) = scale.of((1000, 24, 32), (40, 6, 4));
     let compiler = Compiler::<F> {
         bytes: Numbers::register(heap).map_err(failed)?,
@@ -98,7 +98,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     /// A number made of all code and of all that it computed.
     fn run(&self, mutator: &mut Mutator, random: Random) -> Result<u64, OutOfMemory> {
         let mut programs = Programs::new(random, self.functions, self.kept);

@@ -9,10 +9,10 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Allocated, Numbers, Slots, copy, frame, object, value};
+use super::objects::{Allocated, Code, Numbers, Slots, copy, frame, object, value};
 use super::random::{Random, chained};
 use super::texts::{self, Text};
 use super::{Own, Prepared, Scale, failed};
@@ -24,9 +24,9 @@ const FREE: u32 = 0;
 
 #[derive(Clone, Copy)]
 struct Packer<F> {
-    bytes: Numbers<u8>,
-    shorts: Numbers<u16>,
-    words: Numbers<u32>,
+    bytes: Numbers<F, u8>,
+    shorts: Numbers<F, u16>,
+    words: Numbers<F, u32>,
     slots: Slots<F>,
     /// Codes are below this, a power of two.
     codes: u32,
@@ -36,7 +36,7 @@ struct Packer<F> {
 }
 
 /// 12 MB of texts six times, with codes of 16 bits; or 192 KB twice, with codes of 12.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let texts = texts::read(scale, "compress")?;
     let packer = Packer::<F> {
         bytes: Numbers::register(heap).map_err(failed)?,
@@ -73,7 +73,7 @@ impl Bits {
     }
 }
 
-impl<F: SlotFormat> Packer<F> {
+impl<F: Code> Packer<F> {
     /// A number made of all compressed files.
     fn run(
         &self,

@@ -4,13 +4,13 @@
 //! The line has the medians: `create_s`; `plain_s`, the pause of a scavenge of next to nothing with the old array there;
 //! and `store_adds_s`, what one store into it before the scavenge adds.
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use std::time::Instant;
 
 use super::mutators::Mutators;
-use super::objects::{Record, Slots, frame, object};
+use super::objects::{Code, Record, Slots, frame, object};
 use super::random::{Random, chained};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -22,7 +22,7 @@ struct Costs<F> {
 }
 
 /// An array of eight million references and 200 rounds, or a thousandth and 10.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Costs::<F> {
         node: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
@@ -31,7 +31,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     }))
 }
 
-impl<F: SlotFormat> Workload for Costs<F> {
+impl<F: Code> Workload for Costs<F> {
     fn run(
         &self,
         mutator: &mut Mutator,
@@ -65,7 +65,7 @@ impl<F: SlotFormat> Workload for Costs<F> {
     }
 }
 
-impl<F: SlotFormat> Costs<F> {
+impl<F: Code> Costs<F> {
     /// Seconds that it takes to make a heap like that of the mutator, each time.
     fn create(&self, mutator: &Mutator) -> Vec<f64> {
         let (limit, references) = (mutator.heap().limit(), mutator.heap().references());

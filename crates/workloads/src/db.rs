@@ -7,10 +7,10 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Allocated, Numbers, Record, copy, frame, object, value};
+use super::objects::{Allocated, Code, Numbers, Record, copy, frame, object, value};
 use super::random::{Random, chained, hash_on};
 use super::vector::Vector;
 use super::{Own, Prepared, Scale, failed};
@@ -22,7 +22,7 @@ const SYLLABLES: &[u8; 32] = b"bakodelumirasotefinugahepivowyzu";
 struct Database<F> {
     /// Its name and its town; its number, its balance.
     record: Record<F, 2, 8>,
-    bytes: Numbers<u8>,
+    bytes: Numbers<F, u8>,
     vector: Vector<F>,
     rounds: u32,
     /// Records that each round adds.
@@ -30,7 +30,7 @@ struct Database<F> {
 }
 
 /// Sixteen rounds that add 6000 records each, or six of 400.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let database = Database::<F> {
         record: Record::register(heap).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
@@ -52,7 +52,7 @@ fn name(random: &mut Random, syllables: u32) -> Vec<u8> {
     (0..syllables).flat_map(syllable).copied().collect()
 }
 
-impl<F: SlotFormat> Database<F> {
+impl<F: Code> Database<F> {
     /// A number made of what was found, and of all records in the end.
     fn run(&self, mutator: &mut Mutator, mut random: Random) -> Result<u64, OutOfMemory> {
         let list = self.vector.fresh(mutator)?;

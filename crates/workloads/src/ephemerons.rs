@@ -5,10 +5,10 @@
 //! the end of a round everything is collected, and exactly the chains in the table have survived. The ephemerons of a
 //! chain are made in either order, so that the collector meets them in the good order and in the bad one.
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Ephemeron, Heap, Mutator, OutOfMemory};
 
-use super::objects::{Numbers, Record, Slots, address, frame, object, value};
+use super::objects::{Code, Numbers, Record, Slots, address, frame, object, value};
 use super::random::{Random, scattered};
 use super::{Own, Prepared, Scale, failed};
 
@@ -21,7 +21,7 @@ const LONGEST: u32 = 8;
 struct Types<F> {
     key: Record<F, 2, 8>,
     slots: Slots<F>,
-    bytes: Numbers<u8>,
+    bytes: Numbers<F, u8>,
 }
 
 /// A chain as it was made.
@@ -42,7 +42,7 @@ struct Table<F> {
 }
 
 /// 20,000 chains, each of which is replaced about once a round, or a hundred.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let types = Types::<F> {
         key: Record::register(heap).map_err(failed)?,
         slots: Slots::register(heap).map_err(failed)?,
@@ -61,7 +61,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
-impl<F: SlotFormat> Table<F> {
+impl<F: Code> Table<F> {
     /// A number made of the survivors of each round.
     fn run(mut self, mutator: &mut Mutator, count: usize) -> Result<u64, OutOfMemory> {
         let firsts = self.types.slots.fresh(mutator, count)?;

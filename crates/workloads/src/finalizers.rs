@@ -7,11 +7,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::mutators::Mutators;
-use super::objects::{Record, Slots, address, frame, object, shared};
+use super::objects::{Code, Record, Slots, address, frame, object, shared};
 use super::random::{Random, scattered};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -42,7 +42,7 @@ struct Taken {
 }
 
 /// 100,000 objects and three million steps, or a hundredth.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Finalizers::<F> {
         resource: Record::register(heap).map_err(failed)?,
         content: Record::register(heap).map_err(failed)?,
@@ -52,7 +52,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     }))
 }
 
-impl<F: SlotFormat> Workload for Finalizers<F> {
+impl<F: Code> Workload for Finalizers<F> {
     /// A number made of all objects that were handed out.
     fn run(
         &self,
@@ -111,7 +111,7 @@ impl<F: SlotFormat> Workload for Finalizers<F> {
     }
 }
 
-impl<F: SlotFormat> Finalizers<F> {
+impl<F: Code> Finalizers<F> {
     /// What one mutator does.
     fn replace(
         &self,

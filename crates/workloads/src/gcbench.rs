@@ -3,17 +3,17 @@
 //!
 //! Both ways are inlined once into themselves, as C2 does unasked, and GCC the first: calls for leaves are half of all.
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Allocated, Numbers, Pair, frame, object, value};
+use super::objects::{Allocated, Code, Numbers, Pair, frame, object, value};
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
 
 /// The types: a node has two subtrees, its number, and another of 4 bytes.
 struct Types<F> {
     node: Pair<F>,
-    doubles: Numbers<f64>,
+    doubles: Numbers<F, f64>,
 }
 
 /// What the nodes of a run have in common.
@@ -25,17 +25,17 @@ struct Forest<F> {
 }
 
 /// With nothing between the nodes.
-pub fn gcbench<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn gcbench<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     prepare::<F>(heap, scale, false)
 }
 
 /// With a dead object between any two live ones.
-pub fn holes<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn holes<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     prepare::<F>(heap, scale, true)
 }
 
 /// Trees of height 18, or 8 in a test.
-fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
+fn prepare<F: Code>(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
     let node = Pair::<F>::register(heap).map_err(failed)?;
     let doubles = Numbers::register(heap).map_err(failed)?;
     let (most, length) = scale.of((18, 500_000), (8, 500));
@@ -50,7 +50,7 @@ fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale, holes: bool) -> Prepared {
 }
 
 /// Runs once; a number made of the tree that stays.
-fn run<F: SlotFormat>(
+fn run<F: Code>(
     mutator: &mut Mutator,
     forest: &mut Forest<F>,
     most: u32,
@@ -86,7 +86,7 @@ fn run<F: SlotFormat>(
     })
 }
 
-impl<F: SlotFormat> Forest<F> {
+impl<F: Code> Forest<F> {
     #[inline(always)]
     fn node(&mut self, mutator: &mut Mutator) -> Allocated {
         if self.holes {

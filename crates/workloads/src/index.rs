@@ -9,11 +9,13 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::Mutators;
-use super::objects::{Allocated, Numbers, Record, Slots, address, frame, object, shared, value};
+use super::objects::{
+    Allocated, Code, Numbers, Record, Slots, address, frame, object, shared, value,
+};
 use super::random::{Random, chained, hash_of, scattered};
 use super::texts::{self, Text, words};
 use super::{Facts, Prepared, Scale, Workload, failed};
@@ -48,8 +50,8 @@ struct Index<F> {
     /// The next hit, the document; the score.
     hit: Record<F, 2, 8>,
     slots: Slots<F>,
-    bytes: Numbers<u8>,
-    numbers: Numbers<u32>,
+    bytes: Numbers<F, u8>,
+    numbers: Numbers<F, u32>,
 }
 
 /// What was built. The roots are an array of the table of terms and the documents.
@@ -67,7 +69,7 @@ struct Arrays<'a> {
 }
 
 /// 12 MB of text and 60,000 queries, or 192 KB and 300.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let texts = texts::read(scale, "index")?;
     Ok(Box::new(Index::<F> {
         queries: queries(&texts, scale.of(60_000, 300)),
@@ -99,7 +101,7 @@ fn queries(texts: &[Text], count: usize) -> Vec<Query> {
     (0..count).map(query).collect()
 }
 
-impl<F: SlotFormat> Workload for Index<F> {
+impl<F: Code> Workload for Index<F> {
     /// A number made of the hits of all queries.
     fn run(
         &self,
@@ -135,7 +137,7 @@ impl<F: SlotFormat> Workload for Index<F> {
 }
 
 /// Building.
-impl<F: SlotFormat> Index<F> {
+impl<F: Code> Index<F> {
     fn root(&self, mutator: &Mutator, built: &Built, index: usize) -> Address {
         self.slots
             .get(mutator, address(built.roots.get_raw()), index)
@@ -361,7 +363,7 @@ impl<F: SlotFormat> Index<F> {
 }
 
 /// Querying.
-impl<F: SlotFormat> Index<F> {
+impl<F: Code> Index<F> {
     /// Does queries until there are no more; the sum of what they found.
     fn search(
         &self,

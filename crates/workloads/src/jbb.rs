@@ -12,11 +12,13 @@ use std::hint;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::{Mutators, lock};
-use super::objects::{Allocated, Numbers, Record, Slots, address, frame, object, shared, value};
+use super::objects::{
+    Allocated, Code, Numbers, Record, Slots, address, frame, object, shared, value,
+};
 use super::random::{Random, chained, hash_of, scattered};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -67,7 +69,7 @@ struct Company<F> {
     /// The customer; the amount.
     payment: Record<F, 1, 8>,
     slots: Slots<F>,
-    bytes: Numbers<u8>,
+    bytes: Numbers<F, u8>,
 }
 
 /// All warehouses, and the lock of each.
@@ -96,7 +98,7 @@ struct Clerk<'a, F> {
 }
 
 /// 20,000 items, 10,000 customers and orders of each warehouse, 500,000 transactions; or a hundredth, and 500.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Company::<F> {
         sizes: Sizes {
             items: scale.of(20_000, 200),
@@ -118,7 +120,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     }))
 }
 
-impl<F: SlotFormat> Workload for Company<F> {
+impl<F: Code> Workload for Company<F> {
     /// A number made of all warehouses, and of what the transactions found.
     fn run(
         &self,
@@ -163,7 +165,7 @@ impl Tally {
 }
 
 /// Building the data.
-impl<F: SlotFormat> Company<F> {
+impl<F: Code> Company<F> {
     fn build(&self, mutator: &mut Mutator, warehouses: usize) -> Result<Trade, OutOfMemory> {
         let items = self.slots.fresh(mutator, self.sizes.items)?;
         let items = shared(mutator, items);
@@ -287,7 +289,7 @@ fn at_first(place: u32) -> u32 {
 }
 
 /// The books, when all threads are done.
-impl<F: SlotFormat> Company<F> {
+impl<F: Code> Company<F> {
     /// Checks that everything fits together; a number made of all that lives.
     fn audit(&self, mutator: &Mutator, trade: &Trade, tally: &Tally) -> u64 {
         let mut sum = tally.found;
@@ -441,19 +443,14 @@ impl<F: SlotFormat> Company<F> {
 }
 
 impl Trade {
-    fn warehouse<F: SlotFormat>(
-        &self,
-        company: &Company<F>,
-        mutator: &Mutator,
-        index: usize,
-    ) -> Address {
+    fn warehouse<F: Code>(&self, company: &Company<F>, mutator: &Mutator, index: usize) -> Address {
         let all = address(self.warehouses.get_raw());
         company.slots.get(mutator, all, index)
     }
 }
 
 /// The transactions.
-impl<F: SlotFormat> Clerk<'_, F> {
+impl<F: Code> Clerk<'_, F> {
     fn transaction(&mut self, mutator: &mut Mutator) -> Result<(), OutOfMemory> {
         let district = self.random.below(DISTRICTS as u32) as usize;
         match self.random.below(23) {

@@ -14,7 +14,7 @@ use std::cell::Cell;
 use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Numbers, copy, frame, object, put, value};
+use super::objects::{Code, Numbers, copy, frame, object, put, value};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
@@ -22,17 +22,17 @@ use super::{Own, Prepared, Scale, failed};
 const BLOCKS: usize = 10;
 
 #[derive(Clone, Copy)]
-struct Matrices {
-    reals: Numbers<f64>,
-    words: Numbers<u32>,
+struct Matrices<F> {
+    reals: Numbers<F, f64>,
+    words: Numbers<F, u32>,
     /// Rows and columns of a large matrix.
     size: usize,
     rounds: u32,
 }
 
 /// 500 rows and 24 rounds, or 40 and eight.
-pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let matrices = Matrices {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
+    let matrices: Matrices<F> = Matrices {
         reals: Numbers::register(heap).map_err(failed)?,
         words: Numbers::register(heap).map_err(failed)?,
         size: scale.of(500, 40),
@@ -65,7 +65,7 @@ fn drawn(random: &mut Random) -> f64 {
     f64::from(random.below(9)) - 4.0
 }
 
-impl Matrices {
+impl<F: Code> Matrices<F> {
     /// A number made of all matrices but those that must be zero.
     fn run(&self, mutator: &mut Mutator, mut random: Random) -> Result<u64, OutOfMemory> {
         frame(mutator, [Address::NULL; 2], |mutator, [upper, zeros]| {

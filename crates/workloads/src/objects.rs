@@ -8,21 +8,50 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use gleaner::raw::{
-    Address, Cursor, CursorMut, Element, FIELDS, Number, Object, Shape, SlotFormat, TypeId, Value,
-    array_bytes,
+    Address, Cursor, CursorMut, Element, FIELDS, In, Layout, Number, Object, Shape, SlotFormat,
+    TypeId, Value, array_bytes,
 };
-use gleaner::{Handle, Heap, Mutator, OutOfMemory, References, TypeError};
+use gleaner::{Handle, Heap, Mutator, OutOfMemory, TypeError};
 
 use super::random::{NO_BYTES, hash_on};
 
 /// A fresh object.
 pub type Allocated = Result<Address, OutOfMemory>;
 
+/// What is known of the heap where a workload is compiled, as a compiler knows it.
+pub trait Code: Copy + Send + Sync + 'static {
+    /// Its slots.
+    type Slot: SlotFormat;
+    /// How its arrays lie in memory.
+    type Arrays: Layout;
+    /// Bytes of a slot.
+    const SLOT_BYTES: usize = Self::Slot::BYTES;
+}
+
+/// A heap with slots of format `F`, whose arrays have the layout `L`.
+pub struct For<F, L>(PhantomData<fn() -> (F, L)>);
+
+impl<F, L> Clone for For<F, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F, L> Copy for For<F, L> {}
+
+impl<F: SlotFormat, L: Layout> Code for For<F, L> {
+    type Slot = F;
+    type Arrays = L;
+}
+
+/// The elements of an array of references.
+pub type References<F> = In<<F as Code>::Arrays, Object<<F as Code>::Slot>>;
+
 /// Bytes of a reference.
 fn slot_bytes(heap: &Heap) -> usize {
     match heap.references() {
-        References::Wide => 8,
-        References::Compressed => 4,
+        gleaner::References::Wide => 8,
+        gleaner::References::Compressed => 4,
     }
 }
 
@@ -82,7 +111,7 @@ pub fn copy(
     unsafe { mutator.copy_elements_raw(from, from_index, to, to_index, count) }
 }
 
-/// A type of objects with `REFERENCES` references, then `DATA` bytes of numbers, in a heap with slots of format `F`: as a
+/// A type of objects with `REFERENCES` references, then `DATA` bytes of numbers, in a heap of `F`: as a
 /// compiler knows it, sizes and offsets are constants.
 pub struct Record<F, const REFERENCES: usize, const DATA: usize> {
     id: TypeId,
@@ -100,9 +129,9 @@ impl<F, const REFERENCES: usize, const DATA: usize> Clone for Record<F, REFERENC
 
 impl<F, const REFERENCES: usize, const DATA: usize> Copy for Record<F, REFERENCES, DATA> {}
 
-impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, DATA> {
+impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, DATA> {
     /// Offset of the numbers.
-    const NUMBERS: usize = FIELDS + REFERENCES * F::BYTES;
+    const NUMBERS: usize = FIELDS + REFERENCES * F::SLOT_BYTES;
     const BYTES: usize = {
         let bytes = (Self::NUMBERS + DATA).next_multiple_of(8);
         if bytes < 16 { 16 } else { bytes }
@@ -110,9 +139,9 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
 
     /// Registers the type.
     pub fn register(heap: &Heap) -> Result<Self, TypeError> {
-        assert_eq!(F::BYTES, slot_bytes(heap), "the heap has other slots");
+        assert_eq!(F::SLOT_BYTES, slot_bytes(heap), "the heap has other slots");
         let references: [u32; REFERENCES] =
-            std::array::from_fn(|index| (FIELDS + index * F::BYTES) as u32);
+            std::array::from_fn(|index| (FIELDS + index * F::SLOT_BYTES) as u32);
         let id = heap.register_raw(Shape::Structure {
             bytes: Self::BYTES,
             references: &references,
@@ -135,7 +164,7 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
     pub fn get(&self, mutator: &Mutator, object: Address, index: usize) -> Address {
         debug_assert!(index < REFERENCES);
         // SAFETY: see the top of this file.
-        unsafe { mutator.load_reference_in::<F>(object, FIELDS + index * F::BYTES) }
+        unsafe { mutator.load_reference_in::<F::Slot>(object, FIELDS + index * F::SLOT_BYTES) }
     }
 
     /// Sets a reference.
@@ -143,7 +172,9 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
     pub fn set(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
         debug_assert!(index < REFERENCES);
         // SAFETY: see the top of this file.
-        unsafe { mutator.store_reference_in::<F>(object, FIELDS + index * F::BYTES, to) };
+        unsafe {
+            mutator.store_reference_in::<F::Slot>(object, FIELDS + index * F::SLOT_BYTES, to)
+        };
     }
 
     /// Sets a reference of an object that is fresh: nothing was allocated since.
@@ -151,7 +182,9 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
     pub fn initialize(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
         debug_assert!(index < REFERENCES);
         // SAFETY: see the top of this file.
-        unsafe { mutator.initialize_reference_in::<F>(object, FIELDS + index * F::BYTES, to) };
+        unsafe {
+            mutator.initialize_reference_in::<F::Slot>(object, FIELDS + index * F::SLOT_BYTES, to)
+        };
     }
 
     /// The `index`-th number of 4 bytes.
@@ -197,7 +230,7 @@ impl<F: SlotFormat, const REFERENCES: usize, const DATA: usize> Record<F, REFERE
     }
 }
 
-/// A type of arrays of references, in a heap with slots of format `F`.
+/// A type of arrays of references, in a heap of `F`.
 pub struct Slots<F> {
     id: TypeId,
     slots: PhantomData<fn() -> F>,
@@ -211,10 +244,10 @@ impl<F> Clone for Slots<F> {
 
 impl<F> Copy for Slots<F> {}
 
-impl<F: SlotFormat> Slots<F> {
+impl<F: Code> Slots<F> {
     /// Registers the type.
     pub fn register(heap: &Heap) -> Result<Self, TypeError> {
-        assert_eq!(F::BYTES, slot_bytes(heap), "the heap has other slots");
+        assert_eq!(F::SLOT_BYTES, slot_bytes(heap), "the heap has other slots");
         Ok(Slots {
             id: heap.register_raw(Shape::References)?,
             slots: PhantomData,
@@ -225,7 +258,7 @@ impl<F: SlotFormat> Slots<F> {
     #[inline(always)]
     pub fn fresh(&self, mutator: &mut Mutator, length: usize) -> Allocated {
         let length = length as u32;
-        let bytes = array_bytes(length, F::BYTES.trailing_zeros());
+        let bytes = array_bytes(length, F::SLOT_BYTES.trailing_zeros());
         // SAFETY: the type, and the bytes that follow from it.
         unsafe { mutator.allocate_array_raw(self.id, length, bytes) }
     }
@@ -236,7 +269,7 @@ impl<F: SlotFormat> Slots<F> {
         &self,
         mutator: &mut Mutator,
         length: usize,
-        fill: impl FnOnce(&mut CursorMut<'_, Object<F>>),
+        fill: impl FnOnce(&mut CursorMut<'_, References<F>>),
     ) -> Allocated {
         // SAFETY: see the top of this file.
         unsafe { mutator.allocate_array_by(self.id, length as u32, fill) }
@@ -246,7 +279,7 @@ impl<F: SlotFormat> Slots<F> {
     #[inline(always)]
     pub fn get(&self, mutator: &Mutator, array: Address, index: usize) -> Address {
         // SAFETY: see the top of this file.
-        unsafe { mutator.load_element_in::<Object<F>>(array, index) }
+        unsafe { mutator.load_element_in::<References<F>>(array, index) }
     }
 
     /// Sets an element.
@@ -259,7 +292,7 @@ impl<F: SlotFormat> Slots<F> {
         to: Address,
     ) -> Result<(), OutOfMemory> {
         // SAFETY: see the top of this file.
-        unsafe { mutator.store_element_in::<Object<F>>(array, index, to) }
+        unsafe { mutator.store_element_in::<References<F>>(array, index, to) }
     }
 
     /// The elements from `index` on, one after the other.
@@ -270,7 +303,7 @@ impl<F: SlotFormat> Slots<F> {
         array: Address,
         index: usize,
         count: usize,
-    ) -> Cursor<'m, Object<F>> {
+    ) -> Cursor<'m, References<F>> {
         // SAFETY: see the top of this file.
         unsafe { mutator.cursor(array, index, count) }
     }
@@ -283,25 +316,25 @@ impl<F: SlotFormat> Slots<F> {
     }
 }
 
-/// A type of arrays of numbers of `T`.
-pub struct Numbers<T> {
+/// A type of arrays of numbers of `T`, in a heap of `F`.
+pub struct Numbers<F, T> {
     id: TypeId,
-    element: PhantomData<fn() -> T>,
+    element: PhantomData<fn() -> (F, T)>,
 }
 
-impl<T> Clone for Numbers<T> {
-    fn clone(&self) -> Numbers<T> {
+impl<F, T> Clone for Numbers<F, T> {
+    fn clone(&self) -> Numbers<F, T> {
         *self
     }
 }
 
-impl<T> Copy for Numbers<T> {}
+impl<F, T> Copy for Numbers<F, T> {}
 
-impl<T: Number> Numbers<T> {
+impl<F: Code, T: Number> Numbers<F, T> {
     const LOG2: u32 = size_of::<T>().trailing_zeros();
 
     /// Registers the type.
-    pub fn register(heap: &Heap) -> Result<Numbers<T>, TypeError> {
+    pub fn register(heap: &Heap) -> Result<Numbers<F, T>, TypeError> {
         Ok(Numbers {
             id: heap.register_raw(Shape::Primitives { log2: Self::LOG2 })?,
             element: PhantomData,
@@ -347,7 +380,7 @@ impl<T: Number> Numbers<T> {
     #[inline(always)]
     pub fn get(&self, mutator: &Mutator, array: Address, index: usize) -> T {
         // SAFETY: see the top of this file.
-        unsafe { mutator.load_element_in::<T>(array, index) }
+        unsafe { mutator.load_element_in::<In<F::Arrays, T>>(array, index) }
     }
 
     /// Sets an element.
@@ -360,7 +393,7 @@ impl<T: Number> Numbers<T> {
         to: T,
     ) -> Result<(), OutOfMemory> {
         // SAFETY: see the top of this file.
-        unsafe { mutator.store_element_in::<T>(array, index, to) }
+        unsafe { mutator.store_element_in::<In<F::Arrays, T>>(array, index, to) }
     }
 
     /// Sets the elements from `index` on, which nobody else uses meanwhile.
@@ -387,7 +420,7 @@ impl<T: Number> Numbers<T> {
         to: T,
     ) -> Result<(), OutOfMemory> {
         // SAFETY: see the top of this file.
-        unsafe { mutator.fill_elements_in::<T>(array, index, count, to) }
+        unsafe { mutator.fill_elements_in::<In<F::Arrays, T>>(array, index, count, to) }
     }
 
     /// The elements from `index` on, one after the other.
@@ -398,7 +431,7 @@ impl<T: Number> Numbers<T> {
         array: Address,
         index: usize,
         count: usize,
-    ) -> Cursor<'m, T> {
+    ) -> Cursor<'m, In<F::Arrays, T>> {
         // SAFETY: see the top of this file.
         unsafe { mutator.cursor(array, index, count) }
     }
@@ -411,7 +444,7 @@ impl<T: Number> Numbers<T> {
         array: Address,
         index: usize,
         count: usize,
-    ) -> Result<CursorMut<'m, T>, OutOfMemory> {
+    ) -> Result<CursorMut<'m, In<F::Arrays, T>>, OutOfMemory> {
         // SAFETY: see the top of this file.
         unsafe { mutator.cursor_mut(array, index, count) }
     }
@@ -437,7 +470,7 @@ impl<T: Number> Numbers<T> {
     }
 }
 
-impl Numbers<u8> {
+impl<F: Code> Numbers<F, u8> {
     /// The number of all bytes, as [`hash_of`](crate::random::hash_of) makes it.
     pub fn hash(&self, mutator: &Mutator, array: Address) -> u64 {
         let bytes = self.cursor(mutator, array, 0, self.length(mutator, array));

@@ -7,11 +7,13 @@
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::{Mutators, lock, wait};
-use super::objects::{Allocated, Numbers, Record, Slots, address, frame, object, shared, value};
+use super::objects::{
+    Allocated, Code, Numbers, Record, Slots, address, frame, object, shared, value,
+};
 use super::random::{hash_of, scattered};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -25,7 +27,7 @@ const LARGEST: u64 = 1024;
 struct Producer<F> {
     /// The next message, the bytes; its number.
     message: Record<F, 2, 8>,
-    bytes: Numbers<u8>,
+    bytes: Numbers<F, u8>,
     slots: Slots<F>,
     batches: u64,
 }
@@ -46,7 +48,7 @@ struct Exchange {
 }
 
 /// 64,000 batches, or 640.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Producer::<F> {
         message: Record::register(heap).map_err(failed)?,
         bytes: Numbers::register(heap).map_err(failed)?,
@@ -55,7 +57,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     }))
 }
 
-impl<F: SlotFormat> Workload for Producer<F> {
+impl<F: Code> Workload for Producer<F> {
     /// A number made of all messages, whichever thread consumed them.
     fn run(
         &self,
@@ -106,7 +108,7 @@ impl Drop for Over<'_> {
     }
 }
 
-impl<F: SlotFormat> Producer<F> {
+impl<F: Code> Producer<F> {
     /// Makes all batches; what it consumed by itself.
     fn produce(
         &self,

@@ -2,10 +2,10 @@
 //!
 //! The deep one is copied or promoted once and then only marked; what dies is always young.
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Allocated, Record, frame, object};
+use super::objects::{Allocated, Code, Record, frame, object};
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
 
@@ -16,7 +16,7 @@ type Quad<F> = Record<F, 4, 8>;
 const SHALLOW: u32 = 3;
 
 /// Depth 10 and 400,000 shallow trees, or depth 5 and 400.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let node = Quad::<F>::register(heap).map_err(failed)?;
     let (depth, trees) = scale.of((10, 400_000), (5, 400));
     Ok(Box::new(Own(move |mutator: &mut Mutator, _| {
@@ -25,7 +25,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// Runs once; a number made of all nodes of all trees.
-fn run<F: SlotFormat>(
+fn run<F: Code>(
     mutator: &mut Mutator,
     kind: Quad<F>,
     depth: u32,
@@ -52,12 +52,7 @@ fn nodes_of(depth: u32) -> u64 {
 }
 
 /// A tree, from the root down, its nodes numbered in that order.
-fn tree<F: SlotFormat>(
-    mutator: &mut Mutator,
-    kind: Quad<F>,
-    depth: u32,
-    next: &mut u32,
-) -> Allocated {
+fn tree<F: Code>(mutator: &mut Mutator, kind: Quad<F>, depth: u32, next: &mut u32) -> Allocated {
     let node = kind.fresh(mutator)?;
     *next = next.wrapping_add(1);
     kind.set_number(node, 0, *next);
@@ -74,7 +69,7 @@ fn tree<F: SlotFormat>(
 }
 
 /// How many nodes a tree has; adds their numbers.
-fn count<F: SlotFormat>(mutator: &Mutator, kind: Quad<F>, node: Address, sum: &mut u64) -> u64 {
+fn count<F: Code>(mutator: &Mutator, kind: Quad<F>, node: Address, sum: &mut u64) -> u64 {
     *sum = chained(*sum, u64::from(kind.number(node, 0)));
     let mut nodes = 1;
     for corner in 0..4 {

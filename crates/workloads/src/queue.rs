@@ -1,14 +1,14 @@
 //! A list of nodes that are appended at one end and taken from the other.
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Pair, frame, object, value};
+use super::objects::{Code, Pair, frame, object, value};
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
 
 /// A million nodes and sixteen million steps, or a thousandth.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let node = Pair::<F>::register(heap).map_err(failed)?;
     let length = scale.of(1_000_000, 1000);
     Ok(Box::new(Own(move |mutator: &mut Mutator, _| {
@@ -17,11 +17,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// Runs once; a number made of all nodes in the order in which they were taken.
-fn run<F: SlotFormat>(
-    mutator: &mut Mutator,
-    kind: Pair<F>,
-    length: u32,
-) -> Result<u64, OutOfMemory> {
+fn run<F: Code>(mutator: &mut Mutator, kind: Pair<F>, length: u32) -> Result<u64, OutOfMemory> {
     let first = kind.fresh(mutator)?;
     frame(mutator, [first, first], |mutator, [head, tail]| {
         let mut sum = 0u64;

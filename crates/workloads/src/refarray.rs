@@ -1,14 +1,13 @@
 //! An array of references that grows old, and whose elements are replaced at random by fresh nodes.
 
-use gleaner::raw::SlotFormat;
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Pair, Slots, frame, object};
+use super::objects::{Code, Pair, Slots, frame, object};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
 /// A million elements and ten million steps, or a thousandth.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let node = Pair::<F>::register(heap).map_err(failed)?;
     let slots = Slots::register(heap).map_err(failed)?;
     let length = scale.of(1_000_000, 1000);
@@ -19,7 +18,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// Runs once; a number made of all elements.
-fn run<F: SlotFormat>(
+fn run<F: Code>(
     mutator: &mut Mutator,
     kind: Pair<F>,
     slots: Slots<F>,

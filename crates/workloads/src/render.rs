@@ -5,11 +5,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Handle, Heap, Mutator, OutOfMemory};
 
 use super::mutators::Mutators;
-use super::objects::{Allocated, Numbers, Record, Slots, address, frame, object, shared, value};
+use super::objects::{
+    Allocated, Code, Numbers, Record, Slots, address, frame, object, shared, value,
+};
 use super::random::{Random, chained, hash_of};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -35,13 +37,13 @@ struct Render<F> {
     /// The centre, the colour; the radius.
     sphere: Record<F, 2, 8>,
     slots: Slots<F>,
-    bytes: Numbers<u8>,
+    bytes: Numbers<F, u8>,
     width: usize,
     height: usize,
 }
 
 /// 1280 by 960 points, or 32 by 24.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Render::<F> {
         vector: Record::register(heap).map_err(failed)?,
         ray: Record::register(heap).map_err(failed)?,
@@ -54,7 +56,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     }))
 }
 
-impl<F: SlotFormat> Workload for Render<F> {
+impl<F: Code> Workload for Render<F> {
     /// A number made of the picture.
     fn run(
         &self,
@@ -88,7 +90,7 @@ impl<F: SlotFormat> Workload for Render<F> {
     }
 }
 
-impl<F: SlotFormat> Render<F> {
+impl<F: Code> Render<F> {
     fn vector(&self, mutator: &mut Mutator, parts: [f64; 3]) -> Allocated {
         let vector = self.vector.fresh(mutator)?;
         for (index, part) in parts.into_iter().enumerate() {

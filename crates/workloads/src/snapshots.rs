@@ -6,10 +6,10 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Numbers, Record, Slots, copy, frame, object, put, value};
+use super::objects::{Code, Numbers, Record, Slots, copy, frame, object, put, value};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
@@ -23,7 +23,7 @@ struct Ledger<F> {
     version: Record<F, 2, 4>,
     /// A number.
     owner: Record<F, 0, 8>,
-    numbers: Numbers<u64>,
+    numbers: Numbers<F, u64>,
     slots: Slots<F>,
     balances: usize,
     owners: usize,
@@ -32,7 +32,7 @@ struct Ledger<F> {
 }
 
 /// 32,000 balances, 16,000 owners, 4000 versions of which 24 are kept; or 1500, 700, 80 and 8.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let ledger = Ledger::<F> {
         version: Record::register(heap).map_err(failed)?,
         owner: Record::register(heap).map_err(failed)?,
@@ -48,7 +48,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
-impl<F: SlotFormat> Ledger<F> {
+impl<F: Code> Ledger<F> {
     /// A number made of the differences that were found, and of all versions in the end.
     fn run(&self, mutator: &mut Mutator, mut random: Random) -> Result<u64, OutOfMemory> {
         let kept = self.slots.fresh(mutator, self.kept as usize)?;

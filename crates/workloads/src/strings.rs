@@ -10,10 +10,10 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Allocated, Numbers, Record, Slots, copy, frame, object, value};
+use super::objects::{Allocated, Code, Numbers, Record, Slots, copy, frame, object, value};
 use super::random::{Random, chained};
 use super::texts::{self, Text, words};
 use super::vector::Vector;
@@ -28,7 +28,7 @@ const REPLACEMENT: &[u8] = b"<here>";
 
 #[derive(Clone, Copy)]
 struct Strings<F> {
-    bytes: Numbers<u8>,
+    bytes: Numbers<F, u8>,
     slots: Slots<F>,
     vector: Vector<F>,
     /// Its array; how many of the bytes are used.
@@ -37,7 +37,7 @@ struct Strings<F> {
 }
 
 /// 12 MB of texts sixteen times, or 192 KB twice.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let texts = texts::read(scale, "strings")?;
     let strings = Strings::<F> {
         bytes: Numbers::register(heap).map_err(failed)?,
@@ -51,7 +51,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
-impl<F: SlotFormat> Strings<F> {
+impl<F: Code> Strings<F> {
     /// A number made of all results.
     fn run(
         &self,

@@ -2,9 +2,10 @@
 
 use std::thread;
 
-use gleaner::raw::{Compressed, SlotFormat, Wide};
+use gleaner::raw::{AnyArrays, Compressed, CutArrays, SlotFormat, WholeArrays, Wide};
 use gleaner::{Heap, References};
 
+use crate::objects::{Code, For};
 use crate::{
     Prepared, Scale, agents, bigmap, chart, cipher, compiler, compress, costs, db, ephemerons,
     finalizers, gcbench, index, jbb, matrix, producer, quads, queue, refarray, render, scopes,
@@ -36,9 +37,27 @@ pub struct Entry {
     /// MB of heap for all mutators together, and for each.
     heap_mb: (usize, usize),
     takes: &'static [Extra],
-    wide: fn(&Heap, &Scale) -> Prepared,
-    compressed: fn(&Heap, &Scale) -> Prepared,
+    wide: Compiled,
+    compressed: Compiled,
 }
+
+type Prepare = fn(&Heap, &Scale) -> Prepared;
+
+/// A workload compiled for one format of slots.
+struct Compiled {
+    /// For arrays in one piece.
+    whole: Prepare,
+    /// For arrays that are cut as `arrays=zray` has it.
+    zray: Prepare,
+    /// For arrays that are cut in any way.
+    any: Prepare,
+}
+
+/// Bytes in the spine, and of an arraylet, that workloads are compiled for (PLDI 2010, section 7.1.1).
+const ZRAY: (usize, usize) = (4096, 1024);
+
+/// Arrays that are cut so, in a heap with slots of format `F`.
+type ZRays<F> = CutArrays<F, { ZRAY.0 }, { ZRAY.1 }>;
 
 impl Entry {
     /// How many mutators it has unless told.
@@ -58,16 +77,22 @@ impl Entry {
         self.takes.contains(&extra)
     }
 
-    /// Registers its types and reads its input, compiled for the heap's format of slots.
+    /// Registers its types and reads its input, compiled for the heap's format of slots and layout of arrays.
     ///
     /// # Errors
     ///
     /// Its input cannot be read, or is not what it needs; the heap has no place for more types.
     pub fn prepare(&self, heap: &Heap, scale: &Scale) -> Prepared {
-        match heap.references() {
-            References::Wide => (self.wide)(heap, scale),
-            References::Compressed => (self.compressed)(heap, scale),
-        }
+        let compiled = match heap.references() {
+            References::Wide => &self.wide,
+            References::Compressed => &self.compressed,
+        };
+        let prepare = match heap.cut_arrays() {
+            None => compiled.whole,
+            Some(ZRAY) => compiled.zray,
+            Some(_) => compiled.any,
+        };
+        prepare(heap, scale)
     }
 }
 
@@ -81,7 +106,7 @@ fn processors() -> u32 {
     thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
-/// A row: the line of help; the name, the function that prepares it for slots of format `F`, its mutators, the MB of
+/// A row: the line of help; the name, the function that prepares it for a heap of `F`, its mutators, the MB of
 /// heap for all of them together and for each, and what it takes beside what all do.
 macro_rules! table {
     ($(
@@ -94,8 +119,15 @@ macro_rules! table {
                 clippy::extra_unused_type_parameters,
                 reason = "some workloads have no references of a format"
             )]
-            fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+            fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
                 $prepare(heap, scale)
+            }
+            const fn compiled<F: SlotFormat>() -> Compiled {
+                Compiled {
+                    whole: prepare::<For<F, WholeArrays>>,
+                    zray: prepare::<For<F, ZRays<F>>>,
+                    any: prepare::<For<F, AnyArrays>>,
+                }
             }
             Entry {
                 name: $name,
@@ -103,8 +135,8 @@ macro_rules! table {
                 threads: || $threads,
                 heap_mb: ($whole, $each),
                 takes: &[$(Extra::$extra),*],
-                wide: prepare::<Wide>,
-                compressed: prepare::<Compressed>,
+                wide: compiled::<Wide>(),
+                compressed: compiled::<Compressed>(),
             }
         }, )+ ];
     };
@@ -142,7 +174,7 @@ table! {
     /// A ray tracer that keeps all processors busy with objects that die at once
     "render": render::prepare::<F>, processors(), (12, 0), [];
     /// Messages enciphered and deciphered: arrays of numbers that die young
-    "cipher": cipher::prepare, 1, (0, 3), [];
+    "cipher": cipher::prepare::<F>, 1, (0, 3), [];
     /// Sixteen threads that allocate in a heap of a few MB
     "tiny": tiny::prepare::<F>, 16, (4, 0), [];
     /// Debian's texts compressed and expanded by LZW, with tables made for the largest
@@ -154,7 +186,7 @@ table! {
     /// Hash tables made for more than they hold: large arrays of which few parts are touched
     "bigmap": bigmap::prepare::<F>, 1, (0, 51), [];
     /// Dense and sparse matrices multiplied and eliminated, with stretches of zeros
-    "matrix": matrix::prepare, 1, (0, 45), [];
+    "matrix": matrix::prepare::<F>, 1, (0, 45), [];
     /// Debian's texts split into lines, joined by a builder that grows, searched and replaced
     "strings": strings::prepare::<F>, 1, (0, 12), [Input];
     /// Large arrays copied whole again and again, with few elements written in each copy
@@ -162,9 +194,9 @@ table! {
     /// What it costs to make a heap, and to store once into a huge old array
     "costs": costs::prepare::<F>, 1, (200, 0), [];
     /// Allocates 64 million arrays of eight numbers
-    "initnone": zeroing::initnone, 1, (3, 0), [WorkingSet];
+    "initnone": zeroing::initnone::<F>, 1, (3, 0), [WorkingSet];
     /// The same, and writes each
-    "initfresh": zeroing::initfresh, 1, (3, 0), [WorkingSet];
+    "initfresh": zeroing::initfresh::<F>, 1, (3, 0), [WorkingSet];
     /// The same, and writes an old array instead
-    "initstale": zeroing::initstale, 1, (3, 0), [WorkingSet];
+    "initstale": zeroing::initstale::<F>, 1, (3, 0), [WorkingSet];
 }

@@ -3,10 +3,10 @@
 //! Each keeps a few short lists and replaces one of them at each step. There is little to trace and a collection every
 //! few hundred microseconds, so what counts is how fast the threads stop and go on.
 
-use gleaner::raw::{Address, SlotFormat};
+use gleaner::raw::Address;
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Record, Slots, frame, object, value};
+use super::objects::{Code, Record, Slots, frame, object, value};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
@@ -19,7 +19,7 @@ const LISTS: usize = 64;
 const LONGEST: u32 = 16;
 
 /// A million steps of each thread, or 2000.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     let node = Node::register(heap).map_err(failed)?;
     let slots = Slots::<F>::register(heap).map_err(failed)?;
     let steps = scale.of(1_000_000, 2000);
@@ -30,7 +30,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// A number made of all lists, when they are dropped or left.
-fn run<F: SlotFormat>(
+fn run<F: Code>(
     mutator: &mut Mutator,
     kind: Node<F>,
     slots: Slots<F>,
@@ -63,7 +63,7 @@ fn run<F: SlotFormat>(
 }
 
 /// The numbers of a list.
-fn added<F: SlotFormat>(mutator: &Mutator, kind: Node<F>, mut node: Address) -> u64 {
+fn added<F: Code>(mutator: &Mutator, kind: Node<F>, mut node: Address) -> u64 {
     let mut sum = 0;
     while node != Address::NULL {
         sum = chained(sum, kind.long(node, 0));

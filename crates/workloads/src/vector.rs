@@ -3,10 +3,10 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory, TypeError};
 
-use super::objects::{Allocated, Record, Slots, copy, frame, object};
+use super::objects::{Allocated, Code, Record, Slots, copy, frame, object};
 
 /// Elements of the first array.
 const FIRST: usize = 16;
@@ -27,7 +27,7 @@ impl<F> Clone for Vector<F> {
 
 impl<F> Copy for Vector<F> {}
 
-impl<F: SlotFormat> Vector<F> {
+impl<F: Code> Vector<F> {
     /// Registers the types.
     pub fn register(heap: &Heap) -> Result<Self, TypeError> {
         Ok(Vector {

@@ -7,12 +7,12 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
 use super::document::{Document, Part};
 use super::mutators::Mutators;
-use super::objects::{Allocated, Numbers, Record, Slots, frame, object, put, value};
+use super::objects::{Allocated, Code, Numbers, Record, Slots, frame, object, put, value};
 use super::random::{NO_BYTES, chained, hash_of, hash_on};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -42,7 +42,7 @@ struct Xml<F> {
     /// The next buffer, the bytes; how many are used.
     buffer: Record<F, 2, 4>,
     slots: Slots<F>,
-    bytes: Numbers<u8>,
+    bytes: Numbers<F, u8>,
 }
 
 /// Roots while a document is read.
@@ -74,7 +74,7 @@ impl From<OutOfMemory> for Stopped {
 }
 
 /// The whole document eight times, or 300 elements of it twice.
-pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
+pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     Ok(Box::new(Xml::<F> {
         document: Document::read(scale)?,
         passes: scale.of(8, 2),
@@ -87,7 +87,7 @@ pub fn prepare<F: SlotFormat>(heap: &Heap, scale: &Scale) -> Prepared {
     }))
 }
 
-impl<F: SlotFormat> Workload for Xml<F> {
+impl<F: Code> Workload for Xml<F> {
     /// A number made of what was written.
     fn run(
         &self,
@@ -108,7 +108,7 @@ impl<F: SlotFormat> Workload for Xml<F> {
     }
 }
 
-impl<F: SlotFormat> Xml<F> {
+impl<F: Code> Xml<F> {
     fn pass(&self, mutator: &mut Mutator) -> Result<u64, OutOfMemory> {
         frame(mutator, [Address::NULL; 2], |mutator, [tree, other]| {
             tree.set(value(self.read(mutator)?));
@@ -170,7 +170,7 @@ impl<F: SlotFormat> Xml<F> {
 }
 
 /// Reading.
-impl<F: SlotFormat> Xml<F> {
+impl<F: Code> Xml<F> {
     /// The tree of the document.
     fn read(&self, mutator: &mut Mutator) -> Allocated {
         let names = self.slots.fresh(mutator, PLACES)?;
@@ -263,7 +263,7 @@ impl<F: SlotFormat> Xml<F> {
 }
 
 /// Transforming.
-impl<F: SlotFormat> Xml<F> {
+impl<F: Code> Xml<F> {
     /// The transformed tree of a tree.
     fn transformed(&self, mutator: &mut Mutator, node: Address) -> Allocated {
         if self.node.number(node, 0) == 0 {
@@ -358,7 +358,7 @@ impl<F: SlotFormat> Xml<F> {
 }
 
 /// Writing.
-impl<F: SlotFormat> Xml<F> {
+impl<F: Code> Xml<F> {
     /// The number of a tree as it is written.
     fn written(&self, mutator: &mut Mutator, tree: Address) -> Result<u64, OutOfMemory> {
         frame(mutator, [tree; 3], |mutator, [tree, first, last]| {

@@ -24,7 +24,7 @@ use std::hint::black_box;
 use gleaner::raw::{Address, array_bytes};
 use gleaner::{Heap, Mutator, OutOfMemory};
 
-use super::objects::{Allocated, Numbers, frame, object, value};
+use super::objects::{Allocated, Code, Numbers, frame, object, value};
 use super::random::{Random, chained};
 use super::{Own, Prepared, Scale, failed};
 
@@ -36,8 +36,8 @@ const LINE: usize = 16;
 const _: () = assert!(array_bytes(LENGTH as u32, 2) == 48);
 
 /// What runs. `W` says which array is written, given the fresh one and the stale one.
-struct Arrays<W> {
-    numbers: Numbers<u32>,
+struct Arrays<F, W> {
+    numbers: Numbers<F, u32>,
     count: u32,
     /// One in so many is looked at. A prime: they are at all places of an allocation buffer.
     between: u32,
@@ -47,26 +47,26 @@ struct Arrays<W> {
 }
 
 /// No array is written.
-pub fn initnone(heap: &Heap, scale: &Scale) -> Prepared {
-    prepare(heap, scale, |_, _| None)
+pub fn initnone<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
+    prepare::<F, _>(heap, scale, |_, _| None)
 }
 
 /// The fresh one is.
-pub fn initfresh(heap: &Heap, scale: &Scale) -> Prepared {
-    prepare(heap, scale, |fresh, _| Some(fresh))
+pub fn initfresh<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
+    prepare::<F, _>(heap, scale, |fresh, _| Some(fresh))
 }
 
 /// The stale one is.
-pub fn initstale(heap: &Heap, scale: &Scale) -> Prepared {
-    prepare(heap, scale, |_, stale| Some(stale))
+pub fn initstale<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
+    prepare::<F, _>(heap, scale, |_, stale| Some(stale))
 }
 
 /// 64 million arrays, or a thousandth.
-fn prepare<W>(heap: &Heap, scale: &Scale, written: W) -> Prepared
+fn prepare<F: Code, W>(heap: &Heap, scale: &Scale, written: W) -> Prepared
 where
     W: Fn(Address, Address) -> Option<Address> + Sync + 'static,
 {
-    let arrays = Arrays {
+    let arrays: Arrays<F, W> = Arrays {
         numbers: Numbers::register(heap).map_err(failed)?,
         count: scale.of(1 << 26, 1 << 16),
         between: scale.of(1021, 7),
@@ -78,7 +78,7 @@ where
     })))
 }
 
-impl<W: Fn(Address, Address) -> Option<Address>> Arrays<W> {
+impl<F: Code, W: Fn(Address, Address) -> Option<Address>> Arrays<F, W> {
     /// A number made of which arrays were looked at, of the last one and the stale one, and of where the reading ended.
     fn run(&self, mutator: &mut Mutator, random: Random) -> Result<u64, OutOfMemory> {
         let stale = self.numbers.fresh(mutator, LENGTH)?;

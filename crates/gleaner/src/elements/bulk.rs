@@ -77,7 +77,6 @@ impl Mutator {
                 }
             });
         }
-        self.give_back_stock();
         Ok(())
     }
 
@@ -204,7 +203,7 @@ impl Mutator {
         Ok(())
     }
 
-    /// Copies numbers to an array, for which the stock is filled; what is left of it is given back.
+    /// Copies numbers to an array, for which the stock is filled.
     ///
     /// # Safety
     /// As for [`Mutator::write_elements`].
@@ -224,7 +223,6 @@ impl Mutator {
                     .copy_from_nonoverlapping(these.as_ptr(), these.len());
             });
         }
-        self.give_back_stock();
     }
 
     /// Runs `look` with a view of `count` numbers from `index` on. The view may be a copy, so it costs as much as copying

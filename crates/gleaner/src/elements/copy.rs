@@ -355,7 +355,6 @@ impl Mutator {
                 self.transfer(read.at, at, write.bytes, copied);
             });
         }
-        self.give_back_stock();
         Ok(())
     }
 

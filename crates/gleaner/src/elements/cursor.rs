@@ -9,8 +9,8 @@ use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::Contents;
 use gleaner_plans::scavenge::arrays::Filling;
 
-use super::Element;
-use super::pieces::{Run, address};
+use super::pieces::{Run, View, address};
+use super::{Element, Layout};
 use crate::heap::OutOfMemory;
 use crate::mutator::Mutator;
 
@@ -30,6 +30,8 @@ pub struct CursorMut<'m, E: Element> {
     place: Place<'m>,
     /// Up to where elements may be stored without a look at their piece: `place.next` if that one must not be written.
     writable: Address,
+    /// Whether the next element lies in a part that is all zero: then a zero is there already.
+    zero: bool,
     element: PhantomData<E>,
 }
 
@@ -85,15 +87,16 @@ impl<'m> Place<'m> {
         self.end_index - self.end.offset_from(self.next) / bytes
     }
 
-    /// Goes on to the next piece, with elements of `bytes` bytes; `None` behind the last.
+    /// Goes on to the next piece; `None` behind the last.
     #[inline(always)]
-    fn advance(&mut self, bytes: usize) -> Option<Run> {
+    fn advance<E: Element>(&mut self) -> Option<Run> {
+        let bytes = E::BYTES;
         let (index, last) = (self.end_index, self.last);
         if index == last {
             return None;
         }
         // By value, so that the cursor can be in registers.
-        let run = find(
+        let run = find::<E>(
             self.mutator,
             self.array,
             index * bytes,
@@ -109,9 +112,10 @@ impl<'m> Place<'m> {
 /// The run from an offset on.
 #[cold]
 #[inline(never)]
-fn find(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
+fn find<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
+    let pieces = E::Layout::pieces(mutator.record());
     // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
-    unsafe { mutator.view(array).run(offset, most) }
+    unsafe { View::new(array, pieces).run(offset, most) }
 }
 
 impl Mutator {
@@ -156,6 +160,7 @@ impl Mutator {
         let place = unsafe { Place::new::<E>(self, array, index, count) };
         Ok(CursorMut {
             writable: place.end,
+            zero: false,
             place,
             element: PhantomData,
         })
@@ -196,7 +201,7 @@ impl<E: Element> Iterator for Cursor<'_, E> {
     #[inline(always)]
     fn next(&mut self) -> Option<E::Item> {
         if self.place.next == self.place.end {
-            self.place.advance(E::BYTES)?;
+            self.place.advance::<E>()?;
         }
         let at = self.place.next;
         self.place.next = at.add(E::BYTES);
@@ -234,7 +239,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
     pub fn load(&self) -> Option<E::Item> {
         let mut place = self.place;
         if place.next == place.end {
-            place.advance(E::BYTES)?;
+            place.advance::<E>()?;
         }
         // SAFETY: an element of the range, which stays in place while the mutator is borrowed.
         Some(unsafe { E::read_at(place.next, place.mutator.record().base) })
@@ -247,10 +252,20 @@ impl<'m, E: Element> CursorMut<'m, E> {
     #[inline(always)]
     pub unsafe fn store(&mut self, item: E::Item) -> bool {
         if self.place.next == self.writable {
-            match self.make_writable(E::is_zero(item)) {
-                Next::Writable => {}
-                Next::ZeroAlready => return true,
-                Next::Nothing => return false,
+            if self.place.next == self.place.end || !self.zero {
+                if self.place.next == self.place.end && self.place.end_index == self.place.last {
+                    return false;
+                }
+                (self.place, self.writable, self.zero) = piece_to_write::<E>(self.place);
+            }
+            if self.zero {
+                if E::is_zero(item) {
+                    self.place.next = self.place.next.add(E::BYTES);
+                    self.writable = self.place.next;
+                    return true;
+                }
+                (self.place, self.writable) = instantiate::<E>(self.place);
+                self.zero = false;
             }
         }
         let at = self.place.next;
@@ -263,45 +278,36 @@ impl<'m, E: Element> CursorMut<'m, E> {
         }
         true
     }
-
-    /// The next element is not known to be writable.
-    #[inline(always)]
-    fn make_writable(&mut self, zero: bool) -> Next {
-        if self.place.next == self.place.end && self.place.end_index == self.place.last {
-            return Next::Nothing;
-        }
-        let (place, writable, next) = instantiate::<E>(self.place, zero);
-        (self.place, self.writable) = (place, writable);
-        next
-    }
 }
 
-/// What is to be done about an item that is stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
-    /// It can be written.
-    Writable,
-    /// It is there already, and the cursor went on.
-    ZeroAlready,
-    /// The range is over.
-    Nothing,
-}
-
-/// The place with a next element that is writable, and up to where others are; or behind an element that is to be zero and
-/// is.
+/// The piece of the next element, up to where it may be written, and whether all of it is zero and must not be. What is
+/// shared is the array's alone then.
 #[cold]
 #[inline(never)]
-fn instantiate<E: Element>(mut place: Place<'_>, zero: bool) -> (Place<'_>, Address, Next) {
+fn piece_to_write<E: Element>(mut place: Place<'_>) -> (Place<'_>, Address, bool) {
     let index = place.index(E::BYTES);
     let bytes = (place.last - index) * E::BYTES;
-    let run = find(place.mutator, place.array, index * E::BYTES, bytes);
+    let run = find::<E>(place.mutator, place.array, index * E::BYTES, bytes);
     place.next = run.at;
+    place.end = run.at.add(run.bytes);
     place.end_index = index + run.bytes / E::BYTES;
-    if zero && run.zero {
-        place.end = run.at.add(run.bytes);
-        place.next = run.at.add(E::BYTES);
-        return (place, place.next, Next::ZeroAlready);
+    if run.zero {
+        return (place, place.next, true);
     }
+    if !run.writable {
+        let (place, writable) = instantiate::<E>(place);
+        return (place, writable, false);
+    }
+    (place, place.end, false)
+}
+
+/// The place in a part that is the array's alone from now on, and up to where it may be written.
+#[cold]
+#[inline(never)]
+fn instantiate<E: Element>(mut place: Place<'_>) -> (Place<'_>, Address) {
+    let index = place.index(E::BYTES);
+    let bytes = place.end.offset_from(place.next);
+    let run = find::<E>(place.mutator, place.array, index * E::BYTES, bytes);
     let contents = Contents::of(E::SLOTS);
     // SAFETY: the run is one of the array; the cursor was opened with a stock for the range.
     place.next = unsafe {
@@ -309,6 +315,6 @@ fn instantiate<E: Element>(mut place: Place<'_>, zero: bool) -> (Place<'_>, Addr
             .mutator
             .writable(place.array, &run, contents, Filling::Same)
     };
-    place.end = place.next.add(run.bytes);
-    (place, place.end, Next::Writable)
+    place.end = place.next.add(bytes);
+    (place, place.end)
 }

@@ -15,7 +15,7 @@ use gleaner_plans::scavenge::arrays::Filling;
 use gleaner_plans::scavenge::collect::Extent;
 use std::sync::atomic::Ordering;
 
-use super::Element;
+use super::{Element, Layout};
 use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
 
@@ -45,13 +45,14 @@ pub(super) struct View {
 impl View {
     /// # Safety
     /// `array` is a valid reference to an array of a heap whose arrays are cut so.
-    pub unsafe fn new(array: Address, pieces: &Pieces) -> View {
+    #[inline(always)]
+    pub unsafe fn new(array: Address, pieces: Pieces) -> View {
         // SAFETY: an object lies there, as asked, so a header does.
         let header = unsafe { header::load(array, Ordering::Relaxed) };
         View {
             array,
             is_spine: header.is_spine(),
-            pieces: *pieces,
+            pieces,
         }
     }
 
@@ -59,6 +60,7 @@ impl View {
     ///
     /// # Safety
     /// The array is where it was, and has these bytes.
+    #[inline(always)]
     pub unsafe fn run(&self, offset: usize, most: usize) -> Run {
         let first_n = self.pieces.first_n;
         if !self.is_spine || offset < first_n {
@@ -143,7 +145,7 @@ impl Mutator {
     #[inline]
     pub(super) unsafe fn view(&self, array: Address) -> View {
         // SAFETY: as this function asks; the record has what the heap has.
-        unsafe { View::new(array, &self.record().pieces) }
+        unsafe { View::new(array, self.record().pieces) }
     }
 
     /// Where an element lies, for a load.
@@ -154,7 +156,7 @@ impl Mutator {
     pub(super) unsafe fn far<E: Element>(&self, array: Address, index: usize) -> Address {
         // SAFETY: an object lies there, as asked, so a header does.
         let header = unsafe { header::load(array, Ordering::Relaxed) };
-        let (pieces, offset) = (&self.record().pieces, index * E::BYTES);
+        let (pieces, offset) = (E::Layout::pieces(self.record()), index * E::BYTES);
         if !header.is_spine() || offset < pieces.first_n {
             return element(array, index, E::BYTES);
         }
@@ -181,8 +183,9 @@ impl Mutator {
         index: usize,
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
+        let pieces = E::Layout::pieces(self.record());
         // SAFETY: the array has this element, as asked.
-        let run = unsafe { self.view(array).run(index * E::BYTES, E::BYTES) };
+        let run = unsafe { View::new(array, pieces).run(index * E::BYTES, E::BYTES) };
         let at = if run.writable {
             run.at
         } else if run.zero && E::is_zero(item) {
@@ -220,7 +223,6 @@ impl Mutator {
                 self.dirty(at);
             }
         }
-        self.give_back_stock();
         Ok(())
     }
 
@@ -252,7 +254,6 @@ impl Mutator {
                 })?;
                 (array, expected, new) = (address(a), E::moved(expected, b), E::moved(new, c));
                 at = self.private::<E>(array, index);
-                self.give_back_stock();
             }
             let done = E::exchange_at(at, self.record().base, expected, new);
             if E::SLOTS && done.is_ok() {
@@ -319,12 +320,17 @@ impl Mutator {
     ) -> Result<[Value; N], OutOfMemory> {
         self.assert_inside("a store into an array");
         let count = needed(self, &values);
-        if count == 0 {
+        let record = self.record_place();
+        // SAFETY: this thread's mutator, inside the gate.
+        let is_there = count == 0
+            || with_heap!(&self.shared.kind, heap => unsafe {
+                heap.has_stock(record, contents, count)
+            });
+        if is_there {
             return Ok(values);
         }
         self.assert_may_collect("a store into an array");
         let body = |mutator: &mut Mutator, roots: &[std::cell::Cell<Value>; N]| {
-            let record = mutator.record_place();
             let mut next = Some(Extent::Young);
             // SAFETY: this thread's mutator, inside the gate; what is used again is in the roots.
             with_heap!(&mutator.shared.kind, heap => unsafe {
@@ -352,15 +358,6 @@ impl Mutator {
         };
         // SAFETY: the values are valid, as asked.
         unsafe { self.with_roots(values, body) }
-    }
-
-    /// Gives back what was not needed of the stock.
-    pub(super) fn give_back_stock(&self) {
-        if self.record().stocked() > 0 {
-            let record = self.record_place();
-            // SAFETY: this thread's mutator.
-            with_heap!(&self.shared.kind, heap => unsafe { heap.give_back_stock(record) });
-        }
     }
 
     /// Where a run lies that is to be written: in an arraylet from the stock, if it must not be written where it is.

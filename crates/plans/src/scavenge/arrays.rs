@@ -2,7 +2,7 @@
 //!
 //! A mutator takes arraylets into its stock first, as many as what it is about to do may need; that may collect, and may
 //! find no memory. What it then does with them does neither: so an access that instantiates arraylets happens as a whole
-//! or not at all. What was not needed is given back by the next that fills the stock, or by a collection.
+//! or not at all. What was not needed stays in the stock until a collection empties it.
 //!
 //! # Invariants
 //! - What uses the stock has filled it, and nothing polls in between: a collection empties it.
@@ -126,28 +126,38 @@ impl<F: SlotFormat> Scavenge<F> {
             .expect("only a heap whose arrays are cut has spines")
     }
 
-    /// Fills the stock of a mutator with `count` arraylets, without a collection; whether there was room for all of
-    /// them. If not, the stock is empty.
+    /// Whether the stock of a mutator has `count` arraylets, so that nothing needs to be done for it.
     ///
     /// # Safety
     /// The record is the calling mutator's, attached to this heap and inside its gate.
+    pub unsafe fn has_stock(
+        &self,
+        record: NonNull<Mutator>,
+        contents: Contents,
+        count: usize,
+    ) -> bool {
+        // SAFETY: the calling mutator's, as asked.
+        let stocked = unsafe { record.as_ref() }.with_stock(contents, |stock| stock.len());
+        // Under stress each use of it is an allocation.
+        stocked >= count && self.config.options.stress == 0
+    }
+
+    /// Fills the stock of a mutator up to `count` arraylets, without a collection; whether there was room for all of them.
+    ///
+    /// # Safety
+    /// As for [`Scavenge::has_stock`].
     pub unsafe fn stock(&self, record: NonNull<Mutator>, contents: Contents, count: usize) -> bool {
         // SAFETY: the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
-        let (arraylets, buffer) = (self.arraylets(), &mutator.arraylets[contents as usize]);
-        // What is left of an earlier one may be for other contents.
-        // SAFETY: the calling mutator's, as asked.
-        unsafe { self.give_back_stock(record) };
-        while mutator.stocked() < count {
-            match arraylets.allocate(buffer) {
-                Some(arraylet) => mutator.with_stock(|stock| stock.push(arraylet)),
-                None if self.refill_arraylets(mutator, contents) => {}
-                None => {
-                    // SAFETY: the calling mutator's, as asked.
-                    unsafe { self.give_back_stock(record) };
-                    return false;
-                }
+        let buffer = &mutator.arraylets[contents as usize];
+        let mut missing = count.saturating_sub(mutator.with_stock(contents, |stock| stock.len()));
+        while missing > 0 {
+            match self.arraylets().allocate(buffer) {
+                Some(arraylet) => mutator.with_stock(contents, |stock| stock.push(arraylet)),
+                None if self.refill_arraylets(mutator, contents) => continue,
+                None => return false,
             }
+            missing -= 1;
         }
         true
     }
@@ -169,23 +179,10 @@ impl<F: SlotFormat> Scavenge<F> {
         found
     }
 
-    /// Gives back what a mutator did not need of its stock.
-    ///
-    /// # Safety
-    /// The record is the calling mutator's.
-    pub unsafe fn give_back_stock(&self, record: NonNull<Mutator>) {
-        // SAFETY: the calling mutator's, as asked.
-        unsafe { record.as_ref() }.with_stock(|stock| {
-            for (arraylet, _) in stock.drain(..) {
-                self.arraylets().free(arraylet);
-            }
-        });
-    }
-
     /// Before a stock of `count` arraylets is filled: collects if there are many young ones, or under stress.
     ///
     /// # Safety
-    /// As for [`Scavenge::stock`]; references of the mutator outside of root slots are not used again.
+    /// As for [`Scavenge::has_stock`]; references of the mutator outside of root slots are not used again.
     pub unsafe fn before_stock(&self, record: NonNull<Mutator>, contents: Contents, count: usize) {
         // SAFETY: the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
@@ -254,7 +251,7 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         let (arraylet, clean) = mutator
-            .with_stock(|stock| stock.pop())
+            .with_stock(contents, |stock| stock.pop())
             .expect("a mutator stocks what it is about to need");
         // SAFETY: the arraylet is this mutator's alone, and what is shared is not written by anybody.
         unsafe { self.fill_arraylet((arraylet, clean), before, contents, filling) };
@@ -269,7 +266,8 @@ impl<F: SlotFormat> Scavenge<F> {
         match unsafe { pieces.exchange(spine, number, before, own) } {
             Ok(()) => arraylet,
             Err(others) => {
-                self.arraylets().free(arraylet);
+                self.arraylets().make_young(arraylet);
+                mutator.with_stock(contents, |stock| stock.push((arraylet, false)));
                 pieces.target(others)
             }
         }

@@ -20,7 +20,7 @@ use gleaner_mem::slot::Value;
 use gleaner_mem::spine::Pieces;
 use gleaner_mem::traced::Visitor;
 use gleaner_os::memory;
-use gleaner_spaces::precise::arraylets::ArrayletBuffer;
+use gleaner_spaces::precise::arraylets::{ArrayletBuffer, Contents};
 use gleaner_spaces::precise::bump::LocalBuffer;
 
 use super::checks::Last;
@@ -124,8 +124,8 @@ pub struct Mutator {
     pub number: u32,
     /// Where it takes arraylets, of references and of numbers.
     pub(super) arraylets: [ArrayletBuffer; 2],
-    /// Arraylets that are about to be used, and whether each reads as zero.
-    stock: UnsafeCell<Vec<(Address, bool)>>,
+    /// Arraylets that are about to be used, of references and of numbers, and whether each reads as zero.
+    stock: UnsafeCell<[Vec<(Address, bool)>; 2]>,
     /// Where the buffer ends; its limit may be less.
     pub(super) tlab_end: Cell<Address>,
     /// What this mutator zeroed since the last collection.
@@ -233,7 +233,7 @@ impl Mutator {
             pieces,
             whole_bytes,
             arraylets: Default::default(),
-            stock: UnsafeCell::new(Vec::new()),
+            stock: UnsafeCell::default(),
             number,
             tlab_end: Cell::new(Address::NULL),
             zeroed: Cell::new(Zeroed::default()),
@@ -262,18 +262,19 @@ impl Mutator {
         unsafe { self.tlab.retire() };
         self.tlab_end.set(Address::NULL);
         self.arraylets.iter().for_each(ArrayletBuffer::retire);
-        self.with_stock(Vec::clear);
-    }
-
-    /// How many arraylets are about to be used.
-    pub fn stocked(&self) -> usize {
-        self.with_stock(|stock| stock.len())
+        for contents in [Contents::References, Contents::Primitives] {
+            self.with_stock(contents, Vec::clear);
+        }
     }
 
     /// Lends the stock of arraylets; `body` does not come here again.
-    pub(super) fn with_stock<R>(&self, body: impl FnOnce(&mut Vec<(Address, bool)>) -> R) -> R {
-        // SAFETY: the stock is the owner's alone, and `body` has the only reference.
-        body(unsafe { &mut *self.stock.get() })
+    pub(super) fn with_stock<R>(
+        &self,
+        contents: Contents,
+        body: impl FnOnce(&mut Vec<(Address, bool)>) -> R,
+    ) -> R {
+        // SAFETY: the stock is the owner's alone, or it is stopped, and `body` has the only reference.
+        body(unsafe { &mut (&mut *self.stock.get())[contents as usize] })
     }
 
     /// Notes that bytes of a buffer were taken, or of an object that has none.

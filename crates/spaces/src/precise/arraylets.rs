@@ -353,6 +353,12 @@ impl Arraylets {
         self.state(arraylet).swap(OLD, Ordering::AcqRel) != OLD
     }
 
+    /// An arraylet to which nothing points is a young one again.
+    pub fn make_young(&self, arraylet: Address) {
+        let young = self.young.load(Ordering::Relaxed);
+        self.state(arraylet).store(young, Ordering::Relaxed);
+    }
+
     /// Gives memory of empty chunks back to the system, the highest first, until it is `wanted` bytes or no more is left.
     ///
     /// # Safety

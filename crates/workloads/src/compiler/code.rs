@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Mutator, OutOfMemory};
 
 use super::syntax::{kind, node};
 use super::{Compiler, Done, function};
-use crate::objects::{Allocated, frame, object, value};
+use crate::objects::{Allocated, Code, frame, object, value};
 use crate::random::chained;
 
 /// What an instruction does; that of an operator is its sign.
@@ -39,7 +39,7 @@ fn operate(sign: u32, left: u32, right: u32) -> u32 {
 }
 
 /// Folding: each tree is made anew, without what is known before it runs.
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     pub fn folded_list(&self, mutator: &mut Mutator, list: Address) -> Allocated {
         frame(mutator, [Address::NULL; 2], |mutator, [first, last]| {
             self.for_each(mutator, list, |mutator, node| {
@@ -119,7 +119,7 @@ impl Translating<'_> {
 }
 
 /// Translating.
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     /// Gives each function of a list its code.
     pub fn translate(&self, mutator: &mut Mutator, list: Address) -> Done {
         self.for_each(mutator, list, |mutator, node| {
@@ -324,7 +324,7 @@ impl<F: SlotFormat> Compiler<F> {
 }
 
 /// Running.
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     /// What a function returns.
     pub fn call(
         &self,

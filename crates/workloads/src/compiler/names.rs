@@ -3,11 +3,11 @@
 use std::cell::Cell;
 
 use gleaner::Mutator;
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 
 use super::syntax::{kind, node};
 use super::{Compiler, Done, PLACES, function, unit};
-use crate::objects::{frame, object, value};
+use crate::objects::{Code, frame, object, value};
 use crate::random::scattered;
 
 /// The references of a scope.
@@ -32,7 +32,7 @@ struct Resolving<'a> {
     registers: Cell<u32>,
 }
 
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     /// Makes the functions of a list, and resolves all names in them.
     pub fn resolve_unit(
         &self,
@@ -271,7 +271,7 @@ impl<F: SlotFormat> Compiler<F> {
 }
 
 /// Where a resolved name lies.
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     /// The register of a node's symbol.
     pub fn register(&self, mutator: &Mutator, node: Address) -> u32 {
         self.symbol

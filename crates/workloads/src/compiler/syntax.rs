@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use gleaner::raw::{Address, SlotFormat, Value};
+use gleaner::raw::{Address, Value};
 use gleaner::{Mutator, OutOfMemory};
 
 use super::Compiler;
-use crate::objects::{Allocated, copy, frame, object, value};
+use crate::objects::{Allocated, Code, copy, frame, object, value};
 
 /// Kinds of tokens; that of a sign is its byte.
 mod token {
@@ -115,7 +115,7 @@ fn scan(text: &[u8], at: usize) -> Scanned {
 }
 
 /// Tokens.
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     /// The first of a text's tokens.
     pub fn tokens(&self, mutator: &mut Mutator, text: &Cell<Value>) -> Allocated {
         frame(
@@ -174,7 +174,7 @@ impl<F: SlotFormat> Compiler<F> {
 }
 
 /// Parsing. `at` is the next token.
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     /// A fresh node with these references; the last is null.
     pub fn node(
         &self,
@@ -381,7 +381,7 @@ impl<F: SlotFormat> Compiler<F> {
 }
 
 /// Reading a tree.
-impl<F: SlotFormat> Compiler<F> {
+impl<F: Code> Compiler<F> {
     pub fn kind_of(&self, node: Address) -> u32 {
         self.node.number(node, 0)
     }
