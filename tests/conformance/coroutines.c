@@ -347,15 +347,11 @@ static void *collect_on_it(void *keep)
 
 static void stack_in_an_object(void)
 {
-    const char *given = getenv("GLEANER_OPTIONS");
-    char options[500];
     pthread_attr_t attributes;
     pthread_t thread;
     void *result;
 
-    snprintf(options, sizeof options, "%s%sverify=edges,stress=7,poison=on",
-             given != NULL ? given : "", given != NULL && *given != 0 ? "," : "");
-    setenv("GLEANER_OPTIONS", options, 1);
+    add_options("verify=edges,stress=7,poison=on");
     GC_INIT();
     stack = GC_malloc_uncollectable(STACK + 4096);
     REQUIRE(stack != NULL);

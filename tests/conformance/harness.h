@@ -424,6 +424,16 @@ static UNUSED void nap(long microseconds)
     nanosleep(&t, NULL);
 }
 
+/* Options of Gleaner's beside those that are set. Before the library starts. */
+static UNUSED void add_options(const char *more)
+{
+    const char *given = getenv("GLEANER_OPTIONS");
+    char options[500];
+    snprintf(options, sizeof options, "%s%s%s", given != NULL ? given : "",
+             given != NULL && *given != 0 ? "," : "", more);
+    setenv("GLEANER_OPTIONS", options, 1);
+}
+
 static UNUSED int all_zero(const void *p, size_t n)
 {
     const unsigned char *c = (const unsigned char *)p;

@@ -339,6 +339,39 @@ static void alloc_lock_holds_off_collections(void)
     CHECK_EQ(finished, 1);
 }
 
+/* What a section changed may fit together only when its thread has gone on a
+ * little: Guile stores the stack pointer of its VM then. A thread that waited
+ * for the lock does not stop it before. */
+static volatile int unfinished, seen_unfinished;
+static void looks_when_stopped(GC_EventType event)
+{
+    if (event == GC_EVENT_POST_STOP_WORLD)
+        seen_unfinished |= unfinished;
+}
+
+static void *begins(void *arg)
+{
+    sem_post(&resume);
+    wait_for(&ready);
+    unfinished = 1;
+    return arg;
+}
+
+static void section_is_left_before_a_stop(void)
+{
+    pthread_t t;
+    add_options("fault=section-end-late@1");
+    start();
+    GC_set_on_collection_event(looks_when_stopped);
+    REQUIRE(pthread_create(&t, NULL, wants_to_collect, NULL) == 0);
+    GC_word no = GC_get_gc_no();
+    GC_call_with_alloc_lock(begins, NULL);
+    unfinished = 0;
+    pthread_join(t, NULL);
+    CHECK_EQ(seen_unfinished, 0);
+    CHECK_GE(GC_get_gc_no(), no + 1);
+}
+
 /* ---- the world stopped by the client ---- */
 
 static volatile long progress[4];
@@ -739,6 +772,7 @@ MAIN_BEGIN
     RUN(registers_across_blocking);
     RUN(alloc_lock_excludes);
     RUN(alloc_lock_holds_off_collections);
+    RUN_GLEANER(section_is_left_before_a_stop);
     RUN(stopped_world);
     RUN(suspended_thread);
     RUN(suspended_thread_is_scanned);

@@ -41,11 +41,13 @@ pub enum FaultPoint {
     ArenaHeld,
     /// A helper is held up on its way into a phase, or to sleep.
     WorkerLate,
+    /// A thread is held up when it has given back the allocator lock behind a section of the client's.
+    SectionEndLate,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 14;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -62,6 +64,7 @@ impl FaultPoint {
         FaultPoint::EphemeronTable,
         FaultPoint::ArenaHeld,
         FaultPoint::WorkerLate,
+        FaultPoint::SectionEndLate,
     ];
 
     /// The names, in the same order.
@@ -79,6 +82,7 @@ impl FaultPoint {
         "ephemeron-table",
         "arena-held",
         "worker-late",
+        "section-end-late",
     ];
 
     /// The name that the option `fault` uses.

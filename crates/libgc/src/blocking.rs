@@ -247,7 +247,7 @@ pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
     let mut heap = start().lock();
     // SAFETY: `function` is callable with `argument`, as asked.
     let result = heap.run_client(|| unsafe { function(argument) });
-    heap.unlock();
+    heap.unlock_behind_client();
     result
 }
 

@@ -20,9 +20,10 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use gleaner_base::events::LineBuffer;
+use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Gate;
 use gleaner_mem::Address;
-use gleaner_os::environment;
+use gleaner_os::{environment, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::stop::protocol::World;
@@ -33,6 +34,9 @@ use gleaner_work::Crew;
 
 use crate::lock::{AllocatorLock, Section};
 use crate::message::{self, die};
+
+/// How long the fault `section-end-late` holds a thread up.
+const HELD_UP_NS: u64 = 20_000_000;
 
 /// The allocator lock.
 static LOCK: AllocatorLock = AllocatorLock::new();
@@ -143,7 +147,25 @@ impl Locked {
     /// Ends the client's section that `leave_to_client` began, and gives the lock back.
     pub fn end_of_client(self) {
         LOCK.open_outermost(Section::Own);
+        self.unlock_behind_client();
+    }
+
+    /// Gives the lock back where a section of the client's has ended. Who takes it and stops the world waits until the
+    /// calling thread returns from here.
+    #[inline]
+    pub fn unlock_behind_client(self) {
+        let record = Mutator::current();
+        if record.is_null() {
+            return LOCK.unlock();
+        }
+        // SAFETY: the calling thread's record stays mapped, and the words of a station are atomic.
+        let station = unsafe { &(*record).station };
+        station.begin_leaving();
         LOCK.unlock();
+        if faults::armed(FaultPoint::SectionEndLate) {
+            threads::sleep_ns(HELD_UP_NS);
+        }
+        station.end_leaving();
     }
 
     /// The lock stays held by our own code, which comes back with [`Locked::by_contract`].

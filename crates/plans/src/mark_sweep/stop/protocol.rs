@@ -30,6 +30,8 @@ pub struct Station {
     hold: AtomicU32,
     /// 1 while the thread sleeps because of `hold`. Written by the thread.
     held: AtomicU32,
+    /// 1 while the thread is on its way out behind a section of the client's. Written by the thread.
+    leaving: AtomicU32,
     /// Stack pointer below which nothing of the thread needs scanning. Written by the thread before it acknowledges.
     stack_pointer: AtomicUsize,
 }
@@ -42,6 +44,7 @@ impl Station {
                 stopped_in: AtomicU32::new(0),
                 hold: AtomicU32::new(0),
                 held: AtomicU32::new(0),
+                leaving: AtomicU32::new(0),
                 stack_pointer: AtomicUsize::new(0),
             }
         }
@@ -71,6 +74,24 @@ impl Station {
     pub fn release(&self) {
         self.hold.store(0, Ordering::Release);
         futex_wake(&self.hold, 1);
+    }
+
+    /// The thread, with the lock that the stopper must take, is about to give it back and to return to the client.
+    pub fn begin_leaving(&self) {
+        // Relaxed: the lock orders it; who takes it next sees this.
+        self.leaving.store(1, Ordering::Relaxed);
+    }
+
+    /// The thread has given the lock back and returns to the client.
+    pub fn end_leaving(&self) {
+        // Release: partner of the Acquire in `is_leaving`.
+        self.leaving.store(0, Ordering::Release);
+    }
+
+    /// Whether the thread is between the two.
+    pub fn is_leaving(&self) -> bool {
+        // Acquire: partner of the Release in `end_leaving`.
+        self.leaving.load(Ordering::Acquire) == 1
     }
 
     /// True if the thread is to be held.

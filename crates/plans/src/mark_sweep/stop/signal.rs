@@ -22,6 +22,9 @@ use super::protocol::World;
 use crate::mark_sweep::mutator::{Mutator, Mutators};
 
 const RESEND_AFTER_NS: u64 = 100_000_000;
+/// How often a stop looks at most whether threads have left sections of the client's, and its sleep in between.
+const LOOKS: u32 = 10_000;
+const BETWEEN_LOOKS_NS: u64 = 20_000;
 
 /// The last thread that got the signal without having a record; 0 if none did since the stop began. Stored by handlers.
 /// Relaxed: a number that the stopper misses is stored again after the next signal. No model has signals, so it is no
@@ -71,6 +74,7 @@ pub extern "C" fn on_suspend(
 /// Records whose thread no longer exists are flagged as gone.
 pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u32, Refused> {
     STRAY.store(0, Ordering::Relaxed);
+    let_threads_leave(mutators);
     let epoch = world.begin();
     send_all(world, mutators, signal, epoch)?;
     loop {
@@ -83,6 +87,23 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u
             flag_stray(world, mutators, epoch);
             send_all(world, mutators, signal, epoch)?;
         }
+    }
+}
+
+/// Waits until no thread is just leaving a section of the client's. What such a section changed may fit together only a
+/// few instructions behind it, and waking the thread that now stops the world may have taken the processor away there.
+/// These threads wait for nothing, unless a signal handler of the client's runs on one: hence not without end.
+fn let_threads_leave(mutators: &Mutators) {
+    let own = threads::current_tid();
+    for _ in 0..LOOKS {
+        let leaves = |thread: &Mutator| {
+            let station = &thread.station;
+            thread.tid != own && station.is_leaving() && !station.is_held() && !thread.gone
+        };
+        if mutators.find(leaves).is_none() {
+            return;
+        }
+        threads::sleep_ns(BETWEEN_LOOKS_NS);
     }
 }
 
