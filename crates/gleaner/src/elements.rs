@@ -478,7 +478,7 @@ impl Mutator {
         unsafe {
             match self.whole::<E>(array, index, 1) {
                 Some(at) => E::read_at(at, self.record().base),
-                None => self.load_far::<E>(array, index),
+                None => E::read_at(self.far::<E>(array, index), self.record().base),
             }
         }
     }

@@ -299,14 +299,14 @@ impl Heap {
         Ok(Array(id, elements))
     }
 
-    pub(crate) fn register(&self, shape: Shape<'_>, whole: bool) -> Result<TypeId, TypeError> {
-        with_heap!(&self.shared.kind, heap => heap.register(shape, whole))
+    pub(crate) fn register(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
+        with_heap!(&self.shared.kind, heap => heap.register(shape))
     }
 
     fn register_own(&self, shape: Shape<'_>) -> Result<Id, TypeError> {
         Ok(Id {
             heap: self.shared.number,
-            number: self.register(shape, false)?,
+            number: self.register(shape)?,
             pinned: false,
         })
     }

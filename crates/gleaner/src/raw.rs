@@ -50,13 +50,13 @@ impl Heap {
     /// [`traced`](gleaner_mem::traced) asks; of an object whose size a function says, what that function reads is
     /// written before the first allocation or poll behind its own.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
-        self.register(shape, false)
+        self.register(shape)
     }
 
     /// As [`Heap::register_raw`]; and if it is a type of arrays, each of them lies in one piece, whatever option `arrays`
     /// says: for those that native code is handed.
     pub fn register_whole_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
-        self.register(shape, true)
+        with_heap!(&self.shared.kind, heap => heap.register_whole(shape))
     }
 
     /// Who visits the roots in compiled frames from now on: it is called for each stopped mutator, whose record has the

@@ -148,7 +148,7 @@ impl Mutator {
         unsafe { View::new(array, self.record().pieces) }
     }
 
-    /// Where an element lies, for a load.
+    /// Where an element lies, for a load, that does not lie in the first N bytes.
     ///
     /// # Safety
     /// As for [`Mutator::load_element_in`].
@@ -157,7 +157,7 @@ impl Mutator {
         // SAFETY: an object lies there, as asked, so a header does.
         let header = unsafe { header::load(array, Ordering::Relaxed) };
         let (pieces, offset) = (E::Layout::pieces(self.record()), index * E::BYTES);
-        if !header.is_spine() || offset < pieces.first_n {
+        if !header.is_spine() {
             return element(array, index, E::BYTES);
         }
         let part = pieces.part(offset);

@@ -150,7 +150,8 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         let buffer = &mutator.arraylets[contents as usize];
-        let mut missing = count.saturating_sub(mutator.with_stock(contents, |stock| stock.len()));
+        let before = mutator.with_stock(contents, |stock| stock.len());
+        let mut missing = count.saturating_sub(before);
         while missing > 0 {
             match self.arraylets().allocate(buffer) {
                 Some(arraylet) => mutator.with_stock(contents, |stock| stock.push(arraylet)),
@@ -159,6 +160,11 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             missing -= 1;
         }
+        // They are used from the end: in the order of their addresses, as the parts of an array are.
+        mutator.with_stock(contents, |stock| {
+            let fresh = stock.len().min(before);
+            stock[fresh..].reverse();
+        });
         true
     }
 

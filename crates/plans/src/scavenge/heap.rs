@@ -289,13 +289,14 @@ impl<F: SlotFormat> Scavenge<F> {
         Ok(heap)
     }
 
-    /// Adds a type. If it is one of arrays, and `whole`, they always lie in one piece.
-    pub fn register(&self, shape: Shape<'_>, whole: bool) -> Result<TypeId, TypeError> {
-        if whole {
-            self.model.types.register_whole(shape, F::BYTES)
-        } else {
-            self.model.types.register(shape, F::BYTES)
-        }
+    /// Adds a type.
+    pub fn register(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
+        self.model.types.register(shape, F::BYTES)
+    }
+
+    /// Adds a type, and if it is one of arrays, they always lie in one piece.
+    pub fn register_whole(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
+        self.model.types.register_whole(shape, F::BYTES)
     }
 
     /// A thread becomes a mutator, inside the gate. It must not be inside as another one: it may have to wait for a
