@@ -12,7 +12,7 @@ use super::random::Rng;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
-pub const GENERATOR: u32 = 4;
+pub const GENERATOR: u32 = 5;
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -132,8 +132,28 @@ fn options(rng: &mut Rng, limit: usize, stress: usize, verify: bool) -> String {
     for (name, values) in CHOICES {
         list.push(format!("{name}={}", one_of(rng, values)));
     }
+    if rng.one_in(2) {
+        list.push(format!("arrays={}", one_of(rng, &ARRAYS)));
+        for (name, values) in CUT_CHOICES {
+            list.push(format!("{name}={}", one_of(rng, values)));
+        }
+    }
     list.join(",")
 }
+
+/// How arrays are cut, where they are.
+const ARRAYS: [&str; 5] = ["naive", "naive-a", "naive-b", "zray", "perf-zray"];
+
+/// Options of arrays that are cut, of which each value is equally likely.
+const CUT_CHOICES: &[(&str, &[&str])] = &[
+    ("first-n", &["0", "64", "64", "128", "1024", "4096"]),
+    ("arraylet", &["0", "256", "256", "1024", "4096"]),
+    ("array-kinds", &["all", "all", "references", "primitives"]),
+    ("lazy-arraylets", &["auto", "on", "off"]),
+    ("zero-compression", &["auto", "on", "off"]),
+    ("fast-copy", &["auto", "on", "off"]),
+    ("copy-on-write", &["auto", "on", "off"]),
+];
 
 /// Options of which each value is equally likely.
 const CHOICES: &[(&str, &[&str])] = &[
@@ -309,7 +329,10 @@ mod tests {
                 }
             }
         }
-        for (name, values) in CHOICES {
+        for name in ARRAYS {
+            assert!(seen.contains(&(0, format!("arrays={name}"))), "{name}");
+        }
+        for (name, values) in CHOICES.iter().chain(CUT_CHOICES) {
             for value in *values {
                 assert!(
                     seen.contains(&(0, format!("{name}={value}"))),

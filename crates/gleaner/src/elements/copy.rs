@@ -13,7 +13,6 @@ use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::Contents;
 
 use super::pieces::{Run, address};
-use super::with_format;
 use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
 
@@ -28,12 +27,40 @@ pub(super) enum Copied {
     SharedNumbers(u32),
 }
 
-/// A part of a copy: from an offset of one array to an offset of another, so many bytes.
+/// From an offset of one array to an offset of another, so many bytes.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     from: usize,
     to: usize,
     bytes: usize,
+}
+
+impl Range {
+    /// So many bytes behind its start, and so many of them.
+    fn part(self, (before, bytes): (usize, usize)) -> Range {
+        Range {
+            from: self.from + before,
+            to: self.to + before,
+            bytes,
+        }
+    }
+
+    /// What lies before a part, and behind it.
+    fn without(self, part: Option<(usize, usize)>) -> [Range; 2] {
+        let (before, bytes) = part.unwrap_or((self.bytes, 0));
+        let behind = before + bytes;
+        [(0, before), (behind, self.bytes - behind)].map(|part| self.part(part))
+    }
+}
+
+/// How runs are copied.
+#[derive(Clone, Copy, Debug)]
+struct Copies {
+    /// From the end.
+    downward: bool,
+    /// So many bytes at a time at most.
+    most: usize,
+    copied: Copied,
 }
 
 /// Copies `count` items, which may overlap, as if they were all read before the first is written.
@@ -204,52 +231,46 @@ impl Mutator {
         copied: Copied,
     ) -> Result<(), OutOfMemory> {
         let cutting = with_heap!(&self.shared.kind, heap => heap.config.cutting);
-        let is_fast = cutting.is_none_or(|cutting| cutting.fast_copy);
-        let shares = cutting.is_some_and(|cutting| cutting.copy_on_write);
-        // Elements of one array are copied as if all were read first.
-        let downward = from == to && all.from < all.to;
+        let copies = Copies {
+            // Elements of one array are copied as if all were read first.
+            downward: from == to && all.from < all.to,
+            most: match cutting {
+                Some(cutting) if !cutting.fast_copy => 1 << self.log2(copied),
+                _ => all.bytes,
+            },
+            copied,
+        };
+        let overlaps = from == to && all.from.abs_diff(all.to) < all.bytes;
+        let shares = !overlaps && cutting.is_some_and(|cutting| cutting.copy_on_write);
+        let contents = Contents::of(copied == Copied::Slots);
         // SAFETY: the arrays have these ranges, as this function asks.
-        let shared = unsafe { self.shareable(from, to, all) }.filter(|_| shares);
-        let mut ranges = [None, None, None];
-        match shared {
-            None => ranges[0] = Some((all, false)),
-            Some((before, bytes)) => {
-                let part = |skipped, bytes| Range {
-                    from: all.from + skipped,
-                    to: all.to + skipped,
-                    bytes,
-                };
-                let after = before + bytes;
-                ranges = [
-                    Some((part(0, before), false)),
-                    Some((part(before, bytes), true)),
-                    Some((part(after, all.bytes - after), false)),
-                ];
-            }
-        }
-        if downward {
-            ranges.reverse();
-        }
-        let values = [from, to].map(Value::reference);
-        let body = |mutator: &mut Mutator, roots: &[std::cell::Cell<Value>; 2]| {
-            for (range, whole) in ranges.into_iter().flatten() {
-                let [from, to] = roots.each_ref().map(|root| address(root.get()));
-                // SAFETY: a part of the ranges that the arrays have; they are in the roots.
-                unsafe {
-                    if whole && mutator.share(from, to, range, copied, downward) {
-                        continue;
-                    }
-                    if is_fast {
-                        mutator.copy_runs(from, to, range, copied, downward)?;
-                    } else {
-                        mutator.copy_one_by_one(roots, range, copied, downward)?;
-                    }
+        let mut shared = unsafe { self.shareable(from, to, all) }.filter(|_| shares);
+        let mut values = [from, to].map(Value::reference);
+        loop {
+            let ranges = all.without(shared);
+            // SAFETY: valid references, as this function asks; the arrays have these ranges wherever they lie, and nothing
+            // polls behind what fills the stock.
+            unsafe {
+                values = self.stock(values, contents, |mutator, values| {
+                    let [from, to] = values.map(address);
+                    ranges
+                        .map(|range| mutator.needed(from, to, range, &copies))
+                        .iter()
+                        .sum()
+                })?;
+                let [from, to] = values.map(address);
+                // Nothing was written yet, so that all or nothing is copied.
+                if let Some(range) = shared.take()
+                    && !self.share(from, to, all.part(range), contents)
+                {
+                    continue;
+                }
+                for range in ranges {
+                    self.copy_runs(from, to, range, &copies);
                 }
             }
-            Ok(())
-        };
-        // SAFETY: valid references, as this function asks.
-        unsafe { self.with_roots(values, body) }
+            return Ok(());
+        }
     }
 
     /// Where in a range whole arraylets correspond to whole arraylets: bytes before, and bytes.
@@ -295,67 +316,58 @@ impl Mutator {
     /// Shares the arraylets of a range of whole ones; false if others may use them meanwhile.
     ///
     /// # Safety
-    /// As for [`Mutator::copy_between`]; the range is one of whole arraylets of both.
+    /// As for [`Mutator::copy_between`]; the range is one of whole arraylets of both, and does not overlap itself.
     unsafe fn share(
         &mut self,
         from: Address,
         to: Address,
         range: Range,
-        copied: Copied,
-        downward: bool,
+        contents: Contents,
     ) -> bool {
         let pieces = self.record().pieces;
-        let contents = Contents::of(copied == Copied::Slots);
         let count = range.bytes >> pieces.arraylet_shift;
         let (first, to_first) = (pieces.part(range.from).number, pieces.part(range.to).number);
         with_heap!(&self.shared.kind, heap => heap.while_alone(|| {
             for index in 0..count {
-                let index = if downward { count - 1 - index } else { index };
                 // SAFETY: both have these parts, as this function asks, and no other mutator is attached.
                 unsafe { heap.share((from, first + index), (to, to_first + index), contents) };
             }
         }))
     }
 
+    /// How many arraylets a copy of a range takes.
+    ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
-    unsafe fn copy_runs(
-        &mut self,
-        from: Address,
-        to: Address,
-        range: Range,
-        copied: Copied,
-        downward: bool,
-    ) -> Result<(), OutOfMemory> {
-        let contents = Contents::of(copied == Copied::Slots);
-        let values = [from, to].map(Value::reference);
-        // SAFETY: valid references, as this function asks.
-        let [from, to] = unsafe {
-            self.stock(values, contents, |mutator, values| {
-                let [from, to] = values.map(address);
-                let (mut count, mut last) = (0, None);
-                mutator.for_pairs(from, to, range, downward, |read, write| {
-                    let needs = !write.writable && !(write.zero && read.zero);
-                    count += usize::from(needs && write.part != last);
-                    if needs {
-                        last = write.part;
-                    }
-                });
-                count
-            })
-        }?
-        .map(address);
-        // SAFETY: as this function asks; the stock is filled for it.
+    unsafe fn needed(&self, from: Address, to: Address, range: Range, copies: &Copies) -> usize {
+        let (mut count, mut last) = (0, None);
+        // SAFETY: as this function asks.
         unsafe {
-            self.for_pairs(from, to, range, downward, |read, write| {
+            self.for_pairs(from, to, range, copies, |read, write| {
+                let needs = !(write.writable || write.zero && read.zero);
+                if needs && write.part != last {
+                    count += 1;
+                    last = write.part;
+                }
+            });
+        }
+        count
+    }
+
+    /// # Safety
+    /// As for [`Mutator::copy_between`]; the stock is filled for it.
+    unsafe fn copy_runs(&self, from: Address, to: Address, range: Range, copies: &Copies) {
+        let contents = Contents::of(copies.copied == Copied::Slots);
+        // SAFETY: as this function asks.
+        unsafe {
+            self.for_pairs(from, to, range, copies, |read, write| {
                 if read.zero && write.zero {
                     return;
                 }
                 let at = self.writable(to, write, contents, self.filling(write));
-                self.transfer(read.at, at, write.bytes, copied);
+                self.transfer(read.at, at, write.bytes, copies.copied);
             });
         }
-        Ok(())
     }
 
     /// Visits what of a range lies side by side in both arrays, from below or from above.
@@ -367,7 +379,7 @@ impl Mutator {
         from: Address,
         to: Address,
         range: Range,
-        downward: bool,
+        copies: &Copies,
         mut visit: impl FnMut(&Run, &Run),
     ) {
         // SAFETY: valid arrays, as this function asks.
@@ -375,16 +387,17 @@ impl Mutator {
         let mut done = 0;
         while done < range.bytes {
             let left = range.bytes - done;
+            let most = left.min(copies.most);
             // SAFETY: the arrays have these ranges, as this function asks.
             let (mut read, mut write) = unsafe {
-                if downward {
-                    let read = from.run_before(range.from + left, left);
+                if copies.downward {
+                    let read = from.run_before(range.from + left, most);
                     let write = to.run_before(range.to + left, read.bytes);
                     let skipped = read.bytes - write.bytes;
                     let at = read.at.add(skipped);
                     (Run { at, ..read }, write)
                 } else {
-                    let read = from.run(range.from + done, left);
+                    let read = from.run(range.from + done, most);
                     (read, to.run(range.to + done, read.bytes))
                 }
             };
@@ -393,44 +406,6 @@ impl Mutator {
             visit(&read, &write);
             done += bytes;
         }
-    }
-
-    /// Copies element by element, through the accessors: what is measured against copying run by run.
-    ///
-    /// # Safety
-    /// As for [`Mutator::copy_between`], of the arrays in the roots.
-    unsafe fn copy_one_by_one(
-        &mut self,
-        roots: &[std::cell::Cell<Value>; 2],
-        range: Range,
-        copied: Copied,
-        downward: bool,
-    ) -> Result<(), OutOfMemory> {
-        let log2 = self.log2(copied);
-        let count = range.bytes >> log2;
-        for number in 0..count {
-            let number = if downward { count - 1 - number } else { number };
-            let (from_index, to_index) =
-                ((range.from >> log2) + number, (range.to >> log2) + number);
-            let [from, to] = roots.each_ref().map(|root| address(root.get()));
-            macro_rules! one {
-                ($element:ty) => {{
-                    let item = self.load_element_in::<$element>(from, from_index);
-                    self.store_element_in::<$element>(to, to_index, item)?;
-                }};
-            }
-            // SAFETY: both arrays have these elements, as this function asks.
-            unsafe {
-                match (copied, log2) {
-                    (Copied::Slots, _) => with_format!(self, F => one!(F)),
-                    (_, 0) => one!(u8),
-                    (_, 1) => one!(u16),
-                    (_, 2) => one!(u32),
-                    (_, _) => one!(u64),
-                }
-            }
-        }
-        Ok(())
     }
 
     /// The logarithm of the element's size of an array without references; `None` for an array of references.

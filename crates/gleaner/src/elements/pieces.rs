@@ -167,14 +167,6 @@ impl Mutator {
     }
 
     /// # Safety
-    /// As for [`Mutator::load_element_in`].
-    #[inline(never)]
-    pub(super) unsafe fn load_far<E: Element>(&self, array: Address, index: usize) -> E::Item {
-        // SAFETY: an element lies there; the array has it, as asked.
-        unsafe { E::read_at(self.far::<E>(array, index), self.record().base) }
-    }
-
-    /// # Safety
     /// As for [`Mutator::store_element_in`].
     #[inline(never)]
     pub(super) unsafe fn store_far<E: Element>(
@@ -321,11 +313,13 @@ impl Mutator {
         self.assert_inside("a store into an array");
         let count = needed(self, &values);
         let record = self.record_place();
+        if count == 0 {
+            return Ok(values);
+        }
         // SAFETY: this thread's mutator, inside the gate.
-        let is_there = count == 0
-            || with_heap!(&self.shared.kind, heap => unsafe {
-                heap.has_stock(record, contents, count)
-            });
+        let is_there = with_heap!(&self.shared.kind, heap => unsafe {
+            heap.has_stock(record, contents, count)
+        });
         if is_there {
             return Ok(values);
         }
