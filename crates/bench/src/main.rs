@@ -7,6 +7,7 @@
 //! the watchdog of a running program and the threads of what runs in this process.
 
 mod arguments;
+mod arrays;
 mod catalogue;
 mod clients;
 mod events;

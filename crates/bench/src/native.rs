@@ -14,7 +14,7 @@ use gleaner_workloads::{Entry, Extra, Facts, Mutators, Scale, TABLE, failed, fin
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::{locality, process, synchronisation};
+use crate::{arrays, locality, process, synchronisation};
 
 /// Arguments of `native`.
 #[derive(Args)]
@@ -111,6 +111,9 @@ struct Line {
     locality: Option<locality::Line>,
     /// What workers did with each other in all collections.
     synchronisation: synchronisation::Line,
+    /// What became of arrays in pieces, where arrays are cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arrays: Option<arrays::Line>,
     #[serde(flatten)]
     facts: Facts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -262,6 +265,9 @@ pub fn run(chosen: &Native) -> Result<bool> {
         mutators: mutators.threads,
         locality: counted.map(|counted| locality::Line::new(&counted, heap.workers())),
         synchronisation: synchronisation::Line::new(&synchronisation),
+        arrays: heap
+            .cut_arrays()
+            .map(|cut| arrays::Line::new(cut, &mutator.array_counts())),
         facts,
         iterations,
     };

@@ -68,6 +68,7 @@ pub use gleaner_base::options::{
     Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue, TraceOrder,
     Zeroing,
 };
+pub use gleaner_plans::scavenge::arrays::ArrayCounts;
 pub use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums as Locality};
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};

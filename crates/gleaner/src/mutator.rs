@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
 use gleaner_plans::scavenge::Totals;
+use gleaner_plans::scavenge::arrays::ArrayCounts;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::walk::Found;
 
@@ -226,6 +227,12 @@ impl Mutator {
     pub fn totals(&mut self) -> Totals {
         let heap = self.heap();
         self.outside("a question for totals", || heap.totals())
+    }
+
+    /// What became of arrays in pieces so far. A poll: others may collect meanwhile.
+    pub fn array_counts(&mut self) -> ArrayCounts {
+        self.assert_may_collect("a question for counts");
+        with_heap!(&self.shared.kind, heap => heap.array_counts())
     }
 
     /// Bytes that this mutator has allocated.

@@ -334,6 +334,10 @@ impl Mutator {
                 found
             });
             if is_complete {
+                self.record().count_arrays(|counts| {
+                    counts.spines += 1;
+                    counts.parts += pieces.arraylets(elements) as u64;
+                });
                 return Ok(spine);
             }
             // SAFETY: this thread's mutator, inside the gate; the spine is not used again.

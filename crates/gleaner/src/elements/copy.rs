@@ -4,6 +4,8 @@
 //! Slots are copied one by one, each as a mutator would: a thread that reads one meanwhile finds the old value or the new.
 //! The barrier dirties the cards of the whole range (I5).
 
+use std::cell::RefCell;
+use std::iter::Peekable;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
@@ -11,6 +13,7 @@ use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::object_model::{Shape, element};
 use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_plans::scavenge::arrays::Filling;
 
 use super::pieces::{Run, address};
 use crate::heap::{OutOfMemory, with_heap};
@@ -246,6 +249,7 @@ impl Mutator {
         // SAFETY: the arrays have these ranges, as this function asks.
         let mut shared = unsafe { self.shareable(from, to, all) }.filter(|_| shares);
         let mut values = [from, to].map(Value::reference);
+        let wanted = RefCell::new(Vec::new());
         loop {
             let ranges = all.without(shared);
             // SAFETY: valid references, as this function asks; the arrays have these ranges wherever they lie, and nothing
@@ -253,10 +257,12 @@ impl Mutator {
             unsafe {
                 values = self.stock(values, contents, |mutator, values| {
                     let [from, to] = values.map(address);
-                    ranges
-                        .map(|range| mutator.needed(from, to, range, &copies))
-                        .iter()
-                        .sum()
+                    let mut wanted = wanted.borrow_mut();
+                    wanted.clear();
+                    for range in ranges {
+                        mutator.find_wanted(from, to, range, &copies, &mut wanted);
+                    }
+                    wanted.len()
                 })?;
                 let [from, to] = values.map(address);
                 // Nothing was written yet, so that all or nothing is copied.
@@ -265,8 +271,10 @@ impl Mutator {
                 {
                     continue;
                 }
+                let wanted = wanted.into_inner();
+                let mut wanted = wanted.iter().copied().peekable();
                 for range in ranges {
-                    self.copy_runs(from, to, range, &copies);
+                    self.copy_runs(from, to, range, &copies, &mut wanted);
                 }
             }
             return Ok(());
@@ -327,47 +335,80 @@ impl Mutator {
         let pieces = self.record().pieces;
         let count = range.bytes >> pieces.arraylet_shift;
         let (first, to_first) = (pieces.part(range.from).number, pieces.part(range.to).number);
-        with_heap!(&self.shared.kind, heap => heap.while_alone(|| {
+        let shared = with_heap!(&self.shared.kind, heap => heap.while_alone(|| {
             for index in 0..count {
                 // SAFETY: both have these parts, as this function asks, and no other mutator is attached.
                 unsafe { heap.share((from, first + index), (to, to_first + index), contents) };
             }
-        }))
+        }));
+        if shared {
+            self.record()
+                .count_arrays(|counts| counts.shared += count as u64);
+        }
+        shared
     }
 
-    /// How many arraylets a copy of a range takes.
+    /// Adds the parts that a copy of a range makes private: not those that are all zero, and are to be.
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
-    unsafe fn needed(&self, from: Address, to: Address, range: Range, copies: &Copies) -> usize {
-        let (mut count, mut last) = (0, None);
+    unsafe fn find_wanted(
+        &self,
+        from: Address,
+        to: Address,
+        range: Range,
+        copies: &Copies,
+        wanted: &mut Vec<usize>,
+    ) {
         // SAFETY: as this function asks.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
                 let needs = !(write.writable || write.zero && read.zero);
-                if needs && write.part != last {
-                    count += 1;
-                    last = write.part;
-                }
+                wanted.extend(
+                    write
+                        .part
+                        .filter(|part| needs && wanted.last() != Some(part)),
+                );
             });
         }
-        count
     }
 
     /// # Safety
-    /// As for [`Mutator::copy_between`]; the stock is filled for it.
-    unsafe fn copy_runs(&self, from: Address, to: Address, range: Range, copies: &Copies) {
+    /// As for [`Mutator::copy_between`]; the stock is filled for the parts that are `wanted`, which are given in the order
+    /// of the copy.
+    unsafe fn copy_runs(
+        &self,
+        from: Address,
+        to: Address,
+        range: Range,
+        copies: &Copies,
+        wanted: &mut Peekable<impl Iterator<Item = usize>>,
+    ) {
         let contents = Contents::of(copies.copied == Copied::Slots);
+        let (mut beyond, mut last) = (0, None);
         // SAFETY: as this function asks.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
-                if read.zero && write.zero {
+                if write.part.is_some() {
+                    beyond += write.bytes as u64;
+                }
+                if wanted.peek().copied() == write.part && write.part.is_some() {
+                    last = wanted.next();
+                }
+                // What was all zero when the stock was filled may stay so, even if another thread writes it meanwhile.
+                if !write.writable && write.part != last {
                     return;
                 }
-                let at = self.writable(to, write, contents, self.filling(write));
+                let filling = match copies.copied {
+                    Copied::SharedNumbers(_) => Filling::Same,
+                    _ => self.filling(write),
+                };
+                let at = self.writable(to, write, contents, filling);
                 self.transfer(read.at, at, write.bytes, copies.copied);
             });
         }
+        self.record()
+            .count_arrays(|counts| counts.copied_bytes += beyond);
     }
 
     /// Visits what of a range lies side by side in both arrays, from below or from above.

@@ -23,10 +23,10 @@ use gleaner_mem::zero;
 pub use gleaner_spaces::precise::arraylets::Contents;
 use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES};
 
+use super::Scavenge;
 use super::allocate::{Place, Request};
 use super::collect::Extent;
 use super::mutator::Mutator;
-use super::{LARGE_BYTES, Scavenge};
 
 /// How the arrays of a heap are cut, and which optimisations are made (PLDI 2010, section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +88,35 @@ impl Cutting {
             ArrayKinds::References => slots,
             ArrayKinds::Primitives => !slots,
         }
+    }
+}
+
+/// What became of arrays in pieces, over the life of a heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArrayCounts {
+    /// Arrays in pieces that were allocated.
+    pub spines: u64,
+    /// How many arraylets they would have if each had all of them.
+    pub parts: u64,
+    /// Arraylets that a spine was made to point at, when they were written or when the array was allocated.
+    pub instantiated: u64,
+    /// Arraylets that a collection took back because all in them was zero.
+    pub compressed: u64,
+    /// Arraylets that a copy shared.
+    pub shared: u64,
+    /// Bytes that copies wrote beyond the first N bytes of an array.
+    pub copied_bytes: u64,
+}
+
+impl ArrayCounts {
+    /// And these.
+    pub fn add(&mut self, other: ArrayCounts) {
+        self.spines += other.spines;
+        self.parts += other.parts;
+        self.instantiated += other.instantiated;
+        self.compressed += other.compressed;
+        self.shared += other.shared;
+        self.copied_bytes += other.copied_bytes;
     }
 }
 
@@ -270,7 +299,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let own = pieces.pointer_to(arraylet);
         // SAFETY: the spine has this part, as asked.
         match unsafe { pieces.exchange(spine, number, before, own) } {
-            Ok(()) => arraylet,
+            Ok(()) => {
+                mutator.count_arrays(|counts| counts.instantiated += 1);
+                arraylet
+            }
             Err(others) => {
                 self.arraylets().make_young(arraylet);
                 mutator.with_stock(contents, |stock| stock.push((arraylet, false)));
@@ -365,9 +397,16 @@ impl<F: SlotFormat> Scavenge<F> {
             .unwrap_or(false)
     }
 
-    /// Bytes of a spine that a mutator allocates in its buffer if there is room.
-    pub fn fits_buffer(&self, spine_bytes: usize) -> bool {
-        spine_bytes <= LARGE_BYTES && self.config.options.stress == 0
+    /// What became of arrays in pieces so far. A mutator inside the gate stops all others for it.
+    pub fn array_counts(&self) -> ArrayCounts {
+        self.with_stopped_world(|state| {
+            let mut all = state.totals.arrays;
+            for mutator in &state.mutators {
+                // SAFETY: attached mutators exist, and they are stopped.
+                all.add(unsafe { mutator.as_ref() }.array_counts.get());
+            }
+            all
+        })
     }
 }
 

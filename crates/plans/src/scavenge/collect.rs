@@ -261,6 +261,7 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: the mutator's thread has ended, so nobody else uses its buffer.
             unsafe { mutator.retire_tlab() };
             state.zeroed_by_others.add(mutator.zeroed.get());
+            state.totals.arrays.add(mutator.array_counts.get());
             self.gate.leave();
         }
     }

@@ -110,6 +110,7 @@ impl<F: SlotFormat> Scavenge<F> {
             .process(engine, self.crew, workers, &copying, waiting.as_ref());
         for local in state.engine.worker_states() {
             state.totals.ephemeron_looks += core::mem::take(&mut local.looks);
+            state.totals.arrays.compressed += core::mem::take(&mut local.compressed);
             // SAFETY: the phase is over, so the buffer is the leader's.
             unsafe { local.survivor_plab.retire() };
         }

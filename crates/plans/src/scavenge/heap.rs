@@ -342,6 +342,7 @@ impl<F: SlotFormat> Scavenge<F> {
             let mutator = Box::from_raw(record.as_ptr());
             mutator.retire_tlab();
             state.zeroed_by_others.add(mutator.zeroed.get());
+            state.totals.arrays.add(mutator.array_counts.get());
             mutator
         });
         drop(mutator);

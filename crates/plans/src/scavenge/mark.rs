@@ -177,6 +177,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut objects = 0;
         for local in state.engine.worker_states() {
             state.totals.ephemeron_looks += core::mem::take(&mut local.looks);
+            state.totals.arrays.compressed += core::mem::take(&mut local.compressed);
             objects += core::mem::take(&mut local.objects);
         }
         objects

@@ -23,6 +23,7 @@ use gleaner_os::memory;
 use gleaner_spaces::precise::arraylets::{ArrayletBuffer, Contents};
 use gleaner_spaces::precise::bump::LocalBuffer;
 
+use super::arrays::ArrayCounts;
 use super::checks::Last;
 use super::zeroing::Zeroed;
 
@@ -126,6 +127,8 @@ pub struct Mutator {
     pub(super) arraylets: [ArrayletBuffer; 2],
     /// Arraylets that are about to be used, of references and of numbers, and whether each reads as zero.
     stock: UnsafeCell<[Vec<(Address, bool)>; 2]>,
+    /// What it did about arrays in pieces.
+    pub(super) array_counts: Cell<ArrayCounts>,
     /// Where the buffer ends; its limit may be less.
     pub(super) tlab_end: Cell<Address>,
     /// What this mutator zeroed since the last collection.
@@ -234,6 +237,7 @@ impl Mutator {
             whole_bytes,
             arraylets: Default::default(),
             stock: UnsafeCell::default(),
+            array_counts: Cell::default(),
             number,
             tlab_end: Cell::new(Address::NULL),
             zeroed: Cell::new(Zeroed::default()),
@@ -265,6 +269,13 @@ impl Mutator {
         for contents in [Contents::References, Contents::Primitives] {
             self.with_stock(contents, Vec::clear);
         }
+    }
+
+    /// Counts what this mutator does about arrays in pieces.
+    pub fn count_arrays(&self, count: impl FnOnce(&mut ArrayCounts)) {
+        let mut counts = self.array_counts.get();
+        count(&mut counts);
+        self.array_counts.set(counts);
     }
 
     /// Lends the stock of arraylets; `body` does not come here again.

@@ -16,15 +16,6 @@ use super::Scavenge;
 use super::roots::STRIP_BYTES;
 use super::trace::{CHUNK_POINTERS, Item, WorkerState};
 
-/// What a collection did about arraylets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ArrayletCounts {
-    /// How many a worker claimed.
-    pub claimed: u64,
-    /// How many it took back because all in them was zero.
-    pub compressed: u64,
-}
-
 impl<F: SlotFormat> Scavenge<F> {
     /// Scans a spine that was reached and will be `old`, or a chunk of its pointers: claims the arraylets, and visits their
     /// slots and those that lie in the spine.
@@ -60,7 +51,6 @@ impl<F: SlotFormat> Scavenge<F> {
             };
             match self.arraylets().claim(arraylet, old) {
                 Claim::Won => {
-                    local.arraylets.claimed += 1;
                     if slots {
                         self.slots_of(arraylet).for_each(|slot| visit(local, slot));
                     }
@@ -96,7 +86,7 @@ impl<F: SlotFormat> Scavenge<F> {
         unsafe {
             if compresses && self.arraylets().is_zero(arraylet) {
                 pieces.store(spine, number, pieces.zero);
-                local.arraylets.compressed += 1;
+                local.compressed += 1;
                 return None;
             }
         }

@@ -9,6 +9,7 @@ use gleaner_mem::Address;
 use gleaner_os::log_file::LogFile;
 use gleaner_spaces::precise::regions::MOST_NODES;
 
+use super::arrays::ArrayCounts;
 use super::mutator::Mutator;
 use super::trace::Engine;
 use super::zeroing::{Contention, Zeroed};
@@ -36,6 +37,8 @@ pub struct Totals {
     pub ephemeron_looks: u64,
     /// What zeroing came to until the last collection, in nanoseconds.
     pub zeroed: Zeroed,
+    /// What collections did about arrays in pieces, and mutators that are gone.
+    pub arrays: ArrayCounts,
 }
 
 /// Moving averages over the last collections, and what was decided. Sizes are in bytes.

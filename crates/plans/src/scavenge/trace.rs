@@ -22,7 +22,6 @@ use super::grey::{Arena, Stack};
 use super::locality::Counts;
 use super::lockstep::Lockstep;
 use super::segregated::{MOST_WAITING, Mail, Message};
-use super::spines::ArrayletCounts;
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::{AtomicU64, yield_now};
 use gleaner_mem::Address;
@@ -66,8 +65,8 @@ pub struct WorkerState {
     pub edges: Edges,
     /// What it did on each memory node, where that is counted.
     pub counts: Counts,
-    /// What it did about arraylets.
-    pub arraylets: ArrayletCounts,
+    /// Arraylets that it took back because all in them was zero.
+    pub compressed: u64,
     /// Messages, as words, that wait to be sent to workers of other nodes.
     pub(super) remote: Stack,
     /// How many there are.
@@ -268,7 +267,7 @@ impl Engine {
                 found: 0,
                 edges: Edges::default(),
                 counts: Counts::default(),
-                arraylets: ArrayletCounts::default(),
+                compressed: 0,
                 remote: Stack::new(TraceOrder::Depth),
                 waiting: 0,
             }));

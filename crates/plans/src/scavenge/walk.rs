@@ -143,7 +143,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// A mutator inside the gate stops all others, and does something that leaves the heap as it is: a panic there does
     /// no harm.
-    fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
+    pub(super) fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
         self.gate.leave();
         let _outside = Outside(&self.gate);
         self.collecting.with(&self.gate, |state| {
