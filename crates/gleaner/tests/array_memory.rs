@@ -1,0 +1,447 @@
+//! Memory of arrays that are cut: what a sparse array, a copied one and one of zeros take; what happens when there is none
+//! left; lengths and options at the ends of what is accepted; arrays that are in one piece nevertheless.
+//!
+//! Each case runs in a child. A failure says how to repeat it.
+
+#[path = "harness/cases.rs"]
+mod cases;
+#[path = "array_memory/full.rs"]
+mod full;
+#[path = "array_memory/used.rs"]
+mod used;
+
+use cases::in_a_child;
+use gleaner::raw::{Address, Shape, TypeId, Value, array_bytes};
+use gleaner::{Elements, Heap, Mutator};
+
+/// Runs `body` in heaps with these options, one after the other in a child.
+fn all(test: &str, options: &[&str], body: impl Fn(&str)) {
+    let lines: Vec<String> = options.iter().map(|line| line.to_string()).collect();
+    in_a_child(test, &lines, body);
+}
+
+fn heap(options: &str) -> Heap {
+    Heap::builder().options(options).unwrap().build().unwrap()
+}
+
+/// How arrays are cut in full heaps. Arraylets are allocated lazily.
+const LAZY: [&str; 10] = [
+    "arrays=zray",
+    "arrays=zray,first-n=64,arraylet=256,refs=compressed,verify=edges,poison=on",
+    "arrays=zray,first-n=64,old=mark-sweep,workers=3",
+    "arrays=zray,first-n=64,arraylet=4096,refs=compressed,generations=never,verify=edges",
+    "arrays=zray,first-n=64,arraylet=512,fast-copy=off,tenure=0",
+    "arrays=zray,first-n=64,zero-compression=off,resize=off,poison=on",
+    "arrays=perf-zray,refs=compressed,old=mark-sweep,verify=edges",
+    "arrays=perf-zray,first-n=64,arraylet=256,zeroing=concurrent",
+    "arrays=naive-a,verify=edges,poison=on",
+    "arrays=naive-a,refs=compressed,young=256k,quarantine=2",
+];
+
+#[test]
+fn a_store_without_memory_stores_nothing() {
+    all("a_store_without_memory_stores_nothing", &LAZY, full::stores);
+}
+
+#[test]
+fn a_fill_or_a_window_without_memory_changes_nothing() {
+    let test = "a_fill_or_a_window_without_memory_changes_nothing";
+    all(test, &LAZY, full::ranges);
+}
+
+#[test]
+fn a_copy_without_memory_loses_nothing() {
+    all("a_copy_without_memory_loses_nothing", &LAZY, full::copies);
+}
+
+#[test]
+fn a_reference_without_memory_is_not_stored() {
+    let test = "a_reference_without_memory_is_not_stored";
+    all(test, &LAZY, full::references);
+}
+
+/// Where all arraylets are allocated with the array, and for arrays that are written as they are made.
+#[test]
+fn an_array_without_memory_is_an_error() {
+    let mut options = vec![
+        "arrays=contiguous",
+        "arrays=naive",
+        "arrays=naive,first-n=64,arraylet=256,refs=compressed,verify=edges,poison=on",
+        "arrays=naive-b,old=mark-sweep,workers=3",
+        "arrays=zray,lazy-arraylets=off,generations=never",
+    ];
+    options.extend(LAZY);
+    all(
+        "an_array_without_memory_is_an_error",
+        &options,
+        full::allocations,
+    );
+}
+
+#[test]
+fn a_sparse_array_takes_its_spine_and_what_was_written() {
+    let options = [
+        "arrays=zray",
+        "arrays=zray,refs=compressed",
+        "arrays=zray,zero-compression=off,copy-on-write=off,old=mark-sweep",
+        "arrays=naive-a",
+        "arrays=zray,first-n=64,arraylet=4096",
+    ];
+    let test = "a_sparse_array_takes_its_spine_and_what_was_written";
+    all(test, &options, |options| used::sparse(options, 256 << 20));
+}
+
+#[test]
+#[ignore = "it is large"]
+fn a_sparse_array_of_a_gigabyte_takes_its_spine_and_what_was_written() {
+    let test = "a_sparse_array_of_a_gigabyte_takes_its_spine_and_what_was_written";
+    let options = ["arrays=zray", "arrays=perf-zray,refs=compressed"];
+    all(test, &options, |options| used::sparse(options, 1 << 30));
+}
+
+/// The configurations whose arraylets are shared by copies.
+const SHARING: [&str; 5] = [
+    "arrays=zray",
+    "arrays=zray,first-n=64,arraylet=4096,refs=compressed,verify=edges",
+    "arrays=zray,arraylet=512,old=mark-sweep",
+    "arrays=zray,zero-compression=off,fast-copy=off",
+    "arrays=naive,copy-on-write=on,lazy-arraylets=on",
+];
+
+#[test]
+fn a_copied_array_takes_its_spine_until_it_is_written() {
+    all(
+        "a_copied_array_takes_its_spine_until_it_is_written",
+        &SHARING,
+        used::copied,
+    );
+}
+
+#[test]
+fn arraylets_of_zeros_are_taken_back() {
+    let options = [
+        "arrays=zray",
+        "arrays=zray,first-n=64,arraylet=4096,refs=compressed,verify=edges,poison=on",
+        "arrays=perf-zray,old=mark-sweep,workers=3",
+        "arrays=naive,zero-compression=on,lazy-arraylets=on",
+    ];
+    all("arraylets_of_zeros_are_taken_back", &options, used::zeros);
+}
+
+#[test]
+fn arraylets_die_with_their_arrays() {
+    let mut options = vec![
+        "arrays=naive,verify=edges",
+        "arrays=naive-b,refs=compressed,old=mark-sweep,generations=never",
+    ];
+    options.extend(SHARING);
+    all("arraylets_die_with_their_arrays", &options, used::dropped);
+}
+
+/// More elements than the heap has bytes, and than an `i32` counts.
+#[test]
+fn lengths_near_the_largest_are_kept() {
+    let options = [
+        "heap-limit=96m,arrays=zray,arraylet=4096",
+        "heap-limit=96m,arrays=zray,first-n=64,arraylet=4096,refs=compressed,verify=edges",
+        "heap-limit=96m,arrays=naive-a,arraylet=4096,old=mark-sweep",
+    ];
+    let test = "lengths_near_the_largest_are_kept";
+    all(test, &options, |options| {
+        let heap = heap(options);
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        for length in [
+            i32::MAX as u32,
+            1 << 31,
+            (1 << 31) + 1,
+            u32::MAX - 1,
+            u32::MAX,
+        ] {
+            mutator.scope(|scope| {
+                let array = scope.allocate_array(bytes, length).unwrap();
+                assert_eq!(scope.length(array), length);
+                let last = length as usize - 1;
+                let middle = (1 << 31) - 4097;
+                for (at, number) in [(0, 1), (100, 2), (middle, 3), (last, 4)] {
+                    scope.write_u8(array, at, number).unwrap();
+                }
+                let end = length as usize - 9000;
+                scope
+                    .copy_elements(array, end, array, end - 300, 9000)
+                    .unwrap();
+                scope.fill_numbers(array, last - 299, 300, 7_u8).unwrap();
+                scope.collect(true);
+                for (at, number) in [
+                    (0, 1),
+                    (100, 2),
+                    (last - 300, 4),
+                    (last - 299, 7),
+                    (last, 7),
+                ] {
+                    assert_eq!(scope.read_u8(array, at), number, "element {at} of {length}");
+                }
+                let mut found = [9_u8; 400];
+                scope.read_elements(array, last - 399, &mut found);
+                assert_eq!(found[..99], [0; 99]);
+                assert_eq!(found[100..], [7; 300]);
+            });
+            mutator.collect(true);
+        }
+    });
+}
+
+#[test]
+fn an_array_that_fits_nowhere_is_refused() {
+    let options = [
+        "heap-limit=8m,arrays=contiguous",
+        "heap-limit=8m,arrays=naive",
+        "heap-limit=8m,arrays=naive-b,first-n=262144,refs=compressed",
+        "heap-limit=8m,arrays=zray",
+        "heap-limit=8m,arrays=zray,lazy-arraylets=off,arraylet=256",
+        "heap-limit=8m,arrays=zray,first-n=64,arraylet=4096,refs=compressed",
+    ];
+    all(
+        "an_array_that_fits_nowhere_is_refused",
+        &options,
+        |options| {
+            let heap = heap(options);
+            let doubles = heap.array(Elements::Doubles).unwrap();
+            let list = heap.reference_array().unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                let kept = scope.allocate_array(doubles, 5000).unwrap();
+                scope.fill_numbers(kept, 0, 5000, 42_u64).unwrap();
+                for length in [(1 << 31) - 1, 1 << 31, u32::MAX - 1, u32::MAX] {
+                    let error = scope.allocate_array(doubles, length).unwrap_err();
+                    assert!(error.bytes > 8 << 20, "{error}");
+                    // A spine with 4096 bytes to a pointer of 4 has 4 or 8 MB.
+                    assert!(scope.allocate_references(list, length).is_err(), "{length}");
+                }
+                assert!(scope.allocate_array(doubles.pinned(), 1 << 31).is_err());
+                assert!(
+                    scope
+                        .numbers::<u64>(kept, 0, 5000)
+                        .all(|number| number == 42)
+                );
+                scope.allocate_array(doubles, 5000).unwrap();
+            });
+        },
+    );
+}
+
+#[test]
+fn wrong_options_are_refused_by_name() {
+    let said = |options: &str| {
+        let built = Heap::builder()
+            .options(options)
+            .and_then(gleaner::Builder::build);
+        built.map(drop).expect_err(options).to_string()
+    };
+    for (option, values) in [
+        (
+            "first-n",
+            ["63", "32", "100", "1000000", "524288", "-64", "4k1"],
+        ),
+        ("arraylet", ["255", "128", "1000", "8192", "4097", "1", "x"]),
+        (
+            "array-kinds",
+            ["none", "bytes", "0", "", "ALL", "all+", "reference"],
+        ),
+        (
+            "arrays",
+            ["zrays", "discontiguous", "on", "1", "naive-c", "", "z-ray"],
+        ),
+        (
+            "lazy-arraylets",
+            ["yes", "1", "lazy", "", "true", "ON", "maybe"],
+        ),
+    ] {
+        for value in values {
+            let options = format!("arrays=zray,{option}={value}");
+            let error = said(&options);
+            assert!(error.contains(option), "{options}: {error}");
+        }
+    }
+    for option in [
+        "first-n=64",
+        "arraylet=1024",
+        "array-kinds=references",
+        "array-kinds=primitives",
+        "lazy-arraylets=on",
+        "lazy-arraylets=off",
+        "zero-compression=on",
+        "fast-copy=off",
+        "copy-on-write=on",
+    ] {
+        let name = option.split('=').next().unwrap();
+        for options in [option.to_string(), format!("arrays=contiguous,{option}")] {
+            let error = said(&options);
+            assert!(
+                error.contains(&format!("option {name} has no effect")) && error.contains("zray"),
+                "{options}: {error}"
+            );
+        }
+    }
+}
+
+/// The order of options does not matter, one by one or as a list.
+#[test]
+fn options_of_arrays_may_come_in_any_order() {
+    let built = [
+        Heap::builder().options("first-n=64,arraylet=256,arrays=zray"),
+        Heap::builder().options("arrays=zray,first-n=64,arraylet=256"),
+        Heap::builder()
+            .option("arrays", "zray")
+            .and_then(|builder| builder.option("first-n", "64")?.option("arraylet", "256")),
+    ];
+    for builder in built {
+        let heap = builder.unwrap().build().unwrap();
+        let bytes = heap.register_raw(Shape::Primitives { log2: 0 }).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        // SAFETY: an array type and its bytes, and arrays that were just allocated.
+        unsafe {
+            for (length, expected) in [(64, false), (65, true)] {
+                let array = mutator
+                    .allocate_array_raw(bytes, length, array_bytes(length, 0))
+                    .unwrap();
+                assert_eq!(mutator.is_cut(array), expected, "{length} bytes");
+            }
+        }
+    }
+}
+
+/// What `arrays` has an array of so many bytes be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shown {
+    /// In pieces.
+    Cut,
+    /// In one piece that may move.
+    Whole,
+    /// In one piece that stays.
+    Pinned,
+}
+
+/// What an array is, and what is said of its elements.
+unsafe fn shown(mutator: &Mutator, array: Address, bytes: Option<usize>) -> Shown {
+    // SAFETY: an array, as this function asks.
+    let (elements, never_moves) = unsafe {
+        (
+            mutator.pinned_elements_raw(array),
+            mutator.is_pinned_raw(array),
+        )
+    };
+    match (mutator.is_cut(array), elements) {
+        (true, None) => Shown::Cut,
+        (true, Some(_)) => panic!("the elements of an array in pieces are given out"),
+        (false, None) => {
+            assert!(!never_moves || bytes.is_none());
+            if never_moves {
+                Shown::Pinned
+            } else {
+                Shown::Whole
+            }
+        }
+        (false, Some((_, found))) => {
+            assert!(never_moves);
+            assert_eq!(Some(found), bytes, "bytes of a pinned array");
+            Shown::Pinned
+        }
+    }
+}
+
+#[test]
+fn arrays_that_are_pinned_or_excluded_lie_in_one_piece() {
+    let options = [
+        "arrays=contiguous",
+        "arrays=zray",
+        "arrays=naive",
+        "arrays=naive-a,refs=compressed",
+        "arrays=zray,first-n=64,arraylet=256,verify=edges,poison=on",
+        "arrays=zray,first-n=262144,arraylet=4096",
+        "arrays=zray,array-kinds=references,first-n=64",
+        "arrays=perf-zray,array-kinds=primitives,refs=compressed",
+        "arrays=zray,first-n=64,arraylet=512,stress=1",
+    ];
+    let test = "arrays_that_are_pinned_or_excluded_lie_in_one_piece";
+    all(test, &options, |options| one_piece(options));
+}
+
+fn one_piece(options: &str) {
+    let has = |option: &str| options.split(',').any(|other| other == option);
+    let first_n = if options.contains("first-n=64") {
+        64
+    } else if options.contains("first-n=262144") {
+        262_144
+    } else if options.contains("naive") {
+        0
+    } else {
+        4096
+    };
+    let heap = heap(&format!("heap-limit=32m,{options}"));
+    let slot_log2 = if has("refs=compressed") { 2 } else { 3 };
+    let mut mutator = heap.attach().unwrap();
+    let types = |whole: bool| {
+        let register = |shape| match whole {
+            true => heap.register_whole_raw(shape).unwrap(),
+            false => heap.register_raw(shape).unwrap(),
+        };
+        [0, 1, 2, 3, 4].map(|kind: u32| match kind {
+            4 => (register(Shape::References), slot_log2),
+            log2 => (register(Shape::Primitives { log2 }), log2),
+        })
+    };
+    let (cut, whole): ([(TypeId, u32); 5], [(TypeId, u32); 5]) = (types(false), types(true));
+    for bytes in [0, 8, 64, 72, 4096, 4104, 10_000, 16 << 10, 20_000, 300_000] {
+        for (kind, (types, is_whole)) in
+            (0..5).flat_map(|kind| [(kind, (&cut, false)), (kind, (&whole, true))])
+        {
+            let (id, log2) = types[kind];
+            let length = (bytes >> log2) as u32;
+            let whole_bytes = array_bytes(length, log2);
+            let is_kind_cut = !has("arrays=contiguous")
+                && !is_whole
+                && !(has("array-kinds=references") && kind < 4)
+                && !(has("array-kinds=primitives") && kind == 4);
+            let numbers = (kind < 4).then_some(bytes);
+            let what = format!("{bytes} bytes of kind {kind}, excluded: {is_whole}");
+            // SAFETY: array types and the bytes that follow; what is needed later is in the root.
+            unsafe {
+                mutator.with_roots([Value::NULL], |mutator, [root]| {
+                    let array = mutator.allocate_array_raw(id, length, whole_bytes).unwrap();
+                    let found = shown(mutator, array, numbers);
+                    let expected = is_kind_cut && bytes > first_n;
+                    assert_eq!(found == Shown::Cut, expected, "{what}: {found:?}");
+                    // What is in one piece and large never moves.
+                    if !expected && bytes >= 20_000 {
+                        assert_eq!(found, Shown::Pinned, "{what}");
+                    }
+                    let array = mutator
+                        .allocate_array_pinned_raw(id, length, whole_bytes)
+                        .unwrap();
+                    root.set(Value::reference(array));
+                    assert_eq!(
+                        shown(mutator, array, numbers),
+                        Shown::Pinned,
+                        "{what}, pinned"
+                    );
+                    if let Some((first, bytes)) = mutator.pinned_elements_raw(array) {
+                        for offset in [0, bytes.saturating_sub(1)]
+                            .into_iter()
+                            .filter(|_| bytes > 0)
+                        {
+                            first.add(offset).write(0xa5);
+                        }
+                        mutator.collect(true);
+                        let again = root.get().as_object().unwrap();
+                        assert_eq!(again, array, "{what}");
+                        assert_eq!(mutator.pinned_elements_raw(again), Some((first, bytes)));
+                        if bytes > 0 {
+                            let number = mutator.load_element_in::<u8>(again, 0);
+                            assert_eq!(number, 0xa5, "{what}");
+                        }
+                    }
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Mutators that race for the elements of shared arrays, under every way to cut arrays: no store is lost, swaps add up, and
+//! a thread that reads finds what was there before or what was written. There are more mutators than processors, and
+//! collections in between.
+//!
+//! Each case runs in a child. A failure says how to repeat it; which one of the racing threads is faster, no seed says.
+//! `GLEANER_ARRAY_RACES` is how many seeds there are for each set of options.
+
+#[path = "harness/cases.rs"]
+mod cases;
+#[path = "array_threads/owners.rs"]
+mod owners;
+#[path = "../../plans/tests/harness/rng.rs"]
+mod random;
+#[path = "array_threads/readers.rs"]
+mod readers;
+#[path = "array_threads/shared.rs"]
+mod shared;
+#[path = "array_threads/swaps.rs"]
+mod swaps;
+
+use cases::in_a_child;
+use shared::Case;
+
+/// How arrays are cut, and what else differs: each has a seed of its own.
+const OPTIONS: [&str; 16] = [
+    "arrays=contiguous,workers=3,stress=60,verify=edges",
+    "arrays=zray,first-n=64,arraylet=256,workers=1",
+    "arrays=zray,first-n=64,arraylet=256,workers=3,refs=compressed,verify=edges,poison=on",
+    "arrays=zray,first-n=64,arraylet=1024,stress=40,poison=on,verify=edges,tenure=0",
+    "arrays=zray,first-n=64,arraylet=4096,refs=compressed,old=mark-sweep,stress=64,workers=3",
+    "arrays=zray,refs=compressed,stress=30,poison=on",
+    "arrays=zray,first-n=64,arraylet=256,zero-compression=off,fast-copy=off,stress=50,verify=edges",
+    "arrays=zray,first-n=64,arraylet=256,old=mark-sweep,quarantine=2,stress=200",
+    "arrays=zray,first-n=64,arraylet=512,refs=compressed,zeroing=concurrent,young=1m,tlab=64,stress=70",
+    "arrays=zray,first-n=64,arraylet=256,plan=naps,topology=node:4 core:2,stress=90,workers=3,poison=on",
+    "arrays=perf-zray,first-n=128,stress=35,generations=never,verify=edges",
+    "arrays=zray,first-n=64,array-kinds=references,stress=40,poison=on",
+    "arrays=zray,first-n=64,array-kinds=primitives,refs=compressed,stress=40,poison=on",
+    "arrays=naive,stress=80,workers=3,poison=on,verify=edges",
+    "arrays=naive-a,refs=compressed,stress=50,verify=edges,poison=on",
+    "arrays=naive-b,copy-on-write=on,old=mark-sweep,stress=60",
+];
+
+/// A test with this name, for all of them.
+fn all(test: &str, body: impl Fn(&Case)) {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let more = (2 * processors + 1).min(12);
+    let runs = std::env::var("GLEANER_ARRAY_RACES").map_or(1, |runs| runs.parse().unwrap());
+    let line = |seed: usize| {
+        let (threads, options) = ([more, 2, 3][seed % 3], OPTIONS[seed % OPTIONS.len()]);
+        format!("seed={seed} threads={threads} options={options}")
+    };
+    let lines: Vec<String> = (0..runs * OPTIONS.len()).map(line).collect();
+    in_a_child(test, &lines, |line| body(&Case::parse(line)));
+}
+
+#[test]
+fn no_number_of_its_owner_is_lost() {
+    all("no_number_of_its_owner_is_lost", |case| {
+        owners::numbers::<u8>(case);
+        owners::numbers::<u16>(case);
+        owners::numbers::<u32>(case);
+        owners::numbers::<u64>(case);
+    });
+}
+
+#[test]
+fn no_reference_of_its_owner_is_lost() {
+    all("no_reference_of_its_owner_is_lost", owners::references);
+}
+
+/// All arraylets are shared by several arrays when the threads begin to write them.
+#[test]
+fn writers_of_shared_arraylets_get_their_own() {
+    all("writers_of_shared_arraylets_get_their_own", |case| {
+        owners::copies_of_numbers(case);
+        owners::copies_of_references(case);
+    });
+}
+
+#[test]
+fn swaps_of_numbers_add_up() {
+    all("swaps_of_numbers_add_up", |case| {
+        swaps::numbers::<u8>(case);
+        swaps::numbers::<u16>(case);
+        swaps::numbers::<u32>(case);
+        swaps::numbers::<u64>(case);
+    });
+}
+
+#[test]
+fn swaps_of_references_add_up() {
+    all("swaps_of_references_add_up", |case| {
+        swaps::immediates(case);
+        swaps::lists(case);
+    });
+}
+
+#[test]
+fn readers_find_a_number_that_was_or_is_there() {
+    all("readers_find_a_number_that_was_or_is_there", |case| {
+        readers::numbers::<u8>(case, false);
+        readers::numbers::<u16>(case, false);
+        readers::numbers::<u32>(case, false);
+        readers::numbers::<u64>(case, false);
+    });
+}
+
+/// The safe layer copies numbers one by one where others may use them.
+#[test]
+fn readers_find_a_number_that_was_or_is_there_while_it_is_copied() {
+    all(
+        "readers_find_a_number_that_was_or_is_there_while_it_is_copied",
+        |case| {
+            readers::numbers::<u8>(case, true);
+            readers::numbers::<u16>(case, true);
+            readers::numbers::<u32>(case, true);
+            readers::numbers::<u64>(case, true);
+        },
+    );
+}
+
+#[test]
+fn readers_find_a_reference_that_was_or_is_there() {
+    all(
+        "readers_find_a_reference_that_was_or_is_there",
+        readers::references,
+    );
+}
