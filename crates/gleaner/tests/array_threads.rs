@@ -19,6 +19,7 @@ mod shared;
 mod swaps;
 
 use cases::in_a_child;
+use readers::Copies;
 use shared::Case;
 
 /// How arrays are cut, and what else differs: each has a seed of its own.
@@ -96,34 +97,54 @@ fn swaps_of_references_add_up() {
     });
 }
 
+/// What threads read that race with others.
+fn read_numbers(case: &Case, copies: Copies) {
+    readers::numbers::<u8>(case, copies);
+    readers::numbers::<u16>(case, copies);
+    readers::numbers::<u32>(case, copies);
+    readers::numbers::<u64>(case, copies);
+}
+
 #[test]
 fn readers_find_a_number_that_was_or_is_there() {
     all("readers_find_a_number_that_was_or_is_there", |case| {
-        readers::numbers::<u8>(case, false);
-        readers::numbers::<u16>(case, false);
-        readers::numbers::<u32>(case, false);
-        readers::numbers::<u64>(case, false);
+        read_numbers(case, Copies::None);
     });
 }
 
 /// The safe layer copies numbers one by one where others may use them.
 #[test]
-fn readers_find_a_number_that_was_or_is_there_while_it_is_copied() {
-    all(
-        "readers_find_a_number_that_was_or_is_there_while_it_is_copied",
-        |case| {
-            readers::numbers::<u8>(case, true);
-            readers::numbers::<u16>(case, true);
-            readers::numbers::<u32>(case, true);
-            readers::numbers::<u64>(case, true);
-        },
-    );
+fn readers_find_a_number_that_was_or_is_there_while_it_is_copied_over() {
+    let test = "readers_find_a_number_that_was_or_is_there_while_it_is_copied_over";
+    all(test, |case| read_numbers(case, Copies::Into));
+}
+
+#[test]
+fn copies_have_a_number_that_was_or_is_there() {
+    let test = "copies_have_a_number_that_was_or_is_there";
+    all(test, |case| read_numbers(case, Copies::From));
 }
 
 #[test]
 fn readers_find_a_reference_that_was_or_is_there() {
-    all(
-        "readers_find_a_reference_that_was_or_is_there",
-        readers::references,
-    );
+    let test = "readers_find_a_reference_that_was_or_is_there";
+    all(test, |case| readers::references(case, Copies::None));
+}
+
+#[test]
+fn readers_find_a_reference_that_was_or_is_there_while_it_is_copied_over() {
+    let test = "readers_find_a_reference_that_was_or_is_there_while_it_is_copied_over";
+    all(test, |case| readers::references(case, Copies::Into));
+}
+
+#[test]
+fn copies_have_a_reference_that_was_or_is_there() {
+    let test = "copies_have_a_reference_that_was_or_is_there";
+    all(test, |case| readers::references(case, Copies::From));
+}
+
+#[test]
+fn readers_find_a_number_that_was_or_is_there_in_a_new_copy() {
+    let test = "readers_find_a_number_that_was_or_is_there_in_a_new_copy";
+    all(test, readers::fresh);
 }

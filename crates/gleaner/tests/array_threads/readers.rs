@@ -1,6 +1,8 @@
 //! Some threads write any elements of a shared array, others read them. What an element may be follows from its index, so
 //! whatever else is read was never written there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::random::Rng;
 use super::shared::{Bits, Case, Item, address, box_type, mixed};
 use gleaner::{Handle, Mutator, Scope, Type};
@@ -11,6 +13,16 @@ const ROUNDS: u64 = 10;
 const STEPS: usize = 60;
 /// Lengths, in bytes.
 const BYTES: [usize; 4] = [64 + 7 * 256, 6000, 4096 + 5000, 40_000];
+
+/// What is copied as a whole, beside what is read and written one by one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    None,
+    /// Writers copy from arrays of their own.
+    Into,
+    /// Readers copy to arrays of their own.
+    From,
+}
 
 /// What element `index` may be, beside zero.
 fn value<T: Bits>(index: usize, version: u64) -> T {
@@ -44,7 +56,7 @@ fn write<T: Bits>(
     of: gleaner::Array,
     (first, count): (usize, usize),
     random: &mut Rng,
-    copies: bool,
+    copies: Copies,
 ) {
     let version = random.below(256) as u64;
     let all: Vec<T> = (first..first + count)
@@ -52,7 +64,7 @@ fn write<T: Bits>(
         .collect();
     mutator.scope(|scope| {
         let array = scope.open(array);
-        match random.below(if copies { 6 } else { 4 }) {
+        match random.below(if copies == Copies::Into { 6 } else { 4 }) {
             0 => scope.write_elements(array, first, &all).unwrap(),
             1 => scope.fill_numbers(array, first, count, T::of(0)).unwrap(),
             2 => {
@@ -87,9 +99,9 @@ fn read<T: Bits>(
     of: gleaner::Array,
     (first, count): (usize, usize),
     random: &mut Rng,
-    copies: bool,
+    copies: Copies,
 ) {
-    match random.below(if copies { 5 } else { 3 }) {
+    match random.below(if copies == Copies::From { 5 } else { 3 }) {
         0 => {
             for index in first..first + count {
                 // SAFETY: the array has this element.
@@ -127,8 +139,7 @@ fn read<T: Bits>(
     }
 }
 
-/// With `copies`, elements are copied from and to other arrays, too.
-pub fn numbers<T: Bits>(case: &Case, copies: bool) {
+pub fn numbers<T: Bits>(case: &Case, copies: Copies) {
     let heap = case.heap();
     let of = heap.array(T::ELEMENTS).unwrap();
     let mut main = heap.attach().unwrap();
@@ -185,6 +196,7 @@ fn write_references(
     (of, boxed): (gleaner::ReferenceArray, Type),
     (first, count): (usize, usize),
     random: &mut Rng,
+    copies: Copies,
 ) {
     let array = scope.open(array);
     let items: Vec<Item> = (first..first + count)
@@ -194,7 +206,7 @@ fn write_references(
             _ => Item::Boxed(index as u64),
         })
         .collect();
-    match random.below(5) {
+    match random.below(if copies == Copies::Into { 5 } else { 3 }) {
         0 => {
             let null = scope.null();
             scope.fill(array, first, count, null).unwrap();
@@ -231,7 +243,7 @@ fn write_references(
     }
 }
 
-pub fn references(case: &Case) {
+pub fn references(case: &Case, copies: Copies) {
     let heap = case.heap();
     let (of, boxed) = (heap.reference_array().unwrap(), box_type(&heap));
     let mut main = heap.attach().unwrap();
@@ -251,11 +263,12 @@ pub fn references(case: &Case) {
                 let (first, count) = part(&mut random, length, 8);
                 mutator.scope(|scope| {
                     if thread % 2 == 0 {
-                        write_references(scope, &array, (of, boxed), (first, count), &mut random);
+                        let part = (first, count);
+                        write_references(scope, &array, (of, boxed), part, &mut random, copies);
                         return;
                     }
                     let array = scope.open(&array);
-                    let (read, at) = if random.one_in(2) {
+                    let (read, at) = if copies == Copies::From && random.one_in(2) {
                         let made = scope
                             .allocate_references(of, (first + count) as u32)
                             .unwrap();
@@ -284,4 +297,49 @@ pub fn references(case: &Case) {
             main.collect(random.one_in(2));
         }
     }
+}
+
+/// One thread copies a whole array over one that was never written, again and again; the others read what it copies to.
+pub fn fresh(case: &Case) {
+    const COPIES: usize = 150;
+    const LENGTH: usize = 3000;
+    let heap = case.heap();
+    let (of, list) = (
+        heap.array(u64::ELEMENTS).unwrap(),
+        heap.reference_array().unwrap(),
+    );
+    let mut main = heap.attach().unwrap();
+    let all: Vec<u64> = (0..LENGTH).map(|index| value(index, 7)).collect();
+    let [latest, full] = main.scope(|scope| {
+        let full = scope.allocate_array(of, LENGTH as u32).unwrap();
+        scope.write_elements(full, 0, &all).unwrap();
+        let latest = scope.allocate_references(list, 1).unwrap();
+        scope.set(latest, 0, full).unwrap();
+        [latest, full].map(|local| scope.handle(local).unwrap())
+    });
+    let done = AtomicBool::new(false);
+    case.race(&heap, &mut main, |mutator, thread| {
+        if thread == 0 {
+            for _ in 0..COPIES {
+                mutator.scope(|scope| {
+                    let (latest, full) = (scope.open(&latest), scope.open(&full));
+                    let made = scope.allocate_array(of, LENGTH as u32).unwrap();
+                    scope.set(latest, 0, made).unwrap();
+                    scope.poll();
+                    scope.copy_elements(full, 0, made, 0, LENGTH).unwrap();
+                });
+            }
+            done.store(true, Ordering::Relaxed);
+        }
+        while !done.load(Ordering::Relaxed) {
+            mutator.scope(|scope| {
+                let latest = scope.open(&latest);
+                let found = scope.get(latest, 0);
+                for (index, number) in scope.numbers::<u64>(found, 0, LENGTH).enumerate() {
+                    assert_valid("a cursor", index, number);
+                }
+                scope.poll();
+            });
+        }
+    });
 }
