@@ -363,7 +363,7 @@ fn arrays_that_are_pinned_or_excluded_lie_in_one_piece() {
         "arrays=zray,first-n=64,arraylet=512,stress=1",
     ];
     let test = "arrays_that_are_pinned_or_excluded_lie_in_one_piece";
-    all(test, &options, |options| one_piece(options));
+    all(test, &options, one_piece);
 }
 
 fn one_piece(options: &str) {
@@ -380,7 +380,7 @@ fn one_piece(options: &str) {
     let heap = heap(&format!("heap-limit=32m,{options}"));
     let slot_log2 = if has("refs=compressed") { 2 } else { 3 };
     let mut mutator = heap.attach().unwrap();
-    let types = |whole: bool| {
+    let types = |whole: bool| -> [(TypeId, u32); 5] {
         let register = |shape| match whole {
             true => heap.register_whole_raw(shape).unwrap(),
             false => heap.register_raw(shape).unwrap(),
@@ -390,7 +390,7 @@ fn one_piece(options: &str) {
             log2 => (register(Shape::Primitives { log2 }), log2),
         })
     };
-    let (cut, whole): ([(TypeId, u32); 5], [(TypeId, u32); 5]) = (types(false), types(true));
+    let [cut, whole] = [false, true].map(types);
     for bytes in [0, 8, 64, 72, 4096, 4104, 10_000, 16 << 10, 20_000, 300_000] {
         for (kind, (types, is_whole)) in
             (0..5).flat_map(|kind| [(kind, (&cut, false)), (kind, (&whole, true))])
@@ -398,10 +398,10 @@ fn one_piece(options: &str) {
             let (id, log2) = types[kind];
             let length = (bytes >> log2) as u32;
             let whole_bytes = array_bytes(length, log2);
-            let is_kind_cut = !has("arrays=contiguous")
-                && !is_whole
-                && !(has("array-kinds=references") && kind < 4)
-                && !(has("array-kinds=primitives") && kind == 4);
+            let is_excluded = is_whole
+                || has("arrays=contiguous")
+                || has("array-kinds=references") && kind < 4
+                || has("array-kinds=primitives") && kind == 4;
             let numbers = (kind < 4).then_some(bytes);
             let what = format!("{bytes} bytes of kind {kind}, excluded: {is_whole}");
             // SAFETY: array types and the bytes that follow; what is needed later is in the root.
@@ -409,7 +409,7 @@ fn one_piece(options: &str) {
                 mutator.with_roots([Value::NULL], |mutator, [root]| {
                     let array = mutator.allocate_array_raw(id, length, whole_bytes).unwrap();
                     let found = shown(mutator, array, numbers);
-                    let expected = is_kind_cut && bytes > first_n;
+                    let expected = !is_excluded && bytes > first_n;
                     assert_eq!(found == Shown::Cut, expected, "{what}: {found:?}");
                     // What is in one piece and large never moves.
                     if !expected && bytes >= 20_000 {

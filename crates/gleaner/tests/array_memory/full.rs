@@ -142,7 +142,7 @@ impl Full {
 
 /// Whether there is a number in element `at` of the sparse array.
 fn is_written(at: usize) -> bool {
-    at < 3 * STRIDE || at % (100 * STRIDE) == 0
+    at < 3 * STRIDE || at.is_multiple_of(100 * STRIDE)
 }
 
 /// The first of many elements that were never written.

@@ -290,7 +290,7 @@ fn own_references(
             mutator.scope(|scope| {
                 let array = scope.open(array);
                 match way {
-                    0 => return,
+                    0 => {}
                     1 => {
                         let item = item(&mut random);
                         let value = item.make(scope, boxed);
