@@ -17,6 +17,8 @@ mod readers;
 mod shared;
 #[path = "array_threads/swaps.rs"]
 mod swaps;
+#[path = "array_threads/together.rs"]
+mod together;
 
 use cases::in_a_child;
 use readers::Copies;
@@ -53,6 +55,18 @@ fn all(test: &str, body: impl Fn(&Case)) {
     };
     let lines: Vec<String> = (0..runs * OPTIONS.len()).map(line).collect();
     in_a_child(test, &lines, |line| body(&Case::parse(line)));
+}
+
+#[test]
+fn no_number_is_lost_by_threads_that_write_one_part_at_the_same_time() {
+    let test = "no_number_is_lost_by_threads_that_write_one_part_at_the_same_time";
+    all(test, together::numbers);
+}
+
+#[test]
+fn no_reference_is_lost_by_threads_that_write_one_part_at_the_same_time() {
+    let test = "no_reference_is_lost_by_threads_that_write_one_part_at_the_same_time";
+    all(test, together::references);
 }
 
 #[test]

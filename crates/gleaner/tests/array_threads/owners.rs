@@ -179,7 +179,7 @@ fn check<T: Bits>(main: &mut Mutator, array: &Handle, expected: &[T], random: &m
 
 pub fn numbers<T: Bits>(case: &Case) {
     let heap = case.heap();
-    let of = heap.array(T::ELEMENTS).unwrap();
+    let of = heap.array(T::KIND).unwrap();
     let mut main = heap.attach().unwrap();
     for round in 0..ROUNDS {
         let mut random = case.random(round);
@@ -218,7 +218,7 @@ fn merge<T: Bits>(held: &mut [T], stored: Vec<Stored<T>>) {
 pub fn copies_of_numbers(case: &Case) {
     const COPIES: usize = 4;
     let heap = case.heap();
-    let of = heap.array(u32::ELEMENTS).unwrap();
+    let of = heap.array(u32::KIND).unwrap();
     let mut main = heap.attach().unwrap();
     for round in 0..ROUNDS / 3 {
         let mut random = case.random(round);

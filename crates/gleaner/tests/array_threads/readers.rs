@@ -141,7 +141,7 @@ fn read<T: Bits>(
 
 pub fn numbers<T: Bits>(case: &Case, copies: Copies) {
     let heap = case.heap();
-    let of = heap.array(T::ELEMENTS).unwrap();
+    let of = heap.array(T::KIND).unwrap();
     let mut main = heap.attach().unwrap();
     for round in 0..ROUNDS {
         let mut random = case.random(round);
@@ -305,7 +305,7 @@ pub fn fresh(case: &Case) {
     const LENGTH: usize = 3000;
     let heap = case.heap();
     let (of, list) = (
-        heap.array(u64::ELEMENTS).unwrap(),
+        heap.array(u64::KIND).unwrap(),
         heap.reference_array().unwrap(),
     );
     let mut main = heap.attach().unwrap();

@@ -71,7 +71,7 @@ impl Case {
 
 /// Numbers that are made of 64 bits.
 pub trait Bits: Number + PartialEq + std::fmt::Debug + Send + Sync {
-    const ELEMENTS: Elements;
+    const KIND: Elements;
     /// The low bits.
     fn of(bits: u64) -> Self;
     fn bits(self) -> u64;
@@ -81,7 +81,7 @@ macro_rules! bits {
     ($($number:ty, $elements:ident;)+) => {
         $(
             impl Bits for $number {
-                const ELEMENTS: Elements = Elements::$elements;
+                const KIND: Elements = Elements::$elements;
 
                 fn of(bits: u64) -> $number {
                     bits as $number

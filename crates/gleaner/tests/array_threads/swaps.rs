@@ -46,7 +46,7 @@ fn add<T: Bits>(mutator: &mut Mutator, counters: &Handle, index: usize, by: u64,
 /// Threads add to counters, and then take away what they added, so that all are zero again while others still count.
 pub fn numbers<T: Bits>(case: &Case) {
     let heap = case.heap();
-    let of = heap.array(T::ELEMENTS).unwrap();
+    let of = heap.array(T::KIND).unwrap();
     let mut main = heap.attach().unwrap();
     let length = BYTES / T::BYTES + 1;
     let counters = main.scope(|scope| {
