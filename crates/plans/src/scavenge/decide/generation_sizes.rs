@@ -101,7 +101,7 @@ pub fn next_sizes(found: &Measurements) -> Decision {
     } else {
         (wanted.min(most_young(found)), reason)
     };
-    let young = young.max(found.least_young);
+    let young = young.max(least_young(found));
     let wanted = (found.survived_lately + found.survived_lately / 2).clamp(young / 16, young / 4);
     let survivor = if wanted < found.survivor && found.survivor / 2 < wanted {
         found.survivor.min(young / 4)
@@ -125,6 +125,16 @@ pub fn next_sizes(found: &Measurements) -> Decision {
         young,
         old_target,
         reason,
+    }
+}
+
+/// The least young generation: smaller for a while, where what is needed would find no room beside it otherwise.
+fn least_young(found: &Measurements) -> usize {
+    let beside = found.limit.saturating_sub(found.old_used + found.needed);
+    if found.needed > 0 && beside >= found.least_young / 3 {
+        found.least_young.min(beside)
+    } else {
+        found.least_young
     }
 }
 
@@ -309,6 +319,17 @@ mod tests {
         found.was_full = true;
         found.needed = 300 * MB;
         assert_eq!(young(&next_sizes(&found)), 40 * MB);
+    }
+
+    #[test]
+    fn what_is_needed_may_take_of_the_least_young_generation_too() {
+        let mut found = usual();
+        found.was_full = true;
+        let (least, most) = (found.least_young, found.limit - found.old_used);
+        found.needed = most - least / 2;
+        assert_eq!(next_sizes(&found).young, least / 2);
+        found.needed = most - least / 4;
+        assert_eq!(next_sizes(&found).young, least, "it would be too little");
     }
 
     #[test]
