@@ -21,11 +21,13 @@
 mod bulk;
 mod copy;
 mod cursor;
+mod far;
 mod pieces;
 mod safe;
 
 pub use copy::elements;
 pub use cursor::{Cursor, CursorMut};
+pub use far::Piece;
 
 use std::marker::PhantomData;
 use std::slice;

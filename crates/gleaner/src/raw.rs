@@ -18,8 +18,8 @@ use gleaner_plans::scavenge::arrays::Filling;
 use gleaner_plans::scavenge::collect::Extent;
 
 pub use crate::elements::{
-    AnyArrays, Cursor, CursorMut, CutArrays, Element, In, Layout, Number, Object, WholeArrays,
-    elements,
+    AnyArrays, Cursor, CursorMut, CutArrays, Element, In, Layout, Number, Object, Piece,
+    WholeArrays, elements,
 };
 pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
 pub use gleaner_mem::Address;

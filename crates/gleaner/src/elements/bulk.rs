@@ -208,7 +208,7 @@ impl Mutator {
     /// # Safety
     /// As for [`Mutator::write_elements`].
     #[inline(never)]
-    unsafe fn write_pieces<T: Number>(&self, array: Address, index: usize, from: &[T]) {
+    pub(super) unsafe fn write_pieces<T: Number>(&self, array: Address, index: usize, from: &[T]) {
         let mut rest = from;
         // SAFETY: the range lies in the array, as this function asks; the stock is filled for it.
         unsafe {
@@ -266,6 +266,10 @@ impl Mutator {
             });
         }
         let bytes = count * T::BYTES;
+        if bytes == 0 {
+            // It may lie behind the last piece: a copy of nothing will do.
+            return None;
+        }
         // SAFETY: the range lies in the array, as this function asks.
         let run = unsafe { self.view(array).run(index * T::BYTES, bytes) };
         (run.bytes == bytes).then_some(run)

@@ -177,7 +177,21 @@ impl Mutator {
         count: usize,
     ) -> Result<Address, OutOfMemory> {
         let (offset, bytes) = (index * E::BYTES, count * E::BYTES);
-        let contents = Contents::of(E::SLOTS);
+        // SAFETY: the range lies in the array, as this function asks.
+        unsafe { self.stock_bytes(array, offset, bytes, Contents::of(E::SLOTS)) }
+    }
+
+    /// As [`Mutator::stock_for`], of a range of bytes.
+    ///
+    /// # Safety
+    /// As for [`Mutator::cursor_mut`], and the elements of the array are slots if `contents` says so.
+    pub(super) unsafe fn stock_bytes(
+        &mut self,
+        array: Address,
+        offset: usize,
+        bytes: usize,
+        contents: Contents,
+    ) -> Result<Address, OutOfMemory> {
         // SAFETY: a valid reference, as this function asks; the array has the range wherever it lies.
         let [array] = unsafe {
             self.stock([Value::reference(array)], contents, |mutator, [array]| {

@@ -1,0 +1,114 @@
+//! Elements for code that has the fast path of each access itself, as the C header has: what it calls where an access may
+//! lie beyond the first N bytes of an array in pieces (PLDI 2010, section 5.1).
+
+use gleaner_mem::Address;
+use gleaner_mem::object_model::Shape;
+use gleaner_plans::scavenge::arrays::{Contents, Filling};
+
+use super::Number;
+use crate::heap::{OutOfMemory, with_heap};
+use crate::mutator::Mutator;
+
+/// Elements of an array that lie side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Piece {
+    /// The first one.
+    pub at: Address,
+    /// Behind the last one.
+    pub end: Address,
+}
+
+impl Mutator {
+    /// Where elements lie, of `bytes` bytes each, from `index` on: at most `count`, and no more than lie side by side.
+    /// They may be read there, and written in an array of [`Mutator::allocate_array_initialized_raw`] while
+    /// [`Mutator::initialize_element_in`] may be used.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to an array of such elements, in which the range lies and is not empty.
+    #[inline]
+    pub unsafe fn piece_raw(
+        &self,
+        array: Address,
+        index: usize,
+        count: usize,
+        bytes: usize,
+    ) -> Piece {
+        // SAFETY: the array has these bytes, as this function asks.
+        let run = unsafe { self.view(array).run(index * bytes, count * bytes) };
+        Piece {
+            at: run.at,
+            end: run.at.add(run.bytes),
+        }
+    }
+
+    /// Takes the memory that stores into all elements of a range may need; where the array is then. Like an allocation,
+    /// this may collect, and may find no memory.
+    ///
+    /// # Safety
+    /// As for [`Mutator::piece_raw`], but that the range may be empty. Other references that this thread holds outside of
+    /// root slots are not used again.
+    pub unsafe fn stock_raw(
+        &mut self,
+        array: Address,
+        index: usize,
+        count: usize,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        // SAFETY: the range lies in the array, as this function asks.
+        unsafe {
+            let contents = self.contents(array);
+            self.stock_bytes(array, index * bytes, count * bytes, contents)
+        }
+    }
+
+    /// As [`Mutator::piece_raw`], for stores: the elements are the array's alone from now on. An empty piece if `zero` says
+    /// that the first element is to be zero, and it need not be written for that. This neither collects nor fails.
+    ///
+    /// # Safety
+    /// As for [`Mutator::piece_raw`]; the range is one for which [`Mutator::stock_raw`] was called, or a part of it, and
+    /// nothing was stored by another function since then, allocated or polled.
+    pub unsafe fn piece_to_write_raw(
+        &self,
+        array: Address,
+        index: usize,
+        count: usize,
+        bytes: usize,
+        zero: bool,
+    ) -> Piece {
+        // SAFETY: the array has these bytes, as this function asks, and the stock is filled for them.
+        unsafe {
+            let run = self.view(array).run(index * bytes, count * bytes);
+            if zero && run.zero {
+                return Piece {
+                    at: run.at,
+                    end: run.at,
+                };
+            }
+            let at = self.writable(array, &run, self.contents(array), Filling::Same);
+            Piece {
+                at,
+                end: at.add(run.bytes),
+            }
+        }
+    }
+
+    /// As [`Mutator::write_elements`], into a range for which [`Mutator::stock_raw`] was called. This neither collects nor
+    /// fails.
+    ///
+    /// # Safety
+    /// As for [`Mutator::write_elements`], and as [`Mutator::piece_to_write_raw`] asks of what was done since then.
+    pub unsafe fn write_stocked<T: Number>(&self, array: Address, index: usize, from: &[T]) {
+        // SAFETY: the range lies in the array, and the stock is filled for it, as this function asks.
+        unsafe { self.write_pieces(array, index, from) };
+    }
+
+    /// # Safety
+    /// `array` is a valid reference to an array.
+    unsafe fn contents(&self, array: Address) -> Contents {
+        // SAFETY: a valid reference, as asked.
+        let id = unsafe { self.type_raw(array) };
+        let shape = with_heap!(&self.shared.kind, heap => heap.model.shape(id));
+        Contents::of(matches!(shape, Some(Shape::References)))
+    }
+}
