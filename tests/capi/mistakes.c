@@ -186,7 +186,7 @@ static void copies_no_array(struct stage *s)
 
 static void loads_beyond_the_end(struct stage *s)
 {
-    gleaner_load_u8(gleaner_allocate_array(s->m, s->bytes, 10, 1), 10);
+    gleaner_load_u8(s->m, gleaner_allocate_array(s->m, s->bytes, 10, 1), 10);
 }
 
 static void stores_beyond_the_end(struct stage *s)
@@ -247,10 +247,21 @@ static void stores_behind_a_cursor(struct stage *s)
 {
     struct gleaner_cursor cursor;
 
+    gleaner_cursor_begin_writing(&cursor, s->m,
+                                 gleaner_allocate_array(s->m, s->list, 10,
+                                                        s->m->slot_bytes),
+                                 10, 0, s->m->slot_bytes);
+    gleaner_cursor_store(&cursor, s->m, 0);
+}
+
+static void stores_through_a_cursor_that_reads(struct stage *s)
+{
+    struct gleaner_cursor cursor;
+
     gleaner_cursor_begin(&cursor, s->m,
                          gleaner_allocate_array(s->m, s->list, 10,
                                                 s->m->slot_bytes),
-                         10, 0, s->m->slot_bytes);
+                         2, 1, s->m->slot_bytes);
     gleaner_cursor_store(&cursor, s->m, 0);
 }
 
@@ -268,10 +279,54 @@ static void stores_a_number_behind_a_cursor(struct stage *s)
 {
     struct gleaner_cursor cursor;
 
-    gleaner_cursor_begin(&cursor, s->m,
-                         gleaner_allocate_array(s->m, s->bytes, 10, 1), 4, 0,
-                         1);
+    gleaner_cursor_begin_writing(&cursor, s->m,
+                                 gleaner_allocate_array(s->m, s->bytes, 10, 1),
+                                 4, 0, 1);
     gleaner_cursor_store_u8(&cursor, 1);
+}
+
+/* A heap whose arrays are cut, in a blocking region of the other one. */
+static gleaner_heap *other_heap(struct stage *s)
+{
+    struct gleaner_options options;
+
+    gleaner_blocking_begin(s->m);
+    memset(&options, 0, sizeof options);
+    options.limit = 2 << 20;
+    options.ignore_environment = true;
+    options.list = "arrays=zray,first-n=64,arraylet=256";
+    return gleaner_heap_new(&options, NULL, 0);
+}
+
+static void stores_into_a_fresh_piece_in_a_window(struct stage *s)
+{
+    gleaner_heap *heap = other_heap(s);
+    gleaner_mutator *m = gleaner_attach(heap);
+    void *array
+        = gleaner_allocate_array(m, gleaner_primitives(heap, 1), 1000, 1);
+    struct gleaner_window window;
+
+    gleaner_window_begin(&window, m, array, 0, 10, 1);
+    gleaner_store_u8(m, array, 999, 1); /* what is in one piece */
+    gleaner_store_u8(m, array, 100, 1);
+}
+
+static void attaches_with_code_for_other_arrays(struct stage *s)
+{
+    gleaner_attach_knowing(other_heap(s), 4096);
+}
+
+static void attaches_with_code_for_arrays_in_one_piece(struct stage *s)
+{
+    gleaner_attach_knowing(other_heap(s), SIZE_MAX);
+}
+
+static void accesses_with_code_for_other_arrays(struct stage *s)
+{
+    gleaner_mutator *m = gleaner_attach(other_heap(s));
+
+    gleaner_cut_differently(m, 64); /* as they are */
+    gleaner_cut_differently(m, 128);
 }
 
 static void writes_in_a_window(struct stage *s)
@@ -324,6 +379,15 @@ static const struct {
       loads_a_number_behind_a_cursor },
     { "a cursor goes on behind its range, which ends at 4",
       stores_a_number_behind_a_cursor },
+    { "a store through a cursor that only reads",
+      stores_through_a_cursor_that_reads },
+    { "a store into an array inside a window",
+      stores_into_a_fresh_piece_in_a_window },
+    { "compiled with GLEANER_FIRST_N 4096: set first-n=4096",
+      attaches_with_code_for_other_arrays },
+    { "compiled with GLEANER_ARRAYS_WHOLE: set arrays=contiguous",
+      attaches_with_code_for_arrays_in_one_piece },
+    { "compiled with GLEANER_FIRST_N 128", accesses_with_code_for_other_arrays },
 };
 
 static void each_mistake_has_a_message(bool compressed)

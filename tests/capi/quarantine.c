@@ -214,7 +214,8 @@ static void not_written(struct scene *s)
 static void array_not_written(struct scene *s)
 {
     static const uint8_t zeros[50] = { 0 };
-    void *b = gleaner_allocate_array_initialized(s->m, s->bytes, 100, 1);
+    gleaner_type whole = gleaner_primitives_whole(s->heap, 1);
+    void *b = gleaner_allocate_array_initialized(s->m, whole, 100, 1);
 
     gleaner_initialize_u8(s->m, b, 0, zeros, 50);
     gleaner_collect(s->m, false);

@@ -3,8 +3,9 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c, threads.c, fork.c, mistakes.c and quarantine.c, as C with the shared library and as C++ with
-# the static one; then examples/lisp.c under every setup, whose output must be the same;
+# The cases of embed.c, threads.c, fork.c, mistakes.c, quarantine.c and arrays.c, as C with the shared library and as C++
+# with the static one; the same with arrays in pieces, and compiled for some heaps only; then examples/lisp.c under every
+# setup, whose output must be the same;
 # then the same example from what `make install` leaves, as pkg-config says, and
 # that `make uninstall` leaves nothing. The last line is "N passed, N failed".
 
@@ -43,13 +44,36 @@ count() {
     fi
 }
 
-for name in embed threads fork mistakes quarantine; do
+programs=(embed threads fork mistakes quarantine)
+for name in "${programs[@]}" arrays; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
     count $name env LD_LIBRARY_PATH="$out" "$out/$name"
     g++ -std=gnu++17 -x c++ "${flags[@]}" "$source" -x none -o "$out/$name-c++" "${static[@]}"
     count $name-c++ "$out/$name-c++"
 done
+
+# arrays.c chooses how arrays are cut itself.
+for cut in zray,first-n=64,arraylet=256 naive; do
+    for name in "${programs[@]}"; do
+        count "$name-${cut%%,*}" env GLEANER_OPTIONS="arrays=$cut,verify=edges" "$out/$name-c++"
+    done
+    count "elements-${cut%%,*}" env GLEANER_OPTIONS="arrays=$cut,verify=edges,stress=3" CASES="in all ways" \
+        "$out/embed-c++"
+done
+known() { # known NAME MACRO... : what the code is compiled for; and the environment of a heap that fits
+    local name=$1 options=$2 program
+    shift 2
+    for program in embed arrays; do
+        gcc -std=gnu11 "${flags[@]}" "$@" "tests/capi/$program.c" -o "$out/$program-$name" "${static[@]}"
+        count "$program-$name" env GLEANER_OPTIONS="$options" "$out/$program-$name"
+    done
+}
+known debug verify=edges -DGLEANER_DEBUG
+known whole verify=edges -DGLEANER_ARRAYS_WHOLE
+known whole-debug verify=edges -DGLEANER_ARRAYS_WHOLE -DGLEANER_DEBUG
+known first-n "" -DGLEANER_FIRST_N=64
+known first-n-debug "" -DGLEANER_FIRST_N=4096 -DGLEANER_DEBUG
 
 # The environment of a program with more rights than its user. Static: the loader ignores LD_LIBRARY_PATH there.
 gcc -std=gnu11 "${flags[@]}" tests/capi/secure.c -o "$out/secure" "${static[@]}"

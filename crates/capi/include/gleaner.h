@@ -5,8 +5,8 @@
  * A heap holds objects of registered types. A thread attaches to it as a
  * mutator. References are plain addresses; objects move at every allocation
  * and every poll (gleaner_collect, gleaner_get_totals, gleaner_walk and blocking
- * regions are polls, too) and where elements of an array are stored, so whatever
- * is needed afterwards is in a root: a frame of the shadow stack, a handle, or an
+ * regions are polls, too) and where elements of an array are stored, so what is
+ * needed afterwards is in a root: a frame of the shadow stack, a handle, or an
  * object that is reached from one.
  *
  *     GLEANER_FRAME(m, frame, 1);              declares one root and links it
@@ -38,12 +38,35 @@ extern "C" {
 
 /* The version of this interface, of the object header and of the published
    fields. gleaner_interface() is that of the library. */
-#define GLEANER_INTERFACE 6
+#define GLEANER_INTERFACE 7
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
 
 typedef struct gleaner_heap gleaner_heap;
+
+/* Option `arrays` says whether arrays lie in one piece, or in pieces: then their
+   first N bytes (option `first-n`) lie behind the length, and the rest elsewhere.
+   Code that includes this header finds out at run time. Define one of these before,
+   if it is only for some heaps:
+     GLEANER_ARRAYS_WHOLE  all arrays lie in one piece: nothing is tested;
+     GLEANER_FIRST_N 4096  the first 4096 bytes do, at least: a constant.
+   Other heaps are refused where they are made and attached to. With GLEANER_DEBUG
+   defined each access looks, too. */
+#if defined GLEANER_ARRAYS_WHOLE && defined GLEANER_FIRST_N
+#error "define GLEANER_ARRAYS_WHOLE or GLEANER_FIRST_N"
+#endif
+/* So many bytes of each array lie in one piece, as far as it is known here. */
+static inline size_t gleaner_known_first_n(void)
+{
+#if defined GLEANER_ARRAYS_WHOLE
+    return SIZE_MAX;
+#elif defined GLEANER_FIRST_N
+    return GLEANER_FIRST_N;
+#else
+    return 0;
+#endif
+}
 
 /* All fields 0: the defaults. Of others a field accepts what the option of its
    name does (`limit`: heap-limit; docs/options.md), and is refused as that is. */
@@ -62,12 +85,22 @@ struct gleaner_options {
                          more than the fields: "heap-limit=1g,tenure=3" */
 };
 
+/* What gleaner_heap_new calls. */
+gleaner_heap *gleaner_heap_new_knowing(size_t first_n,
+                                       const struct gleaner_options *options,
+                                       char *message, size_t message_bytes);
+
 /* A heap, or NULL: then `message`, if not NULL, says why in at most
    `message_bytes` bytes. `options` may be NULL. What the environment variable
    GLEANER_OPTIONS says weighs most, unless it is ignored: at your wish, and in
    a program that runs with more rights than its user (setuid). */
-gleaner_heap *gleaner_heap_new(const struct gleaner_options *options,
-                               char *message, size_t message_bytes);
+static inline gleaner_heap *
+gleaner_heap_new(const struct gleaner_options *options, char *message,
+                 size_t message_bytes)
+{
+    return gleaner_heap_new_knowing(gleaner_known_first_n(), options, message,
+                                    message_bytes);
+}
 
 /* Ends the heap and frees all its memory. False, and nothing happens, while it
    has mutators, handles, weak references or ephemerons. */
@@ -88,6 +121,10 @@ gleaner_type gleaner_structure(gleaner_heap *heap, size_t bytes,
 gleaner_type gleaner_references(gleaner_heap *heap);
 /* Arrays without references; elements of 1, 2, 4 or 8 bytes. */
 gleaner_type gleaner_primitives(gleaner_heap *heap, size_t element_bytes);
+/* The same, and each array of the type lies in one piece, whatever option
+   `arrays` says: for those that native code is handed. */
+gleaner_type gleaner_references_whole(gleaner_heap *heap);
+gleaner_type gleaner_primitives_whole(gleaner_heap *heap, size_t element_bytes);
 
 /* A structure with elements behind it: a closure with its variables, a frame
    with its registers, an array of structures. Its length (4 bytes) is at offset
@@ -178,13 +215,25 @@ typedef struct gleaner_mutator {
     void *embedder;               /* yours */
     uint32_t zeroes;              /* 0 while the buffer is zero already */
     uint32_t windows;             /* how many are open */
+    /* How arrays lie in memory; see gleaner_fast_paths. */
+    uintptr_t first_n;
+    uint32_t arraylet_shift, pointer_shift;
+    uintptr_t pointer_base;
+    uint64_t zero_pointer;
+    uintptr_t whole_bytes; /* larger arrays: call */
 } gleaner_mutator;
+
+/* What gleaner_attach calls. */
+gleaner_mutator *gleaner_attach_knowing(gleaner_heap *heap, size_t first_n);
 
 /* The calling thread becomes a mutator; NULL when the system gives no memory,
    and in a thread that has ended (see below).
    A thread that is one of this heap already detaches first, or is in a blocking
    region of that mutator; else the process ends with a message. */
-gleaner_mutator *gleaner_attach(gleaner_heap *heap);
+static inline gleaner_mutator *gleaner_attach(gleaner_heap *heap)
+{
+    return gleaner_attach_knowing(heap, gleaner_known_first_n());
+}
 /* The calling thread stops being a mutator, inside a blocking region or not.
    Nothing happens if the mutator is not one of this thread's any more.
 
@@ -255,12 +304,13 @@ void gleaner_poll_slowly(gleaner_mutator *mutator);
 #define GLEANER_LARGE 16384
 
 /* For generated code: room in the buffer for an object of `bytes` bytes, a
-   multiple of 8, or 0; for large objects always 0. */
-static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes)
+   multiple of 8, or 0; always 0 for objects of more than `most` bytes. */
+static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes,
+                                     size_t most)
 {
     uintptr_t object = mutator->cursor;
 
-    if (bytes > GLEANER_LARGE || mutator->limit - object < bytes)
+    if (bytes > most || mutator->limit - object < bytes)
         return 0;
     mutator->cursor = object + bytes;
     /* What comes next is written soon. */
@@ -268,13 +318,24 @@ static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes)
     return object;
 }
 /* The same, zero behind the first 8 bytes, which the header takes. */
-static inline uintptr_t gleaner_zero_room(gleaner_mutator *mutator, size_t bytes)
+static inline uintptr_t gleaner_zero_room(gleaner_mutator *mutator, size_t bytes,
+                                          size_t most)
 {
-    uintptr_t object = gleaner_room(mutator, bytes);
+    uintptr_t object = gleaner_room(mutator, bytes, most);
 
     if (object != 0 && mutator->zeroes != 0)
         __builtin_memset((void *)(object + 8), 0, bytes - 8);
     return object;
+}
+/* What `most` is of an array: larger ones need not lie in one piece. It is
+   GLEANER_LARGE of other objects. */
+static inline size_t gleaner_whole_bytes(const gleaner_mutator *mutator)
+{
+    size_t first_n = gleaner_known_first_n();
+
+    if (first_n == 0)
+        return mutator->whole_bytes;
+    return first_n < GLEANER_LARGE - 16 ? first_n + 16 : GLEANER_LARGE;
 }
 static inline void *gleaner_begin(uintptr_t object, gleaner_type type)
 {
@@ -301,7 +362,7 @@ static inline void *gleaner_allocate(gleaner_mutator *mutator,
                                      gleaner_type type, size_t bytes)
 {
     size_t rounded = gleaner_rounded(bytes);
-    uintptr_t object = gleaner_zero_room(mutator, rounded);
+    uintptr_t object = gleaner_zero_room(mutator, rounded, GLEANER_LARGE);
 
     return object != 0 ? gleaner_begin(object, type)
                        : gleaner_allocate_slowly(mutator, type, rounded);
@@ -330,7 +391,8 @@ static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                                            size_t element_bytes)
 {
     size_t bytes = gleaner_array_bytes(length, element_bytes);
-    uintptr_t object = gleaner_zero_room(mutator, bytes);
+    uintptr_t object = gleaner_zero_room(mutator, bytes,
+                                         gleaner_whole_bytes(mutator));
 
     return object != 0
                ? gleaner_begin_array(object, type, length)
@@ -343,7 +405,7 @@ static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
                                             size_t head, size_t element)
 {
     size_t bytes = gleaner_tailed_bytes(length, head, element);
-    uintptr_t object = gleaner_zero_room(mutator, bytes);
+    uintptr_t object = gleaner_zero_room(mutator, bytes, GLEANER_LARGE);
 
     return object != 0
                ? gleaner_begin_array(object, type, length)
@@ -359,7 +421,7 @@ static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
                                                  size_t bytes)
 {
     size_t rounded = gleaner_rounded(bytes);
-    uintptr_t object = gleaner_room(mutator, rounded);
+    uintptr_t object = gleaner_room(mutator, rounded, GLEANER_LARGE);
 
     return object != 0
                ? gleaner_begin(object, type)
@@ -370,7 +432,8 @@ gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
                                    uint32_t length, size_t element_bytes)
 {
     size_t bytes = gleaner_array_bytes(length, element_bytes);
-    uintptr_t object = gleaner_room(mutator, bytes);
+    uintptr_t object = gleaner_room(mutator, bytes,
+                                    gleaner_whole_bytes(mutator));
 
     if (object == 0)
         return gleaner_allocate_array_initialized_slowly(mutator, type, length,
@@ -381,7 +444,8 @@ gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
 }
 
 /* A fresh object or array of zeros that never moves, however small: for calls
-   that keep its address. Large ones never move anyway. */
+   that keep its address. The array lies in one piece. Large objects never move
+   anyway, and large arrays neither that lie in one piece. */
 void *gleaner_allocate_pinned(gleaner_mutator *mutator, gleaner_type type,
                               size_t bytes);
 void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
@@ -531,7 +595,11 @@ void gleaner_add_listener(gleaner_heap *heap,
 /* What the inline functions of this header would be with the numbers of one
    heap: a compiler emits them with these as constants. Check `barrier` and
    `arrays` first, and call the functions for what is not known. */
-enum { GLEANER_BARRIER_CARDS = 1, GLEANER_ARRAYS_CONTIGUOUS = 1 };
+enum {
+    GLEANER_BARRIER_CARDS = 1,
+    GLEANER_ARRAYS_CONTIGUOUS = 1, /* in one piece */
+    GLEANER_ARRAYS_ZRAY = 2        /* in pieces: see first_n */
+};
 struct gleaner_fast_paths {
     uint32_t version, bytes; /* GLEANER_INTERFACE; bytes of this record */
     /* Offsets in gleaner_mutator. */
@@ -551,8 +619,26 @@ struct gleaner_fast_paths {
     uint32_t barrier, card_shift;
     uint64_t card_base;
     uint32_t card_dirty;
-    uint32_t large_bytes; /* larger objects: call */
+    uint32_t large_bytes; /* larger objects, no arrays: call */
     uint32_t zeroes_offset; /* in a mutator: 0 while its buffer is zero already */
+    uint32_t whole_bytes;   /* larger arrays: call */
+    /* Bytes of the elements of each array that lie at elements_offset. An access
+       that ends beyond them calls. A load need not, and a store that keeps to
+       what follows need not either: if the header's spine_bit is 0, the array
+       lies in one piece; else of an offset into the elements, minus first_n,
+       what is above arraylet_shift is the number of a pointer. These lie at
+       elements_offset + first_n, have 2^pointer_shift bytes, are loaded by an
+       acquire, and lead to pointer_base + ((pointer & ~taint_bit) << slot_shift),
+       to which the rest of the offset is added. Behind zero_pointer all is zero.
+       A store calls if the pointer has the taint_bit. A pointer is not used
+       behind the next poll or call. */
+    uint64_t first_n;
+    uint32_t arraylet_shift, pointer_shift;
+    uint64_t pointer_base, zero_pointer, spine_bit;
+    /* In a mutator: the same numbers, for code that is for any heap. */
+    uint32_t first_n_offset, whole_bytes_offset, arraylet_shift_offset;
+    uint32_t pointer_shift_offset, pointer_base_offset;
+    uint32_t taint_bit;
 };
 /* Fills `bytes` bytes, which are sizeof(struct gleaner_fast_paths); what this
    library does not know is 0. */

@@ -12,12 +12,14 @@
    alone. A load neither collects nor fails. What stores takes the mutator and is
    like an allocation: it may collect, so references that are needed afterwards
    are in roots (what it is given need not be), and it answers false when the heap
-   is full. It does neither yet; arrays whose elements are not in one piece will.
+   is full; then nothing is stored. It does either only of an array that does not
+   lie in one piece.
 
    That an index or a range lies in the array, and that the array has such
    elements, is the caller's promise. With GLEANER_DEBUG defined indexes, ranges
    and the steps of cursors are checked, and a wrong one ends the process with a
-   message; the size of elements is not. gleaner_copy_elements and
+   message, as does a store through a cursor that only reads; the size of elements
+   is not checked. gleaner_copy_elements and
    gleaner_pinned_elements check always, the size too. */
 
 #ifdef GLEANER_DEBUG
@@ -28,27 +30,93 @@
 #define GLEANER_HAS_NEXT(cursor)                                               \
     ((cursor)->index < (cursor)->end ? (void)0                                 \
                                      : gleaner_cursor_ended((cursor)->end))
+#define GLEANER_MAY_WRITE(cursor)                                              \
+    ((cursor)->writes ? (void)0 : gleaner_cursor_only_reads())
 #else
 #define GLEANER_IN_ARRAY(array, index, count) ((void)0)
 #define GLEANER_HAS_NEXT(cursor) ((void)0)
+#define GLEANER_MAY_WRITE(cursor) ((void)0)
 #endif
 /* Ends the process with a message about a range that an array does not have. */
 void gleaner_no_elements(const void *array, uint32_t index, uint32_t count);
 /* The same about a cursor that goes on behind its range, which ends at `end`. */
 void gleaner_cursor_ended(uint32_t end);
+/* The same about a store through a cursor of gleaner_cursor_begin. */
+void gleaner_cursor_only_reads(void);
+/* The same about code for other arrays than those of this heap. */
+void gleaner_cut_differently(const gleaner_mutator *mutator, size_t first_n);
 
-/* For the functions below only. */
+/* For the functions below only: where an element of an array in one piece lies,
+   and whether so many of any array do from `index` on. */
 #define GLEANER_ELEMENT(array, index, bytes)                                   \
     ((uintptr_t)(array) + 16 + (uintptr_t)(index) * (bytes))
+static inline bool gleaner_is_near(const gleaner_mutator *mutator,
+                                   uint32_t index, uint32_t count,
+                                   size_t element_bytes)
+{
+    size_t end = ((size_t)index + count) * element_bytes;
+    size_t known = gleaner_known_first_n();
+
+#ifdef GLEANER_DEBUG
+    if (mutator->first_n < known)
+        gleaner_cut_differently(mutator, known);
+#endif
+    return end <= (known != 0 ? known : mutator->first_n);
+}
+
+/* What they call where that is not so: `bits` are those of a primitive. */
+struct gleaner_piece {
+    uintptr_t at, end;
+};
+uintptr_t gleaner_far_element(const gleaner_mutator *mutator, const void *array,
+                              uint32_t index, size_t element_bytes);
+bool gleaner_store_far_element(gleaner_mutator *mutator, void *array,
+                               uint32_t index, gleaner_value value);
+bool gleaner_fill_far_elements(gleaner_mutator *mutator, void *array,
+                               uint32_t index, uint32_t count,
+                               gleaner_value value);
+bool gleaner_store_far_number(gleaner_mutator *mutator, void *array,
+                              uint32_t index, size_t element_bytes,
+                              uint64_t bits);
+bool gleaner_fill_far_numbers(gleaner_mutator *mutator, void *array,
+                              uint32_t index, uint32_t count,
+                              size_t element_bytes, uint64_t bits);
+void gleaner_read_far_numbers(const gleaner_mutator *mutator, const void *array,
+                              uint32_t index, void *into, uint32_t count,
+                              size_t element_bytes);
+bool gleaner_write_far_numbers(gleaner_mutator *mutator, void *array,
+                               uint32_t index, const void *from, uint32_t count,
+                               size_t element_bytes);
+struct gleaner_piece gleaner_next_piece(const gleaner_mutator *mutator,
+                                        const void *array, uint32_t index,
+                                        uint32_t count, size_t element_bytes);
+struct gleaner_piece gleaner_next_piece_to_write(gleaner_mutator *mutator,
+                                                 void *array, uint32_t index,
+                                                 uint32_t count,
+                                                 size_t element_bytes,
+                                                 bool zero);
+void *gleaner_take_for_writing(gleaner_mutator *mutator, void *array,
+                               uint32_t index, uint32_t count,
+                               size_t element_bytes);
+
+/* Where an element lies, to be read, or initialized. */
+static inline uintptr_t gleaner_place(const gleaner_mutator *mutator,
+                                      const void *array, uint32_t index,
+                                      size_t element_bytes)
+{
+    GLEANER_IN_ARRAY(array, index, 1);
+    return gleaner_is_near(mutator, index, 1, element_bytes)
+               ? GLEANER_ELEMENT(array, index, element_bytes)
+               : gleaner_far_element(mutator, array, index, element_bytes);
+}
 
 static inline gleaner_value
 gleaner_load_element(const gleaner_mutator *mutator, const void *array,
                      uint32_t index)
 {
-    GLEANER_IN_ARRAY(array, index, 1);
     return gleaner_load(mutator,
-                        (void *)GLEANER_ELEMENT(array, index,
-                                                mutator->slot_bytes),
+                        (void *)gleaner_place(mutator, array, index,
+                                              mutator->slot_bytes),
                         0);
 }
 
@@ -57,6 +125,8 @@ static inline bool gleaner_store_element(gleaner_mutator *mutator, void *array,
                                          uint32_t index, gleaner_value value)
 {
     GLEANER_IN_ARRAY(array, index, 1);
+    if (!gleaner_is_near(mutator, index, 1, mutator->slot_bytes))
+        return gleaner_store_far_element(mutator, array, index, value);
     gleaner_store(mutator,
                   (void *)GLEANER_ELEMENT(array, index, mutator->slot_bytes), 0,
                   value);
@@ -70,10 +140,9 @@ static inline void gleaner_initialize_element(gleaner_mutator *mutator,
                                               void *array, uint32_t index,
                                               gleaner_value value)
 {
-    GLEANER_IN_ARRAY(array, index, 1);
     gleaner_initialize(mutator,
-                       (void *)GLEANER_ELEMENT(array, index,
-                                               mutator->slot_bytes),
+                       (void *)gleaner_place(mutator, array, index,
+                                             mutator->slot_bytes),
                        0, value);
 }
 
@@ -83,9 +152,18 @@ enum gleaner_swapped {
     GLEANER_NOT_SWAPPED,
     GLEANER_SWAP_FULL
 };
+enum gleaner_swapped gleaner_swap_far_element(gleaner_mutator *mutator,
+                                              void *array, uint32_t index,
+                                              gleaner_value *expected,
+                                              gleaner_value value);
+enum gleaner_swapped gleaner_swap_far_number(gleaner_mutator *mutator,
+                                             void *array, uint32_t index,
+                                             size_t element_bytes,
+                                             uint64_t *expected, uint64_t bits);
 
 /* Writes `value` to an element if it is `*expected`, through the write barrier;
-   if it is not, `*expected` becomes what it is. */
+   if it is not, `*expected` becomes what it is. A reference that is there
+   otherwise may have moved. */
 static inline enum gleaner_swapped
 gleaner_swap_element(gleaner_mutator *mutator, void *array, uint32_t index,
                      gleaner_value *expected, gleaner_value value)
@@ -93,6 +171,8 @@ gleaner_swap_element(gleaner_mutator *mutator, void *array, uint32_t index,
     uintptr_t slot = GLEANER_ELEMENT(array, index, mutator->slot_bytes);
 
     GLEANER_IN_ARRAY(array, index, 1);
+    if (!gleaner_is_near(mutator, index, 1, mutator->slot_bytes))
+        return gleaner_swap_far_element(mutator, array, index, expected, value);
     if (mutator->slot_bytes == 8) {
         if (!__atomic_compare_exchange_n((uint64_t *)slot, expected, value,
                                          false, __ATOMIC_ACQ_REL,
@@ -121,6 +201,8 @@ static inline bool gleaner_fill_elements(gleaner_mutator *mutator, void *array,
     uint32_t i;
 
     GLEANER_IN_ARRAY(array, index, count);
+    if (!gleaner_is_near(mutator, index, count, mutator->slot_bytes))
+        return gleaner_fill_far_elements(mutator, array, index, count, value);
     for (i = 0; i < count; i++)
         gleaner_store(mutator,
                       (void *)GLEANER_ELEMENT(array, index + i,
@@ -141,21 +223,43 @@ bool gleaner_copy_elements(gleaner_mutator *mutator, const void *from,
    _begin_writing, which may collect and answers false when the heap is full) and
    its last use nothing is allocated, stored by another function or polled;
    afterwards another cursor goes on at `index`. A store through a cursor cannot
-   fail. */
+   fail. Where the elements lie is found out once for each piece. */
 struct gleaner_cursor {
-    uintptr_t next;      /* the collector's */
     uint32_t index, end; /* the next element, and the one that ends the range */
+    /* The collector's: where the next element lies, and where those end that can
+       be used without a further look; */
+    uintptr_t next, piece_end;
+    gleaner_mutator *mutator;
+    void *array;
+    uint32_t element_bytes;
+    bool writes; /* whether they may be written as far as that. */
 };
+/* For the two below only. */
+static inline void gleaner_cursor_set(struct gleaner_cursor *cursor,
+                                      gleaner_mutator *mutator, void *array,
+                                      uint32_t index, uint32_t count,
+                                      size_t element_bytes, bool writes)
+{
+    cursor->index = index;
+    cursor->end = index + count;
+    cursor->next = cursor->piece_end = 0;
+    if (gleaner_is_near(mutator, index, count, element_bytes)) {
+        cursor->next = GLEANER_ELEMENT(array, index, element_bytes);
+        cursor->piece_end = cursor->next + count * element_bytes;
+    }
+    cursor->mutator = mutator;
+    cursor->array = array;
+    cursor->element_bytes = (uint32_t)element_bytes;
+    cursor->writes = writes;
+}
 static inline void gleaner_cursor_begin(struct gleaner_cursor *cursor,
                                         const gleaner_mutator *mutator,
                                         const void *array, uint32_t index,
                                         uint32_t count, size_t element_bytes)
 {
-    (void)mutator;
     GLEANER_IN_ARRAY(array, index, count);
-    cursor->next = GLEANER_ELEMENT(array, index, element_bytes);
-    cursor->index = index;
-    cursor->end = index + count;
+    gleaner_cursor_set(cursor, (gleaner_mutator *)mutator, (void *)array, index,
+                       count, element_bytes, false);
 }
 static inline bool gleaner_cursor_begin_writing(struct gleaner_cursor *cursor,
                                                 gleaner_mutator *mutator,
@@ -163,13 +267,74 @@ static inline bool gleaner_cursor_begin_writing(struct gleaner_cursor *cursor,
                                                 uint32_t count,
                                                 size_t element_bytes)
 {
-    gleaner_cursor_begin(cursor, mutator, array, index, count, element_bytes);
-    return true;
+    bool is_taken = true;
+
+    GLEANER_IN_ARRAY(array, index, count);
+    if (!gleaner_is_near(mutator, index, count, element_bytes)) {
+        array = gleaner_take_for_writing(mutator, array, index, count,
+                                         element_bytes);
+        is_taken = array != NULL;
+    }
+    gleaner_cursor_set(cursor, mutator, array, index, is_taken ? count : 0,
+                       element_bytes, true);
+    return is_taken;
 }
 /* Whether there is another element. */
 static inline bool gleaner_cursor_more(const struct gleaner_cursor *cursor)
 {
-    return cursor->index < cursor->end;
+    return cursor->next != cursor->piece_end
+           || (gleaner_known_first_n() != SIZE_MAX
+               && cursor->index < cursor->end);
+}
+/* For the functions below only: whether the next element lies in the piece that
+   was found out about. */
+static inline bool gleaner_cursor_in_piece(const struct gleaner_cursor *cursor)
+{
+    return gleaner_known_first_n() == SIZE_MAX
+           || cursor->next != cursor->piece_end;
+}
+/* Has the next element ready to be read. In a cursor that writes it is alone:
+   what is behind it may not be written. */
+static inline void gleaner_cursor_read(struct gleaner_cursor *cursor)
+{
+    struct gleaner_piece piece;
+
+    GLEANER_HAS_NEXT(cursor);
+    if (gleaner_cursor_in_piece(cursor))
+        return;
+    piece = gleaner_next_piece(cursor->mutator, cursor->array, cursor->index,
+                               cursor->writes ? 1 : cursor->end - cursor->index,
+                               cursor->element_bytes);
+    cursor->next = piece.at;
+    cursor->piece_end = piece.end;
+}
+/* The same, to be written. False if it is to be zero, and is: the cursor went
+   on. */
+static inline bool gleaner_cursor_write(struct gleaner_cursor *cursor, bool zero)
+{
+    struct gleaner_piece piece;
+
+    GLEANER_HAS_NEXT(cursor);
+    GLEANER_MAY_WRITE(cursor);
+    if (gleaner_cursor_in_piece(cursor))
+        return true;
+    piece = gleaner_next_piece_to_write(cursor->mutator, cursor->array,
+                                        cursor->index,
+                                        cursor->end - cursor->index,
+                                        cursor->element_bytes, zero);
+    cursor->next = piece.at;
+    cursor->piece_end = piece.end;
+    if (piece.at != piece.end)
+        return true;
+    cursor->index++;
+    return false;
+}
+/* Goes on behind an element. */
+static inline void gleaner_cursor_step(struct gleaner_cursor *cursor,
+                                       size_t element_bytes)
+{
+    cursor->next += element_bytes;
+    cursor->index++;
 }
 /* The next element, of an array of slots; the cursor goes on behind it. */
 static inline gleaner_value gleaner_cursor_load(struct gleaner_cursor *cursor,
@@ -177,41 +342,66 @@ static inline gleaner_value gleaner_cursor_load(struct gleaner_cursor *cursor,
 {
     gleaner_value value;
 
-    GLEANER_HAS_NEXT(cursor);
+    gleaner_cursor_read(cursor);
     value = gleaner_load(mutator, (void *)cursor->next, 0);
-    cursor->next += mutator->slot_bytes;
-    cursor->index++;
+    gleaner_cursor_step(cursor, mutator->slot_bytes);
     return value;
 }
 static inline void gleaner_cursor_store(struct gleaner_cursor *cursor,
                                         gleaner_mutator *mutator,
                                         gleaner_value value)
 {
-    GLEANER_HAS_NEXT(cursor);
+    if (!gleaner_cursor_write(cursor, value == 0))
+        return;
     gleaner_store(mutator, (void *)cursor->next, 0, value);
-    cursor->next += mutator->slot_bytes;
-    cursor->index++;
+    gleaner_cursor_step(cursor, mutator->slot_bytes);
 }
 
 /* A window shows `count` primitives from `index` on as they would lie in C. It
-   may be a copy, which gleaner_window_end writes back. Until then nothing is
-   allocated, stored by another function or polled, and no blocking region
-   begins: where this is noticed, the process ends with a message (polls are
-   with GLEANER_DEBUG, others may pass while nobody collects). Begin to write before you begin to read: that may
-   collect, and answers NULL when the heap is full. Each window is ended. */
+   may be a copy, which gleaner_window_end writes back: then it costs as much as
+   copying them. Until then nothing is allocated, stored by another function or
+   polled, and no blocking region begins: where this is noticed, the process ends
+   with a message (polls are with GLEANER_DEBUG, others may pass while nobody
+   collects). Begin to write before you begin to read: that may collect, and
+   answers NULL when the heap is full. Both answer NULL when malloc has no room for
+   a copy. Each window that was begun is ended. */
 struct gleaner_window {
     void *elements;
+    /* The collector's: the array, if that is a copy; what is shown of it. */
+    void *copied;
+    uint32_t index, count, element_bytes;
+    bool writes;
 };
+bool gleaner_begin_far_window(struct gleaner_window *window,
+                              gleaner_mutator *mutator, void *array,
+                              uint32_t index, uint32_t count,
+                              size_t element_bytes, bool writes);
+void gleaner_end_far_window(struct gleaner_window *window,
+                            gleaner_mutator *mutator);
+/* For the two below only. */
+static inline void *gleaner_window_open(struct gleaner_window *window,
+                                        gleaner_mutator *mutator, void *array,
+                                        uint32_t index, uint32_t count,
+                                        size_t element_bytes, bool writes)
+{
+    GLEANER_IN_ARRAY(array, index, count);
+    if (gleaner_is_near(mutator, index, count, element_bytes)) {
+        window->elements = (void *)GLEANER_ELEMENT(array, index, element_bytes);
+        window->copied = NULL;
+    } else if (!gleaner_begin_far_window(window, mutator, array, index, count,
+                                         element_bytes, writes)) {
+        return NULL;
+    }
+    mutator->windows++;
+    return window->elements;
+}
 static inline const void *
 gleaner_window_begin(struct gleaner_window *window, gleaner_mutator *mutator,
                      const void *array, uint32_t index, uint32_t count,
                      size_t element_bytes)
 {
-    GLEANER_IN_ARRAY(array, index, count);
-    (void)count;
-    window->elements = (void *)GLEANER_ELEMENT(array, index, element_bytes);
-    mutator->windows++;
-    return window->elements;
+    return gleaner_window_open(window, mutator, (void *)array, index, count,
+                               element_bytes, false);
 }
 void gleaner_second_window(gleaner_mutator *mutator);
 static inline void *
@@ -222,40 +412,55 @@ gleaner_window_begin_writing(struct gleaner_window *window,
 {
     if (mutator->windows != 0)
         gleaner_second_window(mutator);
-    gleaner_window_begin(window, mutator, array, index, count, element_bytes);
-    return window->elements;
+    return gleaner_window_open(window, mutator, array, index, count,
+                               element_bytes, true);
 }
 static inline void gleaner_window_end(struct gleaner_window *window,
                                       gleaner_mutator *mutator)
 {
+    if (window->copied != NULL)
+        gleaner_end_far_window(window, mutator);
     window->elements = NULL;
     mutator->windows--;
 }
 
-/* Where the primitives of an array lie that never moves: it was pinned, or is
-   large. They stay there as long as the array lives. NULL for other objects. */
+/* Where the primitives of an array lie that never moves and lies in one piece:
+   it was pinned, or is large. They stay there as long as the array lives. NULL for
+   other objects: allocate the array pinned, or, if it is large, of a type of
+   gleaner_primitives_whole. */
 void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
 
 /* Of primitives, for each size: load, store, swap and fill as of slots; read
    copies `count` of them to a buffer, write copies them from one, initialize does
    so in an array as of gleaner_initialize_element, cursor_load and cursor_store
-   take the next one of a cursor. Who races for one finds one of the
+   take the next one of a cursor. A thread that races for one finds one of the
    values; fill, read and write are not for arrays that others write. */
 #define GLEANER_PRIMITIVE(name, type)                                          \
-    static inline type gleaner_load_##name(const void *array, uint32_t index)  \
+    static inline uint64_t gleaner_bits_of_##name(type number)                 \
+    {                                                                          \
+        uint64_t bits = 0;                                                     \
+                                                                               \
+        __builtin_memcpy(&bits, &number, sizeof number);                       \
+        return bits;                                                           \
+    }                                                                          \
+    static inline type gleaner_load_##name(const gleaner_mutator *mutator,     \
+                                           const void *array, uint32_t index)  \
     {                                                                          \
         type number;                                                           \
                                                                                \
-        GLEANER_IN_ARRAY(array, index, 1);                                     \
-        __atomic_load((type *)GLEANER_ELEMENT(array, index, sizeof(type)),     \
-                      &number, __ATOMIC_RELAXED);                              \
+        __atomic_load(                                                         \
+            (type *)gleaner_place(mutator, array, index, sizeof(type)),        \
+            &number, __ATOMIC_RELAXED);                                        \
         return number;                                                         \
     }                                                                          \
     static inline bool gleaner_store_##name(                                   \
         gleaner_mutator *mutator, void *array, uint32_t index, type number)    \
     {                                                                          \
-        (void)mutator;                                                         \
         GLEANER_IN_ARRAY(array, index, 1);                                     \
+        if (!gleaner_is_near(mutator, index, 1, sizeof(type)))                 \
+            return gleaner_store_far_number(mutator, array, index,             \
+                                            sizeof(type),                      \
+                                            gleaner_bits_of_##name(number));   \
         __atomic_store((type *)GLEANER_ELEMENT(array, index, sizeof(type)),    \
                        &number, __ATOMIC_RELAXED);                             \
         return true;                                                           \
@@ -264,8 +469,16 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
         gleaner_mutator *mutator, void *array, uint32_t index, type *expected, \
         type number)                                                           \
     {                                                                          \
-        (void)mutator;                                                         \
         GLEANER_IN_ARRAY(array, index, 1);                                     \
+        if (!gleaner_is_near(mutator, index, 1, sizeof(type))) {               \
+            uint64_t bits = gleaner_bits_of_##name(*expected);                 \
+            enum gleaner_swapped swapped = gleaner_swap_far_number(            \
+                mutator, array, index, sizeof(type), &bits,                    \
+                gleaner_bits_of_##name(number));                               \
+                                                                               \
+            __builtin_memcpy(expected, &bits, sizeof(type));                   \
+            return swapped;                                                    \
+        }                                                                      \
         return __atomic_compare_exchange(                                      \
                    (type *)GLEANER_ELEMENT(array, index, sizeof(type)),        \
                    expected, &number, false, __ATOMIC_ACQ_REL,                 \
@@ -280,26 +493,37 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
         type *first = (type *)GLEANER_ELEMENT(array, index, sizeof(type));     \
         uint32_t i;                                                            \
                                                                                \
-        (void)mutator;                                                         \
         GLEANER_IN_ARRAY(array, index, count);                                 \
+        if (!gleaner_is_near(mutator, index, count, sizeof(type)))             \
+            return gleaner_fill_far_numbers(mutator, array, index, count,      \
+                                            sizeof(type),                      \
+                                            gleaner_bits_of_##name(number));   \
         for (i = 0; i < count; i++)                                            \
             first[i] = number;                                                 \
         return true;                                                           \
     }                                                                          \
-    static inline void gleaner_read_##name(const void *array, uint32_t index,  \
+    static inline void gleaner_read_##name(const gleaner_mutator *mutator,     \
+                                           const void *array, uint32_t index,  \
                                            type *into, uint32_t count)         \
     {                                                                          \
         GLEANER_IN_ARRAY(array, index, count);                                 \
-        __builtin_memcpy(                                                      \
-            into, (const void *)GLEANER_ELEMENT(array, index, sizeof(type)),   \
-            count * sizeof(type));                                             \
+        if (!gleaner_is_near(mutator, index, count, sizeof(type)))             \
+            gleaner_read_far_numbers(mutator, array, index, into, count,       \
+                                     sizeof(type));                            \
+        else                                                                   \
+            __builtin_memcpy(into,                                             \
+                             (const void *)GLEANER_ELEMENT(array, index,       \
+                                                           sizeof(type)),      \
+                             count * sizeof(type));                            \
     }                                                                          \
     static inline bool gleaner_write_##name(                                   \
         gleaner_mutator *mutator, void *array, uint32_t index,                 \
         const type *from, uint32_t count)                                      \
     {                                                                          \
-        (void)mutator;                                                         \
         GLEANER_IN_ARRAY(array, index, count);                                 \
+        if (!gleaner_is_near(mutator, index, count, sizeof(type)))             \
+            return gleaner_write_far_numbers(mutator, array, index, from,      \
+                                             count, sizeof(type));             \
         __builtin_memcpy((void *)GLEANER_ELEMENT(array, index, sizeof(type)),  \
                          from, count * sizeof(type));                          \
         return true;                                                           \
@@ -315,19 +539,19 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
     {                                                                          \
         type number;                                                           \
                                                                                \
-        GLEANER_HAS_NEXT(cursor);                                              \
+        gleaner_cursor_read(cursor);                                           \
         __atomic_load((type *)cursor->next, &number, __ATOMIC_RELAXED);        \
-        cursor->next += sizeof(type);                                          \
-        cursor->index++;                                                       \
+        gleaner_cursor_step(cursor, sizeof(type));                             \
         return number;                                                         \
     }                                                                          \
     static inline void gleaner_cursor_store_##name(                            \
         struct gleaner_cursor *cursor, type number)                            \
     {                                                                          \
-        GLEANER_HAS_NEXT(cursor);                                              \
+        if (!gleaner_cursor_write(cursor,                                      \
+                                  gleaner_bits_of_##name(number) == 0))        \
+            return;                                                            \
         __atomic_store((type *)cursor->next, &number, __ATOMIC_RELAXED);       \
-        cursor->next += sizeof(type);                                          \
-        cursor->index++;                                                       \
+        gleaner_cursor_step(cursor, sizeof(type));                             \
     }
 
 GLEANER_PRIMITIVE(u8, uint8_t)

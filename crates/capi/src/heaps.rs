@@ -91,8 +91,27 @@ unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
     builder.options(list)
 }
 
+/// Why code that knows that the first `known` bytes of an array lie in one piece, as a macro of gleaner.h says, must not
+/// use a heap.
+pub fn differently_cut(heap: &Heap, known: usize) -> Option<String> {
+    let first_n = heap.fast_paths().first_n;
+    let (compiled, remedy) = match known {
+        _ if known as u64 <= first_n => return None,
+        usize::MAX => ("GLEANER_ARRAYS_WHOLE".into(), "arrays=contiguous".into()),
+        _ => (
+            format!("GLEANER_FIRST_N {known}"),
+            format!("first-n={known}"),
+        ),
+    };
+    Some(format!(
+        "options arrays and first-n cut the arrays of this heap behind {first_n} bytes, and the program was compiled \
+         with {compiled}: set {remedy}, or compile it without that macro"
+    ))
+}
+
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_heap_new(
+pub unsafe extern "C" fn gleaner_heap_new_knowing(
+    first_n: usize,
     options: *const Options,
     message: *mut c_char,
     message_bytes: usize,
@@ -110,11 +129,17 @@ pub unsafe extern "C" fn gleaner_heap_new(
     let options = unsafe { options.as_ref() };
     // SAFETY: the list is the caller's, too.
     let builder = options.map_or(Ok(Heap::builder()), |options| unsafe { builder(options) });
-    match builder.and_then(Builder::build) {
+    let made = builder.and_then(Builder::build);
+    let made = made.map_err(|error| error.to_string());
+    let made = made.and_then(|heap| match differently_cut(&heap, first_n) {
+        None => Ok(heap),
+        Some(why) => Err(why),
+    });
+    match made {
         Ok(heap) => Box::into_raw(Box::new(heap)),
-        Err(error) => {
+        Err(why) => {
             // SAFETY: `message` is null or has so many bytes, as gleaner.h asks.
-            unsafe { say(&error.to_string(), message, message_bytes) };
+            unsafe { say(&why, message, message_bytes) };
             ptr::null_mut()
         }
     }
@@ -126,7 +151,7 @@ pub unsafe extern "C" fn gleaner_heap_free(heap: *mut Heap) -> bool {
     if unsafe { &*heap }.other_holders() > 0 {
         return false;
     }
-    // SAFETY: made by `gleaner_heap_new`, and the caller gives it up.
+    // SAFETY: made by `gleaner_heap_new_knowing`, and the caller gives it up.
     drop(unsafe { Box::from_raw(heap) });
     true
 }
@@ -250,22 +275,51 @@ pub unsafe extern "C" fn gleaner_traced_type(
     type_number(id, message, message_bytes)
 }
 
+/// A type of arrays, which always lie in one piece if `whole` says so; 0 when there is no room for another type.
+///
+/// # Safety
+/// A heap of the caller's.
+unsafe fn arrays(heap: *const Heap, shape: Shape<'_>, whole: bool) -> u32 {
+    // SAFETY: a heap of the caller's, as asked.
+    let heap = unsafe { &*heap };
+    let id = if whole {
+        heap.register_whole_raw(shape)
+    } else {
+        heap.register_raw(shape)
+    };
+    type_number(id, ptr::null_mut(), 0)
+}
+
+/// The shape of arrays without references whose elements have so many bytes.
+fn primitives(element_bytes: usize) -> Option<Shape<'static>> {
+    let log2 = element_bytes.trailing_zeros();
+    element_bytes
+        .is_power_of_two()
+        .then_some(Shape::Primitives { log2 })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_references(heap: *const Heap) -> u32 {
     // SAFETY: a heap of the caller's.
-    let id = unsafe { &*heap }.register_raw(Shape::References);
-    type_number(id, ptr::null_mut(), 0)
+    unsafe { arrays(heap, Shape::References, false) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_references_whole(heap: *const Heap) -> u32 {
+    // SAFETY: a heap of the caller's.
+    unsafe { arrays(heap, Shape::References, true) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_primitives(heap: *const Heap, element_bytes: usize) -> u32 {
-    if !element_bytes.is_power_of_two() {
-        return 0;
-    }
-    let log2 = element_bytes.trailing_zeros();
     // SAFETY: a heap of the caller's.
-    let id = unsafe { &*heap }.register_raw(Shape::Primitives { log2 });
-    type_number(id, ptr::null_mut(), 0)
+    primitives(element_bytes).map_or(0, |shape| unsafe { arrays(heap, shape, false) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_primitives_whole(heap: *const Heap, element_bytes: usize) -> u32 {
+    // SAFETY: a heap of the caller's.
+    primitives(element_bytes).map_or(0, |shape| unsafe { arrays(heap, shape, true) })
 }
 
 #[unsafe(no_mangle)]

@@ -10,12 +10,15 @@
 )]
 #![allow(missing_docs, reason = "as above")]
 
+#[macro_use]
+mod elements;
 mod events;
 mod handles;
 mod heaps;
 mod mutators;
 mod panics;
 mod threads;
+mod windows;
 
 use std::ffi::c_char;
 

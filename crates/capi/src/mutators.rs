@@ -3,21 +3,26 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use gleaner::raw::{
-    Address, LENGTH, Record, TypeId, array_bytes_of, elements, offsets, whole_granules,
-};
+use gleaner::raw::{Address, Record, TypeId, array_bytes_of, offsets, whole_granules};
 use gleaner::{Heap, Totals};
 
+use crate::heaps::differently_cut;
 use crate::{mutator, pointer, threads};
 
 /// The header has these numbers in the order of its fields.
 const _: () = assert!(offsets::CURSOR == 0 && offsets::LIMIT == 8 && offsets::POLL == 16);
 const _: () = assert!(offsets::SLOT_BYTES == 20 && offsets::BASE == 24 && offsets::CARDS == 32);
 const _: () = assert!(offsets::FRAMES == 40 && offsets::ANCHOR == 48 && offsets::EMBEDDER == 72);
-const _: () = assert!(offsets::ZEROES == 80 && offsets::WINDOWS == 84);
+const _: () = assert!(offsets::ZEROES == 80 && offsets::WINDOWS == 84 && offsets::FIRST_N == 88);
+const _: () = assert!(offsets::ARRAYLET_SHIFT == 96 && offsets::POINTER_SHIFT == 100);
+const _: () = assert!(offsets::POINTER_BASE == 104 && offsets::WHOLE_BYTES == 120);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_attach(heap: *const Heap) -> *mut Record {
+pub unsafe extern "C" fn gleaner_attach_knowing(heap: *const Heap, first_n: usize) -> *mut Record {
+    // SAFETY: a heap of the caller's.
+    if let Some(why) = differently_cut(unsafe { &*heap }, first_n) {
+        panic!("{why}");
+    }
     if !threads::will_be_noticed() {
         return ptr::null_mut();
     }
@@ -26,6 +31,16 @@ pub unsafe extern "C" fn gleaner_attach(heap: *const Heap) -> *mut Record {
         return ptr::null_mut();
     };
     threads::add(mutator)
+}
+
+/// The end of a process that was built with `GLEANER_DEBUG`: code for arrays that are cut otherwise than this heap's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_cut_differently(record: *mut Record, first_n: usize) {
+    // SAFETY: the calling thread's mutator.
+    let heap = unsafe { mutator(record) }.heap();
+    if let Some(why) = differently_cut(&heap, first_n) {
+        panic!("{why}");
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -144,55 +159,6 @@ pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
     let array =
         unsafe { mutator(record).allocate_array_initialized_raw(TypeId::new(id), length, bytes) };
     pointer(array.ok())
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_copy_elements(
-    record: *mut Record,
-    from: *const u8,
-    from_index: u32,
-    to: *mut u8,
-    to_index: u32,
-    count: u32,
-) -> bool {
-    let (from, to) = (Address::of(from.cast_mut()), Address::of(to));
-    // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
-    unsafe { mutator(record).copy_elements_raw(from, from_index, to, to_index, count) }.is_ok()
-}
-
-/// The end of a process that was built with `GLEANER_DEBUG`: a range that an array does not have.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_no_elements(array: *const u8, index: u32, count: u32) {
-    // SAFETY: an array of the caller's, and every array has its length there.
-    let length = unsafe {
-        Address::of(array.cast_mut())
-            .add(LENGTH)
-            .ptr::<u32>()
-            .read()
-    };
-    panic!(
-        "{} at {index} of an array of {length}",
-        elements(count as usize)
-    );
-}
-
-/// The end of a process that was built with `GLEANER_DEBUG`: a cursor that goes on at its end.
-#[unsafe(no_mangle)]
-pub extern "C" fn gleaner_cursor_ended(end: u32) {
-    panic!("a cursor goes on behind its range, which ends at {end}");
-}
-
-/// The end of a process that begins to write in a window while it has another.
-#[unsafe(no_mangle)]
-pub extern "C" fn gleaner_second_window(_: *mut Record) {
-    panic!("a window for writing inside a window, whose elements may move: end it first");
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_pinned_elements(record: *mut Record, array: *mut u8) -> *mut u8 {
-    // SAFETY: the calling thread's mutator, and a valid reference.
-    let elements = unsafe { mutator(record).pinned_elements_raw(Address::of(array)) };
-    elements.map_or(ptr::null_mut(), |(first, _)| first.as_ptr())
 }
 
 #[unsafe(no_mangle)]

@@ -3,19 +3,39 @@
 //! A compiler reads it once for a heap and emits, with its numbers as constants:
 //!
 //! - allocation: `object = cursor; if bytes > large_bytes or limit - object < bytes, call; cursor = object + bytes;
-//!   *object = header`; It pays to prefetch 512 bytes ahead of the object then;
+//!   *object = header`; It pays to prefetch 512 bytes ahead of the object then. Of an array `whole_bytes` takes the place of
+//!   `large_bytes`, and the length is written, too;
 //! - a load: the slot's word w; if its low bit is 1 it is an immediate, if w is 0 it is null, else the reference is
 //!   `(w << slot_shift) + slot_base`;
 //! - a store: the reverse, then `card_dirty` to the byte `card_base + (slot >> card_shift)`;
-//! - a poll: `if poll != 0, call`.
+//! - a poll: `if poll != 0, call`;
+//! - an access to an element: `end = (index + 1) * element_bytes; if end > first_n, call; at = array + elements_offset +
+//!   index * element_bytes`, and then a load or store at `at`. With [`Arrays::Contiguous`] nothing is compared.
+//!
+//! A load of an element beyond `first_n` need not call either. If `spine_bit` of the array's header is 0, the array lies in
+//! one piece, and the element is where it would be otherwise. Else, with `beyond = index * element_bytes - first_n` for an
+//! offset of at least `first_n`:
+//!
+//! ```text
+//! number  = beyond >> arraylet_shift
+//! pointer = load_acquire(array + elements_offset + first_n + (number << pointer_shift))     2^pointer_shift bytes
+//! at      = pointer_base + ((pointer & !taint_bit) << slot_shift) + (beyond & ((1 << arraylet_shift) - 1))
+//! ```
+//!
+//! If the pointer is `zero_pointer`, the element is zero or null, and nothing need be loaded. A store may go to `at` while
+//! `taint_bit` of the pointer is 0, with the barrier for `at`, up to the next poll or call: that is all that keeps another
+//! mutator from sharing what the pointer leads to. If the bit is set, the store calls. An arraylet stays where it is, so
+//! code that goes over many elements finds `at` once for each arraylet; but a call may store into the array and set the
+//! pointer to another one.
 //!
 //! Each field of the enums is checked first: a value that the compiler does not know means that it calls the functions
 //! of the raw layer instead. All numbers hold as long as the heap does.
 
 use gleaner_mem::Address;
 use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
-use gleaner_mem::header::{TYPE_SHIFT, VERSION};
+use gleaner_mem::header::{SPINE, TYPE_SHIFT, VERSION};
 use gleaner_mem::object_model::{ELEMENTS, GRANULE, LENGTH, TypeId};
+use gleaner_mem::spine::TAINT;
 use gleaner_plans::scavenge::LARGE_BYTES;
 use gleaner_plans::scavenge::mutator::offsets;
 
@@ -35,6 +55,9 @@ pub enum Barrier {
 pub enum Arrays {
     /// Length and elements in one piece.
     Contiguous = 1,
+    /// The first N bytes of the elements behind the length; what is beyond them elsewhere, if a bit of the array's header
+    /// says so (PLDI 2010).
+    ZRay = 2,
 }
 
 /// The record. Later versions only add fields at its end.
@@ -87,11 +110,37 @@ pub struct FastPaths {
     pub card_base: u64,
     /// What a store writes to the card.
     pub card_dirty: u32,
-    /// Larger objects are not allocated in the buffer.
+    /// Larger objects are not allocated in the buffer. Of arrays, `whole_bytes` says it.
     pub large_bytes: u32,
     /// In a mutator's record: 0 while memory in its buffer is zero already (4 bytes). It changes when the buffer does.
     /// Code that zeroes each object need not look.
     pub zeroes_offset: u32,
+    /// Larger arrays, with header and length, are not allocated in the buffer.
+    pub whole_bytes: u32,
+    /// So many bytes of the elements of any array lie in one piece behind its length; 2^64 - 1 where all of them do.
+    pub first_n: u64,
+    /// The logarithm of an arraylet's bytes.
+    pub arraylet_shift: u32,
+    /// The logarithm of the bytes of a pointer to an arraylet.
+    pub pointer_shift: u32,
+    /// What pointers count from, in units of `1 << slot_shift` bytes.
+    pub pointer_base: u64,
+    /// The pointer to the arraylet that is all zero.
+    pub zero_pointer: u64,
+    /// Set in the header of an array that does not lie in one piece.
+    pub spine_bit: u64,
+    /// In a mutator's record: `first_n` (8 bytes), for code that is compiled for any heap. So are the following ones.
+    pub first_n_offset: u32,
+    /// In a mutator's record: `whole_bytes` (8 bytes).
+    pub whole_bytes_offset: u32,
+    /// In a mutator's record: `arraylet_shift` (4 bytes).
+    pub arraylet_shift_offset: u32,
+    /// In a mutator's record: `pointer_shift` (4 bytes).
+    pub pointer_shift_offset: u32,
+    /// In a mutator's record: `pointer_base` (8 bytes).
+    pub pointer_base_offset: u32,
+    /// Set in a pointer to what may not be written.
+    pub taint_bit: u32,
 }
 
 impl FastPaths {
@@ -107,6 +156,12 @@ impl Heap {
         let (base, card_base) =
             with_heap!(&self.shared.kind, heap => (heap.model.base, heap.cards.biased()));
         let zeroes_ahead = with_heap!(&self.shared.kind, heap => heap.zeroing.is_ahead());
+        let pieces = with_heap!(&self.shared.kind, heap => *heap.pieces());
+        let arrays = if pieces.cut() {
+            Arrays::ZRay
+        } else {
+            Arrays::Contiguous
+        };
         let (slot_shift, slot_base): (u32, Address) = match &self.shared.kind {
             Kind::Wide(_) => (0, Address::NULL),
             Kind::Compressed(_) => (2, base),
@@ -124,7 +179,7 @@ impl Heap {
             type_shift: TYPE_SHIFT,
             granule: GRANULE as u32,
             fresh_is_zero: u32::from(zeroes_ahead),
-            arrays: Arrays::Contiguous,
+            arrays,
             length_offset: LENGTH as u32,
             elements_offset: ELEMENTS as u32,
             slot_bytes: self.slot_bytes() as u32,
@@ -136,6 +191,19 @@ impl Heap {
             card_dirty: DIRTY.into(),
             large_bytes: LARGE_BYTES as u32,
             zeroes_offset: offsets::ZEROES as u32,
+            whole_bytes: with_heap!(&self.shared.kind, heap => heap.whole_bytes()) as u32,
+            first_n: pieces.first_n as u64,
+            arraylet_shift: pieces.arraylet_shift,
+            pointer_shift: pieces.pointer_shift,
+            pointer_base: pieces.base.word() as u64,
+            zero_pointer: pieces.zero.word(),
+            spine_bit: SPINE,
+            first_n_offset: offsets::FIRST_N as u32,
+            whole_bytes_offset: offsets::WHOLE_BYTES as u32,
+            arraylet_shift_offset: offsets::ARRAYLET_SHIFT as u32,
+            pointer_shift_offset: offsets::POINTER_SHIFT as u32,
+            pointer_base_offset: offsets::POINTER_BASE as u32,
+            taint_bit: TAINT as u32,
         }
     }
 }

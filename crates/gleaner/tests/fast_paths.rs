@@ -2,7 +2,7 @@
 //! polls, its roots are in frames of its own, and a stack map says where.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use gleaner::raw::{
     Address, Arrays, Barrier, FIELDS, FastPaths, Record, RootVisitor, Shape, TypeId, VERSION,
@@ -37,10 +37,8 @@ impl Code {
             (fast.version, fast.bytes as usize),
             (VERSION, size_of::<FastPaths>())
         );
-        assert_eq!(
-            (fast.barrier, fast.arrays),
-            (Barrier::Cards, Arrays::Contiguous)
-        );
+        assert_eq!(fast.barrier, Barrier::Cards);
+        assert_eq!(fast.arrays == Arrays::Contiguous, fast.first_n == u64::MAX);
         assert_eq!(fast.granule, 8);
         Code {
             fast,
@@ -55,13 +53,17 @@ impl Code {
 
     /// The fast path of allocation; `None` where it would call.
     fn allocate(&self, of: TypeId, bytes: usize) -> Option<Address> {
+        self.room(of, bytes, self.fast.large_bytes)
+    }
+
+    fn room(&self, of: TypeId, bytes: usize, most: u32) -> Option<Address> {
         let fast = &self.fast;
         // SAFETY: the fields are the mutator's, and so is its buffer.
         unsafe {
             let cursor: *mut usize = self.field(fast.cursor_offset);
             let object = *cursor;
             let left = *self.field::<usize>(fast.limit_offset) - object;
-            if bytes > fast.large_bytes as usize || left < bytes {
+            if bytes > most as usize || left < bytes {
                 return None;
             }
             *cursor = object + bytes;
@@ -74,7 +76,7 @@ impl Code {
     }
 
     fn allocate_array(&self, of: TypeId, length: u32, bytes: usize) -> Option<Address> {
-        let array = self.allocate(of, bytes)?;
+        let array = self.room(of, bytes, self.fast.whole_bytes)?;
         // SAFETY: the fresh array.
         unsafe {
             array
@@ -125,6 +127,39 @@ impl Code {
             _ => ((word as u32 as u64) << fast.slot_shift) + fast.slot_base,
         };
         Value::from_bits(bits)
+    }
+
+    /// Where the byte at an offset into the elements of an array lies, and whether it may be written there; or `None`, where
+    /// all is zero.
+    fn element(&self, array: Address, offset: u64) -> Option<(Address, bool)> {
+        let fast = &self.fast;
+        let near = array.add(fast.elements_offset as usize + offset as usize);
+        // SAFETY: an array of the heap, which has this byte.
+        let header = unsafe { array.ptr::<u64>().read() };
+        if offset < fast.first_n || header & fast.spine_bit == 0 {
+            return Some((near, true));
+        }
+        let beyond = offset - fast.first_n;
+        let number = beyond >> fast.arraylet_shift;
+        let pointers = array.add((u64::from(fast.elements_offset) + fast.first_n) as usize);
+        let at = pointers.add((number << fast.pointer_shift) as usize);
+        // SAFETY: the array has a pointer for each part of what is beyond.
+        let pointer = unsafe {
+            match fast.pointer_shift {
+                3 => (*at.ptr::<AtomicU64>()).load(Ordering::Acquire),
+                _ => u64::from((*at.ptr::<AtomicU32>()).load(Ordering::Acquire)),
+            }
+        };
+        if pointer == fast.zero_pointer {
+            return None;
+        }
+        let taint = u64::from(fast.taint_bit);
+        let target = fast.pointer_base + ((pointer & !taint) << fast.slot_shift);
+        let within = beyond & ((1 << fast.arraylet_shift) - 1);
+        Some((
+            Address::new((target + within) as usize),
+            pointer & taint == 0,
+        ))
     }
 
     fn poll(&self, mutator: &mut Mutator) {
@@ -200,6 +235,155 @@ fn emitted_code_builds_lists() {
             } else {
                 fast == 0
             });
+        }
+    }
+}
+
+/// What becomes of one array of numbers and one of references, of so many elements each.
+fn write_and_read(
+    code: &Code,
+    mutator: &mut Mutator,
+    (numbers, list, node): (TypeId, TypeId, TypeId),
+    length: u32,
+) {
+    let slot = code.fast.slot_bytes;
+    let make = |mutator: &mut Mutator, of, element: u32| {
+        let bytes = array_bytes(length, element.trailing_zeros());
+        let array = code.allocate_array(of, length, bytes);
+        // SAFETY: the bytes are those of the type; what is needed afterwards is in a root.
+        array.unwrap_or_else(|| unsafe { mutator.allocate_array_raw(of, length, bytes).unwrap() })
+    };
+    let first = Value::reference(make(mutator, numbers, 4));
+    // SAFETY: a valid reference, in a root while the other array is allocated.
+    let arrays = unsafe {
+        mutator.with_roots([first], |mutator, roots| {
+            let second = make(mutator, list, slot);
+            [roots[0].get(), Value::reference(second)]
+        })
+    };
+    // SAFETY: elements of both arrays, which are in roots where something may collect.
+    unsafe {
+        mutator.with_roots(arrays, |mutator, roots| {
+            let array = |index: usize| roots[index].get().as_object().unwrap();
+            for round in 0..3_u32 {
+                for index in (0..length).filter(|index| (index / 40 + round) % 3 == 0) {
+                    let number = index + (round << 16);
+                    match code.element(array(0), u64::from(index) * 4) {
+                        Some((at, true)) => at.ptr::<u32>().write(number),
+                        _ => mutator
+                            .store_element_in::<u32>(array(0), index as usize, number)
+                            .unwrap(),
+                    }
+                    let object = mutator.allocate_raw(node, 16).unwrap();
+                    object.add(8).ptr::<u32>().write(number);
+                    let value = Value::reference(object);
+                    match code.element(array(1), u64::from(index) * u64::from(slot)) {
+                        Some((at, true)) => code.store(at, value),
+                        _ => mutator
+                            .store_element_raw(array(1), index as usize, value)
+                            .unwrap(),
+                    }
+                    code.poll(mutator);
+                }
+                mutator.collect(round == 1);
+                for index in 0..length {
+                    let written = (0..=round)
+                        .rev()
+                        .find(|round| (index / 40 + round) % 3 == 0);
+                    let expected = written.map_or(0, |round| index + (round << 16));
+                    let number = code
+                        .element(array(0), u64::from(index) * 4)
+                        .map_or(0, |(at, _)| at.ptr::<u32>().read());
+                    assert_eq!(number, expected, "{index} of {length}");
+                    let found = mutator.load_element_in::<u32>(array(0), index as usize);
+                    assert_eq!(found, expected, "{index} of {length}");
+                    let value = code
+                        .element(array(1), u64::from(index) * u64::from(slot))
+                        .map_or(Value::NULL, |(at, _)| code.load(at));
+                    assert_eq!(value, mutator.load_element_raw(array(1), index as usize));
+                    let held = value
+                        .as_object()
+                        .map(|object| object.add(8).ptr::<u32>().read());
+                    assert_eq!(held.unwrap_or(0), expected, "{index} of {length}");
+                }
+                // What is shared may not be written.
+                let copy = mutator
+                    .allocate_array_raw(numbers, length, array_bytes(length, 2))
+                    .unwrap();
+                mutator
+                    .copy_elements_raw(array(0), 0, copy, 0, length)
+                    .unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn emitted_code_reaches_elements_of_arrays_in_pieces() {
+    for references in FORMATS {
+        for cut in [
+            "contiguous",
+            "zray",
+            "zray,first-n=64,arraylet=256",
+            "naive",
+            "naive-a,array-kinds=references",
+        ] {
+            for stress in [0, 5] {
+                let heap = Heap::builder()
+                    .limit(4 << 20)
+                    .references(references)
+                    .verify(true)
+                    .poison(true)
+                    .stress(stress)
+                    .options(&format!("arrays={cut}"))
+                    .unwrap()
+                    .build()
+                    .unwrap();
+                let numbers = heap.register_raw(Shape::Primitives { log2: 2 }).unwrap();
+                let list = heap.register_raw(Shape::References).unwrap();
+                let node = Shape::Structure {
+                    bytes: 16,
+                    references: &[],
+                };
+                let node = heap.register_raw(node).unwrap();
+                let mut mutator = heap.attach().unwrap();
+                let code = Code::new(&heap, &mut mutator);
+                for length in [0, 1, 15, 16, 17, 79, 80, 81, 145, 700, 1100, 2000] {
+                    write_and_read(&code, &mut mutator, (numbers, list, node), length);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_of_a_mutator_has_the_numbers_of_its_heap() {
+    for references in FORMATS {
+        for cut in ["contiguous", "zray", "naive-b"] {
+            let builder = Heap::builder().limit(2 << 20).references(references);
+            let builder = builder.options(&format!("arrays={cut}")).unwrap();
+            let heap = builder.build().unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let code = Code::new(&heap, &mut mutator);
+            let fast = &code.fast;
+            // SAFETY: offsets in the mutator's record.
+            unsafe {
+                assert_eq!(*code.field::<u64>(fast.first_n_offset), fast.first_n);
+                let whole = *code.field::<u64>(fast.whole_bytes_offset);
+                assert_eq!(whole, u64::from(fast.whole_bytes));
+                let shift = *code.field::<u32>(fast.arraylet_shift_offset);
+                assert_eq!(shift, fast.arraylet_shift);
+                let shift = *code.field::<u32>(fast.pointer_shift_offset);
+                assert_eq!(shift, fast.pointer_shift);
+                let base = *code.field::<u64>(fast.pointer_base_offset);
+                assert_eq!(base, fast.pointer_base);
+            }
+            assert_eq!(fast.arrays == Arrays::ZRay, cut != "contiguous");
+            let expected = match cut {
+                "contiguous" => u64::from(fast.large_bytes),
+                _ => fast.first_n + u64::from(fast.elements_offset),
+            };
+            assert_eq!(u64::from(fast.whole_bytes), expected);
         }
     }
 }

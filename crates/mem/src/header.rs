@@ -31,7 +31,8 @@ const AGE: u64 = 0xf << AGE_SHIFT;
 const HASH_SHIFT: u32 = 8;
 const HASH_BITS: u32 = 28;
 const HASH: u64 = ((1 << HASH_BITS) - 1) << HASH_SHIFT;
-const SPINE: u64 = 1 << 36;
+/// Set in the header of an array in pieces: compiled code may test it.
+pub const SPINE: u64 = 1 << 36;
 /// Where the type begins: compiled code writes the header of a fresh object as the type's number shifted by this.
 pub const TYPE_SHIFT: u32 = 40;
 

@@ -27,7 +27,7 @@ use crate::Address;
 use crate::object_model::{ELEMENTS, LENGTH, whole_granules};
 
 /// Of a pointer in a spine: what it leads to may not be written.
-const TAINT: u64 = 1;
+pub const TAINT: u64 = 1;
 
 /// How the arrays of a heap are cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +51,11 @@ pub struct Pieces {
 pub struct Pointer(u64);
 
 impl Pointer {
+    /// As it is stored.
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
     /// Whether what it leads to may not be written.
     #[inline(always)]
     pub const fn is_tainted(self) -> bool {

@@ -299,6 +299,12 @@ impl<F: SlotFormat> Scavenge<F> {
         self.model.types.register_whole(shape, F::BYTES)
     }
 
+    /// Larger arrays are not allocated by inlined code, in bytes of the object: they may be cut, or are large.
+    pub fn whole_bytes(&self) -> usize {
+        let first_n = self.model.pieces.first_n;
+        first_n.saturating_add(ELEMENTS).min(LARGE_BYTES)
+    }
+
     /// A thread becomes a mutator, inside the gate. It must not be inside as another one: it may have to wait for a
     /// collection here. The record stays in place until it is detached; the collector changes it in stopped worlds.
     /// `None` when the system gives no memory.
@@ -308,10 +314,8 @@ impl<F: SlotFormat> Scavenge<F> {
             let cards = self.cards.biased();
             let (base, stress) = (self.model.base, self.config.options.stress);
             let visitor = NonNull::from(&self.root_visitor);
-            let pieces = self.model.pieces;
-            let whole = pieces.first_n.saturating_add(ELEMENTS).min(LARGE_BYTES);
             let slot_bytes = F::BYTES as u32;
-            let cut = (pieces, whole);
+            let cut = (self.model.pieces, self.whole_bytes());
             let mutator = Mutator::new(number, slot_bytes, base, cards, cut, stress, visitor)?;
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
