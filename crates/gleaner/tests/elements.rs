@@ -408,3 +408,36 @@ fn the_safe_layer_checks_types_and_ranges() {
         assert_eq!(said(wrong), expected);
     }
 }
+
+/// Where an array in pieces ends there is no piece: what is empty there is looked at and changed, and nothing is read.
+#[test]
+fn empty_windows_behind_the_last_element_are_empty() {
+    for references in [References::Wide, References::Compressed] {
+        let heap = Heap::builder()
+            .limit(8 << 20)
+            .references(references)
+            .options("arrays=zray,first-n=64,arraylet=256")
+            .unwrap()
+            .build()
+            .unwrap();
+        let words = heap.register_raw(Shape::Primitives { log2: 3 }).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        // Whole arraylets, and a remainder.
+        for length in [8 + 3 * 32, 8 + 3 * 32 + 5] {
+            let bytes = array_bytes(length, 3);
+            // SAFETY: a type of this heap and its size; the range ends where the array does.
+            unsafe {
+                let array = mutator.allocate_array_raw(words, length, bytes).unwrap();
+                let end = length as usize;
+                let looked = mutator.window::<u64, _>(array, end, 0, |view| view.len());
+                let changed = mutator.window_mut::<u64, _>(array, end, 0, |_, view| view.len());
+                assert_eq!((looked, changed.unwrap()), (0, 0));
+                assert_eq!(mutator.cursor::<u64>(array, end, 0).count(), 0);
+                mutator.fill_elements_in::<u64>(array, end, 0, 1).unwrap();
+                mutator
+                    .copy_elements_raw(array, length, array, length, 0)
+                    .unwrap();
+            }
+        }
+    }
+}

@@ -63,8 +63,9 @@ impl View {
     #[inline(always)]
     pub unsafe fn run(&self, offset: usize, most: usize) -> Run {
         let first_n = self.pieces.first_n;
-        if !self.is_spine || offset < first_n {
-            let bytes = if self.is_spine {
+        // Behind the last element there is no part.
+        if !self.is_spine || offset < first_n || most == 0 {
+            let bytes = if self.is_spine && most > 0 {
                 most.min(first_n - offset)
             } else {
                 most
