@@ -441,3 +441,57 @@ fn empty_windows_behind_the_last_element_are_empty() {
         }
     }
 }
+
+/// A young array and one that is promoted share an arraylet that refers to a young object, whichever is scanned first: the
+/// arraylet is old then, and its card dirty.
+#[test]
+fn what_young_and_promoted_arrays_share_stays_remembered() {
+    const LENGTH: u32 = 8 + 64;
+    for younger_first in [true, false] {
+        let heap = Heap::builder()
+            .limit(8 << 20)
+            .options(
+                "arrays=zray,first-n=64,arraylet=256,workers=1,verify=edges,generations=always",
+            )
+            .unwrap()
+            .build()
+            .unwrap();
+        let list = heap.register_raw(Shape::References).unwrap();
+        let leaf = Shape::Structure {
+            bytes: 16,
+            references: &[],
+        };
+        let leaf = heap.register_raw(leaf).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        // SAFETY: types of this heap and their sizes; what is needed later is in the roots; indexes are inside of arrays.
+        unsafe {
+            mutator.with_roots([Value::NULL; 2], |mutator, roots| {
+                let [young, old] = if younger_first {
+                    [&roots[0], &roots[1]]
+                } else {
+                    [&roots[1], &roots[0]]
+                };
+                let at = |root: &std::cell::Cell<Value>| root.get().as_object().unwrap();
+                let bytes = array_bytes(LENGTH, 3);
+                let made = mutator.allocate_array_raw(list, LENGTH, bytes);
+                old.set(Value::reference(made.unwrap()));
+                mutator.collect(false);
+                let number = boxed(mutator, leaf, 4711);
+                let stored = mutator.store_element_raw(at(old), 20, Value::reference(number));
+                stored.unwrap();
+                let made = mutator.allocate_array_raw(list, LENGTH, bytes);
+                young.set(Value::reference(made.unwrap()));
+                let copied = mutator.copy_elements_raw(at(old), 0, at(young), 0, LENGTH);
+                copied.unwrap();
+                assert!(mutator.array_counts().shared > 0);
+                for _ in 0..3 {
+                    mutator.collect(false);
+                    for root in [young, old] {
+                        let number = mutator.load_element_raw(at(root), 20).as_object().unwrap();
+                        assert_eq!(number.add(8).ptr::<u64>().read(), 4711);
+                    }
+                }
+            });
+        }
+    }
+}

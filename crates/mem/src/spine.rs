@@ -344,6 +344,18 @@ mod tests {
     }
 
     #[test]
+    fn pointers_of_4_bytes_reach_as_far_as_slots() {
+        use crate::slot::{Compressed, SlotFormat};
+        let base = Address::new(1 << 30);
+        let pieces = pieces(4, base);
+        for offset in [256, Compressed::SPAN / 2, Compressed::SPAN - 256] {
+            let pointer = pieces.pointer_to(base.add(offset)).tainted();
+            assert!(u32::try_from(pointer.0).is_ok());
+            assert_eq!(pieces.target(pointer), base.add(offset));
+        }
+    }
+
+    #[test]
     fn a_pointer_is_exchanged_once() {
         for slot_bytes in [4, 8] {
             let mut memory: Vec<u64> = std::vec![0; 1024];
