@@ -479,6 +479,8 @@ fn what_young_and_promoted_arrays_share_stays_remembered() {
                 let number = boxed(mutator, leaf, 4711);
                 let stored = mutator.store_element_raw(at(old), 20, Value::reference(number));
                 stored.unwrap();
+                // The card that the store dirtied is clean afterwards: the arraylet is young, still.
+                mutator.collect(false);
                 let made = mutator.allocate_array_raw(list, LENGTH, bytes);
                 young.set(Value::reference(made.unwrap()));
                 let copied = mutator.copy_elements_raw(at(old), 0, at(young), 0, LENGTH);
