@@ -451,7 +451,7 @@ fn what_young_and_promoted_arrays_share_stays_remembered() {
         let heap = Heap::builder()
             .limit(8 << 20)
             .options(
-                "arrays=zray,first-n=64,arraylet=256,workers=1,verify=edges,generations=always",
+                "arrays=zray,first-n=64,arraylet=256,workers=1,verify=edges,generations=always,tenure=2",
             )
             .unwrap()
             .build()
