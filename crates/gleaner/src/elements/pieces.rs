@@ -313,39 +313,24 @@ impl Mutator {
     ) -> Result<[Value; N], OutOfMemory> {
         self.assert_inside("a store into an array");
         let count = needed(self, &values);
-        let record = self.record_place();
-        if count == 0 {
-            return Ok(values);
-        }
-        // SAFETY: this thread's mutator, inside the gate.
-        let is_there = with_heap!(&self.shared.kind, heap => unsafe {
-            heap.has_stock(record, contents, count)
-        });
-        if is_there {
+        // SAFETY: inside the gate.
+        if count == 0 || unsafe { self.has_stock(contents, count) } {
             return Ok(values);
         }
         self.assert_may_collect("a store into an array");
         let body = |mutator: &mut Mutator, roots: &[std::cell::Cell<Value>; N]| {
             let mut next = Some(Extent::Young);
-            // SAFETY: this thread's mutator, inside the gate; what is used again is in the roots.
-            with_heap!(&mutator.shared.kind, heap => unsafe {
-                heap.before_stock(record, contents, count);
-            });
+            // SAFETY: inside the gate; what is used again is in the roots.
+            unsafe { mutator.before_stock(contents, count) };
             loop {
                 let values = roots.each_ref().map(std::cell::Cell::get);
                 let count = needed(mutator, &values);
-                // SAFETY: as above.
-                let found = with_heap!(&mutator.shared.kind, heap => unsafe {
-                    heap.stock(record, contents, count)
-                });
-                if found {
+                // SAFETY: inside the gate.
+                if unsafe { mutator.fill_stock(contents, count) } {
                     return Ok(values);
                 }
-                // SAFETY: as above.
-                let goes_on = with_heap!(&mutator.shared.kind, heap => unsafe {
-                    heap.make_room_for_stock(contents, count, &mut next)
-                });
-                if !goes_on {
+                // SAFETY: inside the gate; what is used again is in the roots.
+                if !unsafe { mutator.make_room_for_stock(contents, count, &mut next) } {
                     let bytes = count << mutator.record().pieces.arraylet_shift;
                     return Err(OutOfMemory { bytes });
                 }
@@ -353,6 +338,47 @@ impl Mutator {
         };
         // SAFETY: the values are valid, as asked.
         unsafe { self.with_roots(values, body) }
+    }
+
+    /// Whether nothing needs to be taken. This and the next three are no generic functions, so that what they need of the
+    /// collector is compiled once, and not again in each crate that stores.
+    ///
+    /// # Safety
+    /// This thread is inside the gate.
+    unsafe fn has_stock(&self, contents: Contents, count: usize) -> bool {
+        let record = self.record_place();
+        // SAFETY: this thread's mutator, inside the gate, as asked.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.has_stock(record, contents, count) })
+    }
+
+    /// # Safety
+    /// This thread is inside the gate; its references outside of root slots are not used again.
+    unsafe fn before_stock(&self, contents: Contents, count: usize) {
+        let record = self.record_place();
+        // SAFETY: this thread's mutator, inside the gate, as asked.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.before_stock(record, contents, count) });
+    }
+
+    /// # Safety
+    /// This thread is inside the gate.
+    unsafe fn fill_stock(&self, contents: Contents, count: usize) -> bool {
+        let record = self.record_place();
+        // SAFETY: this thread's mutator, inside the gate, as asked.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.stock(record, contents, count) })
+    }
+
+    /// # Safety
+    /// As for [`Mutator::before_stock`].
+    unsafe fn make_room_for_stock(
+        &self,
+        contents: Contents,
+        count: usize,
+        next: &mut Option<Extent>,
+    ) -> bool {
+        // SAFETY: this thread's mutator is inside the gate, as asked.
+        with_heap!(&self.shared.kind, heap => unsafe {
+            heap.make_room_for_stock(contents, count, next)
+        })
     }
 
     /// Where a run lies that is to be written: in an arraylet from the stock, if it must not be written where it is.
