@@ -351,7 +351,10 @@ mod tests {
         }
         for point in FaultPoint::ALL {
             let of = |points: &[(FaultPoint, usize)]| points.iter().any(|&(one, _)| one == point);
-            assert!(of(&POINTS) || of(&LIBGC_POINTS), "{point:?} is never armed");
+            // The doors' own points are met by none of these programs.
+            let is_of_a_door = point == FaultPoint::SectionEndLate;
+            let is_armed = of(&POINTS) || of(&LIBGC_POINTS);
+            assert!(is_armed || is_of_a_door, "{point:?} is never armed");
         }
         assert!((1..=4).all(|count| seen.contains(&(count, String::new()))));
     }
@@ -365,7 +368,7 @@ mod tests {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
-        assert_eq!((GENERATOR, hash), (4, 18_367_474_890_519_048_227));
+        assert_eq!((GENERATOR, hash), (5, 17_664_133_188_996_410_612));
     }
 
     #[test]
