@@ -559,11 +559,6 @@ impl Arraylets {
         inner.swept = frontier;
         self.taken.store(0, Ordering::Relaxed);
     }
-
-    /// How many arraylets live.
-    pub fn count_live(&self) -> usize {
-        self.live_in(self.start, self.reached()).count()
-    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -578,6 +573,10 @@ mod tests {
         let bytes = Arraylets::range(CHUNKS * CHUNK_BYTES);
         let start = memory::map(bytes).unwrap();
         Arraylets::new(Address::of(start.as_ptr()), bytes, SHIFT).unwrap()
+    }
+
+    fn live(space: &Arraylets) -> usize {
+        space.live_in(space.start, space.reached()).count()
     }
 
     fn take(space: &Arraylets, buffer: &ArrayletBuffer, contents: Contents) -> Option<Address> {
@@ -618,7 +617,7 @@ mod tests {
             space.finish_scavenge(|arraylet| dead.push(arraylet));
             assert!(dead.contains(&b) && dead.contains(&c) && !dead.contains(&a));
         }
-        assert!(space.is_old(a) && space.count_live() == 1);
+        assert!(space.is_old(a) && live(&space) == 1);
         assert_eq!(space.used(), CHUNK_BYTES);
         // What is free beside it comes first, then the empty chunk, whatever it held.
         let again: Vec<_> = (0..4)
@@ -656,7 +655,7 @@ mod tests {
             assert!(space.is_old(arraylet));
             space.begin_marking();
             space.finish_marking(false, |_| ());
-            assert_eq!((space.count_live(), space.used()), (0, 0));
+            assert_eq!((live(&space), space.used()), (0, 0));
             assert_eq!(space.resident(), CHUNK_BYTES);
             space.release_free(1);
             assert_eq!(space.resident(), 0);
