@@ -73,12 +73,7 @@ pub unsafe extern "C" fn gleaner_begin_far_window(
             Err(_) => return false,
         }
     }
-    if count == 0 {
-        // Any address will do that is not null.
-        window.elements = array.ptr();
-        return true;
-    }
-    // SAFETY: such elements lie in the array, and there are some.
+    // SAFETY: such elements lie in the array.
     let piece = unsafe { mutator.piece_raw(array, first, length, element_bytes) };
     if piece.end.offset_from(piece.at) == window.bytes() {
         window.elements = if writes {

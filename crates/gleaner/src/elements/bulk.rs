@@ -266,10 +266,6 @@ impl Mutator {
             });
         }
         let bytes = count * T::BYTES;
-        if bytes == 0 {
-            // It may lie behind the last piece: a copy of nothing will do.
-            return None;
-        }
         // SAFETY: the range lies in the array, as this function asks.
         let run = unsafe { self.view(array).run(index * T::BYTES, bytes) };
         (run.bytes == bytes).then_some(run)

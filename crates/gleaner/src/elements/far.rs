@@ -25,7 +25,7 @@ impl Mutator {
     /// [`Mutator::initialize_element_in`] may be used.
     ///
     /// # Safety
-    /// `array` is a valid reference to an array of such elements, in which the range lies and is not empty.
+    /// `array` is a valid reference to an array of such elements, in which the range lies.
     #[inline]
     pub unsafe fn piece_raw(
         &self,
@@ -46,8 +46,7 @@ impl Mutator {
     /// this may collect, and may find no memory.
     ///
     /// # Safety
-    /// As for [`Mutator::piece_raw`], but that the range may be empty. Other references that this thread holds outside of
-    /// root slots are not used again.
+    /// As for [`Mutator::piece_raw`]. Other references that this thread holds outside of root slots are not used again.
     pub unsafe fn stock_raw(
         &mut self,
         array: Address,
