@@ -348,6 +348,14 @@ static void copies_and_initialized_objects(bool compressed)
     CHECK(gleaner_copy_elements(s.m, text, 0, text, 1, 7));
     gleaner_read_u8(s.m, gleaner_object(frame.values[1]), 0, letters, 8);
     CHECK(memcmp(letters, "aabcdefg", 8) == 0);
+    text = gleaner_object(frame.values[1]);
+    CHECK(gleaner_compare_elements(s.m, text, 0, text, 1, 7) == 1);
+    CHECK(gleaner_compare_elements(s.m, text, 0, text, 0, 8) == 8);
+    CHECK(gleaner_compare_elements(s.m, text, 8, text, 3, 0) == 0);
+    CHECK(gleaner_compare_elements(s.m, gleaner_object(frame.values[0]), 0,
+                                   gleaner_object(frame.values[0]), 1,
+                                   length / 2)
+          == length / 2 - 1);
     GLEANER_LEAVE(s.m, frame);
     tear_down(&s);
 }

@@ -184,6 +184,22 @@ static void copies_no_array(struct stage *s)
     gleaner_copy_elements(s->m, array, 0, node, 0, 1);
 }
 
+static void compares_beyond_the_end(struct stage *s)
+{
+    void *array = gleaner_allocate_array(s->m, s->list, 10, s->m->slot_bytes);
+
+    gleaner_compare_elements(s->m, array, 0, array, 8, 3);
+}
+
+static void compares_other_elements(struct stage *s)
+{
+    void *array = gleaner_allocate_array(s->m, s->bytes, 10, 1);
+
+    gleaner_compare_elements(
+        s->m, gleaner_allocate_array(s->m, s->list, 10, s->m->slot_bytes), 0,
+        array, 0, 3);
+}
+
 static void loads_beyond_the_end(struct stage *s)
 {
     gleaner_load_u8(s->m, gleaner_allocate_array(s->m, s->bytes, 10, 1), 10);
@@ -364,6 +380,10 @@ static const struct {
     { "a fork by a function that visits all objects", forks_in_a_walk },
     { "a copy of 6 elements at 5 of an array of 10", copies_beyond_the_end },
     { "which is no array", copies_no_array },
+    { "a comparison of 3 elements at 8 of an array of 10",
+      compares_beyond_the_end },
+    { "a comparison of an array of references with one of numbers of 1 byte",
+      compares_other_elements },
     { "1 element at 10 of an array of 10", loads_beyond_the_end },
     { "1 element at 4294967295 of an array of 10", stores_beyond_the_end },
     { "a collection inside a window", collects_in_a_window },

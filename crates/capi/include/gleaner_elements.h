@@ -19,7 +19,7 @@
    elements, is the caller's promise. With GLEANER_DEBUG defined indexes, ranges
    and the steps of cursors are checked, and a wrong one ends the process with a
    message, as does a store through a cursor that only reads; the size of elements
-   is not checked. gleaner_copy_elements and
+   is not checked. gleaner_copy_elements, gleaner_compare_elements and
    gleaner_pinned_elements check always, the size too. */
 
 #ifdef GLEANER_DEBUG
@@ -218,6 +218,14 @@ static inline bool gleaner_fill_elements(gleaner_mutator *mutator, void *array,
 bool gleaner_copy_elements(gleaner_mutator *mutator, const void *from,
                            uint32_t from_index, void *to, uint32_t to_index,
                            uint32_t count);
+
+/* How many of `count` elements are equal, bit by bit, from the start of a range of
+   one array and of a range of another on: `count` if all are. The arrays are as
+   for gleaner_copy_elements, which refuses the same. This neither collects nor
+   fails. No other thread writes the elements meanwhile. */
+uint32_t gleaner_compare_elements(gleaner_mutator *mutator, const void *one,
+                                  uint32_t index, const void *other,
+                                  uint32_t other_index, uint32_t count);
 
 /* A cursor goes over elements in order. Between gleaner_cursor_begin (or
    _begin_writing, which may collect and answers false when the heap is full) and

@@ -259,6 +259,22 @@ pub unsafe extern "C" fn gleaner_copy_elements(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_compare_elements(
+    record: *mut Record,
+    one: *const u8,
+    index: u32,
+    other: *const u8,
+    other_index: u32,
+    count: u32,
+) -> u32 {
+    let one = (Address::of(one.cast_mut()), index as usize);
+    let other = (Address::of(other.cast_mut()), other_index as usize);
+    // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
+    let differs = unsafe { mutator(record).compare_elements_raw(one, other, count as usize) };
+    differs.map_or(count, |index| index as u32)
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_pinned_elements(record: *mut Record, array: *mut u8) -> *mut u8 {
     // SAFETY: the calling thread's mutator, and a valid reference.
     let elements = unsafe { mutator(record).pinned_elements_raw(Address::of(array)) };

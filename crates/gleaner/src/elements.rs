@@ -11,7 +11,8 @@
 //! Where an array lies in one piece, all of this compiles to the one instruction, behind a test whether it does; a
 //! [`Layout`] that is known when the code is compiled saves the test ([`In`]). What lies beyond the first N bytes of an
 //! array in pieces (PLDI 2010, section 5.1) is reached out of line, in `pieces.rs`; a cursor finds out once for each
-//! piece, in `cursor.rs`; what works on many elements at once does so piece by piece, in `bulk.rs` and `copy.rs`.
+//! piece, in `cursor.rs`; what works on many elements at once does so piece by piece, in `bulk.rs`, `copy.rs` and
+//! `compare.rs`.
 //!
 //! Bounds: an index inside of the array is part of what the caller promises, which debug builds check. Copies check the
 //! ranges and the types in all builds, as does the safe layer (`safe.rs`).
@@ -19,6 +20,7 @@
 //! Nobody else computes where an element lies (`scripts/check_layers.py`).
 
 mod bulk;
+mod compare;
 mod copy;
 mod cursor;
 mod far;
@@ -44,6 +46,9 @@ use crate::mutator::Mutator;
 
 /// How arrays lie in memory, as far as it is known when code that accesses them is compiled.
 pub trait Layout: 'static {
+    /// Whether every array of more than the first N bytes lies in pieces, so that none needs to be asked.
+    const ALL_CUT: bool;
+
     /// Whether the first `end` bytes of any array, if it has so many, lie in one piece behind its length.
     fn is_whole(record: &Record, end: usize) -> bool;
 
@@ -59,11 +64,15 @@ pub struct AnyArrays;
 #[derive(Debug)]
 pub struct WholeArrays;
 
-/// So many bytes of every array lie in its spine, and arraylets have so many, in a heap with slots of format `F`.
+/// So many bytes of every array lie in its spine, and arraylets have so many, in a heap with slots of format `F`. It is for
+/// arrays that are cut: of larger ones none is pinned, or of a type whose arrays are whole, for which there are
+/// [`AnyArrays`] and [`WholeArrays`].
 #[derive(Debug)]
 pub struct CutArrays<F, const FIRST_N: usize, const ARRAYLET: usize>(PhantomData<F>);
 
 impl Layout for AnyArrays {
+    const ALL_CUT: bool = false;
+
     #[inline(always)]
     fn is_whole(record: &Record, end: usize) -> bool {
         end <= record.pieces.first_n
@@ -76,6 +85,8 @@ impl Layout for AnyArrays {
 }
 
 impl Layout for WholeArrays {
+    const ALL_CUT: bool = false;
+
     #[inline(always)]
     fn is_whole(record: &Record, _: usize) -> bool {
         debug_assert!(!record.pieces.cut(), "code for arrays in one piece");
@@ -91,6 +102,8 @@ impl Layout for WholeArrays {
 impl<F: SlotFormat, const FIRST_N: usize, const ARRAYLET: usize> Layout
     for CutArrays<F, FIRST_N, ARRAYLET>
 {
+    const ALL_CUT: bool = true;
+
     #[inline(always)]
     fn is_whole(_: &Record, end: usize) -> bool {
         end <= FIRST_N
@@ -509,12 +522,49 @@ impl Mutator {
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
         // SAFETY: the array has this element, as this function asks.
-        let Some(at) = (unsafe { self.whole::<E>(array, index, 1) }) else {
+        let at = match unsafe { self.whole::<E>(array, index, 1) } {
+            Some(at) => at,
             // SAFETY: as this function asks.
-            return unsafe { self.store_far::<E>(array, index, item) };
+            None => match unsafe { self.far_to_write::<E>(array, index) } {
+                Some(at) => at,
+                // SAFETY: as this function asks.
+                None => return unsafe { self.store_far::<E>(array, index, item) },
+            },
         };
         // SAFETY: such an element lies there, and the item is valid, as this function asks.
         unsafe { E::write_at(at, self.record().base, item) };
+        if E::SLOTS {
+            self.dirty(at);
+        }
+        Ok(())
+    }
+
+    /// Stores into element `index` of an array of `E` what `change` makes of it, through the barrier: where the element lies
+    /// is found once. Other threads may store between the load and the store. Like an allocation, this may collect, and may
+    /// find no memory; then nothing is stored.
+    ///
+    /// # Safety
+    /// What [`Mutator::store_element_in`] asks, of what `change` returns.
+    #[inline(always)]
+    pub unsafe fn update_element_in<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        change: impl FnOnce(E::Item) -> E::Item,
+    ) -> Result<(), OutOfMemory> {
+        let base = self.record().base;
+        // SAFETY: the array has this element, as this function asks.
+        let whole = unsafe { self.whole::<E>(array, index, 1) };
+        // SAFETY: as this function asks.
+        let Some(at) = whole.or_else(|| unsafe { self.far_to_write::<E>(array, index) }) else {
+            // SAFETY: as this function asks.
+            return unsafe {
+                let item = change(E::read_at(self.far::<E>(array, index), base));
+                self.store_far::<E>(array, index, item)
+            };
+        };
+        // SAFETY: such an element lies there, and the item is valid, as this function asks.
+        unsafe { E::write_at(at, base, change(E::read_at(at, base))) };
         if E::SLOTS {
             self.dirty(at);
         }

@@ -410,6 +410,12 @@ impl Heap {
             .then(|| (pieces.first_n, pieces.arraylet_bytes()))
     }
 
+    /// Whether arrays of references and of numbers are cut, but for those of [`Heap::register_whole_raw`] and pinned ones.
+    pub fn cuts_all_arrays(&self) -> bool {
+        with_heap!(&self.shared.kind, heap => heap.config.cutting)
+            .is_some_and(|cutting| cutting.cuts(true) && cutting.cuts(false))
+    }
+
     pub(crate) fn slot_bytes(&self) -> usize {
         match self.references() {
             References::Wide => Wide::BYTES,

@@ -152,6 +152,13 @@ impl Pieces {
     /// Where the byte at an offset beyond N lies.
     #[inline(always)]
     pub const fn part(&self, offset: usize) -> Part {
+        if self.first_n.trailing_zeros() >= self.arraylet_shift {
+            // The same, and where both are known when code is compiled the difference is a part of an address.
+            return Part {
+                number: (offset >> self.arraylet_shift) - (self.first_n >> self.arraylet_shift),
+                within: offset & (self.arraylet_bytes() - 1),
+            };
+        }
         let beyond = offset - self.first_n;
         Part {
             number: beyond >> self.arraylet_shift,

@@ -5,7 +5,7 @@
 //! what is there, its line from the least to the greatest number of each column, and a histogram of all numbers that were
 //! counted in one more array. Then the picture is made half as wide and half as high; the last few of these are kept.
 //!
-//! Sequential loops have cursors; columns of pixels and the counts are single elements.
+//! Sequential loops have cursors; pixels of columns of pixels and the counts are single elements.
 
 use std::cell::Cell;
 
@@ -156,8 +156,8 @@ impl<F: Code> Charts<F> {
         for index in 0..self.samples {
             let number = self.reals.get(mutator, object(series), index);
             let bin = (number as i64).rem_euclid(BINS as i64) as usize;
-            let count = self.words.get(mutator, object(counts), bin);
-            self.words.set(mutator, object(counts), bin, count + 1)?;
+            self.words
+                .update(mutator, object(counts), bin, |count| count + 1)?;
         }
         Ok(())
     }
@@ -212,12 +212,14 @@ impl<F: Code> Charts<F> {
                     .map(|number| self.height - 1 - ((number - lowest) * scale) as usize);
                 for row in high..self.height {
                     let place = row * self.width + column;
-                    let pixel = if row <= low {
-                        colour
-                    } else {
-                        mixed(self.words.get(mutator, object(picture), place), colour)
-                    };
-                    self.words.set(mutator, object(picture), place, pixel)?;
+                    self.words
+                        .update(mutator, object(picture), place, |before| {
+                            if row <= low {
+                                colour
+                            } else {
+                                mixed(before, colour)
+                            }
+                        })?;
                 }
             }
             Ok(())

@@ -5,7 +5,8 @@
 //! which most is not used, and then copied to an array of the right length. All compressed files are kept, and expanded
 //! in random order; each must be what it was.
 //!
-//! All accesses are of single elements: where the next one is depends on what was read.
+//! Input is read, and output written, through a small buffer. Accesses to tables are of single elements: where the next one
+//! is depends on what was read.
 
 use std::cell::Cell;
 
@@ -52,14 +53,84 @@ pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
+/// Bytes that are read or written at once.
+const BUFFER: usize = 512;
+
+/// Bytes of an array that are read or written in order.
+struct Stream {
+    buffer: [u8; BUFFER],
+    /// The next byte of the buffer.
+    next: usize,
+    /// Bytes in the buffer, if it is read.
+    filled: usize,
+    /// Where in the array the buffer begins, if it is written, or ends.
+    at: usize,
+}
+
+impl Default for Stream {
+    fn default() -> Stream {
+        Stream {
+            buffer: [0; BUFFER],
+            next: 0,
+            filled: 0,
+            at: 0,
+        }
+    }
+}
+
+impl Stream {
+    /// The next byte, of which there is one.
+    #[inline(always)]
+    fn byte<F: Code>(&mut self, bytes: &Numbers<F, u8>, mutator: &Mutator, array: Address) -> u8 {
+        if self.next == self.filled {
+            let left = bytes.length(mutator, array) - self.at;
+            (self.next, self.filled) = (0, left.min(BUFFER));
+            bytes.read(mutator, array, self.at, &mut self.buffer[..self.filled]);
+            self.at += self.filled;
+        }
+        let byte = self.buffer[self.next];
+        self.next += 1;
+        byte
+    }
+
+    /// Writes one more byte.
+    #[inline(always)]
+    fn put<F: Code>(
+        &mut self,
+        bytes: &Numbers<F, u8>,
+        mutator: &mut Mutator,
+        array: &Cell<Value>,
+        byte: u8,
+    ) -> Result<(), OutOfMemory> {
+        self.buffer[self.next] = byte;
+        self.next += 1;
+        if self.next == BUFFER {
+            self.flush(bytes, mutator, array)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is left in the buffer; how many bytes there are in all.
+    fn flush<F: Code>(
+        &mut self,
+        bytes: &Numbers<F, u8>,
+        mutator: &mut Mutator,
+        array: &Cell<Value>,
+    ) -> Result<usize, OutOfMemory> {
+        bytes.write(mutator, object(array), self.at, &self.buffer[..self.next])?;
+        self.at += self.next;
+        self.next = 0;
+        Ok(self.at)
+    }
+}
+
 /// How many codes there were since all were free, and bits that are not yet whole bytes or not yet codes.
 #[derive(Default)]
 struct Bits {
     codes: u32,
     bits: u64,
     count: u32,
-    /// The next byte.
-    at: usize,
+    stream: Stream,
 }
 
 impl Bits {
@@ -114,13 +185,13 @@ impl<F: Code> Packer<F> {
             keys.set(value(self.words.fresh(mutator, self.places as usize)?));
             codes.set(value(self.shorts.fresh(mutator, self.places as usize)?));
             output.set(value(self.bytes.fresh(mutator, 2 * text.len() + 8)?));
-            let mut bits = Bits::default();
-            let mut prefix = u32::from(self.bytes.get(mutator, object(input), 0));
-            for index in 1..text.len() {
-                let byte = u32::from(self.bytes.get(mutator, object(input), index));
+            let (mut source, mut bits) = (Stream::default(), Bits::default());
+            let mut prefix = u32::from(source.byte(&self.bytes, mutator, object(input)));
+            for _ in 1..text.len() {
+                let byte = u32::from(source.byte(&self.bytes, mutator, object(input)));
                 let key = (prefix << 8 | byte) + 1;
-                let place = self.find(mutator, object(keys), key);
-                if self.words.get(mutator, object(keys), place) == key {
+                let (place, is_there) = self.find(mutator, object(keys), key);
+                if is_there {
                     prefix = u32::from(self.shorts.get(mutator, object(codes), place));
                     continue;
                 }
@@ -137,26 +208,26 @@ impl<F: Code> Packer<F> {
                 prefix = byte;
             }
             self.emit(mutator, output, &mut bits, prefix)?;
+            let stream = &mut bits.stream;
             if bits.count > 0 {
-                self.bytes
-                    .set(mutator, object(output), bits.at, bits.bits as u8)?;
-                bits.at += 1;
+                stream.put(&self.bytes, mutator, output, bits.bits as u8)?;
             }
-            let packed = self.bytes.fresh(mutator, bits.at)?;
+            let count = stream.flush(&self.bytes, mutator, output)?;
+            let packed = self.bytes.fresh(mutator, count)?;
             frame(mutator, [packed], |mutator, [packed]| {
-                copy(mutator, (object(output), 0), (object(packed), 0), bits.at)?;
+                copy(mutator, (object(output), 0), (object(packed), 0), count)?;
                 Ok(object(packed))
             })
         })
     }
 
-    /// Where a key is, or where it would be.
-    fn find(&self, mutator: &Mutator, keys: Address, key: u32) -> usize {
+    /// Where a key is, or where it would be, and whether it is there.
+    fn find(&self, mutator: &Mutator, keys: Address, key: u32) -> (usize, bool) {
         let mut place = key.wrapping_mul(0x9e37_79b1) % self.places;
         loop {
             let found = self.words.get(mutator, keys, place as usize);
             if found == FREE || found == key {
-                return place as usize;
+                return (place as usize, found == key);
             }
             place = (place + 1) % self.places;
         }
@@ -174,9 +245,8 @@ impl<F: Code> Packer<F> {
         bits.count += bits.width();
         bits.pass(code);
         while bits.count >= 8 {
-            self.bytes
-                .set(mutator, object(output), bits.at, bits.bits as u8)?;
-            bits.at += 1;
+            bits.stream
+                .put(&self.bytes, mutator, output, bits.bits as u8)?;
             bits.bits >>= 8;
             bits.count -= 8;
         }
@@ -187,9 +257,8 @@ impl<F: Code> Packer<F> {
     fn next(&self, mutator: &Mutator, input: Address, bits: &mut Bits) -> u32 {
         let width = bits.width();
         while bits.count < width {
-            let byte = self.bytes.get(mutator, input, bits.at);
+            let byte = bits.stream.byte(&self.bytes, mutator, input);
             bits.bits |= u64::from(byte) << bits.count;
-            bits.at += 1;
             bits.count += 8;
         }
         let code = (bits.bits & ((1 << width) - 1)) as u32;
@@ -217,7 +286,7 @@ impl<F: Code> Packer<F> {
                 suffixes.set(value(self.bytes.fresh(mutator, codes)?));
                 stack.set(value(self.bytes.fresh(mutator, codes)?));
                 output.set(value(self.bytes.fresh(mutator, length)?));
-                let mut bits = Bits::default();
+                let (mut bits, mut made) = (Bits::default(), Stream::default());
                 let (mut at, mut before, mut first) = (0, CLEAR, 0);
                 while at < length {
                     let code = self.next(mutator, object(file), &mut bits);
@@ -240,13 +309,12 @@ impl<F: Code> Packer<F> {
                         depth += 1;
                     }
                     first = rest as u8;
-                    self.bytes.set(mutator, object(output), at, first)?;
+                    made.put(&self.bytes, mutator, output, first)?;
                     for index in (0..depth).rev() {
-                        at += 1;
                         let byte = self.bytes.get(mutator, object(stack), index);
-                        self.bytes.set(mutator, object(output), at, byte)?;
+                        made.put(&self.bytes, mutator, output, byte)?;
                     }
-                    at += 1;
+                    at += 1 + depth;
                     if before != CLEAR {
                         let fresh = fresh as usize;
                         self.bytes.set(mutator, object(suffixes), fresh, first)?;
@@ -255,6 +323,7 @@ impl<F: Code> Packer<F> {
                     }
                     before = code;
                 }
+                made.flush(&self.bytes, mutator, output)?;
                 Ok(object(output))
             },
         )

@@ -396,6 +396,26 @@ impl<F: Code, T: Number> Numbers<F, T> {
         unsafe { mutator.store_element_in::<In<F::Arrays, T>>(array, index, to) }
     }
 
+    /// Sets an element to what `change` makes of it.
+    #[inline(always)]
+    pub fn update(
+        &self,
+        mutator: &mut Mutator,
+        array: Address,
+        index: usize,
+        change: impl FnOnce(T) -> T,
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.update_element_in::<In<F::Arrays, T>>(array, index, change) }
+    }
+
+    /// Copies the elements from `index` on, which nobody changes meanwhile.
+    #[inline(always)]
+    pub fn read(&self, mutator: &Mutator, array: Address, index: usize, into: &mut [T]) {
+        // SAFETY: see the top of this file.
+        unsafe { mutator.read_elements(array, index, into) };
+    }
+
     /// Sets the elements from `index` on, which nobody else uses meanwhile.
     #[inline(always)]
     pub fn write(

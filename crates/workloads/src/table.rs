@@ -47,17 +47,11 @@ type Prepare = fn(&Heap, &Scale) -> Prepared;
 struct Compiled {
     /// For arrays in one piece.
     whole: Prepare,
-    /// For arrays that are cut as `arrays=zray` has it.
-    zray: Prepare,
+    /// For arrays that are all cut so: bytes in the spine, and of an arraylet (PLDI 2010, section 7.1.1).
+    cut: &'static [((usize, usize), Prepare)],
     /// For arrays that are cut in any way.
     any: Prepare,
 }
-
-/// Bytes in the spine, and of an arraylet, that workloads are compiled for (PLDI 2010, section 7.1.1).
-const ZRAY: (usize, usize) = (4096, 1024);
-
-/// Arrays that are cut so, in a heap with slots of format `F`.
-type ZRays<F> = CutArrays<F, { ZRAY.0 }, { ZRAY.1 }>;
 
 impl Entry {
     /// How many mutators it has unless told.
@@ -89,8 +83,11 @@ impl Entry {
         };
         let prepare = match heap.cut_arrays() {
             None => compiled.whole,
-            Some(ZRAY) => compiled.zray,
-            Some(_) => compiled.any,
+            Some(sizes) => {
+                let mut cut = compiled.cut.iter().filter(|_| heap.cuts_all_arrays());
+                cut.find(|(known, _)| *known == sizes)
+                    .map_or(compiled.any, |(_, prepare)| *prepare)
+            }
         };
         prepare(heap, scale)
     }
@@ -122,10 +119,15 @@ macro_rules! table {
             fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
                 $prepare(heap, scale)
             }
-            const fn compiled<F: SlotFormat>() -> Compiled {
+            /// Compiled for such arrays.
+            const fn cut<F: SlotFormat, const FIRST_N: usize, const ARRAYLET: usize>()
+            -> ((usize, usize), Prepare) {
+                ((FIRST_N, ARRAYLET), prepare::<For<F, CutArrays<F, FIRST_N, ARRAYLET>>>)
+            }
+            const fn compiled<F: SlotFormat>(cut: &'static [((usize, usize), Prepare)]) -> Compiled {
                 Compiled {
                     whole: prepare::<For<F, WholeArrays>>,
-                    zray: prepare::<For<F, ZRays<F>>>,
+                    cut,
                     any: prepare::<For<F, AnyArrays>>,
                 }
             }
@@ -135,8 +137,12 @@ macro_rules! table {
                 threads: || $threads,
                 heap_mb: ($whole, $each),
                 takes: &[$(Extra::$extra),*],
-                wide: compiled::<Wide>(),
-                compressed: compiled::<Compressed>(),
+                wide: compiled::<Wide>(&[
+                    cut::<Wide, 4096, 1024>(),
+                    cut::<Wide, 0, 1024>(),
+                    cut::<Wide, 0, 2048>(),
+                ]),
+                compressed: compiled::<Compressed>(&[cut::<Compressed, 4096, 1024>()]),
             }
         }, )+ ];
     };

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::object_model::{Shape, element};
-use gleaner_mem::slot::Value;
+use gleaner_mem::slot::{Compressed, Value, Wide};
 use gleaner_plans::scavenge::arrays::Contents;
 use gleaner_plans::scavenge::arrays::Filling;
 
+use super::Element;
 use super::pieces::{Run, address};
 use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
@@ -61,8 +62,8 @@ impl Range {
 struct Copies {
     /// From the end.
     downward: bool,
-    /// So many bytes at a time at most.
-    most: usize,
+    /// Element by element.
+    singly: bool,
     copied: Copied,
 }
 
@@ -127,13 +128,7 @@ impl Mutator {
     ) -> Result<(), OutOfMemory> {
         self.assert_may_collect("a copy of elements");
         // SAFETY: valid references, as this function asks.
-        let [shape, other] = [to, from].map(|array| unsafe { self.element_raw(array) });
-        assert!(
-            shape == other,
-            "a copy from an array of {} to one of {}",
-            kind(other),
-            kind(shape)
-        );
+        let shape = unsafe { self.same_elements("a copy from", "to", from, to) };
         for (array, index) in [(from, from_index), (to, to_index)] {
             // SAFETY: an array.
             let length = unsafe { self.length_raw(array) };
@@ -146,6 +141,35 @@ impl Mutator {
         let indices = [from_index, to_index, count].map(|number| number as usize);
         // SAFETY: both are arrays of such elements and have these, which was checked, and no other thread uses numbers.
         unsafe { self.copy_between(from, to, indices, copied) }
+    }
+
+    /// The logarithm of the size of the elements that both arrays have, `None` for references. Panics if they have not the
+    /// same.
+    ///
+    /// # Safety
+    /// Both are valid references.
+    #[inline]
+    pub(super) unsafe fn same_elements(
+        &self,
+        what: &str,
+        and: &str,
+        one: Address,
+        other: Address,
+    ) -> Option<u32> {
+        // SAFETY: valid references, as this function asks.
+        unsafe {
+            let shape = self.element_raw(one);
+            if self.type_raw(one) != self.type_raw(other) {
+                let theirs = self.element_raw(other);
+                assert!(
+                    shape == theirs,
+                    "{what} an array of {} {and} one of {}",
+                    kind(shape),
+                    kind(theirs)
+                );
+            }
+            shape
+        }
     }
 
     /// Copies elements: `[from_index, to_index, count]`.
@@ -174,10 +198,45 @@ impl Mutator {
             bytes,
         };
         // SAFETY: as this function asks.
-        unsafe { self.copy_pieces(from, to, range, copied) }
+        unsafe {
+            if bytes < self.record().pieces.arraylet_bytes()
+                && self.copy_run(from, to, range, copied)
+            {
+                return Ok(());
+            }
+            self.copy_pieces(from, to, range, copied)
+        }
     }
 
-    fn log2(&self, copied: Copied) -> u32 {
+    /// Copies a range of less than an arraylet if it lies side by side in both arrays and may be written; whether it does.
+    ///
+    /// # Safety
+    /// As for [`Mutator::copy_between`].
+    unsafe fn copy_run(&self, from: Address, to: Address, all: Range, copied: Copied) -> bool {
+        // SAFETY: the arrays have these ranges, as this function asks.
+        unsafe {
+            let read = self.view(from).run(all.from, all.bytes);
+            let write = self.view(to).run(all.to, all.bytes);
+            let is_one = read.bytes.min(write.bytes) == all.bytes && write.writable;
+            if !is_one || self.copies_singly() {
+                return false;
+            }
+            self.transfer(read.at, write.at, all.bytes, copied);
+            if write.part.is_some() {
+                self.record()
+                    .count_arrays(|counts| counts.copied_bytes += all.bytes as u64);
+            }
+        }
+        true
+    }
+
+    /// Whether copies of arrays in pieces go element by element.
+    fn copies_singly(&self) -> bool {
+        with_heap!(&self.shared.kind, heap => heap.config.cutting)
+            .is_some_and(|cutting| !cutting.fast_copy)
+    }
+
+    pub(super) fn log2(&self, copied: Copied) -> u32 {
         match copied {
             Copied::Slots => self.record().slot_bytes.trailing_zeros(),
             Copied::Numbers(log2) | Copied::SharedNumbers(log2) => log2,
@@ -237,10 +296,7 @@ impl Mutator {
         let copies = Copies {
             // Elements of one array are copied as if all were read first.
             downward: from == to && all.from < all.to,
-            most: match cutting {
-                Some(cutting) if !cutting.fast_copy => 1 << self.log2(copied),
-                _ => all.bytes,
-            },
+            singly: self.copies_singly(),
             copied,
         };
         let overlaps = from == to && all.from.abs_diff(all.to) < all.bytes;
@@ -271,10 +327,17 @@ impl Mutator {
                 {
                     continue;
                 }
-                let wanted = wanted.into_inner();
-                let mut wanted = wanted.iter().copied().peekable();
-                for range in ranges {
-                    self.copy_runs(from, to, range, &copies, &mut wanted);
+                let mut wanted = wanted.into_inner();
+                if copies.singly {
+                    wanted.sort_unstable();
+                    for range in ranges {
+                        self.copy_singly(from, to, range, &copies, &wanted);
+                    }
+                } else {
+                    let mut wanted = wanted.iter().copied().peekable();
+                    for range in ranges {
+                        self.copy_runs(from, to, range, &copies, &mut wanted);
+                    }
                 }
             }
             return Ok(());
@@ -411,6 +474,82 @@ impl Mutator {
             .count_arrays(|counts| counts.copied_bytes += beyond);
     }
 
+    /// Copies a range as a loop of loads and stores does.
+    ///
+    /// # Safety
+    /// As for [`Mutator::copy_between`]; the stock is filled for the parts that are `wanted`, which are in order.
+    unsafe fn copy_singly(
+        &self,
+        from: Address,
+        to: Address,
+        range: Range,
+        copies: &Copies,
+        wanted: &[usize],
+    ) {
+        // SAFETY: as this function asks.
+        unsafe {
+            match self.log2(copies.copied) {
+                3 if copies.copied == Copied::Slots => {
+                    self.copy_elements_singly::<Wide>(from, to, range, copies, wanted)
+                }
+                _ if copies.copied == Copied::Slots => {
+                    self.copy_elements_singly::<Compressed>(from, to, range, copies, wanted);
+                }
+                0 => self.copy_elements_singly::<u8>(from, to, range, copies, wanted),
+                1 => self.copy_elements_singly::<u16>(from, to, range, copies, wanted),
+                2 => self.copy_elements_singly::<u32>(from, to, range, copies, wanted),
+                _ => self.copy_elements_singly::<u64>(from, to, range, copies, wanted),
+            }
+        }
+        let first_n = self.record().pieces.first_n;
+        let beyond = (range.to + range.bytes).saturating_sub(range.to.max(first_n));
+        // SAFETY: a valid array, as this function asks.
+        if unsafe { self.view(to) }.is_spine() {
+            self.record()
+                .count_arrays(|counts| counts.copied_bytes += beyond as u64);
+        }
+    }
+
+    /// # Safety
+    /// As for [`Mutator::copy_singly`], of arrays of `E`.
+    #[inline(never)]
+    unsafe fn copy_elements_singly<E: Element>(
+        &self,
+        from: Address,
+        to: Address,
+        range: Range,
+        copies: &Copies,
+        wanted: &[usize],
+    ) {
+        let (contents, base) = (Contents::of(E::SLOTS), self.record().base);
+        // SAFETY: valid arrays, as this function asks.
+        let (source, target) = unsafe { (self.view(from), self.view(to)) };
+        let one = |offset: usize| {
+            // SAFETY: both arrays have the element, as this function asks, and the stock is filled.
+            unsafe {
+                let read = source.run(range.from + offset, E::BYTES);
+                let item = E::read_at(read.at, base);
+                let write = target.run(range.to + offset, E::BYTES);
+                let is_wanted = |part| wanted.binary_search(&part).is_ok();
+                // As in `copy_runs`, what was all zero when the stock was filled may stay so.
+                if write.zero && (E::is_zero(item) || !write.part.is_some_and(is_wanted)) {
+                    return;
+                }
+                let at = self.writable(to, &write, contents, Filling::Same);
+                E::write_at(at, base, item);
+                if E::SLOTS {
+                    self.dirty(at);
+                }
+            }
+        };
+        let offsets = (0..range.bytes).step_by(E::BYTES);
+        if copies.downward {
+            offsets.rev().for_each(one);
+        } else {
+            offsets.for_each(one);
+        }
+    }
+
     /// Visits what of a range lies side by side in both arrays, from below or from above.
     ///
     /// # Safety
@@ -428,17 +567,16 @@ impl Mutator {
         let mut done = 0;
         while done < range.bytes {
             let left = range.bytes - done;
-            let most = left.min(copies.most);
             // SAFETY: the arrays have these ranges, as this function asks.
             let (mut read, mut write) = unsafe {
                 if copies.downward {
-                    let read = from.run_before(range.from + left, most);
+                    let read = from.run_before(range.from + left, left);
                     let write = to.run_before(range.to + left, read.bytes);
                     let skipped = read.bytes - write.bytes;
                     let at = read.at.add(skipped);
                     (Run { at, ..read }, write)
                 } else {
-                    let read = from.run(range.from + done, most);
+                    let read = from.run(range.from + done, left);
                     (read, to.run(range.to + done, read.bytes))
                 }
             };
@@ -459,7 +597,7 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => match heap.model.shape(id) {
             Some(Shape::Primitives { log2 }) => Some(log2),
             Some(Shape::References) => None,
-            _ => panic!("a copy of elements of an object of type {}, which is no array", id.get()),
+            _ => panic!("an access to elements of an object of type {}, which is no array", id.get()),
         })
     }
 

@@ -9,7 +9,7 @@ use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_model::element;
 use gleaner_mem::slot::Value;
-use gleaner_mem::spine::Pieces;
+use gleaner_mem::spine::{Pieces, Pointer};
 use gleaner_plans::scavenge::arrays::Contents;
 use gleaner_plans::scavenge::arrays::Filling;
 use gleaner_plans::scavenge::collect::Extent;
@@ -47,13 +47,17 @@ impl View {
     /// `array` is a valid reference to an array of a heap whose arrays are cut so.
     #[inline(always)]
     pub unsafe fn new(array: Address, pieces: Pieces) -> View {
-        // SAFETY: an object lies there, as asked, so a header does.
-        let header = unsafe { header::load(array, Ordering::Relaxed) };
         View {
             array,
-            is_spine: header.is_spine(),
+            // SAFETY: a valid reference, as asked.
+            is_spine: unsafe { is_spine(array) },
             pieces,
         }
+    }
+
+    /// Whether it lies in pieces.
+    pub fn is_spine(&self) -> bool {
+        self.is_spine
     }
 
     /// Where the bytes from `offset` on lie: at most `most`, and no more than lie side by side.
@@ -137,6 +141,16 @@ impl View {
     }
 }
 
+/// Whether an array lies in pieces.
+///
+/// # Safety
+/// `array` is a valid reference to an array.
+#[inline(always)]
+unsafe fn is_spine(array: Address) -> bool {
+    // SAFETY: an object lies there, as asked, so a header does.
+    unsafe { header::load(array, Ordering::Relaxed) }.is_spine()
+}
+
 /// The far path: an element that may lie beyond the first N bytes.
 impl Mutator {
     /// An array, as what works on many elements sees it.
@@ -155,16 +169,46 @@ impl Mutator {
     /// As for [`Mutator::load_element_in`].
     #[inline(always)]
     pub(super) unsafe fn far<E: Element>(&self, array: Address, index: usize) -> Address {
-        // SAFETY: an object lies there, as asked, so a header does.
-        let header = unsafe { header::load(array, Ordering::Relaxed) };
-        let (pieces, offset) = (E::Layout::pieces(self.record()), index * E::BYTES);
-        if !header.is_spine() {
+        // SAFETY: a valid reference, as asked.
+        if !E::Layout::ALL_CUT && !unsafe { is_spine(array) } {
             return element(array, index, E::BYTES);
         }
-        let part = pieces.part(offset);
+        // SAFETY: a spine that has the element, as asked.
+        unsafe { self.in_part::<E>(array, index).0 }
+    }
+
+    /// Where an element lies, for a store, that does not lie in the first N bytes; `None` if the part may not be written, or
+    /// it takes a call to find out.
+    ///
+    /// # Safety
+    /// As for [`Mutator::store_element_in`].
+    #[inline(always)]
+    pub(super) unsafe fn far_to_write<E: Element>(
+        &self,
+        array: Address,
+        index: usize,
+    ) -> Option<Address> {
+        if !E::Layout::ALL_CUT {
+            return None;
+        }
+        // SAFETY: a spine that has the element, as asked.
+        let (at, pointer) = unsafe { self.in_part::<E>(array, index) };
+        (!pointer.is_tainted()).then_some(at)
+    }
+
+    /// Where an element of a spine lies beyond the first N bytes, and the pointer to its part.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to a spine of such elements, which has more than `index`.
+    #[inline(always)]
+    unsafe fn in_part<E: Element>(&self, array: Address, index: usize) -> (Address, Pointer) {
+        // SAFETY: a valid reference, as asked.
+        debug_assert!(unsafe { is_spine(array) }, "code for arrays in pieces");
+        let pieces = E::Layout::pieces(self.record());
+        let part = pieces.part(index * E::BYTES);
         // SAFETY: the spine has this part, since the array has the element, as asked.
         let pointer = unsafe { pieces.load(array, part.number) };
-        pieces.target(pointer).add(part.within)
+        (pieces.target(pointer).add(part.within), pointer)
     }
 
     /// # Safety

@@ -82,7 +82,7 @@ impl Cutting {
     }
 
     /// Whether arrays of slots, or of numbers, are cut.
-    fn cuts(&self, slots: bool) -> bool {
+    pub fn cuts(&self, slots: bool) -> bool {
         match self.kinds {
             ArrayKinds::All => true,
             ArrayKinds::References => slots,

@@ -1,0 +1,126 @@
+//! Comparisons of many elements at once, of arrays in pieces run by run: arraylets that both arrays share are equal without a
+//! look at them.
+
+use std::slice;
+
+use gleaner_mem::Address;
+
+use super::copy::{Copied, check_range};
+use super::{Element, Number};
+use crate::mutator::Mutator;
+use crate::scope::{Local, Scope};
+
+impl Mutator {
+    /// The first of `count` elements, bit by bit, in which a range of one array differs from a range of another; counted
+    /// from the start of the ranges. `None` if they are equal. This neither collects nor fails.
+    ///
+    /// # Safety
+    /// Both are valid references to arrays of references, or to arrays without references whose elements have the same
+    /// size; what is no such array, or reaches beyond its end, is refused by a panic. No other thread writes the elements
+    /// meanwhile.
+    pub unsafe fn compare_elements_raw(
+        &self,
+        (one, index): (Address, usize),
+        (other, other_index): (Address, usize),
+        count: usize,
+    ) -> Option<usize> {
+        // SAFETY: valid references, as this function asks.
+        let log2 = unsafe { self.comparable(one, other) };
+        for (array, index) in [(one, index), (other, other_index)] {
+            // SAFETY: an array.
+            let length = unsafe { self.length_raw(array) };
+            check_range("a comparison of", length, index, count);
+        }
+        // SAFETY: valid references, as this function asks.
+        let (one, other) = unsafe { (self.view(one), self.view(other)) };
+        let all = count << log2;
+        let mut done = 0;
+        while done < all {
+            // SAFETY: the arrays have these ranges, which was checked, and no other thread writes them.
+            let (mine, theirs, bytes) = unsafe {
+                let mine = one.run((index << log2) + done, all - done);
+                let theirs = other.run((other_index << log2) + done, mine.bytes);
+                (mine.at, theirs.at, theirs.bytes)
+            };
+            if mine != theirs {
+                // SAFETY: so many bytes lie at both places.
+                let [mine, theirs] = [mine, theirs]
+                    .map(|at| unsafe { slice::from_raw_parts(at.ptr::<u8>(), bytes) });
+                if mine != theirs {
+                    let equal = mine
+                        .iter()
+                        .zip(theirs)
+                        .take_while(|(one, other)| one == other);
+                    return Some((done + equal.count()) >> log2);
+                }
+            }
+            done += bytes;
+        }
+        None
+    }
+
+    /// The logarithm of the size of the elements of both arrays.
+    ///
+    /// # Safety
+    /// As for [`Mutator::compare_elements_raw`].
+    unsafe fn comparable(&self, one: Address, other: Address) -> u32 {
+        // SAFETY: valid references, as this function asks.
+        let shape = unsafe { self.same_elements("a comparison of", "with", one, other) };
+        shape.unwrap_or_else(|| self.log2(Copied::Slots))
+    }
+}
+
+impl Scope<'_> {
+    /// The first of `count` elements, bit by bit, in which a range of one array differs from a range of another; counted
+    /// from the start of the ranges. `None` if they are equal. Of an element that another mutator writes meanwhile, either
+    /// value is compared.
+    ///
+    /// ```
+    /// # use gleaner::{Elements, Heap};
+    /// # let heap = Heap::builder().limit(1 << 20).build().unwrap();
+    /// let words = heap.array(Elements::Words).unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let [one, other] = [scope.allocate_array(words, 10)?, scope.allocate_array(words, 10)?];
+    ///     assert_eq!(scope.compare_elements((one, 0), (other, 0), 10), None);
+    ///     scope.write_elements(one, 7, &[1_u32])?;
+    ///     assert_eq!(scope.compare_elements((one, 5), (other, 1), 5), Some(2));
+    ///     Ok::<(), gleaner::OutOfMemory>(())
+    /// }).unwrap();
+    /// ```
+    pub fn compare_elements(
+        &self,
+        (one, index): (Local<'_>, usize),
+        (other, other_index): (Local<'_>, usize),
+        count: usize,
+    ) -> Option<usize> {
+        for (array, index) in [(one, index), (other, other_index)] {
+            check_range("a comparison of", self.length(array), index, count);
+        }
+        let ranges = [(self.object(one), index), (self.object(other), other_index)];
+        // SAFETY: a local refers to a valid object.
+        let log2 = unsafe { self.shared().comparable(ranges[0].0, ranges[1].0) };
+        // SAFETY: arrays of elements of this size, which have these ranges.
+        unsafe {
+            match log2 {
+                0 => self.first_difference::<u8>(ranges, count),
+                1 => self.first_difference::<u16>(ranges, count),
+                2 => self.first_difference::<u32>(ranges, count),
+                _ => self.first_difference::<u64>(ranges, count),
+            }
+        }
+    }
+
+    /// # Safety
+    /// Both are arrays of elements with as many bytes as `T`, and have these ranges.
+    unsafe fn first_difference<T: Number + Element<Item: PartialEq>>(
+        &self,
+        ranges: [(Address, usize); 2],
+        count: usize,
+    ) -> Option<usize> {
+        let [one, other] = ranges.map(|(array, index)| {
+            // SAFETY: such an array with this range, as this function asks.
+            unsafe { self.shared().cursor::<T>(array, index, count) }
+        });
+        one.zip(other).position(|(one, other)| one != other)
+    }
+}

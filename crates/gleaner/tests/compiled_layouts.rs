@@ -1,0 +1,244 @@
+//! Code that is compiled for one layout of arrays: seeded accesses through it leave what a vector has, in heaps of that
+//! layout, while arraylets are instantiated, shared and taken back.
+
+#[path = "../../plans/tests/harness/rng.rs"]
+mod random;
+
+use std::fmt::Debug;
+
+use gleaner::Heap;
+use gleaner::raw::{
+    AnyArrays, Compressed, CutArrays, Element, In, Layout, Number, Shape, TypeId, Value,
+    WholeArrays, Wide, array_bytes,
+};
+use random::Rng;
+
+/// Arrays of a program, and elements of each beyond several arraylets.
+const ARRAYS: usize = 4;
+const LENGTH: usize = 3000;
+const STEPS: usize = 4000;
+
+/// Numbers of `T`, through code for the layout `L`.
+fn numbers<L: Layout, T: Number + PartialEq + Debug>(heap: &Heap, seed: u64, of: fn(u64) -> T) {
+    let log2 = T::BYTES.trailing_zeros();
+    let id: TypeId = heap.register_raw(Shape::Primitives { log2 }).unwrap();
+    let mut rng = Rng::new(seed);
+    let mut model = vec![vec![of(0); LENGTH]; ARRAYS];
+    let mut mutator = heap.attach().unwrap();
+    let length = LENGTH as u32;
+    let body = |mutator: &mut gleaner::Mutator, roots: &[std::cell::Cell<Value>; ARRAYS]| {
+        let array = |root: usize| roots[root].get().as_object().unwrap();
+        // SAFETY: arrays of such numbers, which are in roots, with these elements; there is no other thread. None is pinned
+        // or of a type that is excluded.
+        unsafe {
+            for root in roots {
+                let bytes = array_bytes(length, log2);
+                let made = mutator.allocate_array_raw(id, length, bytes).unwrap();
+                root.set(Value::reference(made));
+            }
+            for _ in 0..STEPS {
+                let [root, other] = [(); 2].map(|()| rng.below(ARRAYS));
+                let index = rng.below(LENGTH);
+                // Zeros now and then: what is zero already is not instantiated for them.
+                let number = of(if rng.one_in(4) { 0 } else { rng.next() });
+                match rng.below(9) {
+                    0 | 1 => {
+                        let at = array(root);
+                        mutator
+                            .store_element_in::<In<L, T>>(at, index, number)
+                            .unwrap();
+                        model[root][index] = number;
+                    }
+                    2 | 3 => {
+                        let before = model[root][index];
+                        let change = |found: T| {
+                            assert_eq!(found, before, "element {index} is changed");
+                            number
+                        };
+                        let at = array(root);
+                        mutator
+                            .update_element_in::<In<L, T>>(at, index, change)
+                            .unwrap();
+                        model[root][index] = number;
+                    }
+                    4 => {
+                        let expected = if rng.one_in(2) {
+                            model[root][index]
+                        } else {
+                            number
+                        };
+                        let done = mutator
+                            .compare_exchange_element_in::<In<L, T>>(
+                                array(root),
+                                index,
+                                expected,
+                                of(9),
+                            )
+                            .unwrap();
+                        let found = model[root][index];
+                        assert_eq!(
+                            done,
+                            if found == expected {
+                                Ok(())
+                            } else {
+                                Err(found)
+                            }
+                        );
+                        if done.is_ok() {
+                            model[root][index] = of(9);
+                        }
+                    }
+                    5 => {
+                        let count = rng.below(LENGTH - index);
+                        let (from, to) = ((array(root), 0), (array(other), index));
+                        let differs =
+                            (0..count).find(|&at| model[root][at] != model[other][index + at]);
+                        assert_eq!(mutator.compare_elements_raw(from, to, count), differs);
+                        if rng.one_in(3) {
+                            let (from, to) = (array(root), array(other));
+                            mutator.copy_elements_raw(from, 0, to, 0, length).unwrap();
+                            model[other] = model[root].clone();
+                            let all = ((array(root), 0), (array(other), 0));
+                            assert_eq!(mutator.compare_elements_raw(all.0, all.1, LENGTH), None);
+                        }
+                    }
+                    6 => {
+                        let count = (LENGTH - index).min(700);
+                        let mut cursor = mutator
+                            .cursor_mut::<In<L, T>>(array(root), index, count)
+                            .unwrap();
+                        for number in &mut model[root][index..index + count] {
+                            assert_eq!(cursor.load(), Some(*number));
+                            *number = of(rng.below(3) as u64);
+                            assert!(cursor.store(*number));
+                        }
+                    }
+                    7 => {
+                        let count = (LENGTH - index).min(700);
+                        let cursor = mutator.cursor::<In<L, T>>(array(root), index, count);
+                        assert!(cursor.eq(model[root][index..index + count].iter().copied()));
+                        if rng.one_in(20) {
+                            mutator.collect(rng.one_in(2));
+                        }
+                    }
+                    _ => {
+                        let found = mutator.load_element_in::<In<L, T>>(array(root), index);
+                        assert_eq!(found, model[root][index], "element {index}");
+                    }
+                }
+            }
+            for (root, expected) in model.iter().enumerate() {
+                let all = mutator.cursor::<In<L, T>>(array(root), 0, LENGTH);
+                assert!(all.eq(expected.iter().copied()), "array {root}");
+            }
+        }
+    };
+    // SAFETY: null is valid, and the program keeps arrays in the roots.
+    unsafe { mutator.with_roots([Value::NULL; ARRAYS], body) };
+}
+
+/// References, through code for the layout `L`: young objects that only an old array refers to stay.
+fn references<L: Layout, F: Element<Item = Value>>(heap: &Heap, seed: u64) {
+    let list = heap.register_raw(Shape::References).unwrap();
+    let word = heap.register_raw(Shape::Primitives { log2: 3 }).unwrap();
+    let mut rng = Rng::new(seed);
+    let mut model = vec![None; LENGTH];
+    let mut mutator = heap.attach().unwrap();
+    let body = |mutator: &mut gleaner::Mutator, [root]: &[std::cell::Cell<Value>; 1]| {
+        let array = || root.get().as_object().unwrap();
+        // SAFETY: an array of references in a root, and arrays of one word in it.
+        unsafe {
+            let bytes = array_bytes(LENGTH as u32, F::BYTES.trailing_zeros());
+            let made = mutator
+                .allocate_array_raw(list, LENGTH as u32, bytes)
+                .unwrap();
+            root.set(Value::reference(made));
+            for step in 0..STEPS as u64 {
+                let index = rng.below(LENGTH);
+                let made = mutator
+                    .allocate_array_raw(word, 1, array_bytes(1, 3))
+                    .unwrap();
+                mutator.store_element_in::<u64>(made, 0, step).unwrap();
+                let value = Value::reference(made);
+                if step.is_multiple_of(2) {
+                    mutator
+                        .store_element_in::<In<L, F>>(array(), index, value)
+                        .unwrap();
+                } else {
+                    let change = |_| value;
+                    mutator
+                        .update_element_in::<In<L, F>>(array(), index, change)
+                        .unwrap();
+                }
+                model[index] = Some(step);
+                if step.is_multiple_of(500) {
+                    mutator.collect(step.is_multiple_of(2000));
+                }
+            }
+            mutator.collect(false);
+            for (index, expected) in model.iter().enumerate() {
+                let found = mutator.load_element_in::<In<L, F>>(array(), index);
+                let found = found.as_object();
+                let number = found.map(|found| mutator.load_element_in::<u64>(found, 0));
+                assert_eq!(number, *expected, "element {index}");
+            }
+        }
+    };
+    // SAFETY: null is valid, and the program keeps its array in the root.
+    unsafe { mutator.with_roots([Value::NULL; 1], body) };
+}
+
+fn all<L: Layout, F: Element<Item = Value>>(options: &str) {
+    let options = format!("{options},verify=edges,poison=on,heap-limit=12m");
+    let heap = || Heap::builder().options(&options).unwrap().build().unwrap();
+    for seed in 0..2 {
+        numbers::<L, u8>(&heap(), seed, |word| word as u8);
+        numbers::<L, u32>(&heap(), 10 + seed, |word| word as u32);
+        numbers::<L, i64>(&heap(), 20 + seed, |word| word as i64);
+        references::<L, F>(&heap(), 30 + seed);
+    }
+}
+
+/// The optimisations: none, the three that are the mutators', and all with those of the collector.
+const MADE: [&str; 3] = [
+    "lazy-arraylets=off",
+    "lazy-arraylets=on,fast-copy=on",
+    "lazy-arraylets=on,fast-copy=on,zero-compression=on,copy-on-write=on",
+];
+
+fn cut<const FIRST_N: usize, const ARRAYLET: usize>() {
+    for made in MADE {
+        // N of nothing is what `naive` has: `first-n` begins at 64.
+        let first_n = if FIRST_N == 0 {
+            String::new()
+        } else {
+            format!(",first-n={FIRST_N}")
+        };
+        let options = format!("arrays=naive{first_n},arraylet={ARRAYLET},{made}");
+        all::<CutArrays<Wide, FIRST_N, ARRAYLET>, Wide>(&format!("{options},refs=wide"));
+        let compressed = format!("{options},refs=compressed");
+        all::<CutArrays<Compressed, FIRST_N, ARRAYLET>, Compressed>(&compressed);
+        all::<AnyArrays, Compressed>(&compressed);
+    }
+}
+
+#[test]
+fn more_in_the_spine_than_in_an_arraylet() {
+    cut::<4096, 1024>();
+}
+
+#[test]
+fn less_in_the_spine_than_in_an_arraylet() {
+    cut::<64, 2048>();
+}
+
+#[test]
+fn nothing_in_the_spine() {
+    cut::<0, 256>();
+}
+
+#[test]
+fn arrays_in_one_piece() {
+    all::<WholeArrays, Wide>("refs=wide");
+    all::<WholeArrays, Compressed>("refs=compressed");
+}
