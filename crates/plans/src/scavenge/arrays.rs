@@ -7,7 +7,8 @@
 //! # Invariants
 //! - What uses the stock has filled it, and nothing polls in between: a collection empties it.
 //! - An arraylet of the stock is young, and no spine points at it. Who makes an old spine point at it makes it old first.
-//! - What is tainted is never written; who writes makes a private copy and installs it by compare-and-swap, once.
+//! - What is tainted is never written; who writes makes a private copy and installs it by compare-and-swap, once
+//!   ([`parts`](super::parts)).
 
 use core::ptr::NonNull;
 
@@ -27,6 +28,7 @@ use super::Scavenge;
 use super::allocate::{Place, Request};
 use super::collect::Extent;
 use super::mutator::Mutator;
+use super::parts::{Part, Writable};
 
 /// How the arrays of a heap are cut, and which optimisations are made (PLDI 2010, section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -277,37 +279,40 @@ impl<F: SlotFormat> Scavenge<F> {
         contents: Contents,
         filling: Filling,
     ) -> Address {
-        let pieces = &self.model.pieces;
-        // SAFETY: the spine has this part, as asked.
-        let before = unsafe { pieces.load(spine, number) };
-        if !before.is_tainted() {
-            return pieces.target(before);
-        }
         // SAFETY: the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
-        let (arraylet, clean) = mutator
-            .with_stock(contents, |stock| stock.pop())
-            .expect("a mutator stocks what it is about to need");
-        // SAFETY: the arraylet is this mutator's alone, and what is shared is not written by anybody.
-        unsafe { self.fill_arraylet((arraylet, clean), before, contents, filling) };
-        if !self.is_young(spine) {
-            self.arraylets().make_old(arraylet);
-            if contents == Contents::References {
-                self.dirty_arraylet(arraylet);
+        let fill = |before: Pointer| {
+            let (arraylet, clean) = mutator
+                .with_stock(contents, |stock| stock.pop())
+                .expect("a mutator stocks what it is about to need");
+            // SAFETY: the arraylet is this mutator's alone, and what is shared is not written by anybody.
+            unsafe { self.fill_arraylet((arraylet, clean), before, contents, filling) };
+            arraylet
+        };
+        let made_old = |arraylet| self.dirty_if_slots(arraylet, contents);
+        let is_old = !self.is_young(spine);
+        // SAFETY: the spine has this part, and the mutator is inside the gate, as asked; no spine points at a stock.
+        match unsafe { self.part(spine, number).instantiate(is_old, fill, made_old) } {
+            Writable::Already(at) => at,
+            Writable::Installed(at) => {
+                mutator.count_arrays(|counts| counts.instantiated += 1);
+                at
+            }
+            Writable::Others { at, unused } => {
+                mutator.with_stock(contents, |stock| stock.push((unused, false)));
+                at
             }
         }
-        let own = pieces.pointer_to(arraylet);
-        // SAFETY: the spine has this part, as asked.
-        match unsafe { pieces.exchange(spine, number, before, own) } {
-            Ok(()) => {
-                mutator.count_arrays(|counts| counts.instantiated += 1);
-                arraylet
-            }
-            Err(others) => {
-                self.arraylets().make_young(arraylet);
-                mutator.with_stock(contents, |stock| stock.push((arraylet, false)));
-                pieces.target(others)
-            }
+    }
+
+    /// A part of a spine.
+    #[inline]
+    pub(super) fn part(&self, spine: Address, number: usize) -> Part<'_> {
+        Part {
+            pieces: &self.model.pieces,
+            arraylets: self.arraylets(),
+            spine,
+            number,
         }
     }
 
@@ -337,6 +342,13 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
+    /// An arraylet with these contents is old from now on.
+    fn dirty_if_slots(&self, arraylet: Address, contents: Contents) {
+        if contents == Contents::References {
+            self.dirty_arraylet(arraylet);
+        }
+    }
+
     /// All slots of an arraylet may refer to young objects.
     pub(super) fn dirty_arraylet(&self, arraylet: Address) {
         for offset in (0..self.model.pieces.arraylet_bytes()).step_by(CARD_BYTES) {
@@ -355,46 +367,17 @@ impl<F: SlotFormat> Scavenge<F> {
         (to, to_number): (Address, usize),
         contents: Contents,
     ) {
-        let pieces = &self.model.pieces;
-        // SAFETY: both spines have these parts, as asked, and no other mutator runs.
-        unsafe {
-            let (shared, before) = (pieces.load(from, from_number), pieces.load(to, to_number));
-            let tainted = shared.tainted();
-            if before == tainted {
-                return;
-            }
-            if shared != pieces.zero {
-                if !shared.is_tainted() {
-                    pieces.store(from, from_number, tainted);
-                }
-                let arraylet = pieces.target(shared);
-                if !self.is_young(to)
-                    && self.arraylets().make_old(arraylet)
-                    && contents == Contents::References
-                {
-                    self.dirty_arraylet(arraylet);
-                }
-            }
-            pieces.store(to, to_number, tainted);
-            if !before.is_tainted() && pieces.target(before) != pieces.target(shared) {
-                self.arraylets().free(pieces.target(before));
-            }
-        }
+        let made_old = |arraylet| self.dirty_if_slots(arraylet, contents);
+        let is_old = !self.is_young(to);
+        let from = self.part(from, from_number);
+        // SAFETY: both spines have these parts, and no other mutator is attached, as asked.
+        unsafe { self.part(to, to_number).share(from, is_old, made_old) };
     }
 
-    /// Runs `body` if the calling mutator is the only one attached; none is attached meanwhile. Whether it ran. (The
-    /// sharer of an arraylet has nobody to agree with then: a store of another mutator that read the pointer before it was
-    /// tainted would otherwise reach what is shared.)
+    /// Runs `body` if the calling mutator is the only one attached; none is attached meanwhile. Whether it ran.
     pub fn while_alone(&self, body: impl FnOnce()) -> bool {
         self.collecting
-            .try_with(|state| {
-                let is_alone = state.mutators.len() == 1;
-                if is_alone {
-                    body();
-                }
-                is_alone
-            })
-            .unwrap_or(false)
+            .while_alone(|state| state.mutators.len(), body)
     }
 
     /// What became of arrays in pieces so far. A mutator inside the gate stops all others for it.

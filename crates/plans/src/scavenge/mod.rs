@@ -8,7 +8,7 @@
 //!   collection
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
-//! - [`arrays`]: arrays in pieces, as mutators see them; `spines`: as the collector does
+//! - [`arrays`]: arrays in pieces, as mutators see them; `spines`: as the collector does; [`parts`]: on what they agree
 //! - [`collect`]: a collection, step by step; [`stop`]: how mutators stop, attach, detach and fork
 //! - [`trace`]: what the workers do in parallel; `grey`: their stacks; [`roots`]: where they begin; [`copy`]:
 //!   scavenging; [`mark`]: marking; [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak
@@ -48,6 +48,7 @@ mod lockstep;
 pub mod mark;
 pub mod mutator;
 mod pages;
+pub mod parts;
 mod quarantine;
 pub mod resize;
 pub mod roots;

@@ -13,6 +13,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES, Claim};
 
 use super::Scavenge;
+use super::parts::Target;
 use super::roots::STRIP_BYTES;
 use super::trace::{CHUNK_POINTERS, Item, WorkerState};
 
@@ -71,26 +72,21 @@ impl<F: SlotFormat> Scavenge<F> {
         number: usize,
         local: &mut WorkerState,
     ) -> Option<Address> {
-        let pieces = &self.model.pieces;
-        // SAFETY: the spine has this pointer, as asked.
-        let pointer = unsafe { pieces.load(spine, number) };
-        if pointer == pieces.zero {
-            return None;
-        }
-        let arraylet = pieces.target(pointer);
         let compresses = self
             .config
             .cutting
             .is_some_and(|cutting| cutting.zero_compression);
-        // SAFETY: an arraylet that a spine points at, in a stopped world; the pointer is this worker's.
-        unsafe {
-            if compresses && self.arraylets().is_zero(arraylet) {
-                pieces.store(spine, number, pieces.zero);
+        // SAFETY: an arraylet that a spine points at, in a stopped world.
+        let is_zero = |arraylet| compresses && unsafe { self.arraylets().is_zero(arraylet) };
+        // SAFETY: the world is stopped, and the spine has this pointer, which is this worker's, as asked.
+        match unsafe { self.part(spine, number).target(is_zero) } {
+            Target::Zero => None,
+            Target::Compressed => {
                 local.compressed += 1;
-                return None;
+                None
             }
+            Target::Arraylet(arraylet) => Some(arraylet),
         }
-        Some(arraylet)
     }
 
     /// The slots of an arraylet of references.

@@ -85,6 +85,19 @@ impl<S> Collecting<S> {
         Some(self.state.with_mut(|state| body(unsafe { &mut *state })))
     }
 
+    /// Runs `body` if the calling thread, a mutator inside of the gate, is the only one in the list, which has as many as
+    /// `mutators` says, and nobody holds the lock. None comes into the list meanwhile. Whether it ran.
+    pub fn while_alone(&self, mutators: impl FnOnce(&S) -> usize, body: impl FnOnce()) -> bool {
+        self.try_with(|state| {
+            let is_alone = mutators(state) == 1;
+            if is_alone {
+                body();
+            }
+            is_alone
+        })
+        .unwrap_or(false)
+    }
+
     /// A thread becomes a mutator: `add` puts it into the list, and then it enters the gate; or neither, and `None`.
     pub fn attach<R>(&self, gate: &PollGate, add: impl FnOnce(&mut S) -> Option<R>) -> Option<R> {
         let added = self.with(gate, add)?;

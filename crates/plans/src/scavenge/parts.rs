@@ -1,0 +1,159 @@
+//! How the pointers of spines change (PLDI 2010, sections 4.4, 4.5 and 4.7): a part gets an arraylet when it is first
+//! written, two spines share one, the collector takes one back.
+//!
+//! What is here are the steps on which mutators and workers have to agree, and their order. What an arraylet is filled
+//! with, whether it is all zero and which cards it has are the callers' closures, so that the models (`loom_arrays`)
+//! run the steps that ship.
+//!
+//! # Invariants
+//! - An arraylet is filled, and old if its spine is, before a pointer leads to it. The pointer is set with a release,
+//!   and read with an acquire: who finds it finds the contents.
+//! - While mutators run, a pointer changes by compare-and-swap from tainted to untainted, so each part has one winner.
+//! - Pointers become tainted while one mutator runs and no other is attached ([`Part::share`]), or in a stopped world
+//!   ([`Part::target`]).
+
+use gleaner_mem::Address;
+use gleaner_mem::spine::{Pieces, Pointer};
+use gleaner_spaces::precise::arraylets::Arraylets;
+
+/// A part of an array in pieces that is an arraylet.
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    /// How the pointers of the heap's spines are read.
+    pub pieces: &'a Pieces,
+    /// Where arraylets live.
+    pub arraylets: &'a Arraylets,
+    /// The spine.
+    pub spine: Address,
+    /// The number of the pointer in it.
+    pub number: usize,
+}
+
+/// Where a part lies that is to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writable {
+    /// Where it lay.
+    Already(Address),
+    /// In the arraylet that the caller filled for it.
+    Installed(Address),
+    /// In the one of another mutator, which was faster.
+    Others {
+        /// Where it lies.
+        at: Address,
+        /// The caller's arraylet: a young one, to which nothing points.
+        unused: Address,
+    },
+}
+
+/// Where a part leads that a worker reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// To the zero arraylet.
+    Zero,
+    /// To the zero arraylet from now on.
+    Compressed,
+    /// To this arraylet.
+    Arraylet(Address),
+}
+
+impl Part<'_> {
+    /// The pointer.
+    ///
+    /// # Safety
+    /// The spine has this part.
+    unsafe fn load(&self) -> Pointer {
+        // SAFETY: the spine has this part, as asked.
+        unsafe { self.pieces.load(self.spine, self.number) }
+    }
+
+    /// Makes the part writable (section 4.4). If it is not, `fill` gives an arraylet that holds what the tainted
+    /// pointer leads to; before an old spine points at it, it is old, and `made_old` has been told.
+    ///
+    /// # Safety
+    /// The caller is a mutator inside the gate. The spine has this part, and is an old one if `is_old`. What `fill`
+    /// gives is a young arraylet of the caller's to which nothing points.
+    #[inline]
+    pub unsafe fn instantiate(
+        &self,
+        is_old: bool,
+        fill: impl FnOnce(Pointer) -> Address,
+        made_old: impl FnOnce(Address),
+    ) -> Writable {
+        // SAFETY: the spine has this part, as asked.
+        let before = unsafe { self.load() };
+        if !before.is_tainted() {
+            return Writable::Already(self.pieces.target(before));
+        }
+        let arraylet = fill(before);
+        if is_old {
+            self.arraylets.make_old(arraylet);
+            made_old(arraylet);
+        }
+        let own = self.pieces.pointer_to(arraylet);
+        // SAFETY: the spine has this part, as asked.
+        match unsafe { self.pieces.exchange(self.spine, self.number, before, own) } {
+            Ok(()) => Writable::Installed(arraylet),
+            Err(others) => {
+                self.arraylets.make_young(arraylet);
+                Writable::Others {
+                    at: self.pieces.target(others),
+                    unused: arraylet,
+                }
+            }
+        }
+    }
+
+    /// Makes the part the same as another one by sharing its arraylet (section 4.7). If the arraylet becomes old by
+    /// that, `made_old` is told.
+    ///
+    /// # Safety
+    /// Both spines have these parts, and this one's is old if `is_old`. No other mutator is attached, as in the body of
+    /// [`Collecting::while_alone`](super::stop::collecting::Collecting::while_alone): a store of one that read the
+    /// pointer before it was tainted would reach what is shared.
+    pub unsafe fn share(&self, from: Part<'_>, is_old: bool, made_old: impl FnOnce(Address)) {
+        let pieces = self.pieces;
+        // SAFETY: both spines have these parts, and no other mutator runs, as asked.
+        unsafe {
+            let (shared, before) = (from.load(), self.load());
+            let tainted = shared.tainted();
+            if before == tainted {
+                return;
+            }
+            if shared != pieces.zero {
+                if !shared.is_tainted() {
+                    pieces.store(from.spine, from.number, tainted);
+                }
+                let arraylet = pieces.target(shared);
+                if is_old && self.arraylets.make_old(arraylet) {
+                    made_old(arraylet);
+                }
+            }
+            pieces.store(self.spine, self.number, tainted);
+            if !before.is_tainted() && pieces.target(before) != pieces.target(shared) {
+                self.arraylets.free(pieces.target(before));
+            }
+        }
+    }
+
+    /// Where the part leads. An arraylet of which `is_zero` says that it holds nothing but zeros is taken back (section
+    /// 4.5): nothing points at it from here any more, so it is free when the collection is over unless it is claimed
+    /// for another spine that shares it.
+    ///
+    /// # Safety
+    /// The world is stopped. The spine has this part, of which the calling worker has the pointer to itself.
+    #[inline]
+    pub unsafe fn target(&self, is_zero: impl FnOnce(Address) -> bool) -> Target {
+        // SAFETY: the spine has this part, as asked.
+        let pointer = unsafe { self.load() };
+        if pointer == self.pieces.zero {
+            return Target::Zero;
+        }
+        let arraylet = self.pieces.target(pointer);
+        if !is_zero(arraylet) {
+            return Target::Arraylet(arraylet);
+        }
+        // SAFETY: the world is stopped, and no other worker sets the pointer, as asked.
+        unsafe { self.pieces.store(self.spine, self.number, self.pieces.zero) };
+        Target::Compressed
+    }
+}
