@@ -9,6 +9,8 @@
 //!     cargo test --release -p gleaner --test array_programs child -- --nocapture
 //! ```
 
+#[path = "harness/bits.rs"]
+mod bits;
 #[path = "array_programs/layer.rs"]
 mod layer;
 #[path = "array_programs/model.rs"]

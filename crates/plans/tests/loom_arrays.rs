@@ -247,6 +247,7 @@ fn first_writers(how: Install, is_old: bool, is_shared: bool) {
             stage.point(1, shared);
             // SAFETY: only this thread knows the spines.
             unsafe { stage.part(0).share(stage.part(1), is_old, |_| ()) };
+            assert_eq!(stage.arraylets.is_old(shared), is_old);
         }
         let before = if is_shared { 5 } else { 0 };
         let write = move |stage: &Stage, own: usize| {

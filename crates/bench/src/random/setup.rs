@@ -12,7 +12,7 @@ use super::random::Rng;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
-pub const GENERATOR: u32 = 5;
+pub const GENERATOR: u32 = 6;
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -146,8 +146,17 @@ const ARRAYS: [&str; 5] = ["naive", "naive-a", "naive-b", "zray", "perf-zray"];
 
 /// Options of arrays that are cut, of which each value is equally likely.
 const CUT_CHOICES: &[(&str, &[&str])] = &[
-    ("first-n", &["0", "64", "64", "128", "1024", "4096"]),
-    ("arraylet", &["0", "256", "256", "1024", "4096"]),
+    // From 16384 on spines are large objects.
+    (
+        "first-n",
+        &[
+            "0", "64", "64", "128", "512", "1024", "4096", "16384", "65536", "262144",
+        ],
+    ),
+    (
+        "arraylet",
+        &["0", "256", "256", "512", "1024", "2048", "4096"],
+    ),
     ("array-kinds", &["all", "all", "references", "primitives"]),
     ("lazy-arraylets", &["auto", "on", "off"]),
     ("zero-compression", &["auto", "on", "off"]),
@@ -368,7 +377,7 @@ mod tests {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
-        assert_eq!((GENERATOR, hash), (5, 17_664_133_188_996_410_612));
+        assert_eq!((GENERATOR, hash), (6, 3_540_986_810_099_987_209));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a layer of the interface does for a program, and the loop that runs one: after each step the array that was
 //! written is what the model says, and now and then all of them are.
 
+pub use super::bits::Bits;
 use super::model::{Array, Code, Kind, Known, Model};
 use super::script::{Op, Script};
 use gleaner::{Elements, Heap, ReferenceArray, Structure, Type};
@@ -49,32 +50,6 @@ impl Types {
     pub fn references(&self, kind: Kind) -> ReferenceArray {
         self.references[usize::from(kind == Kind::Objects)]
     }
-}
-
-/// A number that a program uses by its bits.
-pub trait Bits: gleaner::Number {
-    fn of(bits: u64) -> Self;
-    fn bits(self) -> u64;
-}
-
-macro_rules! bits {
-    ($($number:ty: $unsigned:ty;)+) => {
-        $(
-            impl Bits for $number {
-                fn of(bits: u64) -> $number {
-                    <$number>::from_ne_bytes((bits as $unsigned).to_ne_bytes())
-                }
-
-                fn bits(self) -> u64 {
-                    <$unsigned>::from_ne_bytes(self.to_ne_bytes()).into()
-                }
-            }
-        )+
-    };
-}
-
-bits! {
-    u8: u8; i8: u8; u16: u16; i16: u16; u32: u32; i32: u32; f32: u32; u64: u64; i64: u64; f64: u64;
 }
 
 /// Calls a method of `$layer` for the numbers of a kind.

@@ -1,5 +1,5 @@
 //! What programs do beside the graph of their roots: global handles, weak references, ephemerons, finalizers, identity
-//! hashes, arrays of numbers, walks.
+//! hashes, walks.
 //!
 //! The oracle knows what is strongly reachable: that is never cleared, and never finalizable. What came back by another
 //! way than a root (a weak reference, an ephemeron, a finalizer) may have been found dead before, together with all it
@@ -185,7 +185,7 @@ impl<S: Source> Program<S> {
                 assert!(objects >= self.alive().all.len(), "a walk found {objects}");
             }
             48..50 => scope.poll(),
-            _ => return self.allocate_numbers(scope, roots, root, types),
+            _ => return self.step_arrays(scope, roots, types, (root, other, kind - 50)),
         }
         Ok(())
     }
@@ -267,79 +267,5 @@ impl<S: Source> Program<S> {
         if let Known::Shaped(..) = self.objects[object] {
             self.did(what);
         }
-    }
-
-    /// An array of numbers of any size, some of which never move.
-    fn allocate_numbers(
-        &mut self,
-        scope: &mut Scope<'_>,
-        roots: &[Local<'_>],
-        root: usize,
-        types: Types,
-    ) -> Result<(), OutOfMemory> {
-        let (log2, pinned) = (self.random.below(4), self.random.below(3) == 0);
-        let length = [30, 30, 30, 3000][self.random.below(4)];
-        let length = self.random.below(length) as u32;
-        let value = self.random.next();
-        let place = scope.nested(|scope| {
-            let of = types.numbers[log2];
-            let of = if pinned { of.pinned() } else { of };
-            let array = scope.allocate_array(of, length)?;
-            for index in 0..length as usize {
-                assert_eq!(read(scope, array, log2, index), 0);
-                match log2 {
-                    0 => scope.write_u8(array, index, value as u8),
-                    1 => scope.write_u16(array, index, value as u16),
-                    2 => scope.write_u32(array, index, value as u32),
-                    _ => scope.write_u64(array, index, value),
-                }?;
-            }
-            scope.assign(roots[root], array);
-            let elements = scope.pinned_elements(array);
-            assert!(elements.is_some() || !pinned, "pinned elements");
-            Ok(elements.map(|(start, _)| start.addr().get()))
-        })?;
-        let numbers = Numbers {
-            log2,
-            length,
-            value,
-            place,
-        };
-        self.found(root, Known::Numbers(numbers));
-        Ok(())
-    }
-}
-
-/// An array of numbers that all are the same.
-pub struct Numbers {
-    log2: usize,
-    length: u32,
-    value: u64,
-    /// Where its elements lie if it never moves.
-    place: Option<usize>,
-}
-
-impl Numbers {
-    /// The array is as it was.
-    pub fn compare(&self, scope: &mut Scope<'_>, array: Local<'_>) {
-        assert_eq!(scope.length(array), self.length);
-        let value = self.value & (u64::MAX >> (64 - (8 << self.log2)));
-        for index in 0..self.length as usize {
-            assert_eq!(read(scope, array, self.log2, index), value);
-        }
-        let place = scope
-            .pinned_elements(array)
-            .map(|(start, bytes)| (start.addr().get(), bytes));
-        let bytes = (self.length as usize) << self.log2;
-        assert_eq!(place, self.place.map(|place| (place, bytes)));
-    }
-}
-
-fn read(scope: &mut Scope<'_>, array: Local<'_>, log2: usize, index: usize) -> u64 {
-    match log2 {
-        0 => scope.read_u8(array, index).into(),
-        1 => scope.read_u16(array, index).into(),
-        2 => scope.read_u32(array, index).into(),
-        _ => scope.read_u64(array, index),
     }
 }

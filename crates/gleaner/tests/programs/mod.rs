@@ -8,7 +8,10 @@
 //! Most steps are the safe layer's: the roots are locals of a scope then. For a step of the raw layer ([`shaped`],
 //! [`regions`]) the scope ends, and the roots go to a frame of the shadow stack.
 
+mod arrays;
 mod beside;
+#[path = "../harness/bits.rs"]
+mod bits;
 mod regions;
 mod shaped;
 mod shapes;
@@ -17,7 +20,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::random::Rng;
-use beside::{Beside, Numbers};
+use arrays::{Cuts, Numbers};
+use beside::Beside;
 use gleaner::raw::Value;
 use gleaner::{Elements, Handle, Heap, Local, Mutator, OutOfMemory, Scope, Structure};
 pub use regions::Way;
@@ -39,7 +43,7 @@ enum Known {
     List(Vec<Held>),
     /// An array of bytes that all hold this.
     Bytes(u32, u8),
-    /// An array of numbers of another size, or one that never moves.
+    /// An array of numbers that are written at any time.
     Numbers(Numbers),
     /// What only the raw layer makes.
     Shaped(Form, Vec<Held>),
@@ -55,7 +59,7 @@ impl Known {
     }
 }
 
-/// What programs did with shaped objects, and in blocking regions.
+/// What programs did with shaped objects, with arrays, and in blocking regions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Did {
     /// Allocated one of this kind.
@@ -74,6 +78,22 @@ pub enum Did {
     CopySlots,
     /// Copied elements of an array by the raw layer.
     CopyElements,
+    /// Allocated an array of numbers that does not lie in one piece.
+    LongArray,
+    /// Wrote numbers to a range of an array,
+    WriteNumbers,
+    /// or the same number,
+    FillNumbers,
+    /// or one by a compare-and-swap,
+    SwapNumbers,
+    /// or some by the raw layer,
+    RawNumbers,
+    /// or those of another one or the same.
+    CopyNumbers,
+    /// Made an array of numbers that is like another one.
+    Snapshot,
+    /// Wrote the same to a range of a list.
+    FillList,
     /// Found one through a weak reference.
     Upgrade,
     /// Found one dead through a weak reference.
@@ -104,6 +124,14 @@ impl Did {
             Did::Unwritten,
             Did::CopySlots,
             Did::CopyElements,
+            Did::LongArray,
+            Did::WriteNumbers,
+            Did::FillNumbers,
+            Did::SwapNumbers,
+            Did::RawNumbers,
+            Did::CopyNumbers,
+            Did::Snapshot,
+            Did::FillList,
             Did::Upgrade,
             Did::Clear,
             Did::Ephemeron,
@@ -228,6 +256,7 @@ pub struct Types {
     bytes: gleaner::Array,
     numbers: [gleaner::Array; 4],
     shapes: Shapes,
+    cuts: Cuts,
 }
 
 impl Types {
@@ -248,6 +277,7 @@ impl Types {
             ]
             .map(|elements| heap.array(elements).unwrap()),
             shapes: Shapes::register(heap),
+            cuts: Cuts::of(&heap.fast_paths()),
         }
     }
 }
@@ -419,6 +449,7 @@ impl<S: Source> Program<S> {
         }
         // Most of the first hundred stand for themselves twice.
         match kind % 100 {
+            0..16 if kind >= 100 => self.step_arrays(scope, roots, types, (root, other, kind - 94)),
             0..32 => self.allocate_node(scope, roots, root, types),
             32..40 => self.allocate_given(scope, roots, root, types),
             40..48 => self.allocate_list(scope, roots, root, types),

@@ -28,7 +28,8 @@ impl<S: Source> Program<S> {
     ) -> Result<(), OutOfMemory> {
         match kind - RAW.start {
             0..8 => return self.allocate_shaped(mutator, &roots[root], root, types.shapes),
-            8..14 => self.store(mutator, roots, (root, other), types.shapes),
+            8..12 => self.store(mutator, roots, (root, other), types.shapes),
+            12..14 => return self.write_numbers_raw(mutator, roots, root, types.cuts),
             14..18 => self.load(mutator, roots, (root, other), types.shapes),
             18..20 => self.copy_slots(mutator, roots, (root, other), types.shapes),
             20 => return self.copy_elements(mutator, roots, (root, other)),

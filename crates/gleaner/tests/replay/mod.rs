@@ -53,6 +53,28 @@ const ZEROING: [Zeroing; 9] = [
     Zeroing::Adaptive,
 ];
 
+/// How arrays are cut, or not, which about a seventeenth of the inputs have each. With the last one, spines are large
+/// objects.
+const ARRAYS: [&str; 17] = [
+    "arrays=contiguous",
+    "arrays=naive",
+    "arrays=naive-a",
+    "arrays=naive-b",
+    "arrays=zray",
+    "arrays=perf-zray",
+    "arrays=zray,first-n=64,arraylet=256",
+    "arrays=perf-zray,first-n=64,arraylet=256",
+    "arrays=zray,first-n=128,arraylet=512,lazy-arraylets=off",
+    "arrays=zray,first-n=64,arraylet=256,zero-compression=off",
+    "arrays=zray,first-n=256,arraylet=2048,fast-copy=off",
+    "arrays=naive,first-n=64,arraylet=256,zero-compression=on",
+    "arrays=naive,first-n=64,arraylet=256,copy-on-write=on",
+    "arrays=naive,first-n=64,arraylet=4096,fast-copy=on",
+    "arrays=zray,first-n=64,arraylet=256,array-kinds=references",
+    "arrays=zray,first-n=64,arraylet=256,array-kinds=primitives",
+    "arrays=zray,first-n=16384,arraylet=256",
+];
+
 /// Runs the program that the bytes are; panics when the heap and the oracle differ. How it went, and what collections
 /// there were.
 pub fn replay(data: &[u8]) -> (Outcome, gleaner::Totals) {
@@ -60,6 +82,7 @@ pub fn replay(data: &[u8]) -> (Outcome, gleaner::Totals) {
     let (setup, pages) = (bytes.take(1), bytes.take(1) as usize);
     let ages = bytes.take(1) as u32;
     let (tenure, generations) = (ages % 5, ages / 5 % 3);
+    let arrays = ARRAYS[(ages as usize / 15).min(ARRAYS.len() - 1)];
     let stress = bytes.take(1) as u32;
     let rest = bytes.take(1) as usize;
     let (roots, zeroing) = (1 + rest % 29 * 2, ZEROING[rest / 29]);
@@ -76,6 +99,8 @@ pub fn replay(data: &[u8]) -> (Outcome, gleaner::Totals) {
         _ => TraceOrder::Breadth,
     };
     let heap = Heap::builder()
+        .options(arrays)
+        .expect("ways to cut arrays")
         .references(references)
         .old(old)
         .trace_order(trace_order)
