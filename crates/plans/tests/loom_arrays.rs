@@ -322,7 +322,7 @@ fn an_arraylet_that_is_installed_by_a_store_loses_a_write() {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
     Shipped,
-    /// Whoever else is attached.
+    /// Also while others are attached.
     Always,
     /// When it was alone a moment before.
     Late,
@@ -419,7 +419,7 @@ enum Keeps {
     Nothing,
     /// It keeps it over a poll.
     Place,
-    /// It gets it outside of the gate.
+    /// It keeps none, but writes the first value outside of the gate.
     Gate,
 }
 
@@ -606,14 +606,14 @@ fn workers_claim(spines: [bool; 2], is_marking: bool, how: Claims) {
         });
         let arraylets = &shared.stage.arraylets;
         if is_marking {
-            // What `begin_marking` makes of all of them by clearing bytes, which no atomic of loom's bears.
+            // What `begin_marking` makes of all of them by clearing bytes; loom's atomics are more than bytes.
             arraylets.free(arraylet);
         } else {
             // SAFETY: there is only this thread.
             unsafe { arraylets.begin_scavenge() };
         }
         assert!(!arraylets.is_live(arraylet));
-        // Without reason, but so that somebody looks.
+        // Without a reason, so that the card is scanned in any case.
         shared.cards.dirty(arraylet);
         let workers = spines.map(|old| {
             let shared = shared.clone();

@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //! - An arraylet is filled, and old if its spine is, before a pointer leads to it. The pointer is set with a release,
-//!   and read with an acquire: who finds it finds the contents.
+//!   and read with an acquire: a thread that finds it finds the contents. (A mutator may fill it afterwards if no other
+//!   thread uses the elements: [`Filling::Unwritten`](super::arrays::Filling::Unwritten).)
 //! - While mutators run, a pointer changes by compare-and-swap from tainted to untainted, so each part has one winner.
 //! - Pointers become tainted while one mutator runs and no other is attached ([`Part::share`]), or in a stopped world
 //!   ([`Part::target`]).
