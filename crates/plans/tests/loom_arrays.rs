@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use gleaner_base::sync::{AtomicU64, Ordering, RawLock, UnsafeCell};
+use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::{CARD_BYTES, CardTable};
 use gleaner_mem::spine::{Pieces, Pointer};
@@ -31,11 +31,44 @@ const WORDS: usize = 2;
 /// What unused arraylets hold.
 const STALE: u64 = 4711;
 
-/// A spine: N is 0, so its pointer lies where elements begin.
+/// A spine: N is 0, so its pointer, which is as wide as a slot, lies where elements begin.
 #[repr(C)]
-struct Spine {
+struct Spine<P> {
     header_and_length: [u64; 2],
-    pointer: AtomicU64,
+    pointer: P,
+}
+
+impl<P> Spine<P> {
+    fn new(pointer: P) -> Spine<P> {
+        Spine {
+            header_and_length: [0; 2],
+            pointer,
+        }
+    }
+}
+
+/// Two spines of a heap.
+enum Spines {
+    Wide([Spine<AtomicU64>; 2]),
+    Compressed([Spine<AtomicU32>; 2]),
+}
+
+impl Spines {
+    fn new(slot_bytes: usize, zero: Pointer) -> Spines {
+        let wide = |_| Spine::new(AtomicU64::new(zero.word()));
+        let compressed = |_| Spine::new(AtomicU32::new(zero.word() as u32));
+        match slot_bytes {
+            8 => Spines::Wide(core::array::from_fn(wide)),
+            _ => Spines::Compressed(core::array::from_fn(compressed)),
+        }
+    }
+
+    fn address(&self, spine: usize) -> Address {
+        match self {
+            Spines::Wide(spines) => Address::of(&raw const spines[spine].header_and_length),
+            Spines::Compressed(spines) => Address::of(&raw const spines[spine].header_and_length),
+        }
+    }
 }
 
 /// Addresses for arraylets. Loom runs a model thousands of times, so they are given back.
@@ -64,7 +97,7 @@ struct Stage {
     arraylets: Arraylets,
     /// The lock for allocation beside the TLABs.
     beside: RawLock,
-    spines: [Spine; 2],
+    spines: Spines,
     /// What arraylets hold. Both words of the zero arraylet are zero.
     words: [[AtomicU64; WORDS]; ARRAYLETS],
     gate: PollGate,
@@ -75,19 +108,19 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
+        Stage::with_slots(8)
+    }
+
+    fn with_slots(slot_bytes: usize) -> Stage {
         let memory = Memory(memory::map(Memory::BYTES).unwrap());
         let start = memory.start();
         let zero = Arraylets::zero_of(start);
-        let pieces = Pieces::new(0, SHIFT, 8, Address::NULL, zero);
-        let spine = || Spine {
-            header_and_length: [0; 2],
-            pointer: AtomicU64::new(pieces.zero.word()),
-        };
+        let pieces = Pieces::new(0, SHIFT, slot_bytes, start, zero);
         Stage {
             pieces,
             arraylets: Arraylets::new(start, Memory::SPACE, SHIFT).unwrap(),
             beside: RawLock::new(),
-            spines: [spine(), spine()],
+            spines: Spines::new(slot_bytes, pieces.zero),
             words: core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(STALE))),
             gate: PollGate::new(),
             collecting: Collecting::new(0),
@@ -99,7 +132,7 @@ impl Stage {
         Part {
             pieces: &self.pieces,
             arraylets: &self.arraylets,
-            spine: Address::of(&raw const self.spines[spine].header_and_length),
+            spine: self.spines.address(spine),
             number: 0,
         }
     }
@@ -235,11 +268,11 @@ impl Stage {
 
 /// Two mutators are the first to write to a part, each to a word of its own, and a third one reads both: what was there
 /// or what was written, and nothing else. The part is the zero arraylet at first, or one that is shared.
-fn first_writers(how: Install, is_old: bool, is_shared: bool) {
+fn first_writers(how: Install, slot_bytes: usize, is_old: bool, is_shared: bool) {
     let all = Seen::default();
     let seen = all.clone();
     check(3, move || {
-        let stage = Arc::new(Stage::new());
+        let stage = Arc::new(Stage::with_slots(slot_bytes));
         let buffer = ArrayletBuffer::default();
         let [shared, stock @ ..] = [(); 3].map(|()| stage.take(&buffer));
         if is_shared {
@@ -290,30 +323,31 @@ fn first_writers(how: Install, is_old: bool, is_shared: bool) {
 
 #[test]
 fn first_writers_agree_on_one_arraylet() {
-    first_writers(Install::Shipped, false, false);
+    first_writers(Install::Shipped, 8, false, false);
+    first_writers(Install::Shipped, 4, false, false);
 }
 
 #[test]
 fn first_writers_of_an_old_array_agree_on_one_arraylet() {
-    first_writers(Install::Shipped, true, false);
+    first_writers(Install::Shipped, 8, true, false);
 }
 
 #[test]
 fn first_writers_of_a_shared_part_agree_on_one_copy() {
-    first_writers(Install::Shipped, false, true);
-    first_writers(Install::Shipped, true, true);
+    first_writers(Install::Shipped, 8, false, true);
+    first_writers(Install::Shipped, 4, true, true);
 }
 
 #[test]
 #[should_panic(expected = "a reader finds what lay there")]
 fn an_arraylet_that_is_not_filled_shows_what_lay_there() {
-    first_writers(Install::Unfilled, false, false);
+    first_writers(Install::Unfilled, 8, false, false);
 }
 
 #[test]
 #[should_panic(expected = "a write is lost")]
 fn an_arraylet_that_is_installed_by_a_store_loses_a_write() {
-    first_writers(Install::Stored, false, false);
+    first_writers(Install::Stored, 8, false, false);
 }
 
 // Sharing.
