@@ -25,7 +25,7 @@ use loom::thread;
 /// Larger arraylets than any heap has, so that there are few: two in a chunk.
 const SHIFT: u32 = 13;
 const CHUNKS: usize = 4;
-const ARRAYLETS: usize = CHUNKS * CHUNK_BYTES >> SHIFT;
+const ARRAYLETS: usize = (CHUNKS * CHUNK_BYTES) >> SHIFT;
 /// Words of an arraylet that are modelled.
 const WORDS: usize = 2;
 /// What unused arraylets hold.
@@ -84,6 +84,11 @@ impl Memory {
         Address::of(self.0.as_ptr()).align_up(CHUNK_BYTES)
     }
 }
+
+// SAFETY: no thread of a model reads or writes the memory; the address alone may be known to any.
+unsafe impl Send for Memory {}
+// SAFETY: a shared reference gives nothing but the address.
+unsafe impl Sync for Memory {}
 
 impl Drop for Memory {
     fn drop(&mut self) {
