@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::accesses::Accesses;
 use crate::catalogue::Size;
+use crate::cursors::Cursors;
 use crate::native::Native;
 use crate::phases::Phases;
 use crate::placement::Placement;
@@ -35,6 +37,10 @@ pub enum Command {
     Phases(Phases),
     /// How fast memory is zeroed: each zeroing kernel, by size of the buffer and number of threads
     Zeroing(Zeroing),
+    /// What one access to an element of an array costs, by the way that it takes
+    Accesses(Accesses),
+    /// Loops with cursors over arrays in pieces against the same loops over arrays in one piece
+    Cursors(Cursors),
     /// How fast threads read memory that is placed on the nodes in four ways; needs several memory nodes
     Placement(Placement),
     /// Random programs on the precise heap against an oracle, seed by seed; fails when they differ

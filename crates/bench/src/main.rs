@@ -6,10 +6,12 @@
 //! options; [`trial`] runs one client on one side; each subcommand is a file of its own. One thread throughout, beside
 //! the watchdog of a running program and the threads of what runs in this process.
 
+mod accesses;
 mod arguments;
 mod arrays;
 mod catalogue;
 mod clients;
+mod cursors;
 mod events;
 mod locality;
 mod native;
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
         Command::Names(chosen) => run::names(chosen),
         Command::Phases(chosen) => phases::run(chosen),
         Command::Zeroing(chosen) => zeroing::run(chosen),
+        Command::Accesses(chosen) => accesses::run(chosen),
+        Command::Cursors(chosen) => cursors::run(chosen),
         Command::Placement(chosen) => placement::run(chosen),
         Command::Random(chosen) => random::run(chosen),
     };

@@ -1,0 +1,123 @@
+//! The microbenchmarks of element access, in small: their lines, their tables, and what they refuse.
+
+use std::process::{Command, Output};
+
+fn start(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
+        .args(arguments)
+        .env_remove("GLEANER_OPTIONS")
+        .output()
+        .unwrap()
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let done = start(arguments);
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{arguments:?}: {err}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+fn lines(arguments: &[&str]) -> Vec<serde_json::Value> {
+    printed(arguments)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+const LITTLE: [&str; 6] = ["--accesses", "5000", "--rounds", "2", "--bytes", "2k"];
+
+#[test]
+fn there_is_a_line_for_each_combination() {
+    let found = lines(&[&["accesses", "--json"], &LITTLE[..]].concat());
+    let count = |code: &str| found.iter().filter(|line| line["code"] == code).count();
+    // Six kinds of elements, both accesses. In order and at random in one place, or in five, or in six; cursors in one
+    // or two; slices of numbers in two.
+    assert_eq!(count("whole"), 6 * 2 * (2 + 1));
+    assert_eq!(count("zray"), 6 * 2 * (5 * 2 + 1));
+    assert_eq!(count("any"), 6 * 2 * (6 * 2 + 2) + 5 * 2 * 2);
+    for line in &found {
+        let number = |name: &str| line[name].as_f64().unwrap();
+        assert!(number("least_ns") > 0.0, "{line}");
+        assert!(number("least_ns") <= number("ns"), "{line}");
+        assert!(number("ns") <= number("most_ns"), "{line}");
+        assert!(number("accesses") >= 5000.0, "{line}");
+    }
+    for (index, line) in found.iter().enumerate() {
+        let same = |other: &serde_json::Value| {
+            ["code", "place", "by", "access", "element"]
+                .iter()
+                .all(|name| other[name] == line[name])
+        };
+        assert!(!found[..index].iter().any(same), "{line} twice");
+    }
+}
+
+#[test]
+fn combinations_can_be_chosen() {
+    let some = ["accesses", "--code", "zray", "--place", "arraylet,zero"];
+    let few = ["--by", "random", "--access", "write", "--element", "u16"];
+    let found = lines(&[&some[..], &few, &["--json"], &LITTLE].concat());
+    let places: Vec<_> = found.iter().map(|line| &line["place"]).collect();
+    assert_eq!(places, ["arraylet", "zero"]);
+    let table = printed(&[&some[..], &few, &LITTLE].concat());
+    assert!(
+        table.contains("arraylet") && table.contains("u16"),
+        "{table}"
+    );
+    assert!(!table.contains("u32"), "{table}");
+}
+
+#[test]
+fn instructions_are_counted() {
+    let some = ["accesses", "--instructions", "--json", "--element", "u64"];
+    let few = ["--by", "sequential", "--access", "read"];
+    let found = lines(&[&some[..], &few, &LITTLE].concat());
+    let instructions = |code: &str, place: &str| {
+        let is_it = |line: &&serde_json::Value| line["code"] == code && line["place"] == place;
+        let line = found.iter().find(is_it).unwrap();
+        line["instructions"].as_f64().unwrap()
+    };
+    assert!(instructions("whole", "whole") > 1.0);
+    assert!(instructions("zray", "first-n") < instructions("zray", "arraylet"));
+}
+
+#[test]
+fn loops_come_to_the_same_in_one_piece_and_in_pieces() {
+    // Not a multiple of an arraylet, so that there is a remainder.
+    let little = ["--bytes", "10000", "--work", "20000", "--rounds", "2"];
+    let found = lines(&[&["cursors", "--json"], &little[..]].concat());
+    let names: Vec<_> = found.iter().map(|line| &line["loop"]).collect();
+    let all = ["add", "sum", "dot", "histogram", "checksum", "transform"];
+    assert_eq!(names, all);
+    for line in &found {
+        let number = |name: &str| line[name].as_f64().unwrap();
+        assert!(
+            number("contiguous_ns") > 0.0 && number("pieces_ns") > 0.0,
+            "{line}"
+        );
+        assert!(number("least_ratio") <= number("ratio"), "{line}");
+        assert!(number("ratio") <= number("most_ratio"), "{line}");
+    }
+    let table = printed(&[&["cursors", "--loops", "dot"], &little[..]].concat());
+    assert!(table.contains("dot") && !table.contains("sum"), "{table}");
+}
+
+#[test]
+fn what_makes_no_sense_is_an_error_that_says_so() {
+    let failure = |arguments: &[&str]| {
+        let done = start(arguments);
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let none = failure(&["accesses", "--code", "whole", "--place", "arraylet"]);
+    assert!(none.contains("no such combination"), "{none}");
+    assert!(failure(&["accesses", "--element", "u128"]).contains("reference"));
+    assert!(failure(&["cursors", "--loops", "sort"]).contains("histogram"));
+    let done = Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
+        .args(["cursors", "--loops", "add"])
+        .env("GLEANER_OPTIONS", "arrays=naive")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("GLEANER_OPTIONS"), "{said}");
+}
