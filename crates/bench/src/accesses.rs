@@ -35,7 +35,7 @@ use kernels::{Kernel, Task};
 #[command(after_help = "\
 Examples:
   gleaner-bench accesses                                  all combinations, half a minute or so
-  gleaner-bench accesses --json                           a line of JSON for each, for `gleaner-lab arrays-model`
+  gleaner-bench accesses --json                           a line of JSON for each, for `gleaner-lab arrays model`
   gleaner-bench accesses --bytes 32m --by random          in an array that no cache holds
   gleaner-bench accesses --instructions                   instructions of each access as well, which takes minutes
 

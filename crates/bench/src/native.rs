@@ -55,6 +55,9 @@ pub struct Native {
     /// Transactions of each mutator, 500,000 unless given: jbb
     #[arg(long, value_name = "N")]
     pub transactions: Option<u32>,
+    /// Runs the code that asks how arrays are cut, also where there is code for just that: to compare sizes of pieces
+    #[arg(long)]
+    pub any_arrays: bool,
     /// Options of the heap, as in GLEANER_OPTIONS, which weighs more; may be repeated
     #[arg(long = "opt", value_name = "NAME=VALUE")]
     pub options: Vec<String>,
@@ -78,6 +81,8 @@ struct Line {
     full_collections: u64,
     total_pause_s: f64,
     longest_pause_s: f64,
+    /// The run without its pauses.
+    mutator_s: f64,
     allocated_bytes: u64,
     promoted_bytes: u64,
     survived_bytes: u64,
@@ -210,6 +215,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
         working_set: chosen.working_set.unwrap_or(0) as usize,
         seed: u64::from(chosen.seed.unwrap_or(0)),
         transactions: chosen.transactions,
+        any_arrays: chosen.any_arrays,
     };
     let mutators = Mutators::new(chosen.threads.unwrap_or_else(|| chosen.workload.threads()));
     let usual = || chosen.workload.heap_mb(mutators.threads, scale.working_set);
@@ -217,7 +223,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
     let workload = chosen.workload.prepare(&heap, &scale)?;
     let mut mutator = heap.attach().map_err(failed)?;
     let (mut result, mut iterations, mut facts) = (0, Vec::new(), Facts::new());
-    let before = mutator.totals().zeroed;
+    let before = mutator.totals();
     let whole = Clock::start();
     for _ in 0..chosen.iterations {
         let clock = Clock::start();
@@ -235,8 +241,9 @@ pub fn run(chosen: &Native) -> Result<bool> {
     let zeroed = totals.zeroed;
     let took = zeroed.time + zeroed.ahead_time;
     // What was zeroed for the workload's own preparation is not in `cpu_s` either.
-    let zeroing_ns = took.saturating_sub(before.time + before.ahead_time) as f64;
+    let zeroing_ns = took.saturating_sub(before.zeroed.time + before.zeroed.ahead_time) as f64;
     let timed = (zeroed.timed + zeroed.ahead_timed) as f64;
+    let total_pause_s = totals.stopped_ns as f64 * 1e-9;
     let line = Line {
         benchmark: chosen.workload.name,
         result: format!("{result:016x}"),
@@ -245,8 +252,9 @@ pub fn run(chosen: &Native) -> Result<bool> {
         peak_kb: gleaner_os::memory::peak_resident_bytes() / 1024,
         collections: totals.scavenges + totals.full_collections,
         full_collections: totals.full_collections,
-        total_pause_s: totals.stopped_ns as f64 * 1e-9,
+        total_pause_s,
         longest_pause_s: totals.longest_stop_ns as f64 * 1e-9,
+        mutator_s: wall_s - (totals.stopped_ns - before.stopped_ns) as f64 * 1e-9,
         allocated_bytes: allocated,
         promoted_bytes: totals.promoted_bytes,
         survived_bytes: totals.survived_bytes,

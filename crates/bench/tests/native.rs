@@ -183,6 +183,17 @@ fn many_threads_fit_into_a_tiny_heap() {
 const ARRAYS: [&str; 3] = ["initnone", "initfresh", "initstale"];
 
 #[test]
+fn code_that_asks_how_arrays_are_cut_comes_to_the_same() {
+    for arrays in ["contiguous", "zray", "naive"] {
+        let option = format!("arrays={arrays}");
+        let line = run(&["matrix", "--tiny", "--any-arrays", "--opt", &option]);
+        assert_eq!(line["result"], format!("{:016x}", arrays::matrix(0)));
+        let number = |name: &str| line[name].as_f64().unwrap();
+        assert!(number("mutator_s") > 0.0 && number("mutator_s") <= number("wall_s"));
+    }
+}
+
+#[test]
 fn fresh_arrays_are_zero_beside_any_working_set() {
     for name in ARRAYS {
         for (kilobytes, heap) in [("0", "1"), ("1", "1"), ("300", "3")] {

@@ -66,6 +66,8 @@ pub struct Scale {
     pub seed: u64,
     /// Transactions of each mutator, if not as many as usual.
     pub transactions: Option<u32>,
+    /// Runs the code that asks how arrays are cut, also where there is code for just that.
+    pub any_arrays: bool,
 }
 
 impl Scale {

@@ -82,6 +82,7 @@ impl Entry {
             References::Compressed => &self.compressed,
         };
         let prepare = match heap.cut_arrays() {
+            _ if scale.any_arrays => compiled.any,
             None => compiled.whole,
             Some(sizes) => {
                 let mut cut = compiled.cut.iter().filter(|_| heap.cuts_all_arrays());
