@@ -160,6 +160,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("model", help="what a machine with 8 memory nodes would do: modelled")
     _model(one.add_subparsers(required=True, metavar="WHAT"))
 
+    one = commands.add_parser("arrays", help="the evaluation of arrays in pieces")
+    _arrays(one.add_subparsers(required=True, metavar="WHAT"))
+
     one = commands.add_parser(
         "findings", help="the NUMA paper's tables, figures and findings, from a run of naps-paper"
     )
@@ -194,6 +197,34 @@ def _model(commands: argparse._SubParsersAction) -> None:
     )
     one.add_argument("--out", type=Path, metavar="DIR", help="also a page, plots and CSV files")
     one.set_defaults(act=_model_collection)
+
+
+def _arrays(commands: argparse._SubParsersAction) -> None:
+    """What is told from several result sets together."""
+    one = commands.add_parser("findings", help="the paper's findings, tried on result sets")
+    one.add_argument("results", type=Path, nargs="+", help="one of each experiment, in any order")
+    _shown(one)
+    one.set_defaults(act=_arrays_findings)
+
+    one = commands.add_parser(
+        "model", help="predicted overheads beside measured ones, from what one access costs"
+    )
+    one.add_argument("costs", type=Path, help="what `gleaner-bench accesses --json` printed")
+    one.add_argument(
+        "results",
+        type=Path,
+        nargs=2,
+        help="of array-counts, and of an experiment with contiguous and perf-zray",
+    )
+    _shown(one)
+    one.set_defaults(act=_arrays_model)
+
+
+def _shown(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, metavar="DIR", help="also a page and CSV files")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
+    )
 
 
 def _execution(parser: argparse.ArgumentParser) -> None:
@@ -383,11 +414,30 @@ def _findings(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _present(page: Page, out: Path | None) -> int:
+def _arrays_findings(chosen: argparse.Namespace) -> int:
+    from gleaner_lab.arrays import findings
+
+    words = ["gleaner-lab", "arrays", "findings", *map(str, chosen.results)]
+    found = findings.findings(findings.read(chosen.results))
+    return _present(findings.page(found, shlex.join(words)), chosen.out, chosen.markdown)
+
+
+def _arrays_model(chosen: argparse.Namespace) -> int:
+    from gleaner_lab.arrays import findings, model
+
+    words = ["gleaner-lab", "arrays", "model", str(chosen.costs), *map(str, chosen.results)]
+    found = model.predictions(model.Costs.read(chosen.costs), findings.read(chosen.results))
+    return _present(model.page(found, shlex.join(words)), chosen.out, chosen.markdown)
+
+
+def _present(page: Page, out: Path | None, markdown: Path | None = None) -> int:
     page.show()
     if out is not None:
         for path in page.write(out):
             print(path)
+    if markdown is not None:
+        markdown.write_text(page.markdown(), encoding="utf-8")
+        print(markdown)
     return 0
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, model_validator
 from ruamel.yaml import YAML
@@ -24,6 +24,7 @@ from gleaner_lab.failure import Failure
 from gleaner_lab.numa import MODELLED
 from gleaner_lab.numa.evidence import Evidence, Samples, gain, ratio, saving
 from gleaner_lab.numa.locality import METRICS
+from gleaner_lab.statements import Statement as PaperStatement
 
 COUNTED, MEASURED = "counted", "measured"
 #: Counts among the metrics; all others of them are times.
@@ -145,58 +146,10 @@ QUANTITIES: dict[str, Quantity] = {
 }
 
 
-class Statement(Part):
+class Statement(PaperStatement):
     """What the paper says, and when it holds of ours."""
 
-    says: str
-    section: str
-    #: The paper's figure; none where it names a direction only.
-    figure: float | None = None
-    unit: Literal["percent", "times", "number"]
     ours: Ours
-    at_least: float | None = None
-    at_most: float | None = None
-    #: Both bounds are so many times less and more than the paper's figure; of `times`, what exceeds
-    #: 1 is, so that a statement about a gain never holds without one.
-    within: Annotated[float, Field(gt=1)] | None = None
-
-    @model_validator(mode="after")
-    def has_bounds(self) -> Statement:
-        """One way to say them; a factor needs something to multiply."""
-        if (self.within is None) == (self.at_least is None and self.at_most is None):
-            raise ValueError("a statement needs either within, or at_least, at_most or both")
-        if self.within is not None and not (self.figure or 0) > self._start:
-            raise ValueError(f"within is about a figure above {self._start:g}")
-        return self
-
-    @property
-    def _start(self) -> float:
-        """The figure that says that nothing is gained."""
-        return 1.0 if self.unit == "times" else 0.0
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Between which figures of ours it holds."""
-        if self.within is not None:
-            assert self.figure is not None
-            excess = self.figure - self._start
-            return self._start + excess / self.within, self._start + excess * self.within
-        least = -math.inf if self.at_least is None else self.at_least
-        return least, math.inf if self.at_most is None else self.at_most
-
-    def shown(self, value: float) -> str:
-        """A figure in the statement's unit."""
-        if self.unit == "percent":
-            return f"{value * 100:.3g} %"
-        return f"{value:.3g}" + (" times" if self.unit == "times" else "")
-
-    @property
-    def shown_bounds(self) -> str:
-        """When it holds, in words."""
-        least, most = self.bounds
-        words = [f"at least {self.shown(least)}"] if math.isfinite(least) else []
-        words += [f"at most {self.shown(most)}"] if math.isfinite(most) else []
-        return ", ".join(words)
 
 
 @dataclass(frozen=True)

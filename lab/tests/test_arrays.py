@@ -1,0 +1,205 @@
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from gleaner_lab import cli
+from gleaner_lab import experiment as experiments
+from gleaner_lab.analysis import groups_of
+from gleaner_lab.arrays import findings, model
+from gleaner_lab.arrays.findings import Runs, Statement
+from gleaner_lab.arrays.model import Accesses, Costs
+from gleaner_lab.failure import Failure
+
+KINDS = cli.find("arrays-kinds")
+
+COUNTING = """\
+name: array-counts
+title: Counts
+question: How many?
+workloads:
+  - {name: compress, command: [compress]}
+  - {name: chart, command: [chart]}
+configurations: {lazy: {library: none}, zray: {library: none}}
+threads: [default]
+statistics: {baseline: lazy}
+"""
+
+
+def runs_of(experiment, metrics):
+    """Runs of an experiment with these values of metrics, by workload and variant, each round."""
+    rows = []
+    for workload, variants in metrics.items():
+        (group,) = (name for name in groups_of(experiment) if name.split(" ")[0] == workload)
+        for variant, rounds in variants.items():
+            for number, values in enumerate(rounds):
+                row = {
+                    "key": f"{group}: {variant} | {number}",
+                    "machine": "m",
+                    "group": group,
+                    "workload": workload,
+                    "variant": variant,
+                    "control": False,
+                    "canary": None,
+                    "counted": False,
+                    "round": number,
+                }
+                rows.append(row | {f"values.{name}": value for name, value in values.items()})
+    return Runs(experiment, pd.DataFrame(rows))
+
+
+def timed(ratios, base=2.0):
+    """Three rounds of perf-zray against contiguous, with these ratios of processor times."""
+    metrics = {
+        workload: {
+            "contiguous": [{"printed.cpu_s": base * speed} for speed in (1, 1.2, 0.9)],
+            "perf-zray": [{"printed.cpu_s": base * speed * ratio} for speed in (1, 1.2, 0.9)],
+        }
+        for workload, ratio in ratios.items()
+    }
+    return runs_of(experiments.read(KINDS), metrics)
+
+
+def statement(**changes):
+    fields = {
+        "says": "It costs 10 %",
+        "section": "7",
+        "figure": 0.1,
+        "unit": "percent",
+        "within": 2,
+        "ours": {
+            "quantity": "mean-overhead",
+            "experiment": "arrays-kinds",
+            "configuration": "perf-zray",
+            "against": "contiguous",
+        },
+    }
+    return Statement.model_validate(fields | changes)
+
+
+def test_the_statements_are_about_configurations_and_metrics_that_there_are():
+    for one in findings.statements():
+        if one.ours.experiment == model.COUNTS:
+            continue
+        variants = experiments.read(cli.find(one.ours.experiment)).variants()
+        assert {one.ours.configuration, one.ours.against} <= set(variants), one.says
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ([1.10, 1.11, 1.09], "holds"),
+        ([1.01, 1.02, 1.01], "does not hold"),
+        ([0.9, 1.1, 1.4], "undecided"),
+    ],
+)
+def test_a_mean_is_judged_by_its_interval(ratios, verdict):
+    runs = timed(dict(zip(["compress", "chart", "db"], ratios, strict=True)))
+    found = findings.judge(statement(), {"arrays-kinds": runs})
+    assert found.verdict == verdict
+    assert "3 workloads of arrays-kinds" in found.reason
+    assert found.ours.endswith("]")
+
+
+def test_the_greatest_overhead_is_that_of_one_workload():
+    runs = timed({"compress": 1.02, "chart": 1.71, "db": 1.3})
+    ours = statement().ours.model_copy(update={"quantity": "greatest-overhead"})
+    most = statement(says="The worst costs 71 %", figure=0.71, ours=ours.model_dump())
+    found = findings.judge(most, {"arrays-kinds": runs})
+    assert found.verdict == "holds"
+    assert found.estimate.value == pytest.approx(0.71)
+    assert "chart" in found.reason
+
+
+def test_without_runs_nothing_is_decided():
+    assert findings.judge(statement(), {}).verdict == "undecided"
+    page = findings.page(findings.findings({}), "gleaner-lab arrays findings DIR")
+    assert page.markdown().count("undecided") == len(findings.statements())
+
+
+def test_an_overhead_is_over_something_and_a_mean_is_not():
+    ours = statement().ours.model_dump()
+    with pytest.raises(ValidationError, match="about two"):
+        statement(ours=ours | {"against": ""})
+    with pytest.raises(ValidationError, match="about one"):
+        statement(ours=ours | {"quantity": "mean"})
+
+
+def costs(path, within=0.1, beyond=1.0, cursor=0.05):
+    """Costs of accesses: within and beyond N, and by cursor, so much more than 1 ns."""
+    more = {
+        ("whole", "whole", "sequential"): 0.0,
+        ("whole", "whole", "random"): 0.0,
+        ("whole", "whole", "cursor"): 0.0,
+        ("zray", "first-n", "sequential"): within,
+        ("zray", "first-n", "random"): within,
+        ("zray", "arraylet", "sequential"): beyond,
+        ("zray", "arraylet", "random"): 2 * beyond,
+        ("zray", "arraylet", "cursor"): cursor,
+    }
+    lines = [
+        {"code": code, "place": place, "by": by, "access": access, "element": kind, "ns": 1 + cost}
+        for (code, place, by), cost in more.items()
+        for access in ("read", "write")
+        for kind in ("u8", "f64")
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def counted(shares, number=1e9):
+    """What `array-report` counted: so many accesses, with these shares beyond N."""
+    experiment = experiments.parse(COUNTING, Path("array-counts.yaml"))
+    metrics = {}
+    for workload, beyond in shares.items():
+        values = {
+            "accesses": number,
+            "loads_within": (1 - beyond) / 2,
+            "loads_beyond": beyond / 2,
+            "stores_within": (1 - beyond) / 2,
+            "stores_beyond": beyond / 2,
+        }
+        named = {f"{model.REPORT}.{name}": value for name, value in values.items()}
+        metrics[workload] = {"lazy": [named]}
+    return runs_of(experiment, metrics)
+
+
+def test_the_model_multiplies_accesses_with_what_each_costs_more(tmp_path):
+    runs = {
+        "array-counts": counted({"compress": 0.0, "chart": 0.5}),
+        "arrays-kinds": timed({"compress": 1.04, "chart": 1.9}),
+    }
+    found = model.predictions(Costs.read(costs(tmp_path / "costs")), runs)
+    compress, chart = found
+    # 10^9 accesses with 0.1 ns more each, or half of them with 1 ns; over the mean of the rounds.
+    seconds = 2 * 3.1 / 3
+    assert compress.predicted["sequential"] == pytest.approx(0.1 / seconds)
+    assert compress.predicted["cursor"] == 0
+    assert compress.explains
+    assert chart.predicted["sequential"] == pytest.approx(0.55 / seconds)
+    assert chart.predicted["random"] == pytest.approx(1.05 / seconds)
+    assert chart.predicted["cursor"] == pytest.approx(0.025 / seconds)
+    assert not chart.explains
+    text = model.page(found, "gleaner-lab arrays model").markdown()
+    assert "(modelled)" in text and "50.0 %" in text and "outside" in text
+
+
+def test_the_model_says_what_is_missing(tmp_path):
+    path = costs(tmp_path / "costs")
+    times = timed({"compress": 1.05})
+    with pytest.raises(Failure, match="array-counts"):
+        model.predictions(Costs.read(path), {"arrays-kinds": times})
+    with pytest.raises(Failure, match="contiguous"):
+        model.predictions(Costs.read(path), {"array-counts": counted({"compress": 0.0})})
+    few = tmp_path / "few"
+    few.write_text(path.read_text().splitlines()[0])
+    both = {"array-counts": counted({"compress": 0.0}), "arrays-kinds": times}
+    with pytest.raises(Failure, match="no microbenchmark"):
+        model.predictions(Costs.read(few), both)
+    few.write_text("nothing")
+    with pytest.raises(Failure, match="accesses --json"):
+        Costs.read(few)
+    with pytest.raises(Failure, match="no printed"):
+        Accesses.of({}, "compress")
