@@ -293,6 +293,8 @@ option_table! {
     fast_copy: Optimisation = Optimisation::Auto, "fast-copy", Tuning, Precise, Some("PLDI 2010, section 4.6"), Accepted::Choice(Optimisation::NAMES);
     /// Whole arraylets that are copied are shared until one of the arrays is written.
     copy_on_write: Optimisation = Optimisation::Auto, "copy-on-write", Tuning, Precise, Some("PLDI 2010, section 4.7"), Accepted::Choice(Optimisation::NAMES);
+    /// A report about arrays, and what cutting them into pieces saves: all is collected for it each time so many bytes were allocated.
+    array_report: usize = 0, "array-report", Tuning, Precise, Some("PLDI 2010, section 6 and Table 4"), size(64 << 10, "no report");
     /// So many bytes of addresses are reserved for the heap.
     reserve: usize = 0, "reserve", Tuning, Libgc, None, size(16 << 20, "chosen from the limit and the machine");
     /// Checks the heap's invariants at the edges between phases.
@@ -406,13 +408,15 @@ impl Options {
         self.check_arrays()
     }
 
-    /// Refuses what would change arrays that are not in one piece where all of them are.
+    /// Refuses what would change arrays that are not in one piece where all of them are. A report says what cutting them
+    /// would do, so it has a use for sizes.
     fn check_arrays(&self) -> Result<(), OptionError<'static>> {
         let auto = Optimisation::Auto;
+        let reports = self.array_report != 0;
         let given = [
             ("array-kinds", self.array_kinds != ArrayKinds::All),
-            ("first-n", self.first_n != 0),
-            ("arraylet", self.arraylet != 0),
+            ("first-n", self.first_n != 0 && !reports),
+            ("arraylet", self.arraylet != 0 && !reports),
             ("lazy-arraylets", self.lazy_arraylets != auto),
             ("zero-compression", self.zero_compression != auto),
             ("fast-copy", self.fast_copy != auto),

@@ -169,6 +169,9 @@ impl Drop for Body {
     fn drop(&mut self) {
         // Before any of it is gone.
         fork::remove(self);
+        if let Some(report) = with_heap!(&self.kind, heap => heap.last_array_report()) {
+            eprint!("{report}");
+        }
     }
 }
 
@@ -414,6 +417,11 @@ impl Heap {
     pub fn cuts_all_arrays(&self) -> bool {
         with_heap!(&self.shared.kind, heap => heap.config.cutting)
             .is_some_and(|cutting| cutting.cuts(true) && cutting.cuts(false))
+    }
+
+    /// Whether a report on arrays is made (option `array-report`).
+    pub fn reports_arrays(&self) -> bool {
+        with_heap!(&self.shared.kind, heap => heap.config.options.array_report > 0)
     }
 
     pub(crate) fn slot_bytes(&self) -> usize {

@@ -62,6 +62,14 @@ pub mod types;
 mod values;
 mod zeroers;
 
+/// What the report on arrays is made of: [`Mutator::array_report`].
+pub mod report {
+    pub use gleaner_plans::scavenge::report::{
+        ArrayType, Composition, Footprint, Geometry, Living, Savings,
+    };
+    pub use gleaner_plans::scavenge::tally::{Access, Allocated, ByPosition, Tally};
+}
+
 pub use builder::{BuildError, Builder};
 pub use elements::{Cursor, Number};
 pub use gleaner_base::options::{
@@ -70,6 +78,7 @@ pub use gleaner_base::options::{
 };
 pub use gleaner_plans::scavenge::arrays::ArrayCounts;
 pub use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums as Locality};
+pub use gleaner_plans::scavenge::report::ArrayReport;
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use gleaner_work::Synchronisation;

@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use gleaner_mem::Address;
 use gleaner_plans::scavenge::Totals;
 use gleaner_plans::scavenge::arrays::ArrayCounts;
+use gleaner_plans::scavenge::collect::Extent;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
+use gleaner_plans::scavenge::report::ArrayReport;
 use gleaner_plans::scavenge::walk::Found;
 
 use crate::heap::{BodyOfMutator, Heap, Kind, Shared, with_heap};
@@ -233,6 +235,19 @@ impl Mutator {
     pub fn array_counts(&mut self) -> ArrayCounts {
         self.assert_may_collect("a question for counts");
         with_heap!(&self.shared.kind, heap => heap.array_counts())
+    }
+
+    /// The report on arrays of option `array-report`; `None` without it. Collects everything first, so that its last census
+    /// is of now: what is not in a root may move or die.
+    pub fn array_report(&mut self) -> Option<ArrayReport> {
+        self.assert_may_collect("a question for a report");
+        with_heap!(&self.shared.kind, heap => {
+            if heap.config.options.array_report == 0 {
+                return None;
+            }
+            heap.collect(Extent::Full, "a report on arrays");
+            heap.array_report()
+        })
     }
 
     /// Bytes that this mutator has allocated.

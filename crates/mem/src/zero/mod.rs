@@ -50,6 +50,20 @@ pub unsafe fn zero_fresh(start: Address, bytes: usize) {
     }
 }
 
+/// Whether so many bytes, a multiple of 64, from `start` on are all zero. Another thread may replace what is not zero by
+/// something else that is not.
+///
+/// # Safety
+/// Memory of so many bytes lies at `start`, which is 8-aligned.
+pub unsafe fn is_zero(start: Address, bytes: usize) -> bool {
+    let words = start.ptr::<[u64; 8]>();
+    (0..bytes / 64).all(|index| {
+        // SAFETY: 64 bytes of the memory, aligned to 8, as asked.
+        let line = unsafe { words.add(index).read_volatile() };
+        line.iter().fold(0, |all, word| all | word) == 0
+    })
+}
+
 /// Overwrites `bytes` bytes, a multiple of 8, from `start` with the word `pattern`.
 ///
 /// # Safety

@@ -97,6 +97,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if let Some(extent) = self.stress(mutator) {
             self.collect(extent, "stress");
         }
+        self.census_if_due(mutator);
         if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
             return None;
         }

@@ -120,6 +120,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut record = Record::new(self.epoch() + 1);
         record.step(Phase::Start, |event| event.reason = reason);
         let started = clock::monotonic_ns();
+        self.prepare_census(state);
         record.step(Phase::StopWorld, |event| {
             self.stop(state);
             event.objects = state.mutators.len() as u64;
@@ -199,6 +200,9 @@ impl<F: SlotFormat> Scavenge<F> {
         self.poison_free_memory(&tops, why == Some(NO_ROOM));
         self.verify(state, record, Edge::After);
         self.check_after(state);
+        if why.is_some() {
+            self.take_census(state);
+        }
         why.is_some()
     }
 
@@ -262,6 +266,7 @@ impl<F: SlotFormat> Scavenge<F> {
             unsafe { mutator.retire_tlab() };
             state.zeroed_by_others.add(mutator.zeroed.get());
             state.totals.arrays.add(mutator.array_counts.get());
+            self.keep_tally(state, &mutator);
             self.gate.leave();
         }
     }

@@ -13,6 +13,7 @@ use gleaner_spaces::precise::fragmented::Cut;
 use gleaner_spaces::precise::regions::MOST_NODES;
 
 use super::arrays::Cutting;
+use super::report::Geometry;
 
 /// Regions are multiples of this: whole pages, cards and words of mark bits.
 pub const REGION_GRANULE: usize = 64 << 10;
@@ -39,6 +40,8 @@ pub struct Config {
     pub homes: Homes,
     /// How arrays are cut, if they are.
     pub cutting: Option<Cutting>,
+    /// How a report on arrays takes them to be cut.
+    pub report: Geometry,
     /// Whether the plan would place pages and leaves that to a policy from outside.
     pub leaves_pages: bool,
 }
@@ -111,6 +114,7 @@ impl Config {
             cut: cut(options.pages, &topology),
             homes: Homes::new(&topology),
             cutting: Cutting::of(&options),
+            report: Geometry::of(&options),
             leaves_pages,
         }
     }

@@ -33,6 +33,7 @@ use super::locality::Locality;
 use super::lockstep::Lockstep;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::quarantine::Quarantine;
+use super::report::Censuses;
 use super::sizes::Sizes;
 use super::state::{LastFull, Lately, State, Totals};
 use super::trace::Engine;
@@ -116,6 +117,9 @@ pub struct Scavenge<F> {
     pub(super) pinned_due: AtomicUsize,
     /// Where the pinned space is filled. As `beside` says.
     pub(super) pinned_buffer: UnsafeCell<BlockBuffer>,
+    /// Bytes that were allocated since the last census of arrays, as far as mutators have told. Relaxed: it is no more
+    /// than a number to compare with.
+    pub(super) uncounted: AtomicUsize,
     pub(super) crew: &'static Crew,
     /// Collections so far; raised in stopped worlds, read by mutators to see whether another thread collected before
     /// them.
@@ -263,6 +267,7 @@ impl<F: SlotFormat> Scavenge<F> {
                     old_target: sizes.first_old_target(),
                     ..Lately::default()
                 },
+                censuses: Censuses::default(),
                 totals: Totals::default(),
                 locality: sums,
                 events: Ring::new(),
@@ -277,6 +282,7 @@ impl<F: SlotFormat> Scavenge<F> {
             pinned_lately: AtomicUsize::new(0),
             pinned_due: AtomicUsize::new(sizes.first_old_target()),
             pinned_buffer: UnsafeCell::new(BlockBuffer::default()),
+            uncounted: AtomicUsize::new(0),
             crew,
             epoch: AtomicU64::new(0),
             reservation: (start, span),
@@ -299,8 +305,12 @@ impl<F: SlotFormat> Scavenge<F> {
         self.model.types.register_whole(shape, F::BYTES)
     }
 
-    /// Larger arrays are not allocated by inlined code, in bytes of the object: they may be cut, or are large.
+    /// Larger arrays are not allocated by inlined code, in bytes of the object: they may be cut, or are large. Where a
+    /// report is made, none is, so that all are counted.
     pub fn whole_bytes(&self) -> usize {
+        if self.config.options.array_report > 0 {
+            return 0;
+        }
         let first_n = self.model.pieces.first_n;
         first_n.saturating_add(ELEMENTS).min(LARGE_BYTES)
     }
@@ -316,7 +326,8 @@ impl<F: SlotFormat> Scavenge<F> {
             let visitor = NonNull::from(&self.root_visitor);
             let slot_bytes = F::BYTES as u32;
             let cut = (self.model.pieces, self.whole_bytes());
-            let mutator = Mutator::new(number, slot_bytes, base, cards, cut, stress, visitor)?;
+            let mut mutator = Mutator::new(number, slot_bytes, base, cards, cut, stress, visitor)?;
+            mutator.set_tally(self.new_tally());
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
             state.mutators.push(record);
@@ -347,6 +358,7 @@ impl<F: SlotFormat> Scavenge<F> {
             mutator.retire_tlab();
             state.zeroed_by_others.add(mutator.zeroed.get());
             state.totals.arrays.add(mutator.array_counts.get());
+            self.keep_tally(state, &mutator);
             mutator
         });
         drop(mutator);

@@ -9,6 +9,7 @@
 //! - [`mutator`], [`handles`]: roots, and what a mutator has to itself
 //! - [`allocate`]: buffers, large and pinned objects, and when to collect
 //! - [`arrays`]: arrays in pieces, as mutators see them; `spines`: as the collector does; [`parts`]: on what they agree
+//! - [`tally`]: what mutators do with arrays, counted; [`report`]: what arrays there are, and what cutting them saves
 //! - [`collect`]: a collection, step by step; [`stop`]: how mutators stop, attach, detach and fork
 //! - [`trace`]: what the workers do in parallel; `grey`: their stacks; [`roots`]: where they begin; [`copy`]:
 //!   scavenging; [`mark`]: marking; [`compact`]: updating and sliding; [`edges`]: prefetching; [`weak`]: weak
@@ -50,6 +51,7 @@ pub mod mutator;
 mod pages;
 pub mod parts;
 mod quarantine;
+pub mod report;
 pub mod resize;
 pub mod roots;
 mod segregated;
@@ -57,6 +59,7 @@ mod sizes;
 mod spines;
 mod state;
 pub mod stop;
+pub mod tally;
 pub mod trace;
 pub mod verify;
 pub mod waiting;

@@ -10,6 +10,7 @@
 //! - Slots of frames and locals, and those that the embedder's [`RootVisitor`] finds, hold wide values that are valid
 //!   at every poll and allocation.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
@@ -25,6 +26,7 @@ use gleaner_spaces::precise::bump::LocalBuffer;
 
 use super::arrays::ArrayCounts;
 use super::checks::Last;
+use super::tally::Tally;
 use super::zeroing::Zeroed;
 
 /// How many locals a mutator can have at a time.
@@ -150,6 +152,10 @@ pub struct Mutator {
     pub allocated_bytes: Cell<u64>,
     /// Under `quarantine`, what it allocated last.
     pub(super) last: Cell<Last>,
+    /// What it does with arrays, where a report is made.
+    tally: Option<Box<UnsafeCell<Tally>>>,
+    /// What `allocated_bytes` was when this mutator last told how much it has allocated.
+    told_bytes: Cell<u64>,
 }
 
 /// Offsets of the fields that compiled code uses, from the start of the record. They change only with
@@ -245,6 +251,8 @@ impl Mutator {
             stress_left: Cell::new(stress),
             allocated_bytes: Cell::new(0),
             last: Cell::new(Last::default()),
+            tally: None,
+            told_bytes: Cell::new(0),
         })
     }
 
@@ -276,6 +284,30 @@ impl Mutator {
         let mut counts = self.array_counts.get();
         count(&mut counts);
         self.array_counts.set(counts);
+    }
+
+    /// Before anybody else knows the record: it counts what it does with arrays, if there is a tally.
+    pub(super) fn set_tally(&mut self, tally: Option<Tally>) {
+        self.tally = tally.map(|tally| Box::new(UnsafeCell::new(tally)));
+    }
+
+    /// Lends the tally, if there is one; `note` does not come here again.
+    pub fn tally(&self, note: impl FnOnce(&mut Tally)) {
+        if let Some(tally) = &self.tally {
+            // SAFETY: the tally is the owner's, or it is stopped (see the invariants), and `note` has the only reference.
+            note(unsafe { &mut *tally.get() });
+        }
+    }
+
+    /// Whether this mutator counts what it does with arrays.
+    pub fn has_tally(&self) -> bool {
+        self.tally.is_some()
+    }
+
+    /// Bytes of the buffers that were taken since this was last asked.
+    pub(super) fn newly_allocated(&self) -> u64 {
+        let allocated = self.allocated_bytes.get();
+        allocated.saturating_sub(self.told_bytes.replace(allocated))
     }
 
     /// Lends the stock of arraylets; `body` does not come here again.

@@ -11,6 +11,7 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 
 use super::arrays::ArrayCounts;
 use super::mutator::Mutator;
+use super::report::Censuses;
 use super::trace::Engine;
 use super::zeroing::{Contention, Zeroed};
 use super::{locality, waiting};
@@ -120,6 +121,8 @@ pub struct State {
     pub(super) contention: Contention,
     /// Which memory nodes workers were busy on, where that is counted.
     pub(super) locality: Option<Box<locality::Sums>>,
+    /// What was found of arrays, where a report is made.
+    pub(super) censuses: Censuses,
     /// Sums.
     pub totals: Totals,
     /// The last events.

@@ -24,6 +24,7 @@ use core::ptr::NonNull;
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::side::Side;
+use gleaner_mem::zero;
 use gleaner_os::memory;
 
 /// Bytes of a chunk, as a power of two.
@@ -460,13 +461,9 @@ impl Arraylets {
     /// # Safety
     /// An arraylet lies there, and no mutator runs.
     pub unsafe fn is_zero(&self, arraylet: Address) -> bool {
-        let words = arraylet.ptr::<[u64; 8]>();
-        (0..self.arraylet_bytes() / 64).all(|index| {
-            // SAFETY: 64 bytes of the arraylet. Another worker may replace a reference by another one meanwhile: what is
-            // not zero stays so.
-            let line = unsafe { words.add(index).read_volatile() };
-            line.iter().fold(0, |all, word| all | word) == 0
-        })
+        // SAFETY: so many bytes lie there. Another worker may replace a reference by another one meanwhile, neither of
+        // which is zero.
+        unsafe { zero::is_zero(arraylet, self.arraylet_bytes()) }
     }
 
     /// The ranges of chunks with slots among those in `low..high`, which are bounds of chunks.

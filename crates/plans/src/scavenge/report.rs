@@ -1,0 +1,487 @@
+//! The report on arrays of option `array-report`: what arrays there are, by type, and what each optimisation of the
+//! PLDI 2010 paper would save, or saves, in the program at hand (Tables 1 and 4).
+//!
+//! A census is taken at the end of each collection of everything, so it counts what lives; option `array-report` says
+//! how many bytes are allocated between two of these at most. The leader takes it, in a stopped world. It allocates no
+//! memory there (I1): room for the types is made before the stop.
+//!
+//! Where arrays lie in one piece, the report says what cutting them would do: with the sizes of `arrays=zray`, or those
+//! of options `first-n` and `arraylet`.
+
+mod table;
+
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+
+use gleaner_base::options::{Arrays, Options};
+use gleaner_base::sync::Ordering;
+use gleaner_mem::Address;
+use gleaner_mem::object_model::{Shape, TypeId, array_bytes, element};
+use gleaner_mem::slot::SlotFormat;
+use gleaner_mem::spine::Pieces;
+use gleaner_mem::zero;
+
+use super::arrays::{ArrayCounts, Cutting};
+use super::collect::Extent;
+use super::mutator::Mutator;
+use super::tally::{Allocated, Tally};
+use super::walk::{Edge, Found};
+use super::{Scavenge, State};
+pub use table::{Composition, Savings};
+
+/// How arrays are cut, or would be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Bytes of an array that lie in its spine.
+    pub first_n: usize,
+    /// The logarithm of an arraylet's bytes.
+    pub arraylet_shift: u32,
+    /// Whether they are.
+    pub is_made: bool,
+}
+
+impl Geometry {
+    /// As the options have it.
+    pub(super) fn of(options: &Options) -> Geometry {
+        let is_made = options.arrays != Arrays::Contiguous;
+        let mut options = *options;
+        if !is_made {
+            options.arrays = Arrays::ZRay;
+        }
+        let cutting = Cutting::of(&options).expect("arrays=zray cuts arrays");
+        Geometry {
+            first_n: cutting.first_n,
+            arraylet_shift: cutting.arraylet_shift,
+            is_made,
+        }
+    }
+
+    /// Bytes of the whole arraylets in a range of one array that are copied to whole arraylets of another.
+    pub(super) fn shareable(&self, from: usize, to: usize, bytes: usize) -> usize {
+        let arraylet = 1 << self.arraylet_shift;
+        if !from.abs_diff(to).is_multiple_of(arraylet) {
+            return 0;
+        }
+        // What is below N in one of them is copied.
+        let low = from.min(to);
+        let first = low.max(self.first_n) - self.first_n;
+        let end = (low + bytes).max(self.first_n) - self.first_n;
+        let whole = (end >> self.arraylet_shift).saturating_sub(first.div_ceil(arraylet));
+        whole << self.arraylet_shift
+    }
+}
+
+/// Arrays of a type that live. Bytes are those of objects that lie in one piece, headers included, unless said otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Living {
+    /// How many.
+    pub arrays: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many have more than N bytes of elements, and are cut or would be.
+    pub large: u64,
+    /// Bytes of these.
+    pub large_bytes: u64,
+    /// Of these, bytes of elements beyond N.
+    pub beyond: u64,
+    /// Bytes of their spines.
+    pub spines: u64,
+    /// How many arraylets they have if each has all of them.
+    pub arraylets: u64,
+    /// Of these, those that hold nothing but zeros.
+    pub zero: u64,
+    /// Of these, those that take no memory: they are the zero arraylet.
+    pub absent: u64,
+    /// Arraylets that a spine shares, or has shared, with another one.
+    pub shared: u64,
+}
+
+impl Living {
+    /// And these.
+    pub fn add(&mut self, other: &Living) {
+        self.arrays += other.arrays;
+        self.bytes += other.bytes;
+        self.large += other.large;
+        self.large_bytes += other.large_bytes;
+        self.beyond += other.beyond;
+        self.spines += other.spines;
+        self.arraylets += other.arraylets;
+        self.zero += other.zero;
+        self.absent += other.absent;
+        self.shared += other.shared;
+    }
+}
+
+/// All objects that live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Footprint {
+    /// How many.
+    pub objects: u64,
+    /// Their bytes if all arrays lie in one piece.
+    pub bytes: u64,
+    /// Their bytes as they lie, arraylets included.
+    pub taken: u64,
+    /// Arraylets, each counted once.
+    pub arraylets: u64,
+}
+
+/// What censuses have found so far.
+#[derive(Debug, Default)]
+pub(super) struct Censuses {
+    /// How many there were.
+    count: u64,
+    sum: Footprint,
+    last: Footprint,
+    /// Sums, and the last census, by the number of the type.
+    types: Vec<(Living, Living)>,
+    /// What mutators did that are gone.
+    gone: Option<Tally>,
+    /// And the bytes that they had allocated.
+    gone_bytes: u64,
+}
+
+/// A type of arrays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArrayType {
+    /// The type.
+    pub id: TypeId,
+    /// Bytes of an element.
+    pub element_bytes: usize,
+    /// Whether elements are references.
+    pub references: bool,
+    /// Arrays that were allocated.
+    pub allocated: Allocated,
+    /// What censuses found, added up.
+    pub sum: Living,
+    /// What the last one found.
+    pub last: Living,
+}
+
+/// The report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArrayReport {
+    /// How arrays are cut, or would be.
+    pub geometry: Geometry,
+    /// Bytes that were allocated, of all objects, if all arrays lie in one piece.
+    pub allocated: u64,
+    /// Accesses and copies.
+    pub tally: Tally,
+    /// What became of arrays in pieces.
+    pub counts: ArrayCounts,
+    /// How many censuses there were.
+    pub censuses: u64,
+    /// What they found of all objects, added up.
+    pub sum: Footprint,
+    /// What the last one found.
+    pub last: Footprint,
+    /// The types of arrays, in the order of their numbers.
+    pub types: Vec<ArrayType>,
+}
+
+impl ArrayReport {
+    /// The allocated arrays of the types that `which` takes.
+    pub fn allocated_of(&self, which: impl Fn(&ArrayType) -> bool) -> Allocated {
+        let mut all = Allocated::default();
+        let types = self.types.iter().filter(|of| which(of));
+        types.for_each(|of| all.add(&of.allocated));
+        all
+    }
+
+    /// The living arrays of the types that `which` takes, added up over all censuses.
+    pub fn living_of(&self, which: impl Fn(&ArrayType) -> bool) -> Living {
+        let mut all = Living::default();
+        let types = self.types.iter().filter(|of| which(of));
+        types.for_each(|of| all.add(&of.sum));
+        all
+    }
+}
+
+/// Room for the types of a heap, and for some that are registered before the world stops.
+fn room(types: u32) -> usize {
+    types as usize + 256
+}
+
+/// What mutators count.
+impl<F: SlotFormat> Scavenge<F> {
+    /// The tally of a new mutator, if the heap reports on arrays.
+    pub(super) fn new_tally(&self) -> Option<Tally> {
+        (self.config.options.array_report > 0).then(|| Tally::new(room(self.model.types.count())))
+    }
+
+    /// The size of elements of a type of arrays, as a logarithm, and whether they are references.
+    fn elements_of(&self, id: TypeId) -> Option<(u32, bool)> {
+        match self.model.shape(id)? {
+            Shape::References => Some((F::BYTES.trailing_zeros(), true)),
+            Shape::Primitives { log2 } => Some((log2, false)),
+            _ => None,
+        }
+    }
+
+    /// Whether an array of a type, with so many bytes of elements, is cut where it is not pinned, or would be.
+    fn is_large(&self, id: TypeId, bytes: usize) -> bool {
+        // SAFETY: the callers have found an array of that type in this heap.
+        let may_be_cut = unsafe { self.model.types.element_of(id) };
+        let kinds_fit = |slots| {
+            self.config
+                .cutting
+                .is_none_or(|cutting| cutting.cuts(slots))
+        };
+        bytes > self.config.report.first_n && may_be_cut.is_some_and(|(_, slots)| kinds_fit(slots))
+    }
+
+    /// The calling mutator has allocated an array, whose object takes so many bytes.
+    pub fn note_array(&self, mutator: &Mutator, id: TypeId, length: u32, taken: usize) {
+        let Some((log2, _)) = self.elements_of(id) else {
+            return;
+        };
+        let (bytes, elements) = (array_bytes(length, log2), (length as usize) << log2);
+        let large = u64::from(self.is_large(id, elements));
+        let allocated = Allocated {
+            arrays: 1,
+            bytes: bytes as u64,
+            large,
+            large_bytes: large * bytes as u64,
+        };
+        mutator.tally(|tally| tally.note_array(id, &allocated, taken));
+        let beyond = bytes.saturating_sub(taken);
+        self.uncounted.fetch_add(beyond, Ordering::Relaxed);
+    }
+
+    /// The calling mutator copies so many bytes between offsets of arrays.
+    pub fn note_copy(&self, mutator: &Mutator, from: usize, to: usize, bytes: usize) {
+        mutator.tally(|tally| tally.note_copy(&self.config.report, from, to, bytes));
+    }
+
+    /// Collects everything, for a census, if so much was allocated since the last one as option `array-report` says.
+    pub(super) fn census_if_due(&self, mutator: &Mutator) {
+        let most = self.config.options.array_report;
+        if most == 0 {
+            return;
+        }
+        let fresh = mutator.newly_allocated() as usize;
+        if self.uncounted.fetch_add(fresh, Ordering::Relaxed) + fresh >= most {
+            self.collect(Extent::Full, "a census of arrays");
+        }
+    }
+
+    /// A mutator is gone, whose buffer is retired.
+    pub(super) fn keep_tally(&self, state: &mut State, mutator: &Mutator) {
+        let Some(mut all) = state.censuses.gone.take().or_else(|| self.new_tally()) else {
+            return;
+        };
+        mutator.tally(|tally| all.add(tally));
+        state.censuses.gone = Some(all);
+        state.censuses.gone_bytes += mutator.allocated_bytes.get();
+    }
+}
+
+/// Censuses.
+impl<F: SlotFormat> Scavenge<F> {
+    /// Before the world is stopped: room for all types.
+    pub(super) fn prepare_census(&self, state: &mut State) {
+        if self.config.options.array_report > 0 {
+            let types = &mut state.censuses.types;
+            types.resize(
+                room(self.model.types.count()).max(types.len()),
+                <_>::default(),
+            );
+        }
+    }
+
+    /// When everything was collected, in the stopped world.
+    pub(super) fn take_census(&self, state: &mut State) {
+        if self.config.options.array_report == 0 {
+            return;
+        }
+        self.uncounted.store(0, Ordering::Relaxed);
+        let censuses = &mut state.censuses;
+        let types = &mut censuses.types;
+        types
+            .iter_mut()
+            .for_each(|(_, last)| *last = Living::default());
+        let mut all = Footprint::default();
+        self.for_each_object(Edge::After, &mut |found| {
+            let mut bytes = found.bytes;
+            if let Some(array) = self.living(found) {
+                bytes = array.bytes as usize;
+                if let Some((_, last)) = types.get_mut(found.header.type_id().get() as usize) {
+                    last.add(&array);
+                }
+            }
+            all.objects += 1;
+            all.bytes += bytes as u64;
+            all.taken += found.bytes as u64;
+        });
+        if let Some(space) = &self.arraylets {
+            all.arraylets = space.live_in(space.start(), space.reached()).count() as u64;
+            all.taken += all.arraylets << self.model.pieces.arraylet_shift;
+        }
+        types.iter_mut().for_each(|(sum, last)| sum.add(last));
+        censuses.last = all;
+        censuses.count += 1;
+        let sum = &mut censuses.sum;
+        sum.objects += all.objects;
+        sum.bytes += all.bytes;
+        sum.taken += all.taken;
+        sum.arraylets += all.arraylets;
+    }
+
+    /// An object, if it is an array.
+    fn living(&self, found: &Found) -> Option<Living> {
+        let id = found.header.type_id();
+        let (log2, _) = self.elements_of(id)?;
+        // SAFETY: an array lies there, in a stopped world, as its type says.
+        let length = unsafe { self.model.length(found.object) };
+        let (bytes, elements) = (array_bytes(length, log2) as u64, (length as usize) << log2);
+        let mut living = Living {
+            arrays: 1,
+            bytes,
+            ..Living::default()
+        };
+        let is_large = if self.config.report.is_made {
+            found.header.is_spine()
+        } else {
+            self.is_large(id, elements)
+        };
+        if is_large {
+            let Geometry {
+                first_n,
+                arraylet_shift,
+                is_made,
+            } = self.config.report;
+            let pieces = Pieces {
+                first_n,
+                arraylet_shift,
+                ..self.model.pieces
+            };
+            living.large = 1;
+            living.large_bytes = bytes;
+            living.beyond = (elements - first_n) as u64;
+            living.spines = pieces.spine_bytes(elements) as u64;
+            living.arraylets = pieces.arraylets(elements) as u64;
+            for number in 0..pieces.arraylets(elements) {
+                // SAFETY: the array has this part, and the world is stopped.
+                unsafe { self.look_at_part(&pieces, found.object, number, is_made, &mut living) };
+            }
+        }
+        Some(living)
+    }
+
+    /// # Safety
+    /// An array of this heap lies there that has this part: a spine, if arrays are cut. The world is stopped.
+    unsafe fn look_at_part(
+        &self,
+        pieces: &Pieces,
+        array: Address,
+        number: usize,
+        is_cut: bool,
+        living: &mut Living,
+    ) {
+        let at = if is_cut {
+            // SAFETY: a spine that has this pointer, as asked.
+            let pointer = unsafe { pieces.load(array, number) };
+            if pointer == pieces.zero {
+                living.absent += 1;
+                living.zero += 1;
+                return;
+            }
+            living.shared += u64::from(pointer.is_tainted());
+            pieces.target(pointer)
+        } else {
+            element(array, pieces.offset_of(number), 1)
+        };
+        // SAFETY: an arraylet lies there, or elements of an array that are as many bytes; N is a multiple of 8.
+        let zero = unsafe { zero::is_zero(at, pieces.arraylet_bytes()) };
+        living.zero += u64::from(zero);
+    }
+
+    /// The report, if the heap makes one. A mutator inside the gate stops all others for it.
+    pub fn array_report(&self) -> Option<ArrayReport> {
+        let mut report = self.empty_report()?;
+        self.with_stopped_world(|state| self.gather(state, &mut report));
+        Some(report)
+    }
+
+    /// As [`Scavenge::array_report`], of a heap that has no mutators any more.
+    pub fn last_array_report(&self) -> Option<ArrayReport> {
+        let mut report = self.empty_report()?;
+        self.collecting
+            .with(&self.gate, |state| self.gather(state, &mut report));
+        Some(report)
+    }
+
+    /// With the types of arrays that there are now, so that nothing allocates memory while it is filled.
+    fn empty_report(&self) -> Option<ArrayReport> {
+        let types = (0..self.model.types.count()).filter_map(|number| {
+            let id = TypeId::new(number);
+            let (log2, references) = self.elements_of(id)?;
+            Some(ArrayType {
+                id,
+                element_bytes: 1 << log2,
+                references,
+                allocated: Allocated::default(),
+                sum: Living::default(),
+                last: Living::default(),
+            })
+        });
+        Some(ArrayReport {
+            tally: self.new_tally()?,
+            geometry: self.config.report,
+            allocated: 0,
+            counts: ArrayCounts::default(),
+            censuses: 0,
+            sum: Footprint::default(),
+            last: Footprint::default(),
+            types: types.collect(),
+        })
+    }
+
+    fn gather(&self, state: &mut State, report: &mut ArrayReport) {
+        self.retire_tlabs(state);
+        let (censuses, tally) = (&state.censuses, &mut report.tally);
+        report.counts = state.totals.arrays;
+        let mut taken = censuses.gone_bytes;
+        if let Some(gone) = &censuses.gone {
+            tally.add(gone);
+        }
+        for mutator in &state.mutators {
+            // SAFETY: attached mutators exist, and they are stopped.
+            let mutator: &Mutator = unsafe { NonNull::as_ref(mutator) };
+            report.counts.add(mutator.array_counts.get());
+            mutator.tally(|other| tally.add(other));
+            taken += mutator.allocated_bytes.get();
+        }
+        // As if every array were in one piece.
+        report.allocated = taken.saturating_sub(tally.taken);
+        for of in &mut report.types {
+            let number = of.id.get() as usize;
+            of.allocated = tally.allocated.get(number).copied().unwrap_or_default();
+            (of.sum, of.last) = censuses.types.get(number).copied().unwrap_or_default();
+            report.allocated += of.allocated.bytes;
+        }
+        report
+            .types
+            .retain(|of| of.allocated.arrays + of.sum.arrays > 0);
+        (report.censuses, report.sum, report.last) = (censuses.count, censuses.sum, censuses.last);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_arraylets_at_the_same_distance_can_be_shared() {
+        let geometry = Geometry {
+            first_n: 4096,
+            arraylet_shift: 10,
+            is_made: false,
+        };
+        assert_eq!(geometry.shareable(0, 0, 4096), 0);
+        assert_eq!(geometry.shareable(0, 0, 4096 + 2047), 1024);
+        assert_eq!(geometry.shareable(4097, 4097, 3000), 1024);
+        assert_eq!(geometry.shareable(0, 1024, 1 << 20), (1 << 20) - 4096);
+        assert_eq!(geometry.shareable(5120, 4096, 2048), 2048);
+        assert_eq!(geometry.shareable(5120, 4096 + 512, 1 << 20), 0);
+    }
+}
