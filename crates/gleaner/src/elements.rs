@@ -22,12 +22,14 @@
 mod bulk;
 mod compare;
 mod copy;
+mod counted;
 mod cursor;
 mod far;
 mod pieces;
 mod safe;
 
 pub use copy::elements;
+pub use counted::Counted;
 pub use cursor::{Cursor, CursorMut};
 pub use far::Piece;
 
@@ -40,6 +42,7 @@ use gleaner_mem::object_model::element;
 use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 use gleaner_mem::spine::Pieces;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
+use gleaner_plans::scavenge::tally::Access;
 
 use crate::heap::OutOfMemory;
 use crate::mutator::Mutator;
@@ -47,7 +50,10 @@ use crate::mutator::Mutator;
 /// How arrays lie in memory, as far as it is known when code that accesses them is compiled.
 pub trait Layout: 'static {
     /// Whether every array of more than the first N bytes lies in pieces, so that none needs to be asked.
-    const ALL_CUT: bool;
+    const ALL_CUT: bool = false;
+
+    /// Whether accesses are counted.
+    const COUNTED: bool = false;
 
     /// Whether the first `end` bytes of any array, if it has so many, lie in one piece behind its length.
     fn is_whole(record: &Record, end: usize) -> bool;
@@ -71,8 +77,6 @@ pub struct WholeArrays;
 pub struct CutArrays<F, const FIRST_N: usize, const ARRAYLET: usize>(PhantomData<F>);
 
 impl Layout for AnyArrays {
-    const ALL_CUT: bool = false;
-
     #[inline(always)]
     fn is_whole(record: &Record, end: usize) -> bool {
         end <= record.pieces.first_n
@@ -85,8 +89,6 @@ impl Layout for AnyArrays {
 }
 
 impl Layout for WholeArrays {
-    const ALL_CUT: bool = false;
-
     #[inline(always)]
     fn is_whole(record: &Record, _: usize) -> bool {
         debug_assert!(!record.pieces.cut(), "code for arrays in one piece");
@@ -489,6 +491,7 @@ impl Mutator {
     /// `array` is a valid reference to an array of such elements, which has more than `index`.
     #[inline(always)]
     pub unsafe fn load_element_in<E: Element>(&self, array: Address, index: usize) -> E::Item {
+        self.count_elements_in::<E>(Access::Load, index, 1);
         // SAFETY: the array has this element, as this function asks.
         unsafe {
             match self.whole::<E>(array, index, 1) {
@@ -521,6 +524,7 @@ impl Mutator {
         index: usize,
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
+        self.count_elements_in::<E>(Access::Store, index, 1);
         // SAFETY: the array has this element, as this function asks.
         let at = match unsafe { self.whole::<E>(array, index, 1) } {
             Some(at) => at,
@@ -552,6 +556,9 @@ impl Mutator {
         index: usize,
         change: impl FnOnce(E::Item) -> E::Item,
     ) -> Result<(), OutOfMemory> {
+        for access in [Access::Load, Access::Store] {
+            self.count_elements_in::<E>(access, index, 1);
+        }
         let base = self.record().base;
         // SAFETY: the array has this element, as this function asks.
         let whole = unsafe { self.whole::<E>(array, index, 1) };
@@ -599,6 +606,7 @@ impl Mutator {
         index: usize,
         item: E::Item,
     ) {
+        self.count_elements_in::<E>(Access::Store, index, 1);
         // SAFETY: the array has this element, and the item is valid, as this function asks. What such an allocation gives
         // has arraylets of its own, which may be written.
         unsafe {
@@ -632,6 +640,7 @@ impl Mutator {
         expected: E::Item,
         new: E::Item,
     ) -> Result<Result<(), E::Item>, OutOfMemory> {
+        self.count_elements_in::<E>(Access::Store, index, 1);
         // SAFETY: the array has this element, as this function asks.
         let Some(at) = (unsafe { self.whole::<E>(array, index, 1) }) else {
             // SAFETY: as this function asks.

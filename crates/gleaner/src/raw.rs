@@ -18,7 +18,7 @@ use gleaner_plans::scavenge::arrays::Filling;
 use gleaner_plans::scavenge::collect::Extent;
 
 pub use crate::elements::{
-    AnyArrays, Cursor, CursorMut, CutArrays, Element, In, Layout, Number, Object, Piece,
+    AnyArrays, Counted, Cursor, CursorMut, CutArrays, Element, In, Layout, Number, Object, Piece,
     WholeArrays, elements,
 };
 pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
@@ -187,6 +187,7 @@ impl Mutator {
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
         let object = self.room_slowly(id, Some(length), bytes, Place::Pinned, Fresh::Zeroed)?;
+        self.count_array(id, length, bytes);
         // SAFETY: fresh memory of this mutator, with room for header and length.
         unsafe { begin_array(object, Header::fresh(id), length) };
         Ok(object)
@@ -266,6 +267,7 @@ impl Mutator {
             return unsafe { self.spine(id, length, room, fresh) };
         }
         let object = self.room(id, Some(length), bytes, fresh)?;
+        self.count_array(id, length, bytes);
         // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`.
         unsafe {
             begin_array(object, Header::fresh(id), length);
@@ -338,6 +340,7 @@ impl Mutator {
                     counts.spines += 1;
                     counts.parts += pieces.arraylets(elements) as u64;
                 });
+                self.count_array(id, length, bytes);
                 return Ok(spine);
             }
             // SAFETY: this thread's mutator, inside the gate; the spine is not used again.

@@ -10,6 +10,7 @@ use gleaner_mem::object_model::{Shape, TypeId, array_bytes, element};
 use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::Contents;
 use gleaner_plans::scavenge::arrays::Filling;
+use gleaner_plans::scavenge::tally::Access;
 use std::sync::atomic::Ordering;
 
 use super::pieces::{Run, address};
@@ -31,6 +32,7 @@ impl Mutator {
         count: usize,
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
+        self.count_elements_in::<E>(Access::Store, index, count);
         // SAFETY: the range lies in the array, as this function asks.
         let Some(first) = (unsafe { self.whole::<E>(array, index, count) }) else {
             // SAFETY: as this function asks.

@@ -185,6 +185,7 @@ impl Mutator {
     ) -> Result<(), OutOfMemory> {
         let log2 = self.log2(copied);
         let [from_offset, to_offset, bytes] = indices.map(|number| number << log2);
+        self.count_copy(from_offset, to_offset, bytes);
         let first_n = self.record().pieces.first_n;
         if from_offset + bytes <= first_n && to_offset + bytes <= first_n {
             let (from, to) = (element(from, from_offset, 1), element(to, to_offset, 1));

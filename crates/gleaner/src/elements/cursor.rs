@@ -8,6 +8,7 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::Contents;
 use gleaner_plans::scavenge::arrays::Filling;
+use gleaner_plans::scavenge::tally::Access;
 
 use super::pieces::{Run, View, address};
 use super::{Element, Layout};
@@ -106,6 +107,15 @@ impl<'m> Place<'m> {
         self.end = run.at.add(run.bytes);
         self.end_index = index + run.bytes / bytes;
         Some(run)
+    }
+}
+
+/// Counts an access to the next element, where accesses are counted.
+#[inline(always)]
+fn count_next<E: Element>(place: &Place<'_>, access: Access) {
+    if E::Layout::COUNTED {
+        let index = place.index(E::BYTES);
+        place.mutator.count_elements_in::<E>(access, index, 1);
     }
 }
 
@@ -217,6 +227,7 @@ impl<E: Element> Iterator for Cursor<'_, E> {
         if self.place.next == self.place.end {
             self.place.advance::<E>()?;
         }
+        count_next::<E>(&self.place, Access::Load);
         let at = self.place.next;
         self.place.next = at.add(E::BYTES);
         // SAFETY: an element of the range, which stays in place while the mutator is borrowed.
@@ -255,6 +266,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
         if place.next == place.end {
             place.advance::<E>()?;
         }
+        count_next::<E>(&place, Access::Load);
         // SAFETY: an element of the range, which stays in place while the mutator is borrowed.
         Some(unsafe { E::read_at(place.next, place.mutator.record().base) })
     }
@@ -274,6 +286,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
             }
             if self.zero {
                 if E::is_zero(item) {
+                    count_next::<E>(&self.place, Access::Store);
                     self.place.next = self.place.next.add(E::BYTES);
                     self.writable = self.place.next;
                     return true;
@@ -282,6 +295,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
                 self.zero = false;
             }
         }
+        count_next::<E>(&self.place, Access::Store);
         let at = self.place.next;
         self.place.next = at.add(E::BYTES);
         // SAFETY: an element of the range, which stays in place while the mutator is borrowed, in a part that is the

@@ -1,0 +1,61 @@
+//! What is counted of arrays, where a report on them is made (option `array-report`; PLDI 2010, section 6): allocations and
+//! copies by all code, which goes the slow way of an allocation then; accesses by code that is compiled with its elements
+//! [`In`](super::In) the layout [`Counted`]: it does what it does for [`AnyArrays`], and counts each element that it reads
+//! or writes.
+//!
+//! Accesses through other layouts have no trace of this: [`Layout::COUNTED`] is a constant.
+
+use gleaner_mem::object_model::TypeId;
+use gleaner_mem::spine::Pieces;
+use gleaner_plans::scavenge::mutator::Mutator as Record;
+use gleaner_plans::scavenge::tally::Access;
+
+use super::{AnyArrays, Element, Layout};
+use crate::heap::with_heap;
+use crate::mutator::Mutator;
+
+/// Nothing is known of arrays, and each access is counted in a heap with option `array-report`.
+#[derive(Debug)]
+pub struct Counted;
+
+impl Layout for Counted {
+    const COUNTED: bool = true;
+
+    #[inline(always)]
+    fn is_whole(record: &Record, end: usize) -> bool {
+        AnyArrays::is_whole(record, end)
+    }
+
+    #[inline(always)]
+    fn pieces(record: &Record) -> Pieces {
+        AnyArrays::pieces(record)
+    }
+}
+
+impl Mutator {
+    /// Counts an array that was allocated, and whose object takes so many bytes.
+    pub(crate) fn count_array(&self, id: TypeId, length: u32, taken: usize) {
+        let record = self.record();
+        if record.has_tally() {
+            with_heap!(&self.shared.kind, heap => heap.note_array(record, id, length, taken));
+        }
+    }
+
+    /// Counts a copy of so many bytes from an offset of an array to one of an array.
+    pub(super) fn count_copy(&self, from: usize, to: usize, bytes: usize) {
+        let record = self.record();
+        if record.has_tally() {
+            with_heap!(&self.shared.kind, heap => heap.note_copy(record, from, to, bytes));
+        }
+    }
+
+    /// Counts an access to `count` elements from `index` on if the layout of `E` is [`Counted`]: the accessors that are
+    /// told the elements do it themselves; for a window, or a copy from or to a buffer, the caller does.
+    #[inline(always)]
+    pub fn count_elements_in<E: Element>(&self, access: Access, index: usize, count: usize) {
+        if E::Layout::COUNTED {
+            let record = self.record();
+            record.tally(|tally| tally.note(access, index * E::BYTES, count, E::BYTES));
+        }
+    }
+}
