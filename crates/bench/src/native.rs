@@ -119,6 +119,9 @@ struct Line {
     /// What became of arrays in pieces, where arrays are cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     arrays: Option<arrays::Line>,
+    /// The report on arrays, where one is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    array_report: Option<arrays::Report>,
     #[serde(flatten)]
     facts: Facts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -276,6 +279,7 @@ pub fn run(chosen: &Native) -> Result<bool> {
         arrays: heap
             .cut_arrays()
             .map(|cut| arrays::Line::new(cut, &mutator.array_counts())),
+        array_report: mutator.array_report().as_ref().map(arrays::Report::new),
         facts,
         iterations,
     };

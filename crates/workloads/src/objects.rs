@@ -11,6 +11,7 @@ use gleaner::raw::{
     Address, Cursor, CursorMut, Element, FIELDS, In, Layout, Number, Object, Shape, SlotFormat,
     TypeId, Value, array_bytes,
 };
+use gleaner::report::Access;
 use gleaner::{Handle, Heap, Mutator, OutOfMemory, TypeError};
 
 use super::random::{NO_BYTES, hash_on};
@@ -365,6 +366,7 @@ impl<F: Code, T: Number> Numbers<F, T> {
         length: usize,
         fill: impl FnOnce(&Mutator, &mut [T]),
     ) -> Allocated {
+        mutator.count_elements_in::<In<F::Arrays, T>>(Access::Store, 0, length);
         // SAFETY: see the top of this file.
         unsafe { mutator.allocate_array_with(self.id, length as u32, fill) }
     }
@@ -425,6 +427,7 @@ impl<F: Code, T: Number> Numbers<F, T> {
         index: usize,
         from: &[T],
     ) -> Result<(), OutOfMemory> {
+        mutator.count_elements_in::<In<F::Arrays, T>>(Access::Store, index, from.len());
         // SAFETY: see the top of this file.
         unsafe { mutator.write_elements(array, index, from) }
     }
@@ -472,8 +475,10 @@ impl<F: Code, T: Number> Numbers<F, T> {
     /// Looks at the elements, which nobody changes meanwhile.
     #[inline(always)]
     pub fn look<R>(&self, mutator: &Mutator, array: Address, look: impl FnOnce(&[T]) -> R) -> R {
+        let length = self.length(mutator, array);
+        mutator.count_elements_in::<In<F::Arrays, T>>(Access::Load, 0, length);
         // SAFETY: see the top of this file.
-        unsafe { mutator.window(array, 0, self.length(mutator, array), look) }
+        unsafe { mutator.window(array, 0, length, look) }
     }
 
     /// Changes the elements, which nobody else looks at meanwhile. What `change` looks at besides is in roots.
@@ -485,6 +490,7 @@ impl<F: Code, T: Number> Numbers<F, T> {
         change: impl FnOnce(&Mutator, &mut [T]) -> R,
     ) -> Result<R, OutOfMemory> {
         let length = self.length(mutator, array);
+        mutator.count_elements_in::<In<F::Arrays, T>>(Access::Store, 0, length);
         // SAFETY: see the top of this file.
         unsafe { mutator.window_mut(array, 0, length, change) }
     }

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use gleaner::raw::{AnyArrays, Compressed, CutArrays, SlotFormat, WholeArrays, Wide};
+use gleaner::raw::{AnyArrays, Compressed, Counted, CutArrays, SlotFormat, WholeArrays, Wide};
 use gleaner::{Heap, References};
 
 use crate::objects::{Code, For};
@@ -39,6 +39,8 @@ pub struct Entry {
     takes: &'static [Extra],
     wide: Compiled,
     compressed: Compiled,
+    /// With wide references, for arrays that are cut in any way or in none, and accesses that are counted.
+    counted: Prepare,
 }
 
 type Prepare = fn(&Heap, &Scale) -> Prepared;
@@ -71,13 +73,15 @@ impl Entry {
         self.takes.contains(&extra)
     }
 
-    /// Registers its types and reads its input, compiled for the heap's format of slots and layout of arrays.
+    /// Registers its types and reads its input, compiled for the heap's format of slots and layout of arrays; if a report
+    /// on arrays is made and references are wide, so that accesses are counted.
     ///
     /// # Errors
     ///
     /// Its input cannot be read, or is not what it needs; the heap has no place for more types.
     pub fn prepare(&self, heap: &Heap, scale: &Scale) -> Prepared {
         let compiled = match heap.references() {
+            References::Wide if heap.reports_arrays() => return (self.counted)(heap, scale),
             References::Wide => &self.wide,
             References::Compressed => &self.compressed,
         };
@@ -144,6 +148,7 @@ macro_rules! table {
                     cut::<Wide, 0, 2048>(),
                 ]),
                 compressed: compiled::<Compressed>(&[cut::<Compressed, 4096, 1024>()]),
+                counted: prepare::<For<Wide, Counted>>,
             }
         }, )+ ];
     };
