@@ -109,6 +109,52 @@ fn large_arrays_hold_what_vectors_and_maps_hold() {
     each_has_its_own("db", "1", arrays::db);
 }
 
+/// How arrays lie changes neither what is counted nor what a workload comes to, nor does counting.
+#[test]
+fn accesses_are_counted_beside_the_same_result() {
+    for name in ["bigmap", "matrix", "snapshots", "chart", "db", "gcbench"] {
+        let plain = run(&[name, "--tiny"]);
+        assert!(plain["array_report"].is_null());
+        let [whole, pieces] = ["contiguous", "zray"].map(|arrays| {
+            let options = format!("array-report=64k,arrays={arrays}");
+            run(&[name, "--tiny", "--verify", "--opt", &options])
+        });
+        for line in [&whole, &pieces] {
+            assert_eq!(line["result"], plain["result"], "{name}");
+            let report = &line["array_report"];
+            assert!(report["censuses"].as_u64() > Some(0), "{name}: {report}");
+            let shares = [
+                "loads_within",
+                "loads_beyond",
+                "stores_within",
+                "stores_beyond",
+            ];
+            let all: f64 = shares
+                .map(|share| report[share].as_f64().unwrap())
+                .iter()
+                .sum();
+            assert!((all - 1.0).abs() < 1e-9, "{name}: {report}");
+            let positions = report["positions"].as_array().unwrap().iter();
+            let accesses: u64 = positions.map(|number| number.as_u64().unwrap()).sum();
+            assert_eq!(report["accesses"], accesses, "{name}");
+        }
+        let [whole, pieces] = [&whole, &pieces].map(|line| &line["array_report"]);
+        for same in ["positions", "copied_bytes", "large_allocated"] {
+            assert_eq!(whole[same], pieces[same], "{name}: {same}");
+        }
+        assert!(whole["lazy"].is_null() && pieces["lazy"].is_number());
+    }
+    // References of 4 bytes have no code that counts accesses.
+    let line = run(&[
+        "bigmap",
+        "--tiny",
+        "--compressed",
+        "--opt",
+        "array-report=64k",
+    ]);
+    assert_eq!(line["array_report"]["accesses"], 0);
+}
+
 #[test]
 fn programs_compute_what_they_say() {
     each_has_its_own("compiler", "3", compiler::compiler);
