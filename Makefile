@@ -37,7 +37,7 @@ PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
 	deciders zeroing-micro zeroing-nursery zeroing naps-paper naps-host naps-synchronisation arrays arrays-cursors \
-	arrays-optimisations arrays-first-n arrays-arraylets arrays-kinds arrays-heaps
+	arrays-optimisations arrays-first-n arrays-arraylets arrays-kinds arrays-heaps array-counts
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
 RIVAL_BENCHES := bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady \
 	bench-zeroing-hotspot

@@ -188,6 +188,8 @@ def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int)
     if collector := line.get("collector"):
         values.update(_collector_values(collector, values))
     values.update({f"printed.{name}": value for name, value in _numbers(printed).items()})
+    report = _numbers(printed.get("array_report") or {})
+    values.update({f"printed.array_report.{name}": value for name, value in report.items()})
     found = {"values": values, "output": _output(line, printed)}
     try:
         for name, kind in (("locality", Locality), ("synchronisation", Synchronisation)):
