@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gleaner_lab import positions
 from gleaner_lab.cells import Cell
 from gleaner_lab.experiment import Configuration, Experiment, shown
 from gleaner_lab.failure import Failure
@@ -188,8 +189,10 @@ def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int)
     if collector := line.get("collector"):
         values.update(_collector_values(collector, values))
     values.update({f"printed.{name}": value for name, value in _numbers(printed).items()})
-    report = _numbers(printed.get("array_report") or {})
-    values.update({f"printed.array_report.{name}": value for name, value in report.items()})
+    if report := printed.get("array_report"):
+        numbers = _numbers(report).items()
+        values.update({f"printed.array_report.{name}": value for name, value in numbers})
+        values.update(positions.figures(report))
     found = {"values": values, "output": _output(line, printed)}
     try:
         for name, kind in (("locality", Locality), ("synchronisation", Synchronisation)):

@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
+from gleaner_lab import positions as positions_of
 from gleaner_lab.analysis import Line
 from gleaner_lab.numa.collection import CollectionTime
 from gleaner_lab.numa.placement import STOPS, Curve
@@ -145,6 +146,28 @@ def collection_times(times: list[CollectionTime]) -> Figure:
     axes.set_yscale("log")
     axes.set_xticks(threads, [str(one) for one in threads])
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
+def positions(curves: list[positions_of.Curve]) -> Figure:
+    """How many accesses are less than so far from the first element; the mean in black."""
+    figure, axes = plt.subplots(figsize=(8.5, 4.2), layout="constrained")
+    for number, curve in enumerate(curves):
+        is_mean = curve.name == positions_of.MEAN
+        axes.plot(
+            range(len(curve.shares)),
+            curve.shares,
+            color="black" if is_mean else COLOURS[number % len(COLOURS)],
+            linestyle="-" if is_mean or number < len(COLOURS) else "--",
+            linewidth=2 if is_mean else 1,
+            label=curve.name,
+        )
+    axes.set_xlim(0, 26)
+    axes.set_ylim(0, 100)
+    axes.set_xticks(range(0, 27, 2), [f"$2^{{{power}}}$" for power in range(0, 27, 2)])
+    axes.set_xlabel("bytes from the first element")
+    axes.set_ylabel("accesses below, %")
+    axes.legend(fontsize=7, frameon=False, ncols=2, loc="lower right")
     return figure
 
 

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from gleaner_lab import analysis, build, counters
+from gleaner_lab import analysis, build, counters, positions
 from gleaner_lab import experiment as experiments
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
@@ -135,6 +135,7 @@ def _figures(
         "made": len(frame),
         "expected": len(tasks_of(experiment, list(cells_of(experiment)))),
         "beside": beside.tables(frame, experiment),
+        "positions": positions.curves(frame, experiment),
     }
 
 
@@ -198,6 +199,9 @@ def _draw(
     canary = analysis.drift_of(frame, metric)
     if len(canary) > 1:
         found.append(("The machine's own drift", "drift", figures.drift(canary, metric)))
+    if accesses := positions.curves(frame, experiment):
+        heading = "Accesses to arrays by position, after Figure 2 of PLDI 2010"
+        found.append((heading, "positions", figures.positions(accesses)))
     drawings = []
     for number, (heading, name, figure) in enumerate(found, start=1):
         figures.save_png(figure, str(results.path / f"{number}-{name}.png"))

@@ -216,22 +216,12 @@ impl fmt::Display for ArrayReport {
 fn write_types(out: &mut fmt::Formatter<'_>, report: &ArrayReport) -> fmt::Result {
     writeln!(
         out,
-        "{:>6} {:10} {:>12} {:>10} {:>9} {:>9} {:>8} {:>10} {:>7} {:>7}",
-        "type",
-        "elements",
-        "allocated",
-        "MB",
-        "live",
-        "live MB",
-        "longer",
-        "arraylets",
-        "zero",
-        "shared"
+        "  type elements      allocated         MB      live   live MB   longer  arraylets    zero  shared"
     )?;
     for of in &report.types {
         let ArrayType { allocated, sum, .. } = of;
         let mean = |number: u64| share(number, report.censuses);
-        let part = |which: fn(&Living) -> u64| Percent(share(which(sum), sum.arraylets));
+        let percent = |which: fn(&Living) -> u64| 100.0 * share(which(sum), sum.arraylets);
         let elements = if of.references {
             "references"
         } else {
@@ -239,7 +229,7 @@ fn write_types(out: &mut fmt::Formatter<'_>, report: &ArrayReport) -> fmt::Resul
         };
         writeln!(
             out,
-            "{:>6} {elements:10} {:>12} {:>10.1} {:>9.1} {:>9.2} {:>8.1} {:>10.1} {:>7} {:>7}",
+            "{:>6} {elements:10} {:>12} {:>10.1} {:>9.1} {:>9.2} {:>8.1} {:>10.1} {:>5.1} % {:>5.1} %",
             of.id.get(),
             allocated.arrays,
             mb(allocated.bytes as f64),
@@ -247,8 +237,8 @@ fn write_types(out: &mut fmt::Formatter<'_>, report: &ArrayReport) -> fmt::Resul
             mb(mean(sum.bytes)),
             mean(sum.large),
             mean(sum.arraylets),
-            part(|living| living.zero),
-            part(|living| living.shared),
+            percent(|living| living.zero),
+            percent(|living| living.shared),
         )?;
     }
     Ok(())
