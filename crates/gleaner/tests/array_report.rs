@@ -21,6 +21,12 @@ fn heap(options: &str) -> Heap {
     built.unwrap()
 }
 
+/// And in heaps with references of 4 bytes, or that look for mistakes.
+const OTHERS: [&str; 2] = [
+    "arrays=zray,refs=compressed,stress=2",
+    "arrays=contiguous,refs=compressed,quarantine=2",
+];
+
 /// Runs `body` with an array of `length` numbers of `log2` in heaps with all layouts of arrays; what was counted.
 fn counted(
     log2: u32,
@@ -41,7 +47,7 @@ fn counted(
             })
         }
     };
-    ARRAYS.iter().map(run).collect()
+    ARRAYS.iter().chain(&OTHERS).map(run).collect()
 }
 
 /// Loads within N and beyond, and stores.
@@ -218,7 +224,14 @@ fn a_census_finds_what_lives_of_each_type() {
                 mutator
                     .store_element_in::<Wide>(at(3), 8 + 40, roots[0].get())
                     .unwrap();
-                mutator.array_report().unwrap()
+                let report = mutator.array_report().unwrap();
+                let again = mutator.array_report().unwrap();
+                for (one, two) in report.types.iter().zip(again.types) {
+                    assert_eq!(one.last, two.last, "{arrays}");
+                    assert_eq!(2 * one.sum.bytes, two.sum.bytes, "{arrays}");
+                }
+                assert_eq!(report.last, again.last);
+                report
             })
         };
         assert_eq!((report.censuses, report.types.len()), (1, 4), "{arrays}");
