@@ -399,15 +399,19 @@ impl Mutator {
         let pieces = self.record().pieces;
         let count = range.bytes >> pieces.arraylet_shift;
         let (first, to_first) = (pieces.part(range.from).number, pieces.part(range.to).number);
+        let mut touched = 0;
         let shared = with_heap!(&self.shared.kind, heap => heap.while_alone(|| {
             for index in 0..count {
+                let (part, to_part) = ((from, first + index), (to, to_first + index));
                 // SAFETY: both have these parts, as this function asks, and no other mutator is attached.
-                unsafe { heap.share((from, first + index), (to, to_first + index), contents) };
+                touched += u64::from(unsafe { heap.share(part, to_part, contents) });
             }
         }));
         if shared {
-            self.record()
-                .count_arrays(|counts| counts.shared += count as u64);
+            self.record().count_arrays(|counts| {
+                counts.shared += count as u64;
+                counts.touched += touched;
+            });
         }
         shared
     }

@@ -102,6 +102,8 @@ pub struct ArrayCounts {
     pub parts: u64,
     /// Arraylets that a spine was made to point at, when they were written or when the array was allocated.
     pub instantiated: u64,
+    /// How often a part that was all zero, without memory of its own, became something else: it was written, or shared.
+    pub touched: u64,
     /// Arraylets that a collection took back because all in them was zero.
     pub compressed: u64,
     /// Arraylets that a copy shared.
@@ -116,6 +118,7 @@ impl ArrayCounts {
         self.spines += other.spines;
         self.parts += other.parts;
         self.instantiated += other.instantiated;
+        self.touched += other.touched;
         self.compressed += other.compressed;
         self.shared += other.shared;
         self.copied_bytes += other.copied_bytes;
@@ -281,7 +284,9 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Address {
         // SAFETY: the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
+        let mut was_zero = false;
         let fill = |before: Pointer| {
+            was_zero = before == self.model.pieces.zero;
             let (arraylet, clean) = mutator
                 .with_stock(contents, |stock| stock.pop())
                 .expect("a mutator stocks what it is about to need");
@@ -295,7 +300,10 @@ impl<F: SlotFormat> Scavenge<F> {
         match unsafe { self.part(spine, number).instantiate(is_old, fill, made_old) } {
             Writable::Already(at) => at,
             Writable::Installed(at) => {
-                mutator.count_arrays(|counts| counts.instantiated += 1);
+                mutator.count_arrays(|counts| {
+                    counts.instantiated += 1;
+                    counts.touched += u64::from(was_zero);
+                });
                 at
             }
             Writable::Others { at, unused } => {
@@ -356,7 +364,8 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Makes a part of one spine the same as one of another by sharing it (section 4.7).
+    /// Makes a part of one spine the same as one of another by sharing it (section 4.7); whether it was the zero arraylet,
+    /// and is not any more.
     ///
     /// # Safety
     /// Both spines have these parts, of arraylets with these contents, and the closure that this is called from was given
@@ -366,12 +375,12 @@ impl<F: SlotFormat> Scavenge<F> {
         (from, from_number): (Address, usize),
         (to, to_number): (Address, usize),
         contents: Contents,
-    ) {
+    ) -> bool {
         let made_old = |arraylet| self.dirty_if_slots(arraylet, contents);
         let is_old = !self.is_young(to);
         let from = self.part(from, from_number);
         // SAFETY: both spines have these parts, and no other mutator is attached, as asked.
-        unsafe { self.part(to, to_number).share(from, is_old, made_old) };
+        unsafe { self.part(to, to_number).share(from, is_old, made_old) }
     }
 
     /// Runs `body` if the calling mutator is the only one attached; none is attached meanwhile. Whether it ran.

@@ -105,20 +105,25 @@ impl Part<'_> {
     }
 
     /// Makes the part the same as another one by sharing its arraylet (section 4.7). If the arraylet becomes old by
-    /// that, `made_old` is told.
+    /// that, `made_old` is told. Whether the part was the zero arraylet, and is not any more.
     ///
     /// # Safety
     /// Both spines have these parts, and this one's is old if `is_old`. No other mutator is attached, as in the body of
     /// [`Collecting::while_alone`](super::stop::collecting::Collecting::while_alone): a store of one that read the
     /// pointer before it was tainted would reach what is shared.
-    pub unsafe fn share(&self, from: Part<'_>, is_old: bool, made_old: impl FnOnce(Address)) {
+    pub unsafe fn share(
+        &self,
+        from: Part<'_>,
+        is_old: bool,
+        made_old: impl FnOnce(Address),
+    ) -> bool {
         let pieces = self.pieces;
         // SAFETY: both spines have these parts, and no other mutator runs, as asked.
         unsafe {
             let (shared, before) = (from.load(), self.load());
             let tainted = shared.tainted();
             if before == tainted {
-                return;
+                return false;
             }
             if shared != pieces.zero {
                 if !shared.is_tainted() {
@@ -133,6 +138,7 @@ impl Part<'_> {
             if !before.is_tainted() && pieces.target(before) != pieces.target(shared) {
                 self.arraylets.free(pieces.target(before));
             }
+            before == pieces.zero
         }
     }
 

@@ -40,8 +40,8 @@ pub struct Composition {
 pub struct Savings {
     /// The share of arrays of more than N bytes in the bytes of arrays that were allocated.
     pub large_allocated: f64,
-    /// What of the bytes of these was never allocated, thanks to lazy allocation: where arrays are cut. What copies share,
-    /// and what is written again after zero compression, is no part of it; so it is exact without both.
+    /// What of the bytes of these was never allocated, thanks to lazy allocation: where arrays are cut. What is written
+    /// again after zero compression counts as another arraylet, so without that it is exact.
     pub lazy: Option<f64>,
     /// The share of the arraylets that take memory, or would, that hold nothing but zeros.
     pub zero: f64,
@@ -97,7 +97,7 @@ impl ArrayReport {
         let bytes = |arraylets: u64| arraylets << geometry.arraylet_shift;
         let allocated = self.allocated_of(|_| true);
         let living = self.living_of(|_| true);
-        let never = counts.parts.saturating_sub(counts.instantiated);
+        let never = counts.parts.saturating_sub(counts.touched);
         let copied = &self.tally.copied;
         let (shared, copied_beyond, taken) = if geometry.is_made {
             let shared = bytes(counts.shared);
