@@ -788,6 +788,27 @@ static void threads_write_side_by_side(bool compressed)
     }
 }
 
+/* Only a heap that was asked for a report has one. */
+static void a_report_is_written_where_it_was_asked_for(bool compressed)
+{
+    static const char *const more[] = { "", ",array-report=64k" };
+    size_t i, k;
+
+    for (i = 0; i < CUTS; i++) {
+        if (!is_for(cuts[i]))
+            continue;
+        for (k = 0; k < 2; k++) {
+            struct stage s = set_up_in(
+                cut_heap(cuts[i], more[k], 4 << 20, compressed, NULL, 0),
+                compressed);
+
+            CHECK(gleaner_allocate_array(s.m, s.bytes, 10000, 1) != NULL);
+            CHECK(gleaner_print_array_report(s.m) == (k == 1));
+            tear_down(&s);
+        }
+    }
+}
+
 int main(void)
 {
     static const struct stage_case cases[] = {
@@ -797,6 +818,8 @@ int main(void)
         { "a full heap refuses stores", a_full_heap_refuses_stores },
         { "arrays for native code", arrays_for_native_code },
         { "threads write side by side", threads_write_side_by_side },
+        { "a report is written where it was asked for",
+          a_report_is_written_where_it_was_asked_for },
     };
 
     return run_cases(cases, sizeof cases / sizeof *cases);

@@ -562,6 +562,10 @@ struct gleaner_totals {
     uint64_t ephemeron_looks;
 };
 void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
+/* Collects everything, and writes the report of option array-report to the
+   standard error stream: what arrays there are, and what cutting them into
+   pieces saves. False without that option. */
+bool gleaner_print_array_report(gleaner_mutator *mutator);
 /* Bytes in use, by objects dead or alive and by buffers. */
 size_t gleaner_used(const gleaner_heap *heap);
 

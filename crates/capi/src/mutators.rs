@@ -217,3 +217,13 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
     // SAFETY: `into` is a struct of this version, as gleaner.h asks.
     unsafe { into.write(totals) };
 }
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_print_array_report(record: *mut Record) -> bool {
+    // SAFETY: the calling thread's mutator.
+    let report = unsafe { mutator(record) }.array_report();
+    if let Some(report) = &report {
+        eprint!("{report}");
+    }
+    report.is_some()
+}
