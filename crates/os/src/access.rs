@@ -1,5 +1,5 @@
 //! Accesses to memory that is without access on purpose: before the process gets its SIGSEGV, the owner of the
-//! addresses says what they were.
+//! addresses says what they were, and by which instruction they were accessed if that matters.
 //!
 //! The first [`watch`] installs a handler for SIGSEGV. Where the address of a fault lies in a watched range, the
 //! owner's function writes a message to the standard error stream, and the action that the process had before is put
@@ -14,7 +14,7 @@
 //! - The action before ours is written before ours is installed, by the thread that claimed `INSTALLED`.
 
 use core::cell::UnsafeCell;
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -25,12 +25,72 @@ use crate::output::STDERR;
 use crate::signals::{self, Information, SavedErrno};
 use crate::threads::current_tid;
 
-/// Writes what an address is; false if it has nothing to say. It runs in a signal handler: it reads memory that others
-/// may write only through atomics, allocates nothing and takes no lock.
+/// An access that faulted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Where.
+    pub address: usize,
+    /// The address of the instruction.
+    pub instruction: usize,
+    /// Whether it was a write.
+    pub writes: bool,
+}
+
+impl Access {
+    /// # Safety
+    /// `context` is what the kernel gave the handler of the signal.
+    unsafe fn of(address: usize, context: *const c_void) -> Access {
+        /// In the processor's error code of a page fault.
+        const WRITES: i64 = 1 << 1;
+        // SAFETY: the kernel gives a handler the registers of the interrupted thread, as asked.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        Access {
+            address,
+            instruction: registers[libc::REG_RIP as usize] as usize,
+            writes: registers[libc::REG_ERR as usize] & WRITES != 0,
+        }
+    }
+}
+
+/// Writes an instruction's address, and the function and file that it lies in if they are known. For the handler of a
+/// fault: the lock of the loader's that this takes may be taken by the same thread again, and what waits for it ends
+/// with the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Instruction(pub usize);
+
+impl fmt::Display for Instruction {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:#x}", self.0)?;
+        // SAFETY: all zeros is a valid answer.
+        let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
+        // SAFETY: the address is only compared, and the answer is this function's.
+        if unsafe { libc::dladdr(self.0 as *const c_void, &raw mut found) } == 0 {
+            return Ok(());
+        }
+        let text = |start: *const core::ffi::c_char| {
+            // SAFETY: null, or a string of the loader's, which lasts as long as the library is loaded that runs.
+            (!start.is_null()).then(|| unsafe { CStr::from_ptr(start) }.to_bytes())
+        };
+        let text = |start| text(start).and_then(|bytes| core::str::from_utf8(bytes).ok());
+        if let Some(name) = text(found.dli_sname) {
+            write!(out, " in {name}+{:#x}", self.0 - found.dli_saddr as usize)?;
+        }
+        match text(found.dli_fname) {
+            Some(file) => write!(out, " ({file}+{:#x})", self.0 - found.dli_fbase as usize),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes what the address of an access is; false if it has nothing to say. It runs in a signal handler: it reads memory
+/// that others may write only through atomics, allocates nothing and waits for no lock.
 ///
 /// # Safety
 /// What [`watch`] was given is still there.
-pub type Describe = unsafe fn(owner: *const (), address: usize, out: &mut dyn fmt::Write) -> bool;
+pub type Describe = unsafe fn(owner: *const (), access: Access, out: &mut dyn fmt::Write) -> bool;
+
+/// Bytes of what is written about an access; the rest is cut off.
+const MOST_BYTES: usize = 2048;
 
 /// How many ranges can be watched at a time.
 const MOST: usize = 32;
@@ -143,7 +203,9 @@ extern "C" fn on_fault(signal: c_int, information: *mut Information, context: *m
     };
     let handler = before.sa_sigaction;
     let has_handler = handler != libc::SIG_DFL && handler != libc::SIG_IGN;
-    if is_fault && (was_described(address) || !has_handler) {
+    // SAFETY: the context is what the kernel gave this handler.
+    let access = unsafe { Access::of(address, context) };
+    if is_fault && (was_described(access) || !has_handler) {
         put_back(before);
     } else if handler == libc::SIG_DFL {
         put_back(before);
@@ -171,18 +233,18 @@ fn put_back(before: &libc::sigaction) {
 }
 
 /// Whether the owner of an address said what it is.
-fn was_described(address: usize) -> bool {
+fn was_described(access: Access) -> bool {
     ENTRIES.iter().any(|entry| {
         let start = entry.start.load(Ordering::Acquire);
-        if start == 0 || address.wrapping_sub(start) >= entry.bytes.load(Ordering::Relaxed) {
+        if start == 0 || access.address.wrapping_sub(start) >= entry.bytes.load(Ordering::Relaxed) {
             return false;
         }
         // SAFETY: `watch` wrote a function of this type.
         let describe: Describe =
             unsafe { core::mem::transmute(entry.describe.load(Ordering::Relaxed)) };
-        let mut line = LineBuffer::<512>::new();
+        let mut line = LineBuffer::<MOST_BYTES>::new();
         // SAFETY: the owner is there: this thread has just accessed the range.
-        let said = unsafe { describe(entry.owner.load(Ordering::Relaxed), address, &mut line) };
+        let said = unsafe { describe(entry.owner.load(Ordering::Relaxed), access, &mut line) };
         if said {
             STDERR.write_all(line.as_bytes());
         }

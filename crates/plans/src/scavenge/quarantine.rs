@@ -18,7 +18,7 @@ use core::ptr::NonNull;
 use gleaner_base::sync::{AtomicU64, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
-use gleaner_os::access::{self, Watch};
+use gleaner_os::access::{self, Access, Watch};
 use gleaner_os::memory;
 use gleaner_spaces::precise::regions::Kind;
 
@@ -151,7 +151,8 @@ impl<F: SlotFormat> Scavenge<F> {
 ///
 /// # Safety
 /// `owner` is a heap with such slots.
-unsafe fn describe<F: SlotFormat>(owner: *const (), address: usize, out: &mut dyn Write) -> bool {
+unsafe fn describe<F: SlotFormat>(owner: *const (), access: Access, out: &mut dyn Write) -> bool {
+    let address = access.address;
     // SAFETY: `owner` is a heap with such slots, as asked; only atomics and fields that never change are read.
     let heap = unsafe { &*owner.cast::<Scavenge<F>>() };
     let Some(place) = heap.evacuated(Address::new(address)) else {
