@@ -116,7 +116,13 @@ impl<F: SlotFormat, const FIRST_N: usize, const ARRAYLET: usize> Layout
         let pieces = Pieces {
             first_n: FIRST_N,
             arraylet_shift: ARRAYLET.trailing_zeros(),
-            pointer_shift: F::BYTES.trailing_zeros(),
+            pointer_shift: F::BYTES.trailing_zeros() as u16,
+            // In guard mode N is 0.
+            fenced: if FIRST_N == 0 {
+                record.pieces.fenced
+            } else {
+                0
+            },
             base: if F::BYTES == 8 {
                 Address::NULL
             } else {

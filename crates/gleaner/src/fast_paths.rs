@@ -194,7 +194,7 @@ impl Heap {
             whole_bytes: with_heap!(&self.shared.kind, heap => heap.whole_bytes()) as u32,
             first_n: pieces.first_n as u64,
             arraylet_shift: pieces.arraylet_shift,
-            pointer_shift: pieces.pointer_shift,
+            pointer_shift: pieces.pointer_shift.into(),
             pointer_base: pieces.base.word() as u64,
             zero_pointer: pieces.zero.word(),
             spine_bit: SPINE,

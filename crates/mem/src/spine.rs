@@ -15,6 +15,14 @@
 //! Pointers are as wide as slots. Their low bit is the taint: what the pointer leads to may not be written, since it is
 //! shared, or is the zero arraylet, for which all of it is zero. So a store tests one bit.
 //!
+//! In guard mode (section 5.3) none of the elements lie behind the length, so that pages without access can: the *fence*.
+//! The spine lies below it, with its pointers in descending order:
+//!
+//! ```text
+//!  remainder | pointer, pointer ... pointer | header | length | fence: as many pages as all elements would have
+//!                                  number 0 |        a page ends
+//! ```
+//!
 //! # Invariants
 //! - A pointer is that of the zero arraylet, of a live arraylet, or of the spine's own remainder.
 //! - Who moves a spine sets the pointer to its remainder ([`Pieces::moved`]).
@@ -38,7 +46,10 @@ pub struct Pieces {
     /// The logarithm of an arraylet's bytes.
     pub arraylet_shift: u32,
     /// The logarithm of a pointer's bytes: 2 or 3.
-    pub pointer_shift: u32,
+    pub pointer_shift: u16,
+    /// -1 in guard mode, where N is 0 and spines are fenced; 0 otherwise. (All bits of a word, so that no access to a
+    /// pointer needs a branch.)
+    pub fenced: i16,
     /// What pointers of 4 bytes count from, in units of 4 bytes; null for wide ones.
     pub base: Address,
     /// A tainted pointer to the zero arraylet.
@@ -83,6 +94,7 @@ impl Pieces {
         first_n: usize::MAX,
         arraylet_shift: 12,
         pointer_shift: 3,
+        fenced: 0,
         base: Address::NULL,
         zero: Pointer(TAINT),
     };
@@ -100,12 +112,28 @@ impl Pieces {
         let mut pieces = Pieces {
             first_n,
             arraylet_shift,
-            pointer_shift: slot_bytes.trailing_zeros(),
+            pointer_shift: slot_bytes.trailing_zeros() as u16,
+            fenced: 0,
             base: if is_wide { Address::NULL } else { base },
             zero: Pointer(0),
         };
         pieces.zero = pieces.pointer_to(zero).tainted();
         pieces
+    }
+
+    /// The same in guard mode.
+    pub const fn in_guard_mode(self) -> Pieces {
+        Pieces {
+            first_n: 0,
+            fenced: -1,
+            ..self
+        }
+    }
+
+    /// Whether spines are fenced.
+    #[inline(always)]
+    pub const fn is_fenced(&self) -> bool {
+        self.fenced != 0
     }
 
     /// Whether any array is cut.
@@ -134,17 +162,28 @@ impl Pieces {
         (bytes - self.first_n) & (self.arraylet_bytes() - 1)
     }
 
-    /// Where the remainder lies in a spine.
+    /// Bytes of a spine without its remainder.
     const fn remainder_offset(&self, bytes: usize) -> usize {
         whole_granules(ELEMENTS + self.first_n + (self.pointers(bytes) << self.pointer_shift))
     }
 
     /// The remainder of a spine.
     pub const fn remainder(&self, spine: Address, bytes: usize) -> Address {
+        if self.is_fenced() {
+            return self.start(spine, bytes);
+        }
         spine.add(self.remainder_offset(bytes))
     }
 
-    /// Bytes of the spine of an array with so many bytes of elements, more than N.
+    /// The lowest address of a spine.
+    pub const fn start(&self, spine: Address, bytes: usize) -> Address {
+        if self.is_fenced() {
+            return spine.add(ELEMENTS).sub(self.spine_bytes(bytes));
+        }
+        spine
+    }
+
+    /// Bytes of the spine of an array with so many bytes of elements, more than N; without its fence.
     pub const fn spine_bytes(&self, bytes: usize) -> usize {
         whole_granules(self.remainder_offset(bytes) + self.remainder_bytes(bytes))
     }
@@ -171,10 +210,14 @@ impl Pieces {
         self.first_n + (number << self.arraylet_shift)
     }
 
-    /// Where pointer `number` of a spine lies.
+    /// Where pointer `number` of a spine lies: behind the first N bytes, or the number's complement, which is negative,
+    /// before the header.
     #[inline(always)]
     const fn pointer_at(&self, spine: Address, number: usize) -> Address {
-        spine.add(ELEMENTS + self.first_n + (number << self.pointer_shift))
+        let below = self.fenced as isize as usize;
+        spine
+            .add((ELEMENTS & !below) + self.first_n)
+            .add((number ^ below) << self.pointer_shift)
     }
 
     /// An untainted pointer to an address of the heap.
@@ -192,7 +235,7 @@ impl Pieces {
 
     /// 2 for pointers of 4 bytes, 0 for those of 8.
     #[inline(always)]
-    const fn scale(&self) -> u32 {
+    const fn scale(&self) -> u16 {
         (3 - self.pointer_shift) * 2
     }
 
@@ -347,6 +390,44 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_fenced_spine_has_nothing_behind_its_length() {
+        for slot_bytes in [4, 8] {
+            let mut memory: Vec<u64> = std::vec![0; 1024];
+            let base = Address::of(memory.as_mut_ptr());
+            let spine = base.add(4096);
+            let pieces = pieces(slot_bytes, base).in_guard_mode();
+            for bytes in [1, 8, 255, 256, 257, 1000, 1023, 1024, 5000] {
+                let arraylets = pieces.arraylets(bytes);
+                let (start, remainder) =
+                    (pieces.start(spine, bytes), pieces.remainder(spine, bytes));
+                assert!(start > base && start == remainder);
+                assert_eq!(start.add(pieces.spine_bytes(bytes)), spine.add(ELEMENTS));
+                let mut ends = spine;
+                for number in 0..pieces.pointers(bytes) {
+                    let at = pieces.pointer_at(spine, number);
+                    assert_eq!(at.add(slot_bytes), ends);
+                    ends = at;
+                }
+                assert!(remainder.add(pieces.remainder_bytes(bytes)) <= ends);
+                // SAFETY: the memory is this test's, and large enough on both sides of the spine's header.
+                unsafe { pieces.begin(spine, bytes) };
+                for offset in 0..bytes {
+                    let part = pieces.part(offset);
+                    // SAFETY: a spine of so many bytes lies there.
+                    let pointer = unsafe { pieces.load(spine, part.number) };
+                    if part.number < arraylets {
+                        assert_eq!(pointer, pieces.zero);
+                    } else {
+                        assert_eq!(pieces.target(pointer), remainder);
+                        assert!(part.within < pieces.remainder_bytes(bytes));
+                    }
+                }
+            }
+            assert!(memory[512..].iter().all(|&word| word == 0));
         }
     }
 
