@@ -43,11 +43,13 @@ pub enum FaultPoint {
     WorkerLate,
     /// A thread is held up when it has given back the allocator lock behind a section of the client's.
     SectionEndLate,
+    /// The system refuses to take access to memory away behind an array.
+    FenceMemory,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 15;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -65,6 +67,7 @@ impl FaultPoint {
         FaultPoint::ArenaHeld,
         FaultPoint::WorkerLate,
         FaultPoint::SectionEndLate,
+        FaultPoint::FenceMemory,
     ];
 
     /// The names, in the same order.
@@ -83,6 +86,7 @@ impl FaultPoint {
         "arena-held",
         "worker-late",
         "section-end-late",
+        "fence-memory",
     ];
 
     /// The name that the option `fault` uses.

@@ -143,6 +143,18 @@ pub unsafe fn forbid(start: NonNull<u8>, bytes: usize) -> bool {
     unsafe { release(start, bytes) && protect(start, bytes, libc::PROT_NONE) }
 }
 
+/// Takes every access to a range away; its contents stay, for when [`commit`] gives access again. False when the kernel
+/// refuses, as it does to a process with as many mappings as it may have.
+///
+/// # Safety
+/// The range is whole pages inside a reservation of the caller, and nobody accesses it any more.
+pub unsafe fn fence(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: whole pages inside a reservation of the caller, which nobody accesses any more, as asked.
+    let fenced = !faults::armed(FaultPoint::FenceMemory)
+        && unsafe { protect(start, bytes, libc::PROT_NONE) };
+    noted(fenced, 0, 0)
+}
+
 /// Sets the access rights of a range.
 ///
 /// # Safety

@@ -18,7 +18,7 @@ use gleaner_base::options::{Pages, Prefetch};
 use gleaner_base::sync::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
+use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_mem::speculative::copy_words;
 use gleaner_spaces::precise::fragmented::Fragmented;
@@ -137,20 +137,21 @@ impl<F: SlotFormat> Scavenge<F> {
     fn settle_young_large(&self, tenure: u32) {
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
-            self.large.sweep(Generation::Young, |object, bytes| {
-                if !self.bits().is_marked(object) {
-                    self.poison(object, bytes);
-                    return Fate::Dies;
-                }
-                self.bits().clear_starts(object, object.add(WORD_BYTES));
-                let header = header::load(object, Ordering::Relaxed);
-                header::store(object, header.older());
-                if header.age() < tenure {
-                    Fate::Young
-                } else {
-                    Fate::Old
-                }
-            });
+            self.large
+                .sweep(Generation::Young, |object, (start, bytes)| {
+                    if !self.bits().is_marked(object) {
+                        self.poison(start, bytes);
+                        return Fate::Dies;
+                    }
+                    self.unmark_large(object);
+                    let header = header::load(object, Ordering::Relaxed);
+                    header::store(object, header.older());
+                    if header.age() < tenure {
+                        Fate::Young
+                    } else {
+                        Fate::Old
+                    }
+                });
         }
     }
 }

@@ -187,16 +187,22 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn sweep_large(&self, generation: Generation) {
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
-            self.large.sweep(generation, |object, bytes| {
+            self.large.sweep(generation, |object, (start, bytes)| {
                 if self.bits().is_marked(object) {
-                    self.bits().clear_starts(object, object.add(WORD_BYTES));
+                    self.unmark_large(object);
                     Fate::Old
                 } else {
-                    self.poison(object, bytes);
+                    self.poison(start, bytes);
                     Fate::Dies
                 }
             });
         }
+    }
+
+    /// Forgets that a large object, whose pages are its own, was reached.
+    pub(super) fn unmark_large(&self, object: Address) {
+        let word = object.align_down(WORD_BYTES);
+        self.bits().clear_starts(word, word.add(WORD_BYTES));
     }
 
     /// After marking, where nothing moves: what was not marked in the old space is free, and so are old large objects.
@@ -210,9 +216,8 @@ impl<F: SlotFormat> Scavenge<F> {
                 let top = region.space.top().align_up(WORD_BYTES);
                 self.bits().clear(region.space.start(), top);
             }
-            self.large.for_each(Generation::Young, |object| {
-                self.bits().clear_starts(object, object.add(WORD_BYTES));
-            });
+            self.large
+                .for_each(Generation::Young, |object| self.unmark_large(object));
         }
         self.sweep_large(Generation::Old);
     }

@@ -5,9 +5,13 @@
 //! collection all that was not marked. Free runs of pages are kept in the order of their addresses and joined when a
 //! sweep is over; first fit. A run is clean while its pages read as zero.
 //!
+//! A fenced object ([`gleaner_mem::spine`]) has its header and length at the end of a page, the rest of it before, and
+//! pages without access behind, its fence. These take addresses and no memory: they do not count as used.
+//!
 //! # Invariants
-//! - An object begins at a page and is the only one in its pages. It is in one of the two lists, as its generation
-//!   says.
+//! - An object begins at a page and is the only one in its pages; a fenced one begins so many bytes before the end of a
+//!   page as its header and length have. It is in one of the two lists, as its generation says.
+//! - Pages have no access while they are the fence of an object, and no longer.
 //! - Free runs do not touch each other, and lie below the frontier. Pages above were never used.
 //!
 //! The unsafe functions are called by the holder of the lock for allocation beside the TLABs, or in a stopped world by
@@ -16,9 +20,10 @@
 
 use core::ptr::NonNull;
 
-use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, UnsafeCell};
+use gleaner_base::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::mapped_list::MappedList;
+use gleaner_mem::object_model::ELEMENTS;
 use gleaner_mem::side::Side;
 use gleaner_os::memory;
 
@@ -31,21 +36,31 @@ pub const STRIP_BYTES: usize = 64 << 10;
 
 const YOUNG: u8 = 1;
 const OLD: u8 = 2;
+/// Set beside one of them.
+const FENCED: u8 = 4;
 
 /// Pages of an object, or free ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     first: u32,
     pages: u32,
+    /// How many of them, the last ones, are without access.
+    fence: u32,
     /// Its pages read as zero; of free runs.
     clean: bool,
+}
+
+impl Run {
+    /// How many pages can be accessed: that much memory it takes.
+    fn open(&self) -> u32 {
+        self.pages - self.fence
+    }
 }
 
 /// A piece of an object.
 #[derive(Clone, Copy)]
 struct Strip {
-    /// The object's first page.
-    object: u32,
+    object: Address,
     /// The first page of the piece, and the one after its last.
     pages: (u32, u32),
 }
@@ -85,7 +100,8 @@ struct Inner {
 pub struct LargeObjects {
     start: Address,
     pages: u32,
-    /// For the first page of each object its generation. Written by the allocating mutator, and in a stopped world.
+    /// For the page in which each object begins its generation, and whether it is fenced. Written by the allocating
+    /// mutator, and in a stopped world.
     generations: Side<AtomicU8>,
     /// Pages of objects. Written with the lock.
     used: AtomicUsize,
@@ -93,6 +109,8 @@ pub struct LargeObjects {
     young: AtomicUsize,
     /// Pages of free runs that are not clean. Written with the lock.
     dirty: AtomicUsize,
+    /// Whether the system refused the last fence. Written with the lock.
+    lacks_fences: AtomicBool,
     inner: UnsafeCell<Inner>,
 }
 
@@ -115,6 +133,7 @@ impl LargeObjects {
             used: AtomicUsize::new(0),
             young: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
+            lacks_fences: AtomicBool::new(false),
             inner: UnsafeCell::new(Inner {
                 free: MappedList::new(pages)?,
                 young: MappedList::new(pages)?,
@@ -161,6 +180,11 @@ impl LargeObjects {
         self.young.load(Ordering::Relaxed) * PAGE_BYTES
     }
 
+    /// Whether the system refused the last fence that was asked for.
+    pub fn lacks_fences(&self) -> bool {
+        self.lacks_fences.load(Ordering::Relaxed)
+    }
+
     /// Bytes that are resident at most: of objects, and of free pages that are not clean.
     pub fn resident(&self) -> usize {
         self.used() + self.dirty.load(Ordering::Relaxed) * PAGE_BYTES
@@ -169,12 +193,28 @@ impl LargeObjects {
     /// Whether the object in the range at `object` is young.
     #[inline(always)]
     pub fn is_young(&self, object: Address) -> bool {
-        self.generation(object).load(Ordering::Relaxed) == YOUNG
+        self.generation(object).load(Ordering::Relaxed) & YOUNG != 0
     }
 
     /// Whether an object begins at `at`, in the range.
     pub fn is_object(&self, at: Address) -> bool {
-        at.word().is_multiple_of(PAGE_BYTES) && self.generation(at).load(Ordering::Relaxed) != 0
+        let generation = self.generation(at).load(Ordering::Relaxed);
+        generation != 0 && at == object_in(at.align_down(PAGE_BYTES), generation & FENCED != 0)
+    }
+
+    /// The object behind which the fence lies that an address of the range is in. It only reads atomics.
+    pub fn fenced_object(&self, at: Address) -> Option<Address> {
+        let page = at.offset_from(self.start) / PAGE_BYTES;
+        let generation_of = |page: &u32| {
+            let generation = self.generation(self.address(*page)).load(Ordering::Relaxed);
+            (generation != 0).then_some((*page, generation))
+        };
+        // The first object below, which is not in the page itself.
+        let (object, generation) = (0..page as u32)
+            .rev()
+            .find_map(|page| generation_of(&page))?;
+        let in_fence = generation & FENCED != 0 && generation_of(&(page as u32)).is_none();
+        in_fence.then(|| object_in(self.address(object), true))
     }
 
     #[inline(always)]
@@ -205,15 +245,75 @@ impl LargeObjects {
         // in use here.
         let inner = unsafe { self.inner() };
         let pages = u32::try_from(bytes.div_ceil(PAGE_BYTES)).ok()?;
-        let run = self
-            .take_free(inner, pages)
-            .or_else(|| self.take_fresh(inner, pages))?;
+        let run = self.take(inner, pages)?;
+        self.add_young(inner, run)?;
+        Some((self.object(&run), run.clean))
+    }
+
+    /// As [`LargeObjects::allocate`], of an object of `bytes` bytes with `fence` bytes of pages behind it that cannot be
+    /// accessed. `None` also where the system refuses to take the access away.
+    ///
+    /// # Safety
+    /// As for [`LargeObjects::allocate`].
+    pub unsafe fn allocate_fenced(&self, bytes: usize, fence: usize) -> Option<(Address, bool)> {
+        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
+        // in use here.
+        let inner = unsafe { self.inner() };
+        let [open, fence] = [bytes, fence].map(|bytes| u32::try_from(bytes.div_ceil(PAGE_BYTES)));
+        let (open, fence) = (open.ok()?, fence.ok()?);
+        let run = self.take(inner, open.checked_add(fence)?)?;
+        let place = NonNull::new(self.address(run.first + open).ptr::<u8>())?;
+        let fence_bytes = fence as usize * PAGE_BYTES;
+        // SAFETY: whole pages of the range that no object uses. If they are not clean, they hold memory that would be
+        // nobody's; it stays resident if the system keeps it.
+        let is_fenced = unsafe {
+            if !run.clean {
+                memory::release(place, fence_bytes);
+            }
+            memory::fence(place, fence_bytes)
+        };
+        self.lacks_fences.store(!is_fenced, Ordering::Relaxed);
+        if !is_fenced {
+            inner.free.push(run)?;
+            if !run.clean {
+                self.dirty.fetch_add(run.pages as usize, Ordering::Relaxed);
+            }
+            let spoilt = join(&mut inner.free);
+            self.dirty.fetch_add(spoilt, Ordering::Relaxed);
+            return None;
+        }
+        let run = Run { fence, ..run };
+        self.add_young(inner, run)?;
+        Some((self.object(&run), run.clean))
+    }
+
+    fn take(&self, inner: &mut Inner, pages: u32) -> Option<Run> {
+        self.take_free(inner, pages)
+            .or_else(|| self.take_fresh(inner, pages))
+    }
+
+    fn add_young(&self, inner: &mut Inner, run: Run) -> Option<()> {
         inner.young.push(run)?;
-        let object = self.address(run.first);
-        self.generation(object).store(YOUNG, Ordering::Relaxed);
-        self.used.fetch_add(pages as usize, Ordering::Relaxed);
-        self.young.fetch_add(pages as usize, Ordering::Relaxed);
-        Some((object, run.clean))
+        self.set_generation(&run, YOUNG);
+        self.used.fetch_add(run.open() as usize, Ordering::Relaxed);
+        self.young.fetch_add(run.open() as usize, Ordering::Relaxed);
+        Some(())
+    }
+
+    fn object(&self, run: &Run) -> Address {
+        let is_fenced = run.fence > 0;
+        let page = if is_fenced {
+            run.first + run.open() - 1
+        } else {
+            run.first
+        };
+        object_in(self.address(page), is_fenced)
+    }
+
+    fn set_generation(&self, run: &Run, generation: u8) {
+        let fenced = if run.fence > 0 { FENCED } else { 0 };
+        self.generation(self.object(run))
+            .store(generation | fenced, Ordering::Relaxed);
     }
 
     /// Whether pages for an object of `bytes` bytes are free in one piece.
@@ -271,6 +371,7 @@ impl LargeObjects {
         Some(Run {
             first,
             pages,
+            fence: 0,
             clean: true,
         })
     }
@@ -313,14 +414,14 @@ impl LargeObjects {
         }
     }
 
-    /// Asks of each object of a generation, with its bytes, what becomes of it.
+    /// Asks of each object of a generation, with where its pages begin and their bytes, what becomes of it.
     ///
     /// # Safety
     /// The caller is the one thread at work in a stopped world.
     pub unsafe fn sweep(
         &self,
         generation: Generation,
-        mut fate: impl FnMut(Address, usize) -> Fate,
+        mut fate: impl FnMut(Address, (Address, usize)) -> Fate,
     ) {
         // SAFETY: the world is stopped and this is the only thread, as asked.
         let inner = unsafe { self.inner() };
@@ -333,19 +434,21 @@ impl LargeObjects {
         };
         let before = free.as_slice().len();
         list.retain(|run| {
-            let (object, pages) = (self.address(run.first), run.pages as usize);
-            let fate = fate(object, pages * PAGE_BYTES);
+            let (object, pages) = (self.object(run), run.open() as usize);
+            let fate = fate(object, (self.address(run.first), pages * PAGE_BYTES));
             let stays = match (fate, &mut other) {
                 (Fate::Dies, _) => {
                     self.generation(object).store(0, Ordering::Relaxed);
                     self.used.fetch_sub(pages, Ordering::Relaxed);
-                    self.dirty.fetch_add(pages, Ordering::Relaxed);
-                    run.clean = false;
+                    self.open_fence(run);
+                    if !run.clean {
+                        self.dirty.fetch_add(run.pages as usize, Ordering::Relaxed);
+                    }
                     // There is room: each page is in one list.
                     free.push(*run).is_none()
                 }
                 (Fate::Old, Some(old)) => {
-                    self.generation(object).store(OLD, Ordering::Relaxed);
+                    self.set_generation(run, OLD);
                     old.push(*run).is_none()
                 }
                 (Fate::Old | Fate::Young, _) => true,
@@ -359,6 +462,29 @@ impl LargeObjects {
             let joined = join(free);
             self.dirty.fetch_add(joined, Ordering::Relaxed);
         }
+    }
+
+    /// An object died: all its pages can be accessed from now on. What lay behind a fence is given back at once: otherwise
+    /// the fence would count as memory that is not clean, as soon as it is joined with what is not.
+    fn open_fence(&self, run: &mut Run) {
+        run.clean = false;
+        if run.fence == 0 {
+            return;
+        }
+        let [first, fence] = [run.first, run.first + run.open()]
+            .map(|page| NonNull::new(self.address(page).ptr::<u8>()));
+        let [bytes, fence_bytes] = [run.pages, run.fence].map(|pages| pages as usize * PAGE_BYTES);
+        // SAFETY: whole pages of the range, which the object had that died.
+        let is_open = fence.is_some_and(|fence| unsafe { memory::commit(fence, fence_bytes) });
+        assert!(
+            is_open,
+            "the system refuses access to the memory behind a dead array in guard mode, {fence_bytes} bytes at {fence:?}: \
+             {}",
+            memory::refusal().text()
+        );
+        run.fence = 0;
+        // SAFETY: whole pages of the range, which no object uses any more.
+        run.clean = first.is_some_and(|first| unsafe { memory::release(first, bytes) });
     }
 
     /// Visits the objects of a generation.
@@ -375,7 +501,7 @@ impl LargeObjects {
         };
         list.as_slice()
             .iter()
-            .map(|run| self.address(run.first))
+            .map(|run| self.object(run))
             .for_each(visit);
     }
 
@@ -388,11 +514,12 @@ impl LargeObjects {
         let Inner { old, strips, .. } = unsafe { self.inner() };
         strips.truncate(0);
         for run in old.as_slice() {
-            if has_slots(self.address(run.first)) {
-                let end = run.first + run.pages;
+            let object = self.object(run);
+            if has_slots(object) {
+                let end = run.first + run.open();
                 for low in (run.first..end).step_by(STRIP_PAGES as usize) {
                     let strip = Strip {
-                        object: run.first,
+                        object,
                         pages: (low, end.min(low + STRIP_PAGES)),
                     };
                     let room = strips.push(strip);
@@ -415,16 +542,21 @@ impl LargeObjects {
             strips.as_slice()[index]
         });
         let (low, high) = strip.pages;
-        (
-            self.address(strip.object),
-            self.address(low),
-            self.address(high),
-        )
+        (strip.object, self.address(low), self.address(high))
     }
 
     /// Bytes of the tables beside the heap that depend on the range.
     pub fn metadata_bytes(&self) -> usize {
         self.generations.bytes()
+    }
+}
+
+/// The object that begins in a page.
+fn object_in(page: Address, is_fenced: bool) -> Address {
+    if is_fenced {
+        page.add(PAGE_BYTES - ELEMENTS)
+    } else {
+        page
     }
 }
 
@@ -480,8 +612,8 @@ mod tests {
                 .collect();
             assert!(space.allocate(1).is_none());
             assert!(space.is_object(objects[3]) && space.is_young(objects[3]));
-            space.sweep(Generation::Young, |object, bytes| {
-                assert_eq!(bytes, 4 * PAGE_BYTES);
+            space.sweep(Generation::Young, |object, (begins, bytes)| {
+                assert_eq!((begins, bytes), (object, 4 * PAGE_BYTES));
                 match (object.word() - start) / bytes {
                     3..6 | 9 => Fate::Dies,
                     0 => Fate::Old,
@@ -527,6 +659,57 @@ mod tests {
                 assert_eq!(space.resident(), 6 * PAGE_BYTES);
                 assert_eq!(space.allocate(4 * PAGE_BYTES), Some((objects[0], false)));
             }
+        }
+    }
+
+    #[test]
+    fn a_fence_takes_no_memory_and_is_open_when_its_object_is_dead() {
+        let (space, start) = space();
+        let page = |number: usize| Address::new(start + number * PAGE_BYTES);
+        // SAFETY: there is only this thread.
+        unsafe {
+            let (plain, _) = space.allocate(PAGE_BYTES).unwrap();
+            let (object, clean) = space
+                .allocate_fenced(2 * PAGE_BYTES - 8, 10 * PAGE_BYTES - 1)
+                .unwrap();
+            assert_eq!((object, clean), (page(3).sub(ELEMENTS), true));
+            let (next, _) = space.allocate(PAGE_BYTES).unwrap();
+            assert_eq!(next, page(13));
+            assert_eq!(space.used(), 4 * PAGE_BYTES);
+            assert_eq!(space.young_used(), 4 * PAGE_BYTES);
+            assert!(space.is_object(object) && space.is_young(object));
+            assert!(!space.is_object(page(2)) && !space.is_object(page(3)));
+            object.store(1);
+            page(1).store(1);
+            let is_readable = |number: usize| {
+                let at = page(number).word();
+                memory::readable_end(at, at + 1) > at
+            };
+            for number in 0..14 {
+                let in_fence = (3..13).contains(&number);
+                assert_eq!(is_readable(number), !in_fence, "{number}");
+                let found = space.fenced_object(page(number).add(8));
+                assert_eq!(found, in_fence.then_some(object), "{number}");
+            }
+            assert_eq!(space.fenced_object(page(13).sub(1)), Some(object));
+            let mut seen = Vec::new();
+            space.sweep(Generation::Young, |object, memory| {
+                seen.push((object, memory));
+                Fate::Old
+            });
+            assert_eq!(seen[1], (object, (page(1), 2 * PAGE_BYTES)));
+            assert!(space.is_object(object) && !space.is_young(object) && !is_readable(3));
+            assert_eq!(space.cut_into_strips(|_| true), 3);
+            assert_eq!(space.strip(1), (object, page(1), page(3)));
+            let resident = space.resident();
+            space.sweep(Generation::Old, |at, _| {
+                if at == object { Fate::Dies } else { Fate::Old }
+            });
+            assert_eq!(space.resident(), resident - 2 * PAGE_BYTES);
+            assert!((1..13).all(is_readable) && space.fenced_object(page(5)).is_none());
+            assert_eq!(space.allocate(12 * PAGE_BYTES), Some((page(1), true)));
+            assert_eq!((page(1).load(), object.load(), page(12).load()), (0, 0, 0));
+            assert!(space.is_object(plain));
         }
     }
 
