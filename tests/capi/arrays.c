@@ -18,6 +18,8 @@ static const char *const cuts[] = {
     "arrays=naive",
     "arrays=naive,first-n=64,array-kinds=references",
     "arrays=naive-a,arraylet=256,array-kinds=primitives",
+    "arrays=zray,first-n=64,arraylet=256,array-guard=on",
+    "arrays=naive,array-guard=on",
 };
 enum { CUTS = sizeof cuts / sizeof *cuts };
 
@@ -45,6 +47,8 @@ static bool is_for(const char *cut)
 
     if (strstr(cut, "contiguous") != NULL)
         first_n = SIZE_MAX;
+    else if (strstr(cut, "array-guard=on") != NULL)
+        first_n = 0;
     else if (said != NULL)
         first_n = (size_t)atoi(said + 8);
     else if (strstr(cut, "zray") != NULL)
@@ -593,8 +597,10 @@ static void heaps_that_are_cut_otherwise_are_refused(bool compressed)
             CHECK(gleaner_heap_free(heap));
             continue;
         }
-        CHECK(strstr(message, "arrays") != NULL);
-        CHECK(strstr(message, "first-n") != NULL);
+        if (strstr(cuts[i], "array-guard=on") != NULL)
+            CHECK(strstr(message, "array-guard=off") != NULL);
+        else
+            CHECK(strstr(message, "arrays and first-n") != NULL);
 #ifdef GLEANER_ARRAYS_WHOLE
         CHECK(strstr(message, "GLEANER_ARRAYS_WHOLE") != NULL);
         CHECK(strstr(message, "arrays=contiguous") != NULL);

@@ -689,6 +689,8 @@ static void a_compiler_emits_its_own_code(bool compressed)
     struct stage s = set_up(compressed, 2 << 20);
     struct gleaner_fast_paths fast;
     struct compiled outer, inner;
+    const char *given = getenv("GLEANER_OPTIONS");
+    bool guarded = given != NULL && strstr(given, "array-guard=on") != NULL;
     char shorter[8];
     uint64_t i;
 
@@ -697,10 +699,11 @@ static void a_compiler_emits_its_own_code(bool compressed)
     CHECK(fast.barrier == GLEANER_BARRIER_CARDS);
     CHECK(fast.arrays
           == (s.m->first_n == UINTPTR_MAX ? GLEANER_ARRAYS_CONTIGUOUS
+              : guarded                   ? GLEANER_ARRAYS_GUARDED
                                           : GLEANER_ARRAYS_ZRAY));
     CHECK(fast.first_n == s.m->first_n && fast.whole_bytes == s.m->whole_bytes);
     CHECK(fast.arraylet_shift == s.m->arraylet_shift);
-    CHECK(fast.pointer_shift == s.m->pointer_shift);
+    CHECK(guarded || fast.pointer_shift == s.m->pointer_shift);
     CHECK(fast.pointer_base == s.m->pointer_base);
     CHECK(fast.zero_pointer == s.m->zero_pointer);
     CHECK(fast.first_n_offset == offsetof(gleaner_mutator, first_n));

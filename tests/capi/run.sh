@@ -3,7 +3,7 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c, threads.c, fork.c, mistakes.c, quarantine.c and arrays.c, as C with the shared library and as C++
+# The cases of embed.c, threads.c, fork.c, mistakes.c, quarantine.c, guard.c and arrays.c, as C with the shared library and as C++
 # with the static one; the same with arrays in pieces, and compiled for some heaps only; then examples/lisp.c under every
 # setup, whose output must be the same;
 # then the same example from what `make install` leaves, as pkg-config says, and
@@ -44,21 +44,24 @@ count() {
     fi
 }
 
-programs=(embed threads fork mistakes quarantine)
+# The functions of these programs have names at run time (-rdynamic): reports of guard mode say them.
+programs=(embed threads fork mistakes quarantine guard)
 for name in "${programs[@]}" arrays; do
     source=tests/capi/$name.c
-    gcc -std=gnu11 "${flags[@]}" "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
+    gcc -std=gnu11 "${flags[@]}" -rdynamic "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
     count $name env LD_LIBRARY_PATH="$out" "$out/$name"
-    g++ -std=gnu++17 -x c++ "${flags[@]}" "$source" -x none -o "$out/$name-c++" "${static[@]}"
+    g++ -std=gnu++17 -x c++ "${flags[@]}" -rdynamic "$source" -x none -o "$out/$name-c++" "${static[@]}"
     count $name-c++ "$out/$name-c++"
 done
 
 # arrays.c chooses how arrays are cut itself.
-for cut in zray,first-n=64,arraylet=256 naive; do
+for cut in zray,first-n=64,arraylet=256 naive zray,array-guard=on,first-n=64; do
+    said=${cut%%,*}
+    if [[ $cut == *array-guard=on* ]]; then said=guarded; fi
     for name in "${programs[@]}"; do
-        count "$name-${cut%%,*}" env GLEANER_OPTIONS="arrays=$cut,verify=edges" "$out/$name-c++"
+        count "$name-$said" env GLEANER_OPTIONS="arrays=$cut,verify=edges" "$out/$name-c++"
     done
-    count "elements-${cut%%,*}" env GLEANER_OPTIONS="arrays=$cut,verify=edges,stress=3" CASES="in all ways" \
+    count "elements-$said" env GLEANER_OPTIONS="arrays=$cut,verify=edges,stress=3" CASES="in all ways" \
         "$out/embed-c++"
 done
 known() { # known NAME MACRO... : what the code is compiled for; and the environment of a heap that fits

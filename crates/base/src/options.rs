@@ -307,6 +307,8 @@ option_table! {
     poison: bool = false, "poison", Testing, Both, None, SWITCH;
     /// Evacuated memory is without access for so many collections: stale references fault; allocations are checked.
     quarantine: u32 = 0, "quarantine", Testing, Precise, None, number(0, 64, "off");
+    /// Behind the length of an array in pieces lies memory without access: what takes it for one in one piece faults, and is reported.
+    array_guard: bool = false, "array-guard", Testing, Precise, Some("PLDI 2010, section 5.3"), SWITCH;
     /// One thread does the work of all that collect, each in its turn so many objects, so that counts by node repeat.
     lockstep: u32 = 0, "lockstep", Testing, Precise, Some("ASPLOS 2013, section 4.2"), number(0, 1 << 20, "off");
     /// In which order they take turns under `lockstep`.
@@ -421,6 +423,7 @@ impl Options {
             ("zero-compression", self.zero_compression != auto),
             ("fast-copy", self.fast_copy != auto),
             ("copy-on-write", self.copy_on_write != auto),
+            ("array-guard", self.array_guard),
         ];
         match given.into_iter().find(|&(_, given)| given) {
             Some((name, _)) if self.arrays == Arrays::Contiguous => Err(OptionError {

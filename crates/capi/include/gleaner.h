@@ -602,7 +602,8 @@ void gleaner_add_listener(gleaner_heap *heap,
 enum {
     GLEANER_BARRIER_CARDS = 1,
     GLEANER_ARRAYS_CONTIGUOUS = 1, /* in one piece */
-    GLEANER_ARRAYS_ZRAY = 2        /* in pieces: see first_n */
+    GLEANER_ARRAYS_ZRAY = 2,       /* in pieces: see first_n */
+    GLEANER_ARRAYS_GUARDED = 3     /* call for each access to an element */
 };
 struct gleaner_fast_paths {
     uint32_t version, bytes; /* GLEANER_INTERFACE; bytes of this record */
@@ -639,7 +640,8 @@ struct gleaner_fast_paths {
     uint64_t first_n;
     uint32_t arraylet_shift, pointer_shift;
     uint64_t pointer_base, zero_pointer, spine_bit;
-    /* In a mutator: the same numbers, for code that is for any heap. */
+    /* In a mutator: the same numbers, for code that is for any heap. That of
+       pointer_shift is of no use with GLEANER_ARRAYS_GUARDED. */
     uint32_t first_n_offset, whole_bytes_offset, arraylet_shift_offset;
     uint32_t pointer_shift_offset, pointer_base_offset;
     uint32_t taint_bit;

@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use gleaner::raw::{
-    FastPaths, Record, RootVisitor, Shape, Size, SizeFunction, Trace, TraceFunction, TypeId,
-    VERSION, Visitor,
+    Arrays, FastPaths, Record, RootVisitor, Shape, Size, SizeFunction, Trace, TraceFunction,
+    TypeId, VERSION, Visitor,
 };
 use gleaner::{BuildError, Builder, Heap, References};
 
@@ -94,7 +94,9 @@ unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
 /// Why code that knows that the first `known` bytes of an array lie in one piece, as a macro of gleaner.h says, must not
 /// use a heap.
 pub fn differently_cut(heap: &Heap, known: usize) -> Option<String> {
-    let first_n = heap.fast_paths().first_n;
+    let FastPaths {
+        first_n, arrays, ..
+    } = heap.fast_paths();
     let (compiled, remedy) = match known {
         _ if known as u64 <= first_n => return None,
         usize::MAX => ("GLEANER_ARRAYS_WHOLE".into(), "arrays=contiguous".into()),
@@ -103,6 +105,12 @@ pub fn differently_cut(heap: &Heap, known: usize) -> Option<String> {
             format!("first-n={known}"),
         ),
     };
+    if arrays == Arrays::Guarded {
+        return Some(format!(
+            "under array-guard=on each access to an array in pieces is a call, and the program was compiled with {compiled}: \
+             compile it without that macro, or set array-guard=off and {remedy}"
+        ));
+    }
     Some(format!(
         "options arrays and first-n cut the arrays of this heap behind {first_n} bytes, and the program was compiled \
          with {compiled}: set {remedy}, or compile it without that macro"

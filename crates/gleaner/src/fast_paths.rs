@@ -58,6 +58,8 @@ pub enum Arrays {
     /// The first N bytes of the elements behind the length; what is beyond them elsewhere, if a bit of the array's header
     /// says so (PLDI 2010).
     ZRay = 2,
+    /// In guard mode (`array-guard`): each access to an element calls. The numbers about pointers below are of no use.
+    Guarded = 3,
 }
 
 /// The record. Later versions only add fields at its end.
@@ -157,7 +159,9 @@ impl Heap {
             with_heap!(&self.shared.kind, heap => (heap.model.base, heap.cards.biased()));
         let zeroes_ahead = with_heap!(&self.shared.kind, heap => heap.zeroing.is_ahead());
         let pieces = with_heap!(&self.shared.kind, heap => *heap.pieces());
-        let arrays = if pieces.cut() {
+        let arrays = if pieces.is_fenced() {
+            Arrays::Guarded
+        } else if pieces.cut() {
             Arrays::ZRay
         } else {
             Arrays::Contiguous

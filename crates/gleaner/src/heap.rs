@@ -404,8 +404,8 @@ impl Heap {
         }
     }
 
-    /// How arrays are cut: bytes of an array that lie in its spine, and bytes of an arraylet; `None` where each lies in one
-    /// piece.
+    /// How arrays are cut: bytes of an array that lie in its spine, none under `array-guard`, and bytes of an arraylet;
+    /// `None` where each lies in one piece. Code for fixed numbers asks here before it uses the heap.
     pub fn cut_arrays(&self) -> Option<(usize, usize)> {
         let pieces = with_heap!(&self.shared.kind, heap => *heap.pieces());
         pieces

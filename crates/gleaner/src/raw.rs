@@ -292,6 +292,7 @@ impl Mutator {
     ) -> Result<Address, OutOfMemory> {
         let (pieces, record) = (self.record().pieces, self.record_place());
         let bytes = pieces.spine_bytes(elements);
+        let place = with_heap!(&self.shared.kind, heap => heap.spine_place(elements));
         // Who writes all of it needs all arraylets; where none is allocated lazily, everybody does.
         let lazy = with_heap!(&self.shared.kind, heap => heap.config.cutting)
             .is_some_and(|cutting| cutting.lazy);
@@ -309,11 +310,15 @@ impl Mutator {
                     heap.before_stock(record, contents, own);
                 });
             }
-            let spine = match self.buffer_room(bytes, LARGE_BYTES, Fresh::Zeroed) {
+            let in_buffer = match place {
+                Place::Anywhere => self.buffer_room(bytes, LARGE_BYTES, Fresh::Zeroed),
+                _ => None,
+            };
+            let spine = match in_buffer {
                 Some(spine) => spine,
                 None => {
                     with_heap!(&self.shared.kind, heap => heap.check_request(id, Some(length), whole));
-                    self.room_slowly_of(bytes, Place::Anywhere, Fresh::Zeroed)?
+                    self.room_slowly_of(bytes, place, Fresh::Zeroed)?
                 }
             };
             // SAFETY: fresh memory of this mutator, with room for the spine, which reads as zero.

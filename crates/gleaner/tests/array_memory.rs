@@ -25,7 +25,7 @@ fn heap(options: &str) -> Heap {
 }
 
 /// How arrays are cut in full heaps. Arraylets are allocated lazily.
-const LAZY: [&str; 10] = [
+const LAZY: [&str; 12] = [
     "arrays=zray",
     "arrays=zray,first-n=64,arraylet=256,refs=compressed,verify=edges,poison=on",
     "arrays=zray,first-n=64,old=mark-sweep,workers=3",
@@ -36,6 +36,8 @@ const LAZY: [&str; 10] = [
     "arrays=perf-zray,first-n=64,arraylet=256,zeroing=concurrent",
     "arrays=naive-a,verify=edges,poison=on",
     "arrays=naive-a,refs=compressed,young=256k,quarantine=2",
+    "arrays=zray,array-guard=on,verify=edges,poison=on",
+    "arrays=naive-a,array-guard=on,refs=compressed,old=mark-sweep",
 ];
 
 #[test]

@@ -180,7 +180,8 @@ fn pairs_of_options_through_the_safe_layer() {
 fn each_policy_with_a_collection_at_every_step() {
     let mut runs = Vec::new();
     let policies = configurations();
-    for (number, policy) in policies[..6].iter().enumerate() {
+    let named = policies.iter().filter(|policy| !policy.contains("first-n"));
+    for (number, policy) in named.enumerate() {
         for is_raw in [true, false] {
             for refs in ["wide", "compressed"] {
                 let options = format!("{policy},stress=1,verify=edges,poison=on,refs={refs}");

@@ -25,7 +25,7 @@ use readers::Copies;
 use shared::Case;
 
 /// How arrays are cut, and what else differs: each has a seed of its own.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 17] = [
     "arrays=contiguous,workers=3,stress=60,verify=edges",
     "arrays=zray,first-n=64,arraylet=256,workers=1",
     "arrays=zray,first-n=64,arraylet=256,workers=3,refs=compressed,verify=edges,poison=on",
@@ -40,6 +40,7 @@ const OPTIONS: [&str; 16] = [
     "arrays=zray,first-n=64,array-kinds=references,stress=40,poison=on",
     "arrays=zray,first-n=64,array-kinds=primitives,refs=compressed,stress=40,poison=on",
     "arrays=naive,stress=80,workers=3,poison=on,verify=edges",
+    "arrays=zray,first-n=64,arraylet=256,array-guard=on,stress=70,workers=3,poison=on,verify=edges",
     "arrays=naive-a,refs=compressed,stress=50,verify=edges,poison=on",
     "arrays=naive-b,copy-on-write=on,old=mark-sweep,stress=60",
 ];

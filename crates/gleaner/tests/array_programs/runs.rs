@@ -118,8 +118,8 @@ fn limit(has_large: bool) -> &'static str {
     if has_large { "32m" } else { "10m" }
 }
 
-/// How arrays are cut: the six policies; and with three sizes of arraylets and two of what is in front of them all
-/// optimisations, none, each alone, and all but one.
+/// How arrays are cut: the six policies; with three sizes of arraylets and two of what is in front of them all
+/// optimisations, none, each alone, and all but one; and the five that cut, in guard mode.
 pub fn configurations() -> Vec<String> {
     let policies = [
         "contiguous",
@@ -150,6 +150,11 @@ pub fn configurations() -> Vec<String> {
             }
         }
     }
+    all.extend(
+        policies[1..]
+            .iter()
+            .map(|policy| format!("arrays={policy},array-guard=on")),
+    );
     all
 }
 
@@ -163,6 +168,7 @@ pub const FACTORS: &[(&str, &[&str])] = &[
     ("fast-copy", &["off", "on"]),
     ("copy-on-write", &["off", "on"]),
     ("array-kinds", &["all", "references", "primitives"]),
+    ("array-guard", &["off", "on"]),
     ("refs", &["wide", "compressed"]),
     ("old", &["mark-compact", "mark-sweep"]),
     ("workers", &["1", "3"]),

@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
+use gleaner_mem::object_model::ELEMENTS;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
 use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES, Contents};
@@ -28,8 +29,20 @@ pub enum Place {
     Anywhere,
     /// Where it never moves.
     Pinned,
+    /// Where it never moves, with so many bytes behind header and length that cannot be accessed; the rest is before.
+    Fenced(usize),
     /// No object: arraylets with these contents.
     Arraylets(Contents),
+}
+
+impl Place {
+    /// Bytes behind the object that cannot be accessed.
+    fn fence(self) -> usize {
+        match self {
+            Place::Fenced(bytes) => bytes,
+            _ => 0,
+        }
+    }
 }
 
 /// What room is asked for.
@@ -53,6 +66,7 @@ impl Request {
         let pages = self.bytes.next_multiple_of(PAGE_BYTES);
         match self.place {
             Place::Pinned => pages.max(2 * BLOCK_BYTES),
+            Place::Fenced(_) => pages,
             Place::Arraylets(_) => self.bytes.next_multiple_of(CHUNK_BYTES),
             Place::Anywhere if self.bytes > LARGE_BYTES => pages,
             Place::Anywhere => 0,
@@ -102,7 +116,7 @@ impl<F: SlotFormat> Scavenge<F> {
             return None;
         }
         let request = Request { bytes, place };
-        if self.many_young_large(bytes) {
+        if self.many_young_large(&request) {
             let reason = "young large objects take what scavenges leave them";
             self.collect_unless_past(Extent::Young, reason, self.epoch(), request);
         }
@@ -129,11 +143,12 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Large objects do not fill eden; so that the dead ones among them neither wait for it to be full nor take the
     /// room that the next scavenge promotes into.
-    fn many_young_large(&self, bytes: usize) -> bool {
+    fn many_young_large(&self, &Request { bytes, place }: &Request) -> bool {
+        let is_large = bytes > LARGE_BYTES || matches!(place, Place::Fenced(_));
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::taken);
         let young = self.large.young_used() + arraylets;
         let most = self.young_large_limit.load(Ordering::Relaxed);
-        bytes > LARGE_BYTES && young > 0 && young + bytes > most
+        is_large && young > 0 && young + bytes > most
     }
 
     /// Pinned objects that died are free after a collection of everything, not after a scavenge: whether one is due for
@@ -163,11 +178,13 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: the world is stopped, and the leader alone asks.
             return unsafe { self.arraylets().room(contents, left) } >= bytes;
         }
-        if bytes > LARGE_BYTES || place == Place::Pinned {
+        if bytes > LARGE_BYTES || place != Place::Anywhere {
+            let fence = place.fence();
             // Small ones that are pinned may fit into a hole, too; the caller tries.
-            // SAFETY: the world is stopped, and the leader alone asks.
             bytes.next_multiple_of(PAGE_BYTES) <= self.old_left()
-                && unsafe { self.large.has_room(bytes) }
+                && !(fence > 0 && self.large.lacks_fences())
+                // SAFETY: the world is stopped, and the leader alone asks.
+                && unsafe { self.large.has_room(bytes.next_multiple_of(PAGE_BYTES) + fence) }
         } else {
             self.nursery.eden.has_piece(bytes + self.guard_bytes())
         }
@@ -180,8 +197,8 @@ impl<F: SlotFormat> Scavenge<F> {
         (place, fresh): (Place, Fresh),
         from_others: bool,
     ) -> Option<Address> {
-        if bytes > LARGE_BYTES || place == Place::Pinned {
-            let object = self.take_beside(mutator, bytes, fresh)?;
+        if bytes > LARGE_BYTES || place != Place::Anywhere {
+            let object = self.take_beside(mutator, bytes, place, fresh)?;
             if self.checks() {
                 // SAFETY: the memory is the calling mutator's alone.
                 unsafe { self.note_last(mutator, (object, bytes), fresh, false) };
@@ -245,14 +262,21 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// An object that never moves.
-    fn take_beside(&self, mutator: &Mutator, bytes: usize, fresh: Fresh) -> Option<Address> {
+    fn take_beside(
+        &self,
+        mutator: &Mutator,
+        bytes: usize,
+        place: Place,
+        fresh: Fresh,
+    ) -> Option<Address> {
+        let is_small = bytes <= LARGE_BYTES && place == Place::Pinned;
         self.beside.lock();
         // SAFETY: `beside` is held.
         let taken = unsafe {
-            let small = (bytes <= LARGE_BYTES).then(|| self.take_pinned(bytes));
+            let small = is_small.then(|| self.take_pinned(bytes));
             small.flatten().or_else(|| {
-                let taken = self.take_large(bytes);
-                if taken.is_some() && bytes <= LARGE_BYTES {
+                let taken = self.take_large(bytes, place.fence());
+                if taken.is_some() && is_small {
                     let pages = bytes.next_multiple_of(PAGE_BYTES);
                     self.pinned_lately.fetch_add(pages, Ordering::Relaxed);
                 }
@@ -261,10 +285,14 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         self.beside.unlock();
         let (object, is_zero) = taken?;
-        self.note_touched(mutator, (object, bytes), is_zero);
+        let start = match place {
+            Place::Fenced(_) => object.add(ELEMENTS).sub(bytes),
+            _ => object,
+        };
+        self.note_touched(mutator, (start, bytes), is_zero);
         if !is_zero && fresh == Fresh::Zeroed {
             // SAFETY: the memory is the calling mutator's alone.
-            let zero = || unsafe { self.zeroing.kernel().zero(object, bytes) };
+            let zero = || unsafe { self.zeroing.kernel().zero(start, bytes) };
             self.zeroing.zero_as_mutator(mutator, bytes, zero);
         }
         mutator.note_allocated(bytes);
@@ -294,17 +322,24 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// # Safety
     /// The caller holds `beside`.
-    unsafe fn take_large(&self, bytes: usize) -> Option<(Address, bool)> {
+    unsafe fn take_large(&self, bytes: usize, fence: usize) -> Option<(Address, bool)> {
         let pages = bytes.next_multiple_of(PAGE_BYTES);
         if pages > self.old_left() {
             return None;
         }
         // SAFETY: the caller holds `beside`, as asked.
         unsafe {
-            if !self.large.is_resident(bytes) {
+            if !self.large.is_resident(pages + fence) {
                 self.make_resident_room(pages);
             }
-            self.large.allocate(bytes)
+            if fence == 0 {
+                return self.large.allocate(bytes);
+            }
+            let taken = self.large.allocate_fenced(bytes, fence);
+            if self.large.lacks_fences() {
+                self.guard.say_refused();
+            }
+            taken
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Cutting {
     pub fast_copy: bool,
     /// Whole arraylets that are copied are shared.
     pub copy_on_write: bool,
+    /// Spines are fenced: all elements lie in arraylets, and what is up to `first_n` bytes lies in one piece.
+    pub guard: bool,
 }
 
 impl Cutting {
@@ -80,6 +82,7 @@ impl Cutting {
             zero_compression: is_made(1),
             fast_copy: is_made(2),
             copy_on_write: is_made(3),
+            guard: options.array_guard,
         })
     }
 
@@ -454,6 +457,14 @@ mod tests {
             ..zray
         };
         assert_eq!(other, expected);
+        let guarded = cutting("arrays=zray,array-guard=on").unwrap();
+        assert_eq!(
+            guarded,
+            Cutting {
+                guard: true,
+                ..zray
+            }
+        );
         let kinds = cutting("arrays=zray,array-kinds=references").unwrap();
         assert!(kinds.cuts(true) && !kinds.cuts(false));
     }

@@ -28,6 +28,7 @@ use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
 use gleaner_work::{Crew, Synchronisation};
 
 use super::config::{Config, CreateError, LARGE_BYTES, REGION_GRANULE};
+use super::guard::Guard;
 use super::handles::Handles;
 use super::locality::Locality;
 use super::lockstep::Lockstep;
@@ -64,6 +65,7 @@ pub struct Scavenge<F> {
     pub nursery: Nursery,
     /// Where it was.
     pub(super) quarantine: Quarantine,
+    pub(super) guard: Guard,
     /// How eden is zeroed.
     pub zeroing: Zeroing,
     /// The old space.
@@ -174,7 +176,12 @@ impl<F: SlotFormat> Scavenge<F> {
         let pieces = config.cutting.map_or(Pieces::WHOLE, |cutting| {
             let (first_n, shift) = (cutting.first_n, cutting.arraylet_shift);
             let zero = Arraylets::zero_of(arraylets);
-            Pieces::new(first_n, shift, F::BYTES, base, zero)
+            let pieces = Pieces::new(first_n, shift, F::BYTES, base, zero);
+            if cutting.guard {
+                pieces.in_guard_mode()
+            } else {
+                pieces
+            }
         });
         // A huge page would reach beyond the end of a fragment, where it holds no memory of the budget (I7).
         let small_from = if config.cut.nodes > 1 { eden } else { large };
@@ -220,6 +227,7 @@ impl<F: SlotFormat> Scavenge<F> {
             model: ObjectModel::new(types, base, pieces),
             nursery: sizes.nursery(base),
             quarantine: Quarantine::new(&config),
+            guard: Guard::default(),
             zeroing: Zeroing::new(&config, eden, sizes.range(Kind::Eden))
                 .ok_or_else(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
@@ -292,6 +300,7 @@ impl<F: SlotFormat> Scavenge<F> {
         core::mem::forget(reserved);
         heap.refusal = heap.place_pages().err();
         heap.begin_quarantine();
+        heap.begin_guard();
         Ok(heap)
     }
 
@@ -311,8 +320,10 @@ impl<F: SlotFormat> Scavenge<F> {
         if self.config.options.array_report > 0 {
             return 0;
         }
-        let first_n = self.model.pieces.first_n;
-        first_n.saturating_add(ELEMENTS).min(LARGE_BYTES)
+        let cutting = self.config.cutting;
+        cutting.map_or(LARGE_BYTES, |cutting| {
+            LARGE_BYTES.min(cutting.first_n + ELEMENTS)
+        })
     }
 
     /// A thread becomes a mutator, inside the gate. It must not be inside as another one: it may have to wait for a
@@ -530,6 +541,7 @@ impl Drop for Reserved {
 impl<F> Drop for Scavenge<F> {
     fn drop(&mut self) {
         self.quarantine.end();
+        self.guard.end();
         let (start, bytes) = self.reservation;
         // SAFETY: nobody has the heap any more.
         unsafe { memory::unmap(start, bytes) };

@@ -42,6 +42,7 @@ pub mod edges;
 mod ephemerons;
 pub mod fork;
 mod grey;
+mod guard;
 pub mod handles;
 mod heap;
 pub mod locality;

@@ -188,7 +188,8 @@ pub mod offsets {
     pub const FIRST_N: usize = core::mem::offset_of!(Mutator, pieces.first_n);
     /// The logarithm of an arraylet's bytes, 4 bytes.
     pub const ARRAYLET_SHIFT: usize = core::mem::offset_of!(Mutator, pieces.arraylet_shift);
-    /// The logarithm of the bytes of a spine's pointers, 4 bytes.
+    /// The logarithm of the bytes of a spine's pointers, 4 bytes. Not in guard mode, where compiled code reads no pointer:
+    /// two of the bytes are `fenced`.
     pub const POINTER_SHIFT: usize = core::mem::offset_of!(Mutator, pieces.pointer_shift);
     /// What a spine's pointers of 4 bytes count from, 8 bytes; null for wide ones.
     pub const POINTER_BASE: usize = core::mem::offset_of!(Mutator, pieces.base);

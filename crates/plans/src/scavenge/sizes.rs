@@ -35,6 +35,10 @@ pub(super) struct Sizes {
 /// The largest young generation that a heap with changing sizes begins with.
 const FIRST_YOUNG: usize = 64 << 20;
 
+/// Fenced arrays take as many addresses as all their elements would: so many times the limit, and at least so many bytes.
+const FENCED_LIMITS: usize = 16;
+const LEAST_FENCED: usize = 8 << 30;
+
 fn round(bytes: usize) -> usize {
     (bytes / REGION_GRANULE * REGION_GRANULE).max(REGION_GRANULE)
 }
@@ -52,7 +56,12 @@ impl Sizes {
             });
         }
         let fixed = Sizes::fixed(config)?;
-        let range = 2 * limit;
+        let is_fenced = config.cutting.is_some_and(|cutting| cutting.guard);
+        let range = if is_fenced {
+            FENCED_LIMITS.saturating_mul(limit).max(LEAST_FENCED)
+        } else {
+            2 * limit
+        };
         let least = fixed.with_large(0, fixed.old / 2, reach);
         let dense = fixed.dense().with_large(range, fixed.old / 8, reach)?;
         let changing = config.options.resize.then(|| fixed.changing().all_pinned());
@@ -205,7 +214,7 @@ const MOST_LEAST_YOUNG: usize = 8 << 20;
 #[cfg(all(test, not(loom)))]
 pub(super) mod tests {
     use super::*;
-    use gleaner_base::options::{HugePages, Options};
+    use gleaner_base::options::{Arrays, HugePages, Options};
     use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
     use gleaner_os::topology::Topology;
 
@@ -269,6 +278,27 @@ pub(super) mod tests {
         let refused = sizes(usize::MAX, 0, true, Wide::SPAN).unwrap_err();
         assert!(matches!(refused, CreateError::Span { .. }));
         assert!(std::format!("{refused}").ends_with("choose a smaller limit"));
+    }
+
+    #[test]
+    fn fences_have_addresses() {
+        let guarded = |limit: usize, reach| {
+            let options = Options {
+                arrays: Arrays::ZRay,
+                array_guard: true,
+                heap_limit: limit,
+                ..Options::DEFAULT
+            };
+            let config = Config::new(&options, Topology::synthetic(1, 1));
+            let candidates = Sizes::candidates(&config, reach).unwrap();
+            candidates.into_iter().flatten().next().unwrap()
+        };
+        assert_eq!(guarded(64 * MB, Wide::SPAN).large, 8 << 30);
+        assert_eq!(guarded(1 << 30, Wide::SPAN).large, 16 << 30);
+        let small = guarded(64 * MB, Compressed::SPAN);
+        assert!(small.large == 8 << 30 && small.span() <= Compressed::SPAN);
+        let middle = guarded(4 << 30, Compressed::SPAN);
+        assert!(middle.large >= 4 << 30 && middle.span() <= Compressed::SPAN);
     }
 
     #[test]

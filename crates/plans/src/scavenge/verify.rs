@@ -22,6 +22,7 @@ use gleaner_base::events::Ring;
 use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::object_bits::WORD_BYTES;
+use gleaner_mem::object_model::ELEMENTS;
 use gleaner_mem::slot::{SlotFormat, Wide};
 
 use super::walk::{Edge, Found};
@@ -118,12 +119,19 @@ impl<F: SlotFormat> Verifier<'_, F> {
             end,
         } = found;
         let require = |holds, what| self.require(holds, what, space, object, header);
+        let start = if header.is_spine() {
+            // SAFETY: the spine was walked over.
+            let (elements, _) = unsafe { self.heap.model.spine_elements(header, object) };
+            self.heap.model.pieces.start(object, elements)
+        } else {
+            object
+        };
         require(
-            object >= free,
+            start >= free,
             "an object begins where the one before has ended",
         );
         require(
-            bytes <= end.offset_from(object),
+            bytes <= end.offset_from(start),
             "an object ends inside its space",
         );
     }
@@ -177,6 +185,12 @@ impl<F: SlotFormat> Verifier<'_, F> {
         // SAFETY: the spine was walked over.
         let (bytes, slots) = unsafe { heap.model.spine_elements(header, spine) };
         let require = |holds, what, at| self.require(holds, what, found.space, at, header);
+        let fence = spine.add(ELEMENTS);
+        require(
+            !pieces.is_fenced() || heap.large.fenced_object(fence) == Some(spine),
+            "a fence lies behind the length of a fenced spine",
+            fence,
+        );
         let count = pieces.arraylets(bytes);
         for number in 0..pieces.pointers(bytes) {
             // SAFETY: the spine has so many pointers.
