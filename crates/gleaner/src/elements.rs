@@ -27,6 +27,7 @@ mod cursor;
 mod far;
 mod pieces;
 mod safe;
+mod spines;
 
 pub use copy::elements;
 pub use counted::Counted;

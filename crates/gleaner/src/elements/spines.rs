@@ -1,0 +1,96 @@
+//! Allocation of arrays in pieces (PLDI 2010, section 5.1): a spine, and the arraylets that are not left for the first
+//! store. All of it is there, or the array is none.
+
+use gleaner_mem::Address;
+use gleaner_mem::header::Header;
+use gleaner_mem::object_model::TypeId;
+use gleaner_plans::scavenge::LARGE_BYTES;
+use gleaner_plans::scavenge::allocate::{Fresh, Place};
+use gleaner_plans::scavenge::arrays::{Contents, Filling};
+use gleaner_plans::scavenge::collect::Extent;
+
+use crate::heap::{OutOfMemory, with_heap};
+use crate::mutator::Mutator;
+use crate::raw::begin_array;
+
+impl Mutator {
+    /// An array in pieces (PLDI 2010, section 5.1, array allocation): `whole` bytes if it were in one, `elements` bytes of
+    /// elements.
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_array_raw`].
+    pub(crate) unsafe fn spine(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        (whole, elements, contents): (usize, usize, Contents),
+        fresh: Fresh,
+    ) -> Result<Address, OutOfMemory> {
+        let (pieces, record) = (self.record().pieces, self.record_place());
+        let bytes = pieces.spine_bytes(elements);
+        let place = with_heap!(&self.shared.kind, heap => heap.spine_place(elements));
+        // Who writes all of it needs all arraylets; where none is allocated lazily, everybody does.
+        let lazy = with_heap!(&self.shared.kind, heap => heap.config.cutting)
+            .is_some_and(|cutting| cutting.lazy);
+        let own = if lazy && fresh == Fresh::Zeroed {
+            0
+        } else {
+            pieces.arraylets(elements)
+        };
+        let mut next = Some(Extent::Young);
+        loop {
+            if own > 0 {
+                self.assert_may_collect("an allocation");
+                // SAFETY: this thread's mutator, inside the gate; other references are not used again, as asked.
+                with_heap!(&self.shared.kind, heap => unsafe {
+                    heap.before_stock(record, contents, own);
+                });
+            }
+            let in_buffer = match place {
+                Place::Anywhere => self.buffer_room(bytes, LARGE_BYTES, Fresh::Zeroed),
+                _ => None,
+            };
+            let spine = match in_buffer {
+                Some(spine) => spine,
+                None => {
+                    with_heap!(&self.shared.kind, heap => heap.check_request(id, Some(length), whole));
+                    self.room_slowly_of(bytes, place, Fresh::Zeroed)?
+                }
+            };
+            // SAFETY: fresh memory of this mutator, with room for the spine, which reads as zero.
+            unsafe {
+                begin_array(spine, Header::fresh_spine(id), length);
+                pieces.begin(spine, elements);
+            }
+            // SAFETY: this thread's mutator, inside the gate; the spine is its own, and has so many arraylets. Nothing
+            // collects between here and the end, so it is young.
+            let is_complete = with_heap!(&self.shared.kind, heap => unsafe {
+                let filling = if fresh == Fresh::Unwritten {
+                    Filling::Unwritten
+                } else {
+                    Filling::Same
+                };
+                let found = own == 0 || heap.stock(record, contents, own);
+                for number in (0..own).filter(|_| found) {
+                    heap.instantiate(record, (spine, number), contents, filling);
+                }
+                found
+            });
+            if is_complete {
+                self.record().count_arrays(|counts| {
+                    counts.spines += 1;
+                    counts.parts += pieces.arraylets(elements) as u64;
+                });
+                self.count_array(id, length, bytes);
+                return Ok(spine);
+            }
+            // SAFETY: this thread's mutator, inside the gate; the spine is not used again.
+            let goes_on = with_heap!(&self.shared.kind, heap => unsafe {
+                heap.make_room_for_stock(contents, own, &mut next)
+            });
+            if !goes_on {
+                return Err(OutOfMemory { bytes: whole });
+            }
+        }
+    }
+}
