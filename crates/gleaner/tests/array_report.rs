@@ -99,6 +99,18 @@ fn every_accessor_counts_each_element_on_both_sides_of_n() {
         .iter()
         .for_each(|report| assert_eq!(accesses(report), [0, 0, 1, 1]));
     let reports = counted(2, 200, |mutator, array| {
+        // SAFETY: the array has these elements.
+        unsafe {
+            for index in [15, 16, 16] {
+                let updated = mutator.update_element_in::<Words>(array(), index, |old| old + 1);
+                updated.unwrap();
+            }
+        }
+    });
+    reports
+        .iter()
+        .for_each(|report| assert_eq!(accesses(report), [1, 2, 1, 2]));
+    let reports = counted(2, 200, |mutator, array| {
         // SAFETY: the range lies inside of the array.
         let filled = unsafe { mutator.fill_elements_in::<Words>(array(), 10, 100, 5) };
         filled.unwrap();

@@ -414,6 +414,7 @@ impl<F: Code, T: Number> Numbers<F, T> {
     /// Copies the elements from `index` on, which nobody changes meanwhile.
     #[inline(always)]
     pub fn read(&self, mutator: &Mutator, array: Address, index: usize, into: &mut [T]) {
+        mutator.count_elements_in::<In<F::Arrays, T>>(Access::Load, index, into.len());
         // SAFETY: see the top of this file.
         unsafe { mutator.read_elements(array, index, into) };
     }
