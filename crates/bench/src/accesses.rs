@@ -5,6 +5,7 @@
 //! there were as many accesses as asked. A round measures every combination once, and every other round goes backwards,
 //! so that what else the machine does falls on all of them. Each measurement begins with a pass that does not count.
 
+mod code_size;
 mod ground;
 mod instructions;
 mod kernels;
@@ -27,6 +28,7 @@ use crate::progress;
 use crate::quantities::{Spread, size};
 use crate::say;
 
+use code_size::CodeSizes;
 pub use ground::{Cut, FIRST_N, Ground, Measured, REMAINDER, Rooted};
 use kernels::{Kernel, Task};
 
@@ -37,7 +39,8 @@ Examples:
   gleaner-bench accesses                                  all combinations, half a minute or so
   gleaner-bench accesses --json                           a line of JSON for each, for `gleaner-lab arrays model`
   gleaner-bench accesses --bytes 32m --by random          in an array that no cache holds
-  gleaner-bench accesses --instructions                   instructions of each access as well, which takes minutes
+  gleaner-bench accesses --instructions                   instructions of each access as well
+  gleaner-bench accesses --code-size --place whole,arraylet      bytes of machine code of each loop
 
 In the table, figures are nanoseconds for an access, the median of the rounds.")]
 pub struct Accesses {
@@ -68,6 +71,9 @@ pub struct Accesses {
     /// Counts instructions as well, in a run of this program under valgrind's callgrind
     #[arg(long)]
     pub instructions: bool,
+    /// Says how long the machine code of each loop is
+    #[arg(long)]
+    pub code_size: bool,
     /// Prints a line of JSON for each combination, not a table
     #[arg(long)]
     pub json: bool,
@@ -192,6 +198,9 @@ struct Line {
     /// Instructions for an access, that of the loop among them.
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<f64>,
+    /// Bytes of machine code of the loop, without what it calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code_bytes: Option<u64>,
 }
 
 impl Cell {
@@ -200,7 +209,7 @@ impl Cell {
         self.task.accesses(at_random) * self.task.passes
     }
 
-    fn line(&self, instructions: Option<f64>) -> Line {
+    fn line(&self, instructions: Option<f64>, sizes: Option<&CodeSizes>) -> Line {
         let ns = Spread::of(&self.ns);
         Line {
             combination: self.combination,
@@ -209,6 +218,7 @@ impl Cell {
             least_ns: ns.least,
             most_ns: ns.most,
             instructions,
+            code_bytes: sizes.and_then(|sizes| sizes.of(self.kernel as usize)),
         }
     }
 }
@@ -235,6 +245,10 @@ pub fn run(chosen: &Accesses) -> Result<bool> {
         true => Some(instructions::count(chosen)?),
         false => None,
     };
+    let sizes = match chosen.code_size {
+        true => Some(CodeSizes::read()?),
+        false => None,
+    };
     measure_all(&mut cells, &mut grounds, chosen.rounds)?;
     let instructions = |cell: &Cell| {
         let found = counted.iter().flatten();
@@ -245,7 +259,7 @@ pub fn run(chosen: &Accesses) -> Result<bool> {
     };
     let lines: Vec<_> = cells
         .iter()
-        .map(|cell| cell.line(instructions(cell)))
+        .map(|cell| cell.line(instructions(cell), sizes.as_ref()))
         .collect();
     if chosen.json {
         for line in &lines {
@@ -259,11 +273,17 @@ pub fn run(chosen: &Accesses) -> Result<bool> {
         say(table(&lines, |line| format!("{:.2}", line.ns)))?;
         if counted.is_some() {
             say("instructions for an access")?;
-            let shown = |line: &Line| {
-                line.instructions
-                    .map_or_else(String::new, |count| format!("{count:.1}"))
-            };
-            say(table(&lines, shown))?;
+            let shown = |count: f64| format!("{count:.1}");
+            say(table(&lines, |line| {
+                line.instructions.map_or_else(String::new, shown)
+            }))?;
+        }
+        if sizes.is_some() {
+            say("bytes of machine code of the loop")?;
+            let shown = |bytes: u64| bytes.to_string();
+            say(table(&lines, |line| {
+                line.code_bytes.map_or_else(String::new, shown)
+            }))?;
         }
     }
     Ok(true)

@@ -82,6 +82,15 @@ fn instructions_are_counted() {
 }
 
 #[test]
+fn code_has_a_size() {
+    let some = ["accesses", "--code-size", "--json", "--element", "u32"];
+    let few = ["--by", "random", "--access", "read"];
+    for line in lines(&[&some[..], &few, &LITTLE].concat()) {
+        assert!(line["code_bytes"].as_u64().unwrap() > 16, "{line}");
+    }
+}
+
+#[test]
 fn loops_come_to_the_same_in_one_piece_and_in_pieces() {
     // Not a multiple of an arraylet, so that there is a remainder.
     let little = ["--bytes", "10000", "--work", "20000", "--rounds", "2"];
