@@ -80,6 +80,34 @@ fn an_array_without_memory_is_an_error() {
     );
 }
 
+/// Where all arraylets are allocated with the array: a large spine takes pages that would hold arraylets.
+#[test]
+fn an_array_that_almost_fits_is_an_error() {
+    let options = [
+        "heap-limit=8m,arrays=naive",
+        "heap-limit=8m,arrays=naive,old=mark-sweep,refs=compressed",
+        "heap-limit=8m,arrays=zray,lazy-arraylets=off,arraylet=256",
+    ];
+    all(
+        "an_array_that_almost_fits_is_an_error",
+        &options,
+        |options| {
+            let heap = heap(options);
+            let doubles = heap.array(Elements::Doubles).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let mut fits = |bytes: u32| {
+                mutator.scope(|scope| scope.allocate_array(doubles, bytes / 8).is_ok())
+            };
+            assert!(fits(2 << 20) && !fits(8 << 20));
+            let fitting = (2 << 20..8 << 20)
+                .step_by(24 << 10)
+                .filter(|&bytes| fits(bytes));
+            assert!((100..256).contains(&fitting.count()));
+            assert!(fits(2 << 20));
+        },
+    );
+}
+
 #[test]
 fn a_sparse_array_takes_its_spine_and_what_was_written() {
     let options = [

@@ -421,7 +421,7 @@ impl Mutator {
     ) -> bool {
         // SAFETY: this thread's mutator is inside the gate, as asked.
         with_heap!(&self.shared.kind, heap => unsafe {
-            heap.make_room_for_stock(contents, count, next)
+            heap.make_room_for_stock(contents, count, 0, next)
         })
     }
 

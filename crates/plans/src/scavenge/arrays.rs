@@ -248,7 +248,8 @@ impl<F: SlotFormat> Scavenge<F> {
         count << self.model.pieces.arraylet_shift
     }
 
-    /// There was no room for a stock: collects what `next` says. False when nothing is left to try: memory is exhausted.
+    /// There was no room for a stock, and for an object of `spine` bytes that is allocated first: collects what `next` says.
+    /// False when nothing is left to try: memory is exhausted.
     ///
     /// # Safety
     /// As for [`Scavenge::before_stock`].
@@ -256,9 +257,11 @@ impl<F: SlotFormat> Scavenge<F> {
         &self,
         contents: Contents,
         count: usize,
+        spine: usize,
         next: &mut Option<Extent>,
     ) -> bool {
-        let bytes = self.arraylet_bytes(count);
+        // A large spine takes pages that would be chunks.
+        let bytes = self.arraylet_bytes(count) + spine.next_multiple_of(CHUNK_BYTES);
         let Some(extent) = *next else {
             return false;
         };
