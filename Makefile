@@ -37,7 +37,8 @@ PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
 	deciders zeroing-micro zeroing-nursery zeroing naps-paper naps-host naps-synchronisation arrays arrays-cursors \
-	arrays-optimisations arrays-first-n arrays-arraylets arrays-kinds arrays-heaps array-counts
+	arrays-optimisations arrays-first-n arrays-arraylets arrays-kinds arrays-heaps \
+	arrays-fragmentation array-counts
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
 RIVAL_BENCHES := bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady \
 	bench-zeroing-hotspot
@@ -461,7 +462,8 @@ help:
 #|                  precise-heap-mutators, zeroing-micro, zeroing-nursery, zeroing,
 #|                  naps-paper, naps-host, naps-synchronisation (docs/numa.md), arrays,
 #|                  arrays-cursors, arrays-optimisations, arrays-first-n,
-#|                  arrays-arraylets, arrays-kinds, arrays-heaps (docs/arrays.md)
+#|                  arrays-arraylets, arrays-kinds, arrays-heaps,
+#|                  arrays-fragmentation (docs/arrays.md)
 #|   make before COMMIT=C   builds an earlier commit beside this one; then
 #|                  make bench-before-native and bench-before-clients tell whether
 #|                  workloads or programs became slower since

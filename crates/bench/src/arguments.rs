@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::accesses::Accesses;
 use crate::catalogue::Size;
 use crate::cursors::Cursors;
+use crate::fragmentation::Fragmentation;
 use crate::native::Native;
 use crate::phases::Phases;
 use crate::placement::Placement;
@@ -41,6 +42,8 @@ pub enum Command {
     Accesses(Accesses),
     /// Loops with cursors over arrays in pieces against the same loops over arrays in one piece
     Cursors(Cursors),
+    /// How large an array can be in a heap full of holes, and how long what is done to it takes
+    Fragmentation(Fragmentation),
     /// How fast threads read memory that is placed on the nodes in four ways; needs several memory nodes
     Placement(Placement),
     /// Random programs on the precise heap against an oracle, seed by seed; fails when they differ

@@ -13,6 +13,7 @@ mod catalogue;
 mod clients;
 mod cursors;
 mod events;
+mod fragmentation;
 mod locality;
 mod native;
 mod output;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Zeroing(chosen) => zeroing::run(chosen),
         Command::Accesses(chosen) => accesses::run(chosen),
         Command::Cursors(chosen) => cursors::run(chosen),
+        Command::Fragmentation(chosen) => fragmentation::run(chosen),
         Command::Placement(chosen) => placement::run(chosen),
         Command::Random(chosen) => random::run(chosen),
     };
