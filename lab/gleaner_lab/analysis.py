@@ -33,6 +33,8 @@ class Line:
     relative: Estimate
     #: The ratio of rounds to the baseline.
     ratio: Estimate
+    #: The same of each round by itself.
+    rounds: dict[int, float]
     #: Medians of the other values, by name.
     medians: dict[str, float]
     #: The keys of the runs that the figures are from.
@@ -93,6 +95,8 @@ def _line(
     ratio = statistics.paired_ratio(
         pairs[column].tolist(), pairs[f"{column} base"].tolist(), rules.confidence
     )
+    known = pairs[(pairs[column] > 0) & (pairs[f"{column} base"] > 0)]
+    ratios = known[column] / known[f"{column} base"]
     relative = statistics.relative_mean(
         good[column].tolist(), base[column].tolist(), rules.confidence
     )
@@ -107,6 +111,7 @@ def _line(
         mean=statistics.mean_of(good[column].tolist(), rules.confidence),
         relative=relative,
         ratio=ratio,
+        rounds=dict(zip(known["round"], ratios, strict=True)),
         medians={
             name.removeprefix("values."): float(good[name].median())
             for name in values
@@ -172,7 +177,7 @@ def judge(
             nothing = Verdict("undecided", "no runs")
             found.append(Judged(bar, "nothing", statistics.UNKNOWN, nothing))
         # More rounds do not narrow what differs from workload to workload.
-        of = "rounds" if bar.of == "each" else "workloads"
+        of = "workloads" if bar.of == "mean" else "rounds"
         rule = experiment.statistics.confidence
         is_ratio = bar.figure == "ratio"
         for machine, what, estimate in rows:
@@ -214,6 +219,12 @@ def _rows_of(
             rows += [(line.machine, line.group, line.mean) for line in chosen]
         elif bar.of == "each":
             rows += [(line.machine, f"{line.group}{whom}", line.ratio) for line in chosen]
+        elif bar.of == "set":
+            rule = experiment.statistics.confidence
+            for machine in dict.fromkeys(line.machine for line in chosen):
+                rounds = [line.rounds for line in chosen if line.machine == machine]
+                mean = statistics.geometric_mean_of_set(rounds, rule)
+                rows.append((machine, f"geometric mean of these {len(rounds)}{whom}", mean))
         else:
             rows += [
                 (mean.machine, f"geometric mean of {mean.workloads}{whom}", mean.ratio)

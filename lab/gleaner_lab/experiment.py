@@ -139,8 +139,9 @@ class Bar(Part):
     figure: Literal["ratio", "value"] = "ratio"
     #: So many processors it is about: a machine with fewer cannot violate it, only not decide it.
     processors: Annotated[int, Field(ge=1)] | None = None
-    #: Each workload by itself, or the geometric mean over all.
-    of: Literal["each", "mean"] = "each"
+    #: Each workload by itself, or the geometric mean over all: of `mean`, the interval says what
+    #: other workloads of the kind might show; of `set`, what more rounds of these might.
+    of: Literal["each", "mean", "set"] = "each"
     against: list[Variant] = []
     #: The workloads that it is about; all of them unless given.
     workloads: list[Name] = []
@@ -150,7 +151,7 @@ class Bar(Part):
         """A bar has one side."""
         if (self.below is None) == (self.above is None):
             raise ValueError("a bar needs either below or above")
-        if self.figure == "value" and (self.against or self.of == "mean"):
+        if self.figure == "value" and (self.against or self.of != "each"):
             raise ValueError("a value is of each workload by itself, and against nothing")
         if self.figure == "ratio" and 0 in (self.below, self.above):
             raise ValueError("a ratio is never 0; figure: value compares the metric itself")

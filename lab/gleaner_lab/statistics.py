@@ -9,7 +9,7 @@ Student's t on the logarithms, which is the same whichever side is on top.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,11 +90,21 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def geometric_mean_of(ratios: Sequence[float], confidence: float) -> Estimate:
-    """The geometric mean over workloads, with the interval of their spread."""
+    """The geometric mean of ratios, with the interval of their spread."""
     if not ratios:
         return UNKNOWN
     low, high = _log_interval(np.asarray(ratios, dtype=float), confidence)
     return Estimate(geometric_mean(ratios), low, high, len(ratios))
+
+
+def geometric_mean_of_set(rounds: Sequence[Mapping[int, float]], confidence: float) -> Estimate:
+    """The geometric mean over workloads that are given, round by round, with the rounds' interval.
+
+    Each workload has its ratios by round. A round counts in which all have one.
+    """
+    common = set.intersection(*(set(ratios) for ratios in rounds)) if rounds else set()
+    means = [geometric_mean([ratios[number] for ratios in rounds]) for number in sorted(common)]
+    return geometric_mean_of(means, confidence)
 
 
 def _log_interval(ratios: np.ndarray, confidence: float) -> tuple[float, float]:

@@ -144,6 +144,25 @@ def test_a_bar_of_the_mean_may_be_about_some_workloads():
     assert some.estimate.value == pytest.approx(0.5)
 
 
+def test_a_bar_of_a_set_has_the_interval_of_rounds_and_counts_rounds_of_all_workloads():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0, 1.0, 1.0]),
+        *rounds("m", "a", "other", [0.25, 0.25, 0.26, 9.0]),
+        *rounds("m", "b", "one", [1.0, 1.0, 1.0]),
+        *rounds("m", "b", "other", [4.0, 4.1, 4.0]),
+    )
+    document = experiment_of().model_dump(exclude_unset=True)
+    bar = {"configuration": "other", "below": 1.1, "of": "set"}
+    document["bars"] = [bar, {**bar, "of": "mean"}, {**bar, "workloads": ["a"]}]
+    both, spread, alone = analysis.judge(frame, Experiment.model_validate(document))
+    assert both.what == "geometric mean of these 2"
+    assert both.estimate.runs == 3
+    assert both.estimate.value == pytest.approx((1.0 * 1.025**0.5 * 1.04**0.5) ** (1 / 3))
+    assert both.verdict.word == "met"
+    assert spread.verdict.word == "undecided"
+    assert alone.estimate.runs == 4
+
+
 def test_a_row_that_rounds_decide_is_not_grey_however_much_the_machine_drifts():
     drifting = [1.0, 2.0, 1.1, 1.9, 1.0, 2.1]
     frame = frame_of(
