@@ -68,7 +68,7 @@ fn out_of_memory_at_every_allocation_is_one_error_and_nothing_else() {
         let mut visit = 1;
         loop {
             faults::arm(FaultPoint::Allocation, visit);
-            let (failed, _) = run(builder.clone(), 500, 120);
+            let (failed, _) = run(builder.clone(), 500, 180);
             if failed == 0 {
                 break;
             }
