@@ -85,6 +85,7 @@ fn an_array_without_memory_is_an_error() {
 fn an_array_that_almost_fits_is_an_error() {
     let options = [
         "heap-limit=8m,arrays=naive",
+        "heap-limit=8m,arrays=naive,array-guard=on",
         "heap-limit=8m,arrays=naive,old=mark-sweep,refs=compressed",
         "heap-limit=8m,arrays=zray,lazy-arraylets=off,arraylet=256",
     ];
