@@ -309,6 +309,32 @@ fn code_for_naive_arrays_finds_their_elements() {
     }
 }
 
+/// A census looks at the pointers where they are.
+#[test]
+fn a_report_finds_the_arraylets_that_there_are() {
+    let heap = heap("arrays=zray,array-guard=on,array-report=1g,heap-limit=16m,verify=edges");
+    let id = array_type(&heap, Kind::Numbers);
+    let mut mutator = heap.attach().unwrap();
+    let array = allocate(&mut mutator, id, LENGTH, 2);
+    let body = |mutator: &mut Mutator, [root]: &[std::cell::Cell<Value>; 1]| {
+        let array = root.get().as_object().unwrap();
+        // SAFETY: it has these elements, and never moves.
+        unsafe {
+            mutator.store_element_in::<u16>(array, 600, 1).unwrap();
+            mutator.store_element_in::<u16>(array, 5002, 1).unwrap();
+        }
+        mutator.collect(true);
+        let report = mutator.array_report().unwrap();
+        let (found, times) = (report.living_of(|_| true), report.censuses);
+        // 10,006 bytes are 9 arraylets and a remainder.
+        assert_eq!((found.arrays, found.large), (times, times));
+        let parts = [found.arraylets, found.absent, found.zero];
+        assert_eq!(parts, [9, 8, 8].map(|count| count * times));
+    };
+    // SAFETY: the array is valid, and used in the root alone.
+    unsafe { mutator.with_roots([Value::reference(array)], body) };
+}
+
 #[test]
 fn what_guards_nothing_is_refused() {
     for options in ["array-guard=on", "arrays=contiguous,array-guard=on"] {

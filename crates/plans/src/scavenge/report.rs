@@ -349,10 +349,15 @@ impl<F: SlotFormat> Scavenge<F> {
                 arraylet_shift,
                 is_made,
             } = self.config.report;
-            let pieces = Pieces {
-                first_n,
-                arraylet_shift,
-                ..self.model.pieces
+            // Of those that are made the same, but in guard mode.
+            let pieces = if is_made {
+                self.model.pieces
+            } else {
+                Pieces {
+                    first_n,
+                    arraylet_shift,
+                    ..self.model.pieces
+                }
             };
             living.large = 1;
             living.large_bytes = bytes;
