@@ -434,7 +434,7 @@ fn of<E: Measured>(
             // Code for one layout belongs into heaps of that layout.
             let fits = match code {
                 Code::Whole => place == Place::Whole,
-                Code::Zray => place != Place::Whole,
+                Code::Zray => !matches!(place, Place::Whole | Place::Excluded),
                 Code::Any => true,
             };
             for (by, both) in ways {
