@@ -240,6 +240,31 @@ fn code_that_asks_how_arrays_are_cut_comes_to_the_same() {
 }
 
 #[test]
+fn code_is_chosen_for_how_arrays_are_cut() {
+    for options in [
+        "arrays=contiguous",
+        "arrays=zray",
+        "arrays=perf-zray",
+        "arrays=naive",
+        "arrays=naive-a",
+        "arrays=naive-b",
+        "arrays=zray,first-n=64,arraylet=256",
+        "arrays=zray,array-kinds=references",
+        "arrays=zray,array-kinds=primitives",
+        "arrays=zray,array-guard=on",
+        "arrays=naive,array-guard=on",
+        "arrays=naive,array-kinds=primitives",
+    ] {
+        for refs in ["wide", "compressed"] {
+            let options = format!("{options},refs={refs}");
+            let line = run(&["matrix", "--tiny", "--opt", &options]);
+            let expected = format!("{:016x}", arrays::matrix(0));
+            assert_eq!(line["result"], expected, "{options}");
+        }
+    }
+}
+
+#[test]
 fn fresh_arrays_are_zero_beside_any_working_set() {
     for name in ARRAYS {
         for (kilobytes, heap) in [("0", "1"), ("1", "1"), ("300", "3")] {

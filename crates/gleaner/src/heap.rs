@@ -405,7 +405,8 @@ impl Heap {
     }
 
     /// How arrays are cut: bytes of an array that lie in its spine, none under `array-guard`, and bytes of an arraylet;
-    /// `None` where each lies in one piece. Code for fixed numbers asks here before it uses the heap.
+    /// `None` where each lies in one piece. Code for fixed numbers asks here, and
+    /// [`Heap::cuts_all_arrays`], before it uses the heap.
     pub fn cut_arrays(&self) -> Option<(usize, usize)> {
         let pieces = with_heap!(&self.shared.kind, heap => *heap.pieces());
         pieces
@@ -413,10 +414,16 @@ impl Heap {
             .then(|| (pieces.first_n, pieces.arraylet_bytes()))
     }
 
-    /// Whether arrays of references and of numbers are cut, but for those of [`Heap::register_whole_raw`] and pinned ones.
+    /// Whether every array of more bytes than lie in a spine ([`Heap::cut_arrays`]) is cut, but for those of
+    /// [`Heap::register_whole_raw`] and pinned ones. Not so where only arrays of one kind are cut, and under `array-guard`.
+    /// Code for [`CutArrays`](crate::raw::CutArrays) asks here, too.
     pub fn cuts_all_arrays(&self) -> bool {
-        with_heap!(&self.shared.kind, heap => heap.config.cutting)
-            .is_some_and(|cutting| cutting.cuts(true) && cutting.cuts(false))
+        let (cutting, first_n) = with_heap!(&self.shared.kind, heap => {
+            (heap.config.cutting, heap.pieces().first_n)
+        });
+        cutting.is_some_and(|cutting| {
+            cutting.cuts(true) && cutting.cuts(false) && cutting.first_n == first_n
+        })
     }
 
     /// Whether a report on arrays is made (option `array-report`).

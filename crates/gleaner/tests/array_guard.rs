@@ -267,6 +267,7 @@ fn a_fence_lies_behind_an_array_as_long_as_it_lives() {
 fn arrays_that_are_not_cut_are_as_they_were() {
     let heap = heap("arrays=zray,array-guard=on,heap-limit=16m");
     assert_eq!(heap.cut_arrays(), Some((0, 1024)));
+    assert!(!heap.cuts_all_arrays());
     assert_eq!(heap.fast_paths().whole_bytes, 16 + 4096);
     let id = array_type(&heap, Kind::Numbers);
     let whole = heap
@@ -293,6 +294,7 @@ fn arrays_that_are_not_cut_are_as_they_were() {
 fn code_for_naive_arrays_finds_their_elements() {
     type Compiled = In<CutArrays<Wide, 0, 1024>, u16>;
     let heap = heap("arrays=naive,array-guard=on,heap-limit=16m,verify=edges");
+    assert!(heap.cuts_all_arrays());
     let id = array_type(&heap, Kind::Numbers);
     let mut mutator = heap.attach().unwrap();
     let array = allocate(&mut mutator, id, LENGTH, 2);
