@@ -67,11 +67,15 @@ impl<'m> Place<'m> {
         let last = index + count;
         // SAFETY: the range lies in the array, as asked.
         let whole = unsafe { mutator.whole::<E>(array, index, count) };
-        let (next, end, end_index) = match whole {
-            Some(at) => (at, at.add(count * E::BYTES), last),
-            // The first step finds the piece.
-            None => (Address::NULL, Address::NULL, index),
+        let (next, bytes) = match whole {
+            Some(at) => (at, count * E::BYTES),
+            // The first piece is found here, so that there is one loop and not one for each case.
+            None => {
+                let run = find::<E>(mutator, array, index * E::BYTES, count * E::BYTES);
+                (run.at, run.bytes)
+            }
         };
+        let (end, end_index) = (next.add(bytes), index + bytes / E::BYTES);
         Place {
             mutator,
             array,
@@ -124,8 +128,16 @@ fn count_next<E: Element>(place: &Place<'_>, access: Access) {
 #[inline(never)]
 fn find<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
     let pieces = E::Layout::pieces(mutator.record());
-    // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
-    unsafe { View::new(array, pieces).run(offset, most) }
+    // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed. The range
+    // goes beyond N, or it would have been one piece.
+    unsafe {
+        let view = if E::Layout::ALL_CUT {
+            View::of_spine(array, pieces)
+        } else {
+            View::new(array, pieces)
+        };
+        view.run(offset, most)
+    }
 }
 
 impl Mutator {
@@ -161,15 +173,18 @@ impl Mutator {
         count: usize,
     ) -> Result<CursorMut<'_, E>, OutOfMemory> {
         // SAFETY: the range lies in the array, as this function asks.
-        let array = match unsafe { self.whole::<E>(array, index, count) } {
-            Some(_) => array,
+        let is_whole = unsafe { self.whole::<E>(array, index, count) }.is_some();
+        let array = if is_whole {
+            array
+        } else {
             // SAFETY: as this function asks.
-            None => unsafe { self.stock_for::<E>(array, index, count) }?,
+            unsafe { self.stock_for::<E>(array, index, count) }?
         };
         // SAFETY: the range lies in the array, which is where it was or was rooted; the mutator is borrowed.
         let place = unsafe { Place::new::<E>(self, array, index, count) };
         Ok(CursorMut {
-            writable: place.end,
+            // Of an array in pieces the first store finds out what may be written.
+            writable: if is_whole { place.end } else { place.next },
             zero: false,
             place,
             element: PhantomData,

@@ -55,6 +55,21 @@ impl View {
         }
     }
 
+    /// Of an array that is known to lie in pieces.
+    ///
+    /// # Safety
+    /// As for [`View::new`], and it does.
+    #[inline(always)]
+    pub unsafe fn of_spine(array: Address, pieces: Pieces) -> View {
+        // SAFETY: a valid reference, as asked.
+        debug_assert!(unsafe { is_spine(array) }, "code for arrays in pieces");
+        View {
+            array,
+            is_spine: true,
+            pieces,
+        }
+    }
+
     /// Whether it lies in pieces.
     pub fn is_spine(&self) -> bool {
         self.is_spine
