@@ -109,6 +109,26 @@ fn an_array_that_almost_fits_is_an_error() {
     );
 }
 
+/// Collections that it does not need, for stress or a census, do not give away the room that was made for an array with all
+/// its arraylets.
+#[test]
+fn an_array_is_allocated_although_others_collect() {
+    let options = [
+        "heap-limit=64m,generations=never,stress=1,arrays=naive",
+        "heap-limit=64m,generations=never,stress=2,arrays=zray,lazy-arraylets=off",
+        "heap-limit=64m,generations=never,array-report=64k,arrays=zray,lazy-arraylets=off,first-n=262144",
+    ];
+    let test = "an_array_is_allocated_although_others_collect";
+    all(test, &options, |options| {
+        let heap = heap(options);
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        for length in [1_000_000, 10_000_000, 20_000_000] {
+            mutator.scope(|scope| scope.allocate_array(bytes, length).map(drop).unwrap());
+        }
+    });
+}
+
 #[test]
 fn a_sparse_array_takes_its_spine_and_what_was_written() {
     let options = [

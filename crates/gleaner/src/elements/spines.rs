@@ -37,9 +37,9 @@ impl Mutator {
         } else {
             pieces.arraylets(elements)
         };
-        let mut next = Some(Extent::Young);
+        let (mut next, mut is_first) = (Some(Extent::Young), true);
         loop {
-            if own > 0 {
+            if own > 0 && is_first {
                 self.assert_may_collect("an allocation");
                 // SAFETY: this thread's mutator, inside the gate; other references are not used again, as asked.
                 with_heap!(&self.shared.kind, heap => unsafe {
@@ -54,9 +54,18 @@ impl Mutator {
                 Some(spine) => spine,
                 None => {
                     with_heap!(&self.shared.kind, heap => heap.check_request(id, Some(length), whole));
-                    self.room_slowly_of(bytes, place, Fresh::Zeroed)?
+                    if is_first {
+                        self.room_slowly_of(bytes, place, Fresh::Zeroed)?
+                    } else {
+                        // SAFETY: this thread's mutator, inside the gate.
+                        with_heap!(&self.shared.kind, heap => unsafe {
+                            heap.allocate_again(record, bytes, place, Fresh::Zeroed)
+                        })
+                        .ok_or(OutOfMemory { bytes: whole })?
+                    }
                 }
             };
+            is_first = false;
             // SAFETY: fresh memory of this mutator, with room for the spine, which reads as zero.
             unsafe {
                 begin_array(spine, Header::fresh_spine(id), length);

@@ -112,6 +112,35 @@ impl<F: SlotFormat> Scavenge<F> {
             self.collect(extent, "stress");
         }
         self.census_if_due(mutator);
+        self.allocate_or_collect(mutator, bytes, (place, fresh))
+    }
+
+    /// As [`Scavenge::allocate_slowly`], behind a collection that made room for this and for more: none comes before it that
+    /// this does not need, which would give the room away.
+    ///
+    /// # Safety
+    /// As for [`Scavenge::allocate_slowly`].
+    pub unsafe fn allocate_again(
+        &self,
+        record: NonNull<Mutator>,
+        bytes: usize,
+        place: Place,
+        fresh: Fresh,
+    ) -> Option<Address> {
+        // SAFETY: the calling mutator's, as asked.
+        let mutator = unsafe { record.as_ref() };
+        if self.checks() {
+            self.check_last(mutator);
+        }
+        self.allocate_or_collect(mutator, bytes, (place, fresh))
+    }
+
+    fn allocate_or_collect(
+        &self,
+        mutator: &Mutator,
+        bytes: usize,
+        (place, fresh): (Place, Fresh),
+    ) -> Option<Address> {
         if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
             return None;
         }
