@@ -420,6 +420,7 @@ impl Mutator {
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
+    #[inline(never)]
     unsafe fn find_wanted(
         &self,
         from: Address,
@@ -444,6 +445,7 @@ impl Mutator {
     /// # Safety
     /// As for [`Mutator::copy_between`]; the stock is filled for the parts that are `wanted`, which are given in the order
     /// of the copy.
+    #[inline(never)]
     unsafe fn copy_runs(
         &self,
         from: Address,

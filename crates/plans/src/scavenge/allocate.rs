@@ -135,6 +135,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.allocate_or_collect(mutator, bytes, (place, fresh))
     }
 
+    #[inline(never)]
     fn allocate_or_collect(
         &self,
         mutator: &Mutator,

@@ -1,6 +1,8 @@
 //! The report on arrays in the figures of the paper's tables, and as a table for people.
 
-use core::fmt;
+use core::fmt::{self, Write};
+
+use gleaner_base::events::LineBuffer;
 
 use super::{ArrayReport, ArrayType, Living};
 use crate::scavenge::tally::ByPosition;
@@ -129,12 +131,26 @@ fn mb(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
+/// A number with so many digits behind the point. (What the library has for that takes 18 KB of each embedder.)
+struct Fixed<const DIGITS: usize>(f64);
+
+impl<const DIGITS: usize> fmt::Display for Fixed<DIGITS> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = 10_u64.pow(DIGITS as u32);
+        let scaled = (self.0.abs() * one as f64 + 0.5) as u64;
+        let sign = if self.0 < 0.0 && scaled > 0 { "-" } else { "" };
+        let mut line = LineBuffer::<32>::new();
+        write!(line, "{sign}{}.{:0DIGITS$}", scaled / one, scaled % one)?;
+        out.pad(line.as_str())
+    }
+}
+
 /// A share as percent.
 struct Percent(f64);
 
 impl fmt::Display for Percent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:.1} %", 100.0 * self.0)
+        write!(out, "{} %", Fixed::<1>(100.0 * self.0))
     }
 }
 
@@ -155,16 +171,16 @@ impl fmt::Display for ArrayReport {
         )?;
         writeln!(
             out,
-            "allocated:     {:.1} MB, {} arrays, {} arrays of numbers; of the arrays {} are longer than {n}",
-            mb(composition.allocated as f64),
+            "allocated:     {} MB, {} arrays, {} arrays of numbers; of the arrays {} are longer than {n}",
+            Fixed::<1>(mb(composition.allocated as f64)),
             Percent(composition.arrays_allocated),
             Percent(composition.numbers_allocated),
             Percent(savings.large_allocated)
         )?;
         writeln!(
             out,
-            "lives:         {:.1} MB in the mean, {} arrays, {} bytes of arrays beyond {n}",
-            mb(composition.heap),
+            "lives:         {} MB in the mean, {} arrays, {} bytes of arrays beyond {n}",
+            Fixed::<1>(mb(composition.heap)),
             Percent(composition.arrays_in_heap),
             Percent(savings.beyond)
         )?;
@@ -194,8 +210,8 @@ impl fmt::Display for ArrayReport {
         )?;
         writeln!(
             out,
-            "fast copy:     copies write {:.1} MB, {} beyond {n}",
-            mb(composition.copied as f64),
+            "fast copy:     copies write {} MB, {} beyond {n}",
+            Fixed::<1>(mb(composition.copied as f64)),
             Percent(composition.copied_beyond)
         )?;
         writeln!(
@@ -229,16 +245,16 @@ fn write_types(out: &mut fmt::Formatter<'_>, report: &ArrayReport) -> fmt::Resul
         };
         writeln!(
             out,
-            "{:>6} {elements:10} {:>12} {:>10.1} {:>9.1} {:>9.2} {:>8.1} {:>10.1} {:>5.1} % {:>5.1} %",
+            "{:>6} {elements:10} {:>12} {:>10} {:>9} {:>9} {:>8} {:>10} {:>5} % {:>5} %",
             of.id.get(),
             allocated.arrays,
-            mb(allocated.bytes as f64),
-            mean(sum.arrays),
-            mb(mean(sum.bytes)),
-            mean(sum.large),
-            mean(sum.arraylets),
-            percent(|living| living.zero),
-            percent(|living| living.shared),
+            Fixed::<1>(mb(allocated.bytes as f64)),
+            Fixed::<1>(mean(sum.arrays)),
+            Fixed::<2>(mb(mean(sum.bytes))),
+            Fixed::<1>(mean(sum.large)),
+            Fixed::<1>(mean(sum.arraylets)),
+            Fixed::<1>(percent(|living| living.zero)),
+            Fixed::<1>(percent(|living| living.shared)),
         )?;
     }
     Ok(())
