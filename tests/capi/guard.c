@@ -3,6 +3,7 @@
  * pieces would lie is reported and ends the process; what goes through the
  * accessors is not. Each case runs in a child of its own.
  */
+#include "child.h"
 #include "stage.h"
 
 #include <errno.h>
@@ -57,12 +58,13 @@ static void expect(struct scene *s, bool writes, bool list, uint32_t index)
 
     fprintf(stderr,
             "expected: gleaner: a raw %s an array in pieces (array-guard=on): "
-            "array at %#zx, type %u (%s of %zu bytes), length %d, index %u "
+            "array at %#zx, type %u (%s of %zu byte%s), length %d, index %u "
             "(offset %zu)\n",
             writes ? "write to" : "read of",
             (size_t)(list ? list_of(s) : bytes_of(s)),
             (unsigned)(list ? s->stage.list : s->stage.bytes),
-            list ? "references" : "numbers", element, LENGTH, (unsigned)index,
+            list ? "references" : "numbers", element, element == 1 ? "" : "s",
+            LENGTH, (unsigned)index,
             index * element);
 }
 
@@ -199,8 +201,16 @@ static void own_handler(int signal)
         abort();
 }
 
-static void make(const struct guarded *of, bool compressed)
+/* A case, in a heap with references of either width. */
+struct run {
+    const struct guarded *of;
+    bool compressed;
+};
+
+static void make(const void *run)
 {
+    const struct guarded *of = ((const struct run *)run)->of;
+    bool compressed = ((const struct run *)run)->compressed;
     struct scene s;
     struct gleaner_options options;
     gleaner_heap *heap;
@@ -229,34 +239,6 @@ static void make(const struct guarded *of, bool compressed)
     tear_down(&s.stage);
     if (failed != 0)
         fprintf(stderr, "%d checks failed\n", failed);
-}
-
-/* What the child said, and how it ended. */
-static int said(const struct guarded *of, bool compressed, char *text,
-                size_t bytes)
-{
-    int ends[2], status;
-    size_t length = 0;
-    ssize_t got;
-    pid_t child;
-
-    fflush(stdout);
-    if (pipe(ends) != 0 || (child = fork()) < 0)
-        return -1;
-    if (child == 0) {
-        dup2(ends[1], 2);
-        alarm(60);
-        make(of, compressed);
-        fflush(stdout);
-        _exit(0);
-    }
-    close(ends[1]);
-    while ((got = read(ends[0], text + length, bytes - 1 - length)) > 0)
-        length += (size_t)got;
-    text[length] = 0;
-    close(ends[0]);
-    waitpid(child, &status, 0);
-    return status;
 }
 
 /* Whether a report is as expected, and names the function. */
@@ -292,7 +274,8 @@ int main(void)
 
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const struct guarded *of = &cases[i / 2];
-        int status = said(of, i % 2, text, sizeof text);
+        struct run run = { of, i % 2 == 1 };
+        int status = said_by_child(make, &run, text, sizeof text);
         bool right = of->function == NULL ? status == 0 && text[0] == 0
                                           : is_reported(of, text, status);
 

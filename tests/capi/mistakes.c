@@ -4,6 +4,7 @@
  */
 /* Indexes are checked, and polls inside of windows. */
 #define GLEANER_DEBUG
+#include "child.h"
 #include "stage.h"
 
 #include <pthread.h>
@@ -354,7 +355,7 @@ static void writes_in_a_window(struct stage *s)
     gleaner_window_begin_writing(&other, s->m, array, 0, 10, 1);
 }
 
-static const struct {
+static const struct mistake {
     const char *message;
     void (*make)(struct stage *s);
 } mistakes[] = {
@@ -410,6 +411,19 @@ static const struct {
     { "compiled with GLEANER_FIRST_N 128", accesses_with_code_for_other_arrays },
 };
 
+/* A mistake, on a stage. */
+struct made {
+    const struct mistake *mistake;
+    struct stage *stage;
+};
+
+static void make(const void *of)
+{
+    const struct made *made = (const struct made *)of;
+
+    made->mistake->make(made->stage);
+}
+
 static void each_mistake_has_a_message(bool compressed)
 {
     struct stage s = set_up(compressed, 2 << 20);
@@ -418,34 +432,15 @@ static void each_mistake_has_a_message(bool compressed)
     unsetenv("RUST_BACKTRACE");
     new_node(&s, 1);
     for (i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        struct made of = { &mistakes[i], &s };
         char said[8192];
-        size_t length = 0;
-        ssize_t got;
-        int status = -1, ends[2];
-        pid_t child;
+        int status = said_by_child(make, &of, said, sizeof said);
 
-        CHECK(pipe(ends) == 0);
-        fflush(stdout);
-        child = fork();
-        if (child == 0) {
-            alarm(60);
-            dup2(ends[1], 2);
-            mistakes[i].make(&s);
-            _exit(0);
-        }
-        close(ends[1]);
-        while (length < sizeof said - 1
-               && (got = read(ends[0], said + length, sizeof said - 1 - length))
-                      > 0)
-            length += (size_t)got;
-        said[length] = 0;
-        close(ends[0]);
-        CHECK(child > 0 && waitpid(child, &status, 0) == child);
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
         /* One line, and nothing else. */
         if (strncmp(said, "gleaner: ", 9) != 0
             || strstr(said, mistakes[i].message) == NULL
-            || strchr(said, '\n') != said + length - 1) {
+            || strchr(said, '\n') != said + strlen(said) - 1) {
             printf("not '%s' alone: %s\n", mistakes[i].message, said);
             CHECK(!"the message");
         }

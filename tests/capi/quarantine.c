@@ -2,6 +2,7 @@
  * What an embedder may do wrong, under `quarantine`: each mistake ends the
  * process with a message that names it. Each runs in a child of its own.
  */
+#include "child.h"
 #include "stage.h"
 
 #include <signal.h>
@@ -371,8 +372,9 @@ static gleaner_heap *heap_with(uint32_t stress)
     return gleaner_heap_new(&options, NULL, 0);
 }
 
-static void make(const struct mistake *mistake)
+static void make(const void *of)
 {
+    const struct mistake *mistake = (const struct mistake *)of;
     struct scene s;
     uint32_t offsets[] = { 8, 16 };
 
@@ -394,31 +396,6 @@ static void make(const struct mistake *mistake)
     gleaner_detach(s.m);
 }
 
-/* What the child said, and how it ended. */
-static int said(const struct mistake *mistake, char *text, size_t bytes)
-{
-    int ends[2], status;
-    size_t length = 0;
-    ssize_t got;
-    pid_t child;
-
-    if (pipe(ends) != 0 || (child = fork()) < 0)
-        return -1;
-    if (child == 0) {
-        dup2(ends[1], 2);
-        alarm(60);
-        make(mistake);
-        _exit(0);
-    }
-    close(ends[1]);
-    while ((got = read(ends[0], text + length, bytes - 1 - length)) > 0)
-        length += (size_t)got;
-    text[length] = 0;
-    close(ends[0]);
-    waitpid(child, &status, 0);
-    return status;
-}
-
 int main(void)
 {
     static char text[1 << 16];
@@ -426,7 +403,7 @@ int main(void)
 
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         const struct mistake *mistake = &mistakes[i];
-        int status = said(mistake, text, sizeof text);
+        int status = said_by_child(make, mistake, text, sizeof text);
         bool right = mistake->message == NULL
                          ? status == 0 && text[0] == 0
                          : WIFSIGNALED(status)

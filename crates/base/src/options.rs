@@ -382,6 +382,40 @@ impl Options {
         list: &'a str,
     ) -> Result<(), OptionError<'a>> {
         let mut options = *self;
+        options.read_list_of(kind, foreign, list)?;
+        options.check()?;
+        *self = options;
+        Ok(())
+    }
+
+    /// As [`Options::parse_list_of`], of a list that has the last word on what a program has chosen: where it has all arrays
+    /// in one piece, the program's choice how they are cut is none any more.
+    pub fn parse_last_word_of<'a>(
+        &mut self,
+        kind: HeapKind,
+        foreign: Foreign,
+        list: &'a str,
+    ) -> Result<(), OptionError<'a>> {
+        let mut options = *self;
+        if items(list).filter(|&(name, _)| name == "arrays").last()
+            == Some(("arrays", "contiguous"))
+        {
+            options.keep_arrays_whole();
+        }
+        options.parse_list_of(kind, foreign, list)?;
+        *self = options;
+        Ok(())
+    }
+
+    /// As [`Options::parse_list_of`], without the check: more may be on its way. Compiled once, for embedders that are small.
+    #[inline(never)]
+    pub fn read_list_of<'a>(
+        &mut self,
+        kind: HeapKind,
+        foreign: Foreign,
+        list: &'a str,
+    ) -> Result<(), OptionError<'a>> {
+        let mut options = *self;
         for (name, value) in items(list) {
             let ignored = foreign == Foreign::Ignored
                 && find(name).is_some_and(|info| !info.serves.includes(kind));
@@ -392,12 +426,38 @@ impl Options {
                 options.set_of(kind, name, value)?;
             }
         }
-        options.check()?;
         *self = options;
         Ok(())
     }
 
+    /// Forgets how arrays are cut.
+    fn keep_arrays_whole(&mut self) {
+        let Options {
+            array_kinds,
+            first_n,
+            arraylet,
+            lazy_arraylets,
+            zero_compression,
+            fast_copy,
+            copy_on_write,
+            array_guard,
+            ..
+        } = Options::DEFAULT;
+        *self = Options {
+            array_kinds,
+            first_n,
+            arraylet,
+            lazy_arraylets,
+            zero_compression,
+            fast_copy,
+            copy_on_write,
+            array_guard,
+            ..*self
+        };
+    }
+
     /// Finds options that cannot hold together.
+    #[inline(never)]
     pub fn check(&self) -> Result<(), OptionError<'static>> {
         self.check_order(
             "initial-heap",

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::quantities::{Spread, size};
+use crate::quantities::{Spread, array_size};
 use crate::say;
 
 use code_size::CodeSizes;
@@ -60,7 +60,7 @@ pub struct Accesses {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub element: Vec<Kind>,
     /// Bytes of the range, in arraylets or in one piece; ranges in the spine have what there is
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "16k")]
+    #[arg(long, value_name = "SIZE", value_parser = array_size, default_value = "16k")]
     pub bytes: usize,
     /// Accesses of a combination in a round
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..))]
@@ -229,6 +229,12 @@ struct Grounds {
     cut: Ground,
 }
 
+/// What there is, when nothing is left of it.
+const NOTHING_SUCH: &str = "\
+there is no such combination of --code, --place, --by, --access and --element: code for arrays in one piece has them \
+only there, code for arrays in pieces only where N counts; slices are of numbers in one piece; nothing is stored into the \
+zero arraylet";
+
 /// Measures and prints; true, for nothing can turn out wrong.
 pub fn run(chosen: &Accesses) -> Result<bool> {
     // All kinds of elements have three arrays in the heap that cuts, and what their arraylets take beside is little.
@@ -239,7 +245,7 @@ pub fn run(chosen: &Accesses) -> Result<bool> {
     };
     let mut cells = cells(chosen, &mut grounds)?;
     if cells.is_empty() {
-        return Err(Failure::new("there is no such combination"));
+        return Err(Failure::new(NOTHING_SUCH));
     }
     let counted = match chosen.instructions {
         true => Some(instructions::count(chosen)?),

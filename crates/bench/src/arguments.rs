@@ -9,6 +9,7 @@ use crate::catalogue::Size;
 use crate::cursors::Cursors;
 use crate::fragmentation::Fragmentation;
 use crate::native::Native;
+use crate::pauses::Pauses;
 use crate::phases::Phases;
 use crate::placement::Placement;
 use crate::random::Random;
@@ -44,6 +45,8 @@ pub enum Command {
     Cursors(Cursors),
     /// How large an array can be in a heap full of holes, and how long what is done to it takes
     Fragmentation(Fragmentation),
+    /// How long scavenges stop a program that has large arrays, old ones or young ones
+    Pauses(Pauses),
     /// How fast threads read memory that is placed on the nodes in four ways; needs several memory nodes
     Placement(Placement),
     /// Random programs on the precise heap against an oracle, seed by seed; fails when they differ

@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::accesses::{Cut, FIRST_N, Ground, Measured, Rooted};
 use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::quantities::{Spread, size};
+use crate::quantities::{Spread, array_size, size};
 use crate::say;
 
 /// Arguments of `cursors`.
@@ -35,7 +35,7 @@ pub struct Cursors {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub loops: Vec<Loop>,
     /// Bytes of each array beyond its first 4 KB
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64k")]
+    #[arg(long, value_name = "SIZE", value_parser = array_size, default_value = "64k")]
     pub bytes: usize,
     /// Each loop goes through at least so many bytes in a measurement, after one pass that does not count
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8m")]

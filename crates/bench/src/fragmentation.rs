@@ -10,13 +10,13 @@
 use std::time::Instant;
 
 use clap::Args;
-use gleaner::raw::{AnyArrays, In, Shape, TypeId, Value, array_bytes};
-use gleaner::{Builder, Handle, Heap, Mutator, OutOfMemory};
+use gleaner::raw::Value;
 use gleaner_workloads::failed;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::quantities::size;
+use crate::kept::{Allocated, Kept};
+use crate::quantities::array_size;
 use crate::say;
 
 /// Arguments of `fragmentation`.
@@ -33,7 +33,7 @@ pub struct Fragmentation {
     #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(8..=65536))]
     pub heap: u32,
     /// Bytes of an array that leaves a hole
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64k")]
+    #[arg(long, value_name = "SIZE", value_parser = array_size, default_value = "64k")]
     pub holes: usize,
     /// Percent of the heap's limit that these arrays fill before every other one is dropped
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=90))]
@@ -66,28 +66,28 @@ struct Line {
     full_collections: u64,
 }
 
-/// The elements of all arrays of numbers here.
-type Bytes = In<AnyArrays, u8>;
-
 /// A heap with holes.
 struct Holes {
-    mutator: Mutator,
-    bytes: TypeId,
-    /// An array of references to what leaves holes, and to what does not.
-    kept: Handle,
+    kept: Kept,
+    /// Where the array is kept that is asked for.
+    last: usize,
 }
 
 /// Measures and prints; true, for nothing can turn out wrong.
 pub fn run(chosen: &Fragmentation) -> Result<bool> {
     let limit = (chosen.heap as usize) << 20;
-    let builder = Heap::builder().limit(limit).workers(chosen.workers);
-    let mut lists = chosen.options.iter();
-    let heap = lists
-        .try_fold(builder, |builder, list| builder.options(list))
-        .and_then(Builder::build)
-        .map_err(failed)?;
     let count = (limit as u64 * u64::from(chosen.fill) / 100) as usize / chosen.holes;
-    let mut holes = Holes::new(&heap, count)?;
+    if count < 2 {
+        let (fill, heap, holes) = (chosen.fill, chosen.heap, chosen.holes);
+        let message = format!(
+            "--fill {fill} percent of --heap {heap} MB has no room for two arrays of --holes {holes} bytes"
+        );
+        return Err(Failure::new(message));
+    }
+    let mut holes = Holes {
+        kept: Kept::new(chosen.heap, chosen.workers, &chosen.options, count + 1)?,
+        last: count,
+    };
     for index in 0..count {
         if let Err(full) = holes.fill(index, chosen.holes) {
             return Err(Failure::new(format!("--fill {}: {full}", chosen.fill)));
@@ -95,8 +95,8 @@ pub fn run(chosen: &Fragmentation) -> Result<bool> {
     }
     let live = holes.drop_every_other(count).map_err(failed)? * chosen.holes;
     let largest = holes.largest(limit)?;
-    let totals = holes.mutator.totals();
-    let (collection_s, copy_s) = holes.times_of(largest)?;
+    let totals = holes.kept.mutator.totals();
+    let (collection_s, copy_s) = holes.times_of(largest).map_err(failed)?;
     let line = Line {
         limit_bytes: limit,
         live_bytes: live,
@@ -113,78 +113,25 @@ pub fn run(chosen: &Fragmentation) -> Result<bool> {
 }
 
 impl Holes {
-    /// Nothing yet, and room for references to so many arrays, and one more.
-    fn new(heap: &Heap, count: usize) -> Result<Holes> {
-        let bytes = heap.register_raw(Shape::Primitives { log2: 0 });
-        let references = heap.register_whole_raw(Shape::References).map_err(failed)?;
-        let mut mutator = heap.attach().map_err(failed)?;
-        let log2 = match heap.references() {
-            gleaner::References::Wide => 3,
-            gleaner::References::Compressed => 2,
-        };
-        let length = count as u32 + 1;
-        // SAFETY: the type is one of arrays of references, from whose slots the bytes follow; the array is given to a
-        // handle at once.
-        let kept = unsafe {
-            let array = mutator.allocate_array_raw(references, length, array_bytes(length, log2));
-            let value = Value::reference(array.map_err(failed)?);
-            mutator.handle_raw(value)
-        };
-        Ok(Holes {
-            mutator,
-            bytes: bytes.map_err(failed)?,
-            kept: kept.ok_or_else(|| Failure::new("the heap has no room for a handle"))?,
-        })
-    }
-
-    /// Makes an array of so many bytes, all 1, and keeps it at an index.
-    fn fill(&mut self, index: usize, bytes: usize) -> std::result::Result<(), OutOfMemory> {
-        let length = bytes as u32;
-        // SAFETY: the type is one of arrays of bytes. The fresh array is in a root while it is filled, and then stored
-        // into one that has this index; no other reference is held outside of handles.
-        unsafe {
-            let array =
-                self.mutator
-                    .allocate_array_raw(self.bytes, length, array_bytes(length, 0))?;
-            let kept = &self.kept;
-            self.mutator
-                .with_roots([Value::reference(array)], |mutator, [root]| {
-                    let array = reference(root.get());
-                    mutator.fill_elements_in::<Bytes>(array, 0, bytes, 1)?;
-                    let kept = reference(kept.get_raw());
-                    mutator.store_element_raw(kept, index, root.get())
-                })
-        }
-    }
-
-    /// Drops what is kept at an index.
-    fn drop_at(&mut self, index: usize) -> std::result::Result<(), OutOfMemory> {
-        let kept = reference(self.kept.get_raw());
-        // SAFETY: an array of references that has this index; the address is not used again.
-        unsafe { self.mutator.store_element_raw(kept, index, Value::NULL) }
+    /// Makes an array of so many bytes and keeps it at an index.
+    fn fill(&mut self, index: usize, bytes: usize) -> Allocated<()> {
+        let array = self.kept.numbers(bytes)?;
+        self.kept.put(index, array)
     }
 
     /// Leaves holes; how many arrays are left.
-    fn drop_every_other(&mut self, count: usize) -> std::result::Result<usize, OutOfMemory> {
+    fn drop_every_other(&mut self, count: usize) -> Allocated<usize> {
         for index in (0..count).step_by(2) {
-            self.drop_at(index)?;
+            self.kept.put(index, Value::NULL)?;
         }
-        self.mutator.collect(true);
+        self.kept.mutator.collect(true);
         Ok(count / 2)
-    }
-
-    /// Where the array is kept that is asked for.
-    fn last(&self) -> usize {
-        let kept = reference(self.kept.get_raw());
-        // SAFETY: a valid array.
-        unsafe { self.mutator.length_raw(kept) as usize - 1 }
     }
 
     /// Whether there is memory for an array of so many bytes; it is dropped.
     fn fits(&mut self, bytes: usize) -> Result<bool> {
-        let place = self.last();
-        let fits = self.fill(place, bytes).is_ok();
-        self.drop_at(place).map_err(failed)?;
+        let fits = self.fill(self.last, bytes).is_ok();
+        self.kept.put(self.last, Value::NULL).map_err(failed)?;
         Ok(fits)
     }
 
@@ -210,28 +157,19 @@ impl Holes {
 
     /// How long it takes to collect everything beside an array of so many bytes, and to copy one half of it to the
     /// other.
-    fn times_of(&mut self, bytes: usize) -> Result<(f64, f64)> {
-        let place = self.last();
-        self.fill(place, bytes).map_err(failed)?;
+    fn times_of(&mut self, bytes: usize) -> Allocated<(f64, f64)> {
+        self.fill(self.last, bytes)?;
         let start = Instant::now();
-        self.mutator.collect(true);
+        self.kept.mutator.collect(true);
         let collection = start.elapsed().as_secs_f64();
-        let half = bytes / 2;
-        let kept = reference(self.kept.get_raw());
+        let (array, half) = (self.kept.at(self.last), (bytes / 2) as u32);
         let start = Instant::now();
-        // SAFETY: the array of references has this index, and what it holds there is an array of so many bytes;
-        // addresses are not used again.
+        // SAFETY: an array of so many bytes; the address is not used again.
         unsafe {
-            let array = reference(self.mutator.load_element_raw(kept, place));
-            let half = half as u32;
-            self.mutator.copy_elements_raw(array, 0, array, half, half)
-        }
-        .map_err(failed)?;
+            self.kept
+                .mutator
+                .copy_elements_raw(array, 0, array, half, half)
+        }?;
         Ok((collection, start.elapsed().as_secs_f64()))
     }
-}
-
-/// The object that a value refers to.
-fn reference(value: Value) -> gleaner::raw::Address {
-    gleaner::raw::Address::new(value.bits() as usize)
 }

@@ -14,9 +14,11 @@ mod clients;
 mod cursors;
 mod events;
 mod fragmentation;
+mod kept;
 mod locality;
 mod native;
 mod output;
+mod pauses;
 mod phases;
 mod placement;
 mod process;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Accesses(chosen) => accesses::run(chosen),
         Command::Cursors(chosen) => cursors::run(chosen),
         Command::Fragmentation(chosen) => fragmentation::run(chosen),
+        Command::Pauses(chosen) => pauses::run(chosen),
         Command::Placement(chosen) => placement::run(chosen),
         Command::Random(chosen) => random::run(chosen),
     };

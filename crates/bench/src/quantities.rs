@@ -15,6 +15,18 @@ pub fn size(text: &str) -> std::result::Result<usize, String> {
         .ok_or_else(|| "not a multiple of 8 bytes with an optional suffix k, m or g".into())
 }
 
+/// Reads the size of an array: as [`size`], and no more than its length can say.
+pub fn array_size(text: &str) -> std::result::Result<usize, String> {
+    let bytes = size(text)?;
+    if bytes > MOST_ARRAY_BYTES {
+        return Err("more than an array has here: 2g at most".into());
+    }
+    Ok(bytes)
+}
+
+/// A length of an array has 32 bits, and elements have one byte at least.
+const MOST_ARRAY_BYTES: usize = 2 << 30;
+
 /// What the rounds of a measurement gave.
 #[derive(Debug, PartialEq)]
 pub struct Spread {

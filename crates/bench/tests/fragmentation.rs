@@ -1,18 +1,13 @@
 //! The microbenchmark of holes, in small: the largest array is found, however arrays lie and whichever policy the old
 //! space has.
 
-use std::process::Command;
+use started::{lines, refused};
+
+mod started;
 
 fn line(options: &str, more: &[&str]) -> serde_json::Value {
-    let done = Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
-        .args(["fragmentation", "--heap", "8", "--opt", options])
-        .args(more)
-        .env_remove("GLEANER_OPTIONS")
-        .output()
-        .unwrap();
-    let err = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{options}: {err}");
-    serde_json::from_slice(&done.stdout).unwrap()
+    let all = [&["fragmentation", "--heap", "8", "--opt", options], more].concat();
+    lines(&all).remove(0)
 }
 
 #[test]
@@ -36,11 +31,8 @@ fn the_largest_array_is_found_in_each_heap() {
 
 #[test]
 fn a_share_that_leaves_no_room_is_refused() {
-    let done = Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
-        .args(["fragmentation", "--fill", "95"])
-        .output()
-        .unwrap();
-    assert_eq!(done.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&done.stderr);
+    let said = refused(&["fragmentation", "--fill", "95"]);
     assert!(said.contains("1..=90"), "{said}");
+    let said = refused(&["fragmentation", "--heap", "8", "--holes", "4m"]);
+    assert!(said.contains("no room for two arrays"), "{said}");
 }

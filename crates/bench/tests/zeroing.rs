@@ -1,33 +1,17 @@
 //! The study of zeroing, in small: its lines, its table, and what it refuses.
 
-use std::process::{Command, Output};
+use started::{lines, printed, refused};
 
-fn start(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gleaner-bench"))
-        .arg("zeroing")
-        .args(["--work", "256k"])
-        .args(arguments)
-        .output()
-        .unwrap()
-}
+mod started;
 
-fn printed(arguments: &[&str]) -> String {
-    let done = start(arguments);
-    let err = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{arguments:?}: {err}");
-    String::from_utf8(done.stdout).unwrap()
-}
-
-/// Runs it, which fails; what it says.
-fn failure(arguments: &[&str]) -> String {
-    let done = start(arguments);
-    assert_eq!(done.status.code(), Some(2), "{arguments:?}");
-    String::from_utf8_lossy(&done.stderr).into_owned()
+/// The arguments of little work.
+fn zeroing<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["zeroing", "--work", "256k"], arguments].concat()
 }
 
 #[test]
 fn there_is_a_line_for_each_combination() {
-    let text = printed(&[
+    let lines = lines(&zeroing(&[
         "--json",
         "--kernels",
         "memset,movnti,string",
@@ -37,11 +21,7 @@ fn there_is_a_line_for_each_combination() {
         "1,3",
         "--rounds",
         "2",
-    ]);
-    let lines: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    ]));
     let mut found = Vec::new();
     for line in &lines {
         let number = |name: &str| line[name].as_f64().unwrap();
@@ -63,7 +43,7 @@ fn there_is_a_line_for_each_combination() {
 
 #[test]
 fn the_table_has_every_kernel_of_the_processor() {
-    let text = printed(&["--buffers", "8k", "--rounds", "1"]);
+    let text = printed(&zeroing(&["--buffers", "8k", "--rounds", "1"]));
     for name in ["memset", "immediate", "string", "movnti", "movntdq", "8 KB"] {
         assert!(text.contains(name), "{name} in {text}");
     }
@@ -73,12 +53,14 @@ fn the_table_has_every_kernel_of_the_processor() {
 
 #[test]
 fn what_makes_no_sense_is_an_error_that_says_so() {
-    assert!(failure(&["--kernels", "dcbz"]).contains("the kernels are memset, immediate"));
-    assert!(failure(&["--buffers", "12"]).contains("multiple of 8"));
-    assert!(failure(&["--threads", "0"]).contains("threads"));
-    assert!(failure(&["--buffers", "900000g"]).contains("more than the memory"));
-    let everywhere = printed(&["--buffers", "8k", "--rounds", "1"]);
+    assert!(
+        refused(&zeroing(&["--kernels", "dcbz"])).contains("the kernels are memset, immediate")
+    );
+    assert!(refused(&zeroing(&["--buffers", "12"])).contains("multiple of 8"));
+    assert!(refused(&zeroing(&["--threads", "0"])).contains("threads"));
+    assert!(refused(&zeroing(&["--buffers", "900000g"])).contains("more than the memory"));
+    let everywhere = printed(&zeroing(&["--buffers", "8k", "--rounds", "1"]));
     if !everywhere.contains("line-zero") {
-        assert!(failure(&["--kernels", "line-zero"]).contains("lacks clzero"));
+        assert!(refused(&zeroing(&["--kernels", "line-zero"])).contains("lacks clzero"));
     }
 }

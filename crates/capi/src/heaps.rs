@@ -102,7 +102,8 @@ pub fn differently_cut(heap: &Heap, known: usize) -> Option<String> {
         usize::MAX => ("GLEANER_ARRAYS_WHOLE".into(), "arrays=contiguous".into()),
         _ => (
             format!("GLEANER_FIRST_N {known}"),
-            format!("first-n={known}"),
+            // The option has powers of two; N may be larger than what the program knows of.
+            format!("first-n={}", known.next_power_of_two().max(64)),
         ),
     };
     if arrays == Arrays::Guarded {

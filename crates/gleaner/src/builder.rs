@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
-    Foreign, Generations, HeapKind, OldPages, OldPolicy, Options, Pages, Parking, Plan, Prefetch,
-    References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
+    Foreign, Generations, HeapKind, OldPages, OldPolicy, OptionError, Options, Pages, Parking,
+    Plan, Prefetch, References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
 };
 use gleaner_os::environment;
 use gleaner_os::topology::Topology;
@@ -94,10 +94,12 @@ impl Builder {
         self.checked()
     }
 
-    /// Sets the options of a list such as `heap-limit=1g,young=64m`.
+    /// Sets the options of a list such as `heap-limit=1g,young=64m`. Whether options hold together is found when the heap is
+    /// built: the second of them may be in another list.
     pub fn options(mut self, list: &str) -> Result<Self, BuildError> {
-        self.read(Foreign::Refused, list)
-            .map_err(BuildError::Option)?;
+        self.options
+            .read_list_of(HeapKind::Precise, Foreign::Refused, list)
+            .map_err(refused)?;
         self.checked()
     }
 
@@ -110,11 +112,6 @@ impl Builder {
                 other.as_str()
             ))),
         }
-    }
-
-    fn read(&mut self, foreign: Foreign, list: &str) -> Result<(), String> {
-        let read = self.options.parse_list_of(HeapKind::Precise, foreign, list);
-        read.map_err(|error| error.to_string())
     }
 
     /// Bytes that all spaces together may have; at least 1 MB, rounded to 64 KB. Option `heap-limit`.
@@ -296,10 +293,9 @@ impl Builder {
         for info in TABLE {
             let text = (info.value)(&self.options).to_string();
             let mut read = Options::DEFAULT;
-            let set = read.set(info.name, &text);
-            set.map_err(|error| BuildError::Option(error.to_string()))?;
+            read.set(info.name, &text).map_err(refused)?;
         }
-        Ok(())
+        self.options.check().map_err(refused)
     }
 
     fn read_environment(&mut self) -> Result<(), String> {
@@ -311,13 +307,20 @@ impl Builder {
         };
         let list = list.to_str().ok_or("it is not UTF-8")?;
         let own = self.options.prefetch;
-        self.read(Foreign::Ignored, list)?;
+        let options = &mut self.options;
+        options
+            .parse_last_word_of(HeapKind::Precise, Foreign::Ignored, list)
+            .map_err(|error| error.to_string())?;
         // What the libgc heap alone knows is left to that.
         if matches!(self.options.prefetch, Prefetch::OnGrey | Prefetch::Fifo) {
             self.options.prefetch = own;
         }
         Ok(())
     }
+}
+
+fn refused(error: OptionError<'_>) -> BuildError {
+    BuildError::Option(error.to_string())
 }
 
 fn open_log(options: &Options) -> Result<Option<File>, BuildError> {

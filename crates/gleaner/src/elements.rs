@@ -470,6 +470,16 @@ pub(crate) const fn fresh_offset() -> usize {
     element(Address::NULL, 0, 1).word()
 }
 
+/// Ends the far path of an access, and is no instruction. Compilers merge the ends of paths that are the same: an access
+/// within the first N bytes would compute an address in a register and jump to the far path's.
+#[inline(always)]
+fn apart() {
+    // SAFETY: nothing happens.
+    unsafe {
+        std::arch::asm!("", options(nomem, nostack, preserves_flags));
+    }
+}
+
 /// One element.
 impl Mutator {
     /// Where `count` elements from `index` on lie, if it is known that they lie in one piece behind the length.
@@ -488,7 +498,9 @@ impl Mutator {
             let length = unsafe { self.length_raw(array) };
             copy::check_range("an access to", length, index, count);
         }
-        let is_whole = E::Layout::is_whole(self.record(), (index + count) * E::BYTES);
+        // SAFETY: an array has fewer than 2^32 elements, of up to 8 bytes each.
+        let end = unsafe { index.unchecked_add(count).unchecked_mul(E::BYTES) };
+        let is_whole = E::Layout::is_whole(self.record(), end);
         is_whole.then_some(element(array, index, E::BYTES))
     }
 
@@ -503,7 +515,11 @@ impl Mutator {
         unsafe {
             match self.whole::<E>(array, index, 1) {
                 Some(at) => E::read_at(at, self.record().base),
-                None => E::read_at(self.far::<E>(array, index), self.record().base),
+                None => {
+                    let item = E::read_at(self.far::<E>(array, index), self.record().base);
+                    apart();
+                    item
+                }
             }
         }
     }
@@ -533,17 +549,23 @@ impl Mutator {
     ) -> Result<(), OutOfMemory> {
         self.count_elements_in::<E>(Access::Store, index, 1);
         // SAFETY: the array has this element, as this function asks.
-        let at = match unsafe { self.whole::<E>(array, index, 1) } {
-            Some(at) => at,
+        let whole = unsafe { self.whole::<E>(array, index, 1) };
+        let base = self.record().base;
+        let at = if let Some(at) = whole {
+            // SAFETY: such an element lies there, and the item is valid, as this function asks.
+            unsafe { E::write_at(at, base, item) };
+            at
+        } else {
             // SAFETY: as this function asks.
-            None => match unsafe { self.far_to_write::<E>(array, index) } {
-                Some(at) => at,
+            let Some(at) = (unsafe { self.far_to_write::<E>(array, index) }) else {
                 // SAFETY: as this function asks.
-                None => return unsafe { self.store_far::<E>(array, index, item) },
-            },
+                return unsafe { self.store_far::<E>(array, index, item) };
+            };
+            // SAFETY: such an element lies there, and the item is valid, as this function asks.
+            unsafe { E::write_at(at, base, item) };
+            apart();
+            at
         };
-        // SAFETY: such an element lies there, and the item is valid, as this function asks.
-        unsafe { E::write_at(at, self.record().base, item) };
         if E::SLOTS {
             self.dirty(at);
         }
@@ -569,16 +591,25 @@ impl Mutator {
         let base = self.record().base;
         // SAFETY: the array has this element, as this function asks.
         let whole = unsafe { self.whole::<E>(array, index, 1) };
-        // SAFETY: as this function asks.
-        let Some(at) = whole.or_else(|| unsafe { self.far_to_write::<E>(array, index) }) else {
+        let (at, before) = if let Some(at) = whole {
+            // SAFETY: such an element lies there, as this function asks.
+            (at, unsafe { E::read_at(at, base) })
+        } else {
             // SAFETY: as this function asks.
-            return unsafe {
-                let item = change(E::read_at(self.far::<E>(array, index), base));
-                self.store_far::<E>(array, index, item)
+            let Some(at) = (unsafe { self.far_to_write::<E>(array, index) }) else {
+                // SAFETY: as this function asks.
+                return unsafe {
+                    let item = change(E::read_at(self.far::<E>(array, index), base));
+                    self.store_far::<E>(array, index, item)
+                };
             };
+            // SAFETY: such an element lies there, as this function asks.
+            let before = unsafe { E::read_at(at, base) };
+            apart();
+            (at, before)
         };
         // SAFETY: such an element lies there, and the item is valid, as this function asks.
-        unsafe { E::write_at(at, base, change(E::read_at(at, base))) };
+        unsafe { E::write_at(at, base, change(before)) };
         if E::SLOTS {
             self.dirty(at);
         }

@@ -169,7 +169,9 @@ impl Drop for Body {
     fn drop(&mut self) {
         // Before any of it is gone.
         fork::remove(self);
-        if let Some(report) = with_heap!(&self.kind, heap => heap.last_array_report()) {
+        let report = with_heap!(&self.kind, heap => heap.last_array_report());
+        // A heap in which nothing was allocated was refused by the program, or of no use to it.
+        if let Some(report) = report.filter(|report| report.allocated > 0) {
             eprint!("{report}");
         }
     }

@@ -199,6 +199,7 @@ fn check_report(output: &Output, case: &str) {
     } else {
         "read of"
     };
+    let plural = if element == "1" { "" } else { "s" };
     let offset = index * element.parse::<usize>().unwrap();
     let behind = if index < LENGTH as usize {
         ""
@@ -207,7 +208,7 @@ fn check_report(output: &Output, case: &str) {
     };
     let expected = format!(
         "gleaner: a raw {way} an array in pieces (array-guard=on): array at {array}, type {id} ({kind} of {element} \
-         bytes), length {LENGTH}, index {index} (offset {offset}){behind}, accessed by 0x"
+         byte{plural}), length {LENGTH}, index {index} (offset {offset}){behind}, accessed by 0x"
     );
     let (_, rest) = error
         .split_once(&expected)
@@ -340,7 +341,10 @@ fn a_report_finds_the_arraylets_that_there_are() {
 #[test]
 fn what_guards_nothing_is_refused() {
     for options in ["array-guard=on", "arrays=contiguous,array-guard=on"] {
-        let error = Heap::builder().options(options).err().unwrap().to_string();
+        let built = Heap::builder()
+            .options(options)
+            .and_then(gleaner::Builder::build);
+        let error = built.map(drop).expect_err(options).to_string();
         assert!(
             error.contains("array-guard") && error.contains("arrays"),
             "{error}"

@@ -344,6 +344,9 @@ fn options_of_arrays_may_come_in_any_order() {
         Heap::builder()
             .option("arrays", "zray")
             .and_then(|builder| builder.option("first-n", "64")?.option("arraylet", "256")),
+        Heap::builder()
+            .options("first-n=64,fast-copy=off")
+            .and_then(|builder| builder.options("arraylet=256")?.options("arrays=zray")),
     ];
     for builder in built {
         let heap = builder.unwrap().build().unwrap();

@@ -409,7 +409,8 @@ fn sizes_have_a_use_for_a_report_and_other_options_of_pieces_have_none() {
         ("first-n=64", "first-n"),
         ("array-report=1m,copy-on-write=on", "copy-on-write"),
     ] {
-        let refused = Heap::builder().options(list).unwrap_err().to_string();
+        let refused = Heap::builder().options(list).unwrap().build();
+        let refused = refused.map(drop).unwrap_err().to_string();
         assert!(refused.starts_with(&format!(
             "option {option} has no effect where all arrays are in one piece"
         )));

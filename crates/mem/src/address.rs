@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// Bytes that one prefetch brings.
+pub const CACHE_LINE: usize = 64;
+
 /// A machine word that is used as an address. It may point anywhere; code that dereferences it must know why it may.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]

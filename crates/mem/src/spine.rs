@@ -233,6 +233,13 @@ impl Pieces {
             .add(((pointer.0 & !TAINT) as usize) << self.scale())
     }
 
+    /// Where a pointer leads that is not tainted.
+    #[inline(always)]
+    pub const fn untainted(&self, pointer: Pointer) -> Address {
+        debug_assert!(!pointer.is_tainted());
+        self.base.add((pointer.0 as usize) << self.scale())
+    }
+
     /// 2 for pointers of 4 bytes, 0 for those of 8.
     #[inline(always)]
     const fn scale(&self) -> u16 {

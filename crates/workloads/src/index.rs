@@ -28,6 +28,8 @@ const CHUNK: (usize, usize) = (4, 512);
 const WORDS: u32 = 3;
 /// Hits that a query gives.
 const BEST: u64 = 10;
+/// Documents whose scores are looked at at once.
+const BLOCK: usize = 128;
 /// Queries that a thread takes at a time.
 const BATCH: usize = 16;
 
@@ -473,16 +475,12 @@ impl<F: Code> Index<F> {
                     let document = self.slots.get(mutator, object(documents), number);
                     let length = self.document.number(document, 1);
                     let more = 1024 * frequency * rare / (64 + length / 16);
-                    let score = self.numbers.get(mutator, object(arrays.scores), number);
-                    self.numbers.set(
-                        mutator,
-                        object(arrays.scores),
-                        number,
-                        score.wrapping_add(more),
-                    )?;
-                    let count = self.bytes.get(mutator, object(arrays.counts), number);
+                    self.numbers
+                        .update(mutator, object(arrays.scores), number, |score| {
+                            score.wrapping_add(more)
+                        })?;
                     self.bytes
-                        .set(mutator, object(arrays.counts), number, count + 1)?;
+                        .update(mutator, object(arrays.counts), number, |count| count + 1)?;
                 }
                 chunk.set(value(self.chunk.get(mutator, object(chunk), 0)));
             }
@@ -515,25 +513,31 @@ impl<F: Code> Index<F> {
     ) -> Result<u64, OutOfMemory> {
         frame(mutator, [Address::NULL], |mutator, [list]| {
             let (mut kept, mut worst) = (0, 0);
-            for number in 0..self.texts.len() {
-                let count = self.bytes.get(mutator, object(arrays.counts), number);
-                self.bytes.set(mutator, object(arrays.counts), number, 0)?;
-                let score = self.numbers.get(mutator, object(arrays.scores), number);
+            let (mut counts, mut scores) = ([0; BLOCK], [0; BLOCK]);
+            for first in (0..self.texts.len()).step_by(BLOCK) {
+                let these = BLOCK.min(self.texts.len() - first);
+                self.bytes
+                    .read(mutator, object(arrays.counts), first, &mut counts[..these]);
                 self.numbers
-                    .set(mutator, object(arrays.scores), number, 0)?;
-                if u32::from(count) < least {
-                    continue;
-                }
-                let better = kept < BEST || score > worst;
-                if better || self.wasteful {
-                    let hit = self.hit.fresh(mutator)?;
-                    let document = self
-                        .slots
-                        .get(mutator, self.root(mutator, built, 1), number);
-                    self.hit.set(mutator, hit, 1, document);
-                    self.hit.set_long(hit, 0, u64::from(score));
-                    if better {
-                        (kept, worst) = self.keep(mutator, list, hit);
+                    .read(mutator, object(arrays.scores), first, &mut scores[..these]);
+                self.bytes
+                    .fill(mutator, object(arrays.counts), first, these, 0)?;
+                self.numbers
+                    .fill(mutator, object(arrays.scores), first, these, 0)?;
+                for (offset, (&count, &score)) in counts[..these].iter().zip(&scores).enumerate() {
+                    if u32::from(count) < least {
+                        continue;
+                    }
+                    let better = kept < BEST || score > worst;
+                    if better || self.wasteful {
+                        let hit = self.hit.fresh(mutator)?;
+                        let documents = self.root(mutator, built, 1);
+                        let document = self.slots.get(mutator, documents, first + offset);
+                        self.hit.set(mutator, hit, 1, document);
+                        self.hit.set_long(hit, 0, u64::from(score));
+                        if better {
+                            (kept, worst) = self.keep(mutator, list, hit);
+                        }
                     }
                 }
             }

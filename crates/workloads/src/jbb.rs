@@ -644,11 +644,16 @@ impl<F: Code> Clerk<'_, F> {
                     let line = company.slots.get(mutator, object(lines), index);
                     let stock = company.line.get(mutator, line, 0);
                     let item = company.item.number(company.stock.get(mutator, stock, 0), 1);
-                    let first = company.bytes.get(mutator, object(seen), item as usize) == 0;
-                    let ours = company.slots.get(mutator, object(stocks), item as usize);
+                    let mut first = false;
+                    company
+                        .bytes
+                        .update(mutator, object(seen), item as usize, |before| {
+                            first = before == 0;
+                            1
+                        })?;
                     distinct += u64::from(first);
+                    let ours = company.slots.get(mutator, object(stocks), item as usize);
                     low += u64::from(first && company.stock.number(ours, 0) < level);
-                    company.bytes.set(mutator, object(seen), item as usize, 1)?;
                 }
             }
             Ok((distinct, low))

@@ -328,6 +328,31 @@ fn options_that_contradict_each_other_are_refused() {
 }
 
 #[test]
+fn the_last_word_may_be_that_arrays_are_in_one_piece() {
+    let chosen = list(
+        "arrays=zray,first-n=64,arraylet=256,array-kinds=references,lazy-arraylets=on,zero-compression=on,fast-copy=off,\
+         copy-on-write=off,array-guard=on,stress=3",
+    );
+    let last = |word: &str| {
+        let mut options = chosen;
+        options
+            .parse_last_word_of(HeapKind::Precise, Foreign::Ignored, word)
+            .map(|()| options)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(last("arrays=contiguous"), Ok(list("stress=3")));
+    assert_eq!(last("arrays=naive,arrays=contiguous"), Ok(list("stress=3")));
+    let naive = Options {
+        arrays: Arrays::Naive,
+        ..chosen
+    };
+    assert_eq!(last("arrays=contiguous,arrays=naive"), Ok(naive));
+    assert_eq!(last("tenure=2").map(|options| options.first_n), Ok(64));
+    let error = last("arrays=contiguous,first-n=128").unwrap_err();
+    assert!(error.starts_with("option first-n has no effect"), "{error}");
+}
+
+#[test]
 fn a_list_of_changes_reads_back() {
     let options = list("heap-limit=3g,stats=on,fault=start-worker@2,log=/tmp/l");
     let mut text = String::new();

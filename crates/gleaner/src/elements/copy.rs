@@ -101,7 +101,7 @@ pub fn elements(count: usize) -> String {
 }
 
 /// What an array holds, for a message: numbers of so many bytes, given as the logarithm, or references.
-fn kind(log2: Option<u32>) -> String {
+pub(super) fn kind(log2: Option<u32>) -> String {
     match log2 {
         Some(0) => "numbers of 1 byte".into(),
         Some(log2) => format!("numbers of {} bytes", 1 << log2),

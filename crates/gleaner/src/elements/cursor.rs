@@ -123,7 +123,8 @@ fn count_next<E: Element>(place: &Place<'_>, access: Access) {
     }
 }
 
-/// The run from an offset on.
+/// The run from an offset on. A call, so that the loop that is left is one over the elements of a piece: inlined, it makes
+/// loops with little in them much slower.
 #[cold]
 #[inline(never)]
 fn find<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {

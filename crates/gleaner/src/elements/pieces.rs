@@ -189,7 +189,8 @@ impl Mutator {
             return element(array, index, E::BYTES);
         }
         // SAFETY: a spine that has the element, as asked.
-        unsafe { self.in_part::<E>(array, index).0 }
+        let (pieces, within, pointer) = unsafe { self.in_part::<E>(array, index) };
+        pieces.target(pointer).add(within)
     }
 
     /// Where an element lies, for a store, that does not lie in the first N bytes; `None` if the part may not be written, or
@@ -207,27 +208,32 @@ impl Mutator {
             return None;
         }
         // SAFETY: a spine that has the element, as asked.
-        let (at, pointer) = unsafe { self.in_part::<E>(array, index) };
-        (!pointer.is_tainted()).then_some(at)
+        let (pieces, within, pointer) = unsafe { self.in_part::<E>(array, index) };
+        (!pointer.is_tainted()).then(|| pieces.untainted(pointer).add(within))
     }
 
-    /// Where an element of a spine lies beyond the first N bytes, and the pointer to its part.
+    /// How arrays are cut, where in its part an element of a spine lies that is beyond the first N bytes, and the pointer to
+    /// the part.
     ///
     /// # Safety
     /// `array` is a valid reference to a spine of such elements, which has more than `index`.
     #[inline(always)]
-    unsafe fn in_part<E: Element>(&self, array: Address, index: usize) -> (Address, Pointer) {
+    unsafe fn in_part<E: Element>(&self, array: Address, index: usize) -> (Pieces, usize, Pointer) {
         // SAFETY: a valid reference, as asked.
         debug_assert!(unsafe { is_spine(array) }, "code for arrays in pieces");
         let pieces = E::Layout::pieces(self.record());
-        let part = pieces.part(index * E::BYTES);
+        // SAFETY: an array has fewer than 2^32 elements, of up to 8 bytes each.
+        let part = pieces.part(unsafe { index.unchecked_mul(E::BYTES) });
         // SAFETY: the spine has this part, since the array has the element, as asked.
         let pointer = unsafe { pieces.load(array, part.number) };
-        (pieces.target(pointer).add(part.within), pointer)
+        (pieces, part.within, pointer)
     }
 
+    /// Cold, so that what a loop has in registers is saved where this is called, and not where each of its stores goes.
+    ///
     /// # Safety
     /// As for [`Mutator::store_element_in`].
+    #[cold]
     #[inline(never)]
     pub(super) unsafe fn store_far<E: Element>(
         &mut self,
@@ -268,7 +274,11 @@ impl Mutator {
     ) -> Result<(), OutOfMemory> {
         // SAFETY: as this function asks; the array and the item are rooted while something may collect.
         unsafe {
-            let (array, item) = self.stock_for_one::<E>(array, index, item)?;
+            let is_stocked = self.has_stock(Contents::of(E::SLOTS), 1);
+            let (array, item) = match is_stocked {
+                true => (array, item),
+                false => self.stock_for_one::<E>(array, index, item)?,
+            };
             let at = self.private::<E>(array, index);
             E::write_at(at, self.record().base, item);
             if E::SLOTS {

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
 
-use super::copy::{Copied, check_range};
+use super::copy::{Copied, check_range, kind};
 use super::{Cursor, Number};
 use crate::heap::OutOfMemory;
 use crate::scope::{Local, Scope};
@@ -195,8 +195,8 @@ impl Scope<'_> {
         assert!(
             self.element(array)
                 .is_some_and(|log2| 1 << log2 == T::BYTES),
-            "{what} numbers of {} bytes of an object that has {}",
-            T::BYTES,
+            "{what} {} of an object that has {}",
+            kind(Some(T::BYTES.trailing_zeros())),
             self.describe(self.object(array))
         );
         check_range(what, self.length(array), index, count);

@@ -16,6 +16,7 @@ use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::{ArrayKinds, Arrays, Optimisation, Options};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
+use gleaner_mem::address::CACHE_LINE;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::object_model::TypeId;
 use gleaner_mem::slot::SlotFormat;
@@ -29,6 +30,9 @@ use super::allocate::{Place, Request};
 use super::collect::Extent;
 use super::mutator::Mutator;
 use super::parts::{Part, Writable};
+
+/// How many arraylets a mutator gets beyond one that it needs.
+const MORE_FOR_ONE: usize = 3;
 
 /// How the arrays of a heap are cut, and which optimisations are made (PLDI 2010, section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,6 +184,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Fills the stock of a mutator up to `count` arraylets, without a collection; whether there was room for all of them.
+    /// Where one is asked for there are a few, since another store is likely to ask for the next.
     ///
     /// # Safety
     /// As for [`Scavenge::has_stock`].
@@ -188,14 +193,18 @@ impl<F: SlotFormat> Scavenge<F> {
         let mutator = unsafe { record.as_ref() };
         let buffer = &mutator.arraylets[contents as usize];
         let before = mutator.with_stock(contents, |stock| stock.len());
-        let mut missing = count.saturating_sub(before);
-        while missing > 0 {
+        let missing = count.saturating_sub(before);
+        let more = if count == 1 { MORE_FOR_ONE } else { 0 };
+        let most = missing * (1 + more);
+        let mut taken = 0;
+        while taken < most {
             match self.arraylets().allocate(buffer) {
                 Some(arraylet) => mutator.with_stock(contents, |stock| stock.push(arraylet)),
+                None if taken >= missing => break,
                 None if self.refill_arraylets(mutator, contents) => continue,
                 None => return false,
             }
-            missing -= 1;
+            taken += 1;
         }
         // They are used from the end: in the order of their addresses, as the parts of an array are.
         mutator.with_stock(contents, |stock| {
@@ -293,9 +302,20 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut was_zero = false;
         let fill = |before: Pointer| {
             was_zero = before == self.model.pieces.zero;
-            let (arraylet, clean) = mutator
-                .with_stock(contents, |stock| stock.pop())
-                .expect("a mutator stocks what it is about to need");
+            let taken = mutator.with_stock(contents, |stock| {
+                let (arraylet, clean) = stock.pop()?;
+                Some((arraylet, clean, stock.last().map(|&(next, _)| next)))
+            });
+            let (arraylet, clean, next) = taken.expect(
+                "a store has arraylets in stock: what was opened for loads is not stored through",
+            );
+            // The exchange of the pointer waits until all that was stored before has arrived, so what is filled next had
+            // better be in the cache by then.
+            if let Some(next) = next {
+                (0..self.model.pieces.arraylet_bytes())
+                    .step_by(CACHE_LINE)
+                    .for_each(|offset| next.add(offset).prefetch_for_write());
+            }
             // SAFETY: the arraylet is this mutator's alone, and what is shared is not written by anybody.
             unsafe { self.fill_arraylet((arraylet, clean), before, contents, filling) };
             arraylet

@@ -98,9 +98,10 @@ impl<F: SlotFormat> Scavenge<F> {
         } else {
             ", behind its last element"
         };
+        let plural = if log2 == 0 { "" } else { "s" };
         Some(write!(
             out,
-            "array at {:#x}, type {} ({elements} of {} bytes), length {length}, index {index} (offset {offset}){where_to}",
+            "array at {:#x}, type {} ({elements} of {} byte{plural}), length {length}, index {index} (offset {offset}){where_to}",
             array.word(),
             id.get(),
             1usize << log2,

@@ -14,8 +14,11 @@ use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES, Claim};
 
 use super::Scavenge;
 use super::parts::Target;
-use super::roots::STRIP_BYTES;
 use super::trace::{CHUNK_POINTERS, Item, WorkerState};
+
+/// A task's share of the space of arraylets. A chunk of numbers costs a look; a task for each would be most of a scavenge
+/// beside large arrays of numbers.
+const ARRAYLET_STRIP_BYTES: usize = 32 * CHUNK_BYTES;
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Scans a spine that was reached and will be `old`, or a chunk of its pointers: claims the arraylets, and visits their
@@ -95,11 +98,11 @@ impl<F: SlotFormat> Scavenge<F> {
         (0..slots).map(move |index| arraylet.add(index * F::BYTES))
     }
 
-    /// How many strips the space of arraylets has, for tasks.
+    /// How many strips of [`ARRAYLET_STRIP_BYTES`] the space of arraylets has, for tasks.
     pub(super) fn arraylet_strips(&self) -> usize {
         let reached = |space: &Arraylets| space.reached().offset_from(space.start());
         let bytes = self.arraylets.as_ref().map_or(0, reached);
-        bytes.div_ceil(STRIP_BYTES)
+        bytes.div_ceil(ARRAYLET_STRIP_BYTES)
     }
 
     /// The chunks with slots in a strip of the space of arraylets.
@@ -108,8 +111,9 @@ impl<F: SlotFormat> Scavenge<F> {
         strip: usize,
     ) -> impl Iterator<Item = (Address, Address)> + '_ {
         let space = self.arraylets();
-        let low = space.start().add(strip * STRIP_BYTES);
-        space.slot_chunks(low, low.add(STRIP_BYTES).min(space.reached()))
+        let low = space.start().add(strip * ARRAYLET_STRIP_BYTES);
+        let high = low.add(ARRAYLET_STRIP_BYTES);
+        space.slot_chunks(low, high.min(space.reached()))
     }
 
     /// Visits the slots of old arraylets that lie on dirty cards of a strip, and cleans the cards.
@@ -162,5 +166,3 @@ impl<F: SlotFormat> Scavenge<F> {
         self.poison(arraylet, self.model.pieces.arraylet_bytes());
     }
 }
-
-const _: () = assert!(STRIP_BYTES.is_multiple_of(CHUNK_BYTES));

@@ -20,9 +20,6 @@ pub enum Prefetch {
     Edges,
 }
 
-/// Bytes that one prefetch brings.
-pub const CACHE_LINE: usize = 64;
-
 /// A prefetch policy known at compile time.
 pub trait Policy {
     /// When to prefetch.

@@ -11,11 +11,12 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
+use gleaner_mem::address::CACHE_LINE;
 
 use super::allocate::cookie;
 use super::edges::EdgeQueue;
 use super::mark::PROC_ENTRIES;
-use super::prefetch::{CACHE_LINE, Policy, Prefetch};
+use super::prefetch::{Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
 use crate::mark_sweep::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
 use crate::mark_sweep::kinds::descriptor;
