@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use started::{lines, printed, refused};
+use started::{lines, lines_of_the_release, printed, refused};
 
 mod started;
 
@@ -53,7 +53,7 @@ fn combinations_can_be_chosen() {
 fn instructions_are_counted() {
     let some = ["accesses", "--instructions", "--json", "--element", "u64"];
     let few = ["--by", "sequential,cursor", "--access", "read"];
-    let found = lines(&[&some[..], &few, &LITTLE].concat());
+    let found = lines_of_the_release(&[&some[..], &few, &LITTLE].concat());
     let instructions = |code: &str, place: &str, by: &str| {
         let is_it = |line: &&serde_json::Value| {
             line["code"] == code && line["place"] == place && line["by"] == by
