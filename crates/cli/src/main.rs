@@ -1,7 +1,8 @@
-//! The command `gleaner`: shows the options, and runs programs that use libgc on Gleaner's heap.
+//! The command `gleaner`: shows the options, runs programs that use libgc on Gleaner's heap, and places the threads of
+//! managed programs on processors.
 //!
-//! Everything here happens before the program starts; afterwards this process *is* the program. So the command's work
-//! is to find out what would go wrong and to say it clearly.
+//! `gleaner exec` happens before the program starts; afterwards this process *is* the program. So the command's work is
+//! to find out what would go wrong and to say it clearly. `gleaner place` stays beside the program.
 #![deny(unsafe_code)]
 
 mod bench;
@@ -13,6 +14,7 @@ mod inspect;
 mod library;
 mod loader;
 mod options;
+mod place;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,8 +35,9 @@ Examples:
   gleaner exec --stats -- w3m -dump page.html
   gleaner options                            what can be set, and to what it is set
   gleaner bench gc_bench --opt sweep=eager   one measured run; --json for programs
+  gleaner place --stats -- java -jar app.jar which threads, on which cores
 
-Try 'gleaner exec --help' and 'gleaner options --help'."
+Try 'gleaner exec --help', 'gleaner place --help' and 'gleaner options --help'."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -46,6 +49,9 @@ enum Command {
     Exec(ExecArgs),
     Options(OptionsArgs),
     Bench(BenchArgs),
+    Place(PlaceArgs),
+    #[command(hide = true)]
+    PlaceGuard(GuardArgs),
 }
 
 /// Run a program that uses libgc on Gleaner
@@ -133,12 +139,88 @@ pub(crate) struct BenchArgs {
     pub(crate) words: Vec<OsString>,
 }
 
+/// Start a managed program and place its threads on the processors
+///
+/// Each thread has a role, which is recognised by its name: application, main, collector, zeroing, compiler, organizer,
+/// profiler, timer, finalizer, vm. HotSpot, Node, .NET, Gleaner and Boehm's collector tell by the names of their threads;
+/// Go does not. A policy decides from the roles and the machine where each thread may run. Threads that come later, and
+/// processes that the program starts, are placed, too. The program need not know of it, and is not changed.
+#[derive(Args)]
+#[command(
+    override_usage = "gleaner place [OPTIONS] -- PROGRAM [ARGS]...\n       gleaner place [OPTIONS] --plan THREADS",
+    after_help = PLACE_HELP
+)]
+pub(crate) struct PlaceArgs {
+    /// Set an option of placement; may be repeated (the list is below)
+    #[arg(long = "opt", value_name = "NAME=VALUE")]
+    pub(crate) options: Vec<String>,
+    /// Threads of that name have that role; a '*' at the end stands for any rest
+    #[arg(long = "role", value_name = "NAME=ROLE")]
+    pub(crate) roles: Vec<String>,
+    /// Print what the threads of each role have used when the program has ended
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Append one JSON line per decision to FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    pub(crate) log: Option<PathBuf>,
+    /// Start nothing: print what would be decided for such threads
+    #[arg(long, value_name = "ROLE:N+ROLE:N", conflicts_with = "program")]
+    pub(crate) plan: Option<String>,
+    /// The machine of the plan, such as 2x4 (sockets x cores), instead of this one
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) machine: Option<String>,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required_unless_present = "plan",
+        trailing_var_arg = true
+    )]
+    pub(crate) program: Vec<OsString>,
+}
+
+const PLACE_HELP: &str = "\
+Options of placement (--opt):
+  placement=POLICY       paper     one socket; application and collector threads pinned one to a core, the rest free
+                                   on it (the default)
+                         pinned    these threads pinned over the whole machine
+                         isolated  collector threads on another socket, cluster or half of the cores than the rest
+                         paired    an application and a collector thread make a pair, spread over the sockets
+                         none      the system decides; --stats works
+  processors=LIST        only these, such as 0-3+8
+  sockets=N              N sockets at most; 0: one for paper, all for the others
+  pin=ROLE+ROLE          which roles are pinned (application+collector); none
+  first-core=N           the core of the first pinned thread, counted from 0
+  isolate=ROLE+ROLE      which roles are set apart (collector); jvm: all but application; nongc: those but collector
+  isolate-on=UNIT        what these get: socket, cluster, cores (half of them), auto (the first of these there is)
+  collectors=N           ask HotSpot, Node, Gleaner and libgc for N collector threads; 0 leaves it to them
+
+Examples:
+  gleaner place --stats -- java -jar app.jar
+  gleaner place --opt placement=isolated,isolate=collector+compiler -- java -jar app.jar
+  gleaner place --opt placement=pinned,pin=collector,collectors=2 -- java -jar app.jar
+  gleaner place --role 'worker-*=application' --log place.jsonl -- ./server
+  gleaner place --opt placement=paired --plan application:4+collector:4 --machine 2x4
+
+Exit status: that of PROGRAM, 128 and the signal that ended it, or as of 'gleaner exec'.";
+
+/// Puts back what the process that placed threads could not: not for users
+#[derive(Args)]
+pub(crate) struct GuardArgs {
+    /// The program
+    pub(crate) program: u32,
+    /// Where it could run before
+    pub(crate) processors: String,
+}
+
 fn main() -> std::process::ExitCode {
     inherited::end_on_closed_pipe();
+    let done = |()| std::process::ExitCode::SUCCESS;
     let result = match Cli::parse().command {
-        Command::Exec(args) => exec::run(args),
-        Command::Options(args) => options::run(args),
-        Command::Bench(args) => bench::run(args),
+        Command::Exec(args) => exec::run(args).map(done),
+        Command::Options(args) => options::run(args).map(done),
+        Command::Bench(args) => bench::run(args).map(done),
+        Command::Place(args) => place::run(args),
+        Command::PlaceGuard(args) => place::run_guard(args),
     };
-    result.map_or_else(Failure::report, |()| std::process::ExitCode::SUCCESS)
+    result.unwrap_or_else(Failure::report)
 }

@@ -1,0 +1,55 @@
+//! The guard: a process that waits until the one that places threads has ended, and if that was not in order, lets the
+//! threads that it placed run where they could before.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use gleaner_place::{Processors, release};
+
+use crate::GuardArgs;
+use crate::failure::Failure;
+
+/// What the guard is told when there is nothing to put back.
+const IN_ORDER: u8 = b'.';
+
+/// A guard that waits.
+pub(super) struct Guard(Child);
+
+impl Guard {
+    /// Starts one for a program whose threads could run on `processors`. It is in a process group of its own, so that
+    /// what a terminal sends to the program does not end it.
+    pub(super) fn start(program: u32, processors: &Processors) -> std::io::Result<Guard> {
+        let child = Command::new(std::env::current_exe()?)
+            .args(["place-guard", &program.to_string(), &processors.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        Ok(Guard(child))
+    }
+
+    /// Ends it: nothing is to be put back.
+    pub(super) fn dismiss(mut self) {
+        // A guard that is gone already has nothing to be told.
+        if let Some(mut pipe) = self.0.stdin.take() {
+            let _ = pipe.write_all(&[IN_ORDER]);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the guard: until the end of what it is told.
+pub(crate) fn run(args: GuardArgs) -> Result<ExitCode, Failure> {
+    let processors: Processors = args
+        .processors
+        .parse()
+        .map_err(|part| Failure::usage(format_args!("'{part}' names no processors")))?;
+    let mut told = Vec::new();
+    // A pipe that cannot be read has nobody at its other end.
+    let _ = std::io::stdin().read_to_end(&mut told);
+    if told != [IN_ORDER] {
+        release(args.program, &processors);
+    }
+    Ok(ExitCode::SUCCESS)
+}

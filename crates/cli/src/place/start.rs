@@ -1,0 +1,253 @@
+//! Starting the program, following it, and ending as it did.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use gleaner_place::{Follower, Machine, Naming, Placed, Placement, Settings, seconds_of_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+
+use super::{guard::Guard, report};
+use crate::PlaceArgs;
+use crate::failure::Failure;
+use crate::{inherited, inspect};
+
+/// Starts the program, places its threads until it ends, and gives its status.
+pub(super) fn run(
+    args: &PlaceArgs,
+    settings: Settings,
+    naming: Naming,
+) -> Result<ExitCode, Failure> {
+    let name = &args.program[0];
+    let path = inspect::find(name)?;
+    let mut log = args.log.as_deref().map(Log::open).transpose()?;
+    let machine = Machine::host();
+    warn_of_no_processors(&settings, &machine);
+    let mut command = Command::new(&path);
+    command.arg0(name).args(&args.program[1..]);
+    for (variable, value) in collectors(settings.collectors) {
+        command.env(variable, value);
+    }
+    inherited::pass_on(&mut command);
+    let forwarded = signals()
+        .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
+    let start = Instant::now();
+    let mut child = command.spawn().map_err(|error| {
+        Failure::not_executable(format_args!(
+            "{} cannot be executed: {error}",
+            path.display()
+        ))
+    })?;
+    forward(forwarded, child.id());
+    let guard = match settings.placement {
+        Placement::None => None,
+        _ => Guard::start(child.id(), &machine.numbers())
+            .map_err(|error| {
+                warn(format_args!(
+                    "nobody guards the program: threads stay where they are if this command is killed ({error})"
+                ));
+            })
+            .ok(),
+    };
+    let placement = settings.placement;
+    let mut follower = Follower::new(child.id(), settings, naming);
+    let mut ending = Ending::of(&child);
+    loop {
+        let wait = follower.follow();
+        for placed in follower.take_placed() {
+            if let Some(log) = &mut log {
+                log.write(start, &placed);
+            }
+        }
+        if ending.wait(&mut child, wait) {
+            break;
+        }
+    }
+    let total = seconds_of_process(child.id());
+    let status = child.wait().map_err(|error| {
+        Failure::refused(format_args!("the program cannot be waited for: {error}"))
+    })?;
+    if let Some(guard) = guard {
+        guard.dismiss();
+    }
+    for (why, count) in follower.refusals() {
+        warn(format_args!("{count} threads run unplaced: {why}"));
+    }
+    if args.stats {
+        let text = report::table(placement, &follower.usages(), total, start.elapsed());
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+    Ok(exit_code(status))
+}
+
+fn warn(message: impl Display) {
+    let _ = writeln!(std::io::stderr(), "gleaner: {message}");
+}
+
+/// Says when the settings leave no processor: the program is not placed then.
+fn warn_of_no_processors(settings: &Settings, machine: &Machine) {
+    let Some(wanted) = &settings.processors else {
+        return;
+    };
+    let missing = wanted.difference(&machine.numbers());
+    if missing.count() == wanted.count() {
+        warn(format_args!(
+            "the program runs unplaced until one of the processors {wanted} is online and allowed; now {} are",
+            machine.numbers()
+        ));
+    } else if !missing.is_empty() {
+        warn(format_args!(
+            "processors {missing} are offline or not allowed, and are left out"
+        ));
+    }
+}
+
+/// What asks the runtimes that can be asked for so many collector threads; nothing for 0. What the environment has
+/// already stays, before it.
+fn collectors(count: usize) -> BTreeMap<&'static str, String> {
+    let with = |variable: &str, separator: &str, item: String| {
+        let before = std::env::var(variable).unwrap_or_default();
+        match before.trim() {
+            "" => item,
+            before => format!("{before}{separator}{item}"),
+        }
+    };
+    if count == 0 {
+        return BTreeMap::new();
+    }
+    // Gleaner's options have a bound of their own.
+    let ours = count.min(64);
+    BTreeMap::from([
+        (
+            "JAVA_TOOL_OPTIONS",
+            with(
+                "JAVA_TOOL_OPTIONS",
+                " ",
+                format!("-XX:ParallelGCThreads={count}"),
+            ),
+        ),
+        (
+            "NODE_OPTIONS",
+            with("NODE_OPTIONS", " ", format!("--v8-pool-size={count}")),
+        ),
+        ("GC_MARKERS", count.to_string()),
+        (
+            "GLEANER_OPTIONS",
+            with(
+                "GLEANER_OPTIONS",
+                ",",
+                format!("workers={ours},markers={ours}"),
+            ),
+        ),
+    ])
+}
+
+/// How the end of the program is noticed: by its file descriptor where the kernel has such, otherwise by asking.
+struct Ending(Option<OwnedFd>);
+
+impl Ending {
+    fn of(child: &Child) -> Ending {
+        let process = Pid::from_raw(child.id() as i32);
+        Ending(process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()))
+    }
+
+    /// Waits so long at most. True when the program has ended.
+    fn wait(&mut self, child: &mut Child, most: Duration) -> bool {
+        let timeout = Timespec {
+            tv_sec: most.as_secs() as i64,
+            tv_nsec: most.subsec_nanos().into(),
+        };
+        match &self.0 {
+            Some(ending) => {
+                let mut ready = [PollFd::new(ending, PollFlags::IN)];
+                // Interrupted by a signal: the next call waits again.
+                poll(&mut ready, Some(&timeout)).is_ok_and(|count| count > 0)
+            }
+            None => {
+                std::thread::sleep(most);
+                !matches!(child.try_wait(), Ok(None))
+            }
+        }
+    }
+}
+
+/// The signals that are passed on: those that this process does not ignore, for the program ignores these, too.
+fn signals() -> std::io::Result<SignalsInfo<WithOrigin>> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+    let taken = all
+        .into_iter()
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    SignalsInfo::new(taken)
+}
+
+/// Passes on what other processes send to this one. What a terminal sends goes to the whole group, so to the program.
+fn forward(mut signals: SignalsInfo<WithOrigin>, program: u32) {
+    let run = move || {
+        for origin in signals.forever() {
+            let is_sent = matches!(origin.cause, Cause::Sent(_));
+            let signal = Signal::from_named_raw(origin.signal);
+            let program = Pid::from_raw(program as i32);
+            if let (true, Some(signal), Some(program)) = (is_sent, signal, program) {
+                let _ = kill_process(program, signal);
+            }
+        }
+    };
+    let started = std::thread::Builder::new()
+        .name("gleaner-place".into())
+        .spawn(run);
+    if let Err(error) = started {
+        warn(format_args!("signals are not passed on: {error}"));
+    }
+}
+
+/// The status that shells give: that of the program, or 128 and the signal that ended it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.unwrap_or(1) as u8)
+}
+
+/// A file with a line of JSON for each decision.
+struct Log(File);
+
+impl Log {
+    fn open(path: &std::path::Path) -> Result<Log, Failure> {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.map(Log).map_err(|error| {
+            Failure::usage(format_args!(
+                "the log {} cannot be written: {error}",
+                path.display()
+            ))
+        })
+    }
+
+    fn write(&mut self, start: Instant, placed: &Placed) {
+        let line = serde_json::json!({
+            "event": "place",
+            "time_s": start.elapsed().as_secs_f64(),
+            "process": placed.process,
+            "thread": placed.thread.number,
+            "name": placed.name,
+            "role": placed.role.name(),
+            "processors": placed.decision.processors.to_string(),
+            "pinned": placed.decision.is_pinned(),
+            "reason": placed.decision.reason,
+        });
+        // A full disk must not end the program that is placed.
+        let _ = writeln!(self.0, "{line}");
+    }
+}

@@ -1,0 +1,456 @@
+//! `gleaner place`: plans, programs that are placed, and what is put back.
+
+#[allow(dead_code)]
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use support::*;
+
+/// A program with threads that are named as HotSpot does: `applications` and `collectors` of them, each of which sleeps.
+/// It prints "ready", starts another application thread for each line that it reads, and ends at the end of its input
+/// with status 7.
+const NAMED: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void *sleeps(void *unused) { (void)unused; for (;;) pause(); }
+
+static void start(const char *name, int number) {
+    char whole[32];
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 65536);
+    int error = pthread_create(&thread, &attributes, sleeps, NULL);
+    if (error) { fprintf(stderr, "thread %d: error %d\n", number, error); exit(9); }
+    snprintf(whole, sizeof whole, "%s%d", name, number);
+    whole[15] = 0;
+    pthread_setname_np(thread, whole);
+}
+
+int main(int count, char **words) {
+    int applications = atoi(words[1]), collectors = atoi(words[2]);
+    (void)count;
+    for (int i = 0; i < applications; i++) start("Thread-", i);
+    for (int i = 0; i < collectors; i++) start("GC Thread#", i);
+    start("C2 CompilerThread", 0);
+    puts("ready");
+    fflush(stdout);
+    for (int letter; (letter = getchar()) != EOF;)
+        if (letter == '\n') start("Thread-", applications++);
+    return 7;
+}
+"#;
+
+/// The program above, under `gleaner place`, when it is ready.
+struct Placed {
+    placer: Child,
+    /// The program that was placed.
+    program: u32,
+    /// Where this process may run.
+    allowed: Vec<usize>,
+}
+
+impl Placed {
+    fn start(directory: &Directory, options: &[&str], threads: [&str; 2]) -> Placed {
+        let named = directory.compile("named", NAMED, &["-pthread"]);
+        let mut placer = gleaner()
+            .arg("place")
+            .args(options)
+            .arg("--")
+            .arg(named)
+            .args(threads)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(placer.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "ready\n");
+        Placed {
+            program: child_of(placer.id(), "named"),
+            placer,
+            allowed: numbers(&affinity("/proc/thread-self")),
+        }
+    }
+
+    /// The threads of the program: the name of each, and where the kernel lets it run.
+    fn threads(&self) -> Vec<(String, Vec<usize>)> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.program)).unwrap();
+        let task = |entry: std::io::Result<fs::DirEntry>| {
+            let path = entry.unwrap().path();
+            let name = fs::read_to_string(path.join("comm")).ok()?;
+            Some((name.trim().to_string(), numbers(&affinity(path.to_str()?))))
+        };
+        tasks.filter_map(task).collect()
+    }
+
+    /// Waits until the kernel says what is wanted of each thread.
+    fn until(&self, wanted: impl Fn(&[(String, Vec<usize>)]) -> bool) {
+        while !wanted(&self.threads()) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// Ends the program; gives its status and what was said.
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.placer.stdin.take());
+        let output = self.placer.wait_with_output().unwrap();
+        (output.status.code(), stderr(&output))
+    }
+}
+
+/// The list of processors that a thread may run on.
+fn affinity(task: &str) -> String {
+    let status = fs::read_to_string(format!("{task}/status")).unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.unwrap_or_default().trim().to_string()
+}
+
+fn numbers(list: &str) -> Vec<usize> {
+    let part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        first.parse().unwrap()..=last.parse().unwrap()
+    };
+    list.split(',')
+        .filter(|part| !part.is_empty())
+        .flat_map(part)
+        .collect()
+}
+
+/// The process of that name that `parent` has started.
+fn child_of(parent: u32, name: &str) -> u32 {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |process: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.contains(&format!("({name}) ")) && stat.contains(&format!(" {parent} "))
+    };
+    let found: Vec<_> = numbers.filter(is_child).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0]
+}
+
+fn of<'t>(
+    threads: &'t [(String, Vec<usize>)],
+    start: &'t str,
+) -> impl Iterator<Item = &'t Vec<usize>> {
+    let is_named = move |it: &&(String, Vec<usize>)| it.0.starts_with(start);
+    threads
+        .iter()
+        .filter(is_named)
+        .map(|(_, processors)| processors)
+}
+
+#[test]
+fn a_plan_is_shown_for_a_machine_that_one_does_not_have() {
+    let output = run(&[
+        "place",
+        "--opt",
+        "placement=paired",
+        "--plan",
+        "application:2+collector:2+main",
+        "--machine",
+        "2x4",
+    ]);
+    let text = assert_succeeds(&output);
+    assert!(
+        text.starts_with("placement=paired on 8 processors, 8 cores, 2 sockets\n"),
+        "{text}"
+    );
+    let lines: Vec<_> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .collect();
+    let seen: Vec<_> = lines.iter().map(|words| words[..3].join(" ")).collect();
+    let expected = [
+        "application 1 0",
+        "application 2 4",
+        "collector 1 1",
+        "collector 2 5",
+        "main 1 0-7",
+    ];
+    assert_eq!(seen, expected);
+    // This machine has a plan, too.
+    assert_succeeds(&run(&["place", "--plan", "application:3"]));
+}
+
+#[test]
+fn what_makes_no_sense_is_named_with_the_remedy() {
+    for (arguments, message) in [
+        (&["--opt", "placement=best", "--", "true"][..], "paired"),
+        (&["--opt", "sweep=eager", "--", "true"], "first-core"),
+        (&["--opt", "pin=gc", "--", "true"], "collector"),
+        (&["--opt", "processors=", "--", "true"], "0-3+8"),
+        (&["--role", "worker", "--", "true"], "NAME=ROLE"),
+        (&["--role", "worker=worker", "--", "true"], "organizer"),
+        (&["--plan", "collectors:2"], "ROLE:N"),
+        (&["--plan", "collector:two"], "ROLE:N"),
+        (&["--plan", "collector:99999999"], "10000"),
+        (&["--plan", "collector:1", "--machine", "4"], "2x4"),
+        (
+            &[
+                "--plan",
+                "collector:1",
+                "--machine",
+                "1x2",
+                "--opt",
+                "processors=5",
+            ],
+            "0-1",
+        ),
+        (&["--machine", "2x4", "--", "true"], "--plan"),
+        (&["--plan", "main", "--", "true"], "--plan"),
+        (
+            &["--log", "/nowhere/at/all", "--", "true"],
+            "/nowhere/at/all",
+        ),
+        (&[], "PROGRAM"),
+    ] {
+        assert_fails(&run(&[&["place"], arguments].concat()), 2, message);
+    }
+    assert_fails(
+        &run(&["place", "--", "no-such-program"]),
+        127,
+        "no-such-program",
+    );
+    assert_fails(&run(&["place", "--", "/etc/passwd"]), 126, "/etc/passwd");
+}
+
+#[test]
+fn the_status_is_that_of_the_program() {
+    for (script, status) in [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+    ] {
+        let output = run(&["place", "--", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(status), "{script}: {output:?}");
+        assert_eq!(stderr(&output), "");
+    }
+    // Placing does not disturb what the program reads and writes.
+    let output = run(&["place", "--", "sh", "-c", "cat; echo said; echo meant >&2"]);
+    assert_eq!(
+        (stdout(&output), stderr(&output)),
+        ("said\n".into(), "meant\n".into())
+    );
+}
+
+#[test]
+fn threads_that_come_later_are_placed() {
+    let directory = Directory::new();
+    let log = directory.path("place.jsonl");
+    let mut placed = Placed::start(
+        &directory,
+        &[
+            "--opt",
+            "placement=pinned",
+            "--log",
+            log.to_str().unwrap(),
+            "--stats",
+        ],
+        ["2", "2"],
+    );
+    let cores = placed.allowed.len();
+    let is_pinned = |threads: &[(String, Vec<usize>)], start: &str, count: usize| {
+        of(threads, start)
+            .filter(|processors| processors.len() == 1)
+            .count()
+            == count
+    };
+    let all = placed.allowed.clone();
+    placed.until(|threads| {
+        is_pinned(threads, "Thread-", 2)
+            && is_pinned(threads, "GC Thread#", 2)
+            && of(threads, "C2 Comp").all(|processors| *processors == all)
+    });
+    placed
+        .placer
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(b"\n\n")
+        .unwrap();
+    placed.until(|threads| is_pinned(threads, "Thread-", 4));
+    // No processor has two more of them than another.
+    let threads = placed.threads();
+    let mut counts = vec![0; 1 + all.iter().max().unwrap()];
+    let pinned = of(&threads, "Thread-").chain(of(&threads, "GC Thread#"));
+    pinned.for_each(|processors| counts[processors[0]] += 1);
+    let counts: Vec<_> = all.iter().map(|&processor| counts[processor]).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 6);
+    if cores <= 2 {
+        assert!(
+            counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1,
+            "{counts:?}"
+        );
+    }
+    let (status, said) = placed.end();
+    assert_eq!(status, Some(7), "{said}");
+    for words in [
+        ["application", "4"],
+        ["collector", "2"],
+        ["compiler", "1"],
+        ["main", "1"],
+    ] {
+        let is_line = |line: &str| line.split_whitespace().take(2).eq(words);
+        assert!(said.lines().any(is_line), "{words:?} in {said}");
+    }
+    assert!(said.contains("% of wall time x processors"), "{said}");
+    let log = fs::read_to_string(log).unwrap();
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let last = lines
+        .iter()
+        .rfind(|line| line["name"] == "Thread-3")
+        .unwrap();
+    assert_eq!(
+        (&last["role"], &last["pinned"]),
+        (&"application".into(), &true.into())
+    );
+    assert!(
+        last["reason"]
+            .as_str()
+            .unwrap()
+            .contains("pinned, on the whole machine"),
+        "{last}"
+    );
+}
+
+#[test]
+fn roles_can_be_said_and_set_apart() {
+    let directory = Directory::new();
+    let options = [
+        "--opt",
+        "placement=isolated,isolate=vm,pin=none",
+        "--role",
+        "Thread-*=vm",
+    ];
+    let placed = Placed::start(&directory, &options, ["3", "1"]);
+    let all = placed.allowed.clone();
+    placed.until(|threads| {
+        let (apart, rest) = (
+            of(threads, "Thread-").next(),
+            of(threads, "GC Thread#").next(),
+        );
+        let (Some(apart), Some(rest)) = (apart, rest) else {
+            return false;
+        };
+        let same = of(threads, "Thread-").all(|processors| processors == apart);
+        let together: Vec<_> = all
+            .iter()
+            .copied()
+            .filter(|it| apart.contains(it) || rest.contains(it))
+            .collect();
+        let are_apart = apart.iter().all(|it| !rest.contains(it)) || all.len() == 1;
+        same && are_apart && together == all
+    });
+    assert_eq!(placed.end().0, Some(7));
+}
+
+#[test]
+fn what_a_killed_placer_leaves_is_put_back() {
+    let directory = Directory::new();
+    let mut placed = Placed::start(
+        &directory,
+        &["--opt", "pin=application+collector+main"],
+        ["2", "2"],
+    );
+    placed.until(|threads| threads.iter().filter(|(_, it)| it.len() == 1).count() >= 5);
+    placed.placer.kill().unwrap();
+    placed.placer.wait().unwrap();
+    let all = placed.allowed.clone();
+    placed.until(|threads| threads.iter().all(|(_, processors)| *processors == all));
+    // The program has not noticed.
+    drop(placed.placer.stdin.take());
+    while fs::exists(format!("/proc/{}/comm", placed.program)).unwrap()
+        && !fs::read_to_string(format!("/proc/{}/stat", placed.program))
+            .unwrap_or_default()
+            .contains(") Z")
+    {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn signals_reach_the_program() {
+    let directory = Directory::new();
+    let mut placed = Placed::start(&directory, &[], ["1", "1"]);
+    // Its end would end the program.
+    let input = placed.placer.stdin.take();
+    let kill = Command::new("kill")
+        .args(["-TERM", &placed.placer.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let output = placed.placer.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(128 + 15), "{output:?}");
+    drop(input);
+}
+
+#[test]
+fn without_processors_the_program_runs_unplaced() {
+    let output = run(&[
+        "place",
+        "--opt",
+        "processors=1023",
+        "--stats",
+        "--",
+        "sh",
+        "-c",
+        "exit 4",
+    ]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(stderr(&output).contains("the program runs unplaced until one of the processors 1023"));
+    let output = run(&["place", "--opt", "processors=0-1023", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("offline or not allowed, and are left out"));
+}
+
+#[test]
+fn many_threads_are_placed() {
+    let directory = Directory::new();
+    let placed = Placed::start(&directory, &["--opt", "placement=pinned"], ["2000", "1"]);
+    placed.until(|threads| of(threads, "Thread-").filter(|it| it.len() == 1).count() == 2000);
+    assert_eq!(placed.end(), (Some(7), String::new()));
+}
+
+#[test]
+fn runtimes_are_asked_for_collectors() {
+    let print = [
+        "--",
+        "sh",
+        "-c",
+        "echo \"$JAVA_TOOL_OPTIONS|$NODE_OPTIONS|$GC_MARKERS|$GLEANER_OPTIONS\"",
+    ];
+    let said = |options: &[&str]| {
+        let output = gleaner()
+            .env("JAVA_TOOL_OPTIONS", "-Xint")
+            .env_remove("NODE_OPTIONS")
+            .arg("place")
+            .args(options)
+            .args(print)
+            .output()
+            .unwrap();
+        assert_succeeds(&output)
+    };
+    assert_eq!(said(&[]), "-Xint|||\n");
+    assert_eq!(
+        said(&["--opt", "collectors=3"]),
+        "-Xint -XX:ParallelGCThreads=3|--v8-pool-size=3|3|workers=3,markers=3\n"
+    );
+}

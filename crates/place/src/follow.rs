@@ -1,0 +1,384 @@
+//! Following a program that knows nothing of placement: its threads and those of the processes that it starts come and
+//! go; each is recognised by its name and put where the policy says.
+//!
+//! The kernel tells nobody without privileges of new threads, so they are looked for. How many a process has stands in
+//! the number of links of its task directory: that is asked for at each call. When it has changed, and while a thread is
+//! young enough to be given its name yet, the new and the young ones are read. A whole look reads everything, what
+//! threads have used and which processes there are, too. All this has a budget of processor time, of which whole looks
+//! may spend half, so that what is new is not placed late because of figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::CpuSet;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::machine::Host;
+use crate::usage::Stat;
+use crate::{
+    Decision, Naming, Placement, Plan, Processors, Role, Settings, Thread, ThreadId, Usage, Usages,
+    decide,
+};
+
+/// How long to wait between two calls of [`Follower::follow`].
+const TICK: Duration = Duration::from_millis(10);
+/// The least time between two whole looks.
+const WHOLE: Duration = Duration::from_millis(100);
+/// For so long a thread may still be given its name.
+const YOUTH: Duration = Duration::from_millis(300);
+/// The budget: so much processor time at the start, and one part in so many of the time that passes.
+const BUDGET: Duration = Duration::from_millis(8);
+const SHARE: u32 = 250;
+
+/// Threads that the kernel refused to place, by what it said.
+pub type Refusals = BTreeMap<String, u64>;
+
+/// A thread that was placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Which it is.
+    pub thread: ThreadId,
+    /// Its process, by the kernel's number.
+    pub process: u32,
+    /// What it is called, as far as the kernel keeps it.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// Where it runs, and why.
+    pub decision: Decision,
+}
+
+/// Follows a program and places its threads.
+#[derive(Debug)]
+pub struct Follower {
+    root: u32,
+    settings: Settings,
+    naming: Naming,
+    host: Host,
+    known: BTreeMap<ThreadId, Known>,
+    /// The processes, each with the links of its task directory.
+    processes: BTreeMap<u32, u64>,
+    plan: Plan,
+    refusals: Refusals,
+    placed: Vec<ThreadId>,
+    ended: Usages,
+    budget: Budget,
+    /// When the next whole look is due at the earliest.
+    next_whole: Instant,
+    /// Until then there are young threads.
+    young_until: Instant,
+}
+
+#[derive(Debug)]
+struct Known {
+    process: u32,
+    name: String,
+    /// By its name alone.
+    named: Role,
+    role: Role,
+    first_seen: Instant,
+    usage: Usage,
+}
+
+/// What the following may cost, and has cost.
+#[derive(Debug)]
+struct Budget {
+    started: Instant,
+    spent: Duration,
+}
+
+impl Budget {
+    /// What `part` of the budget, one in so many, is worth by now; false when that is spent.
+    fn has(&self, now: Instant, part: u32) -> bool {
+        let earned = BUDGET + now.duration_since(self.started) / SHARE;
+        self.spent <= earned / part
+    }
+
+    /// Charges the processor time that `work` takes.
+    fn charge<T>(&mut self, since: Duration, result: T) -> T {
+        self.spent += processor_time().saturating_sub(since);
+        result
+    }
+}
+
+/// The processor time of the calling thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+impl Follower {
+    /// Follows process `root` and all that it starts.
+    pub fn new(root: u32, settings: Settings, naming: Naming) -> Follower {
+        let now = Instant::now();
+        Follower {
+            root,
+            settings,
+            naming,
+            host: Host::read(),
+            known: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            plan: Plan::new(),
+            refusals: Refusals::new(),
+            placed: Vec::new(),
+            ended: Usages::new(),
+            budget: Budget {
+                started: now,
+                spent: Duration::ZERO,
+            },
+            next_whole: now,
+            young_until: now,
+        }
+    }
+
+    /// Looks at the program, as far as that is due and the budget allows, and places what is new. Gives how long to wait
+    /// before the next call.
+    pub fn follow(&mut self) -> Duration {
+        let (now, since) = (Instant::now(), processor_time());
+        if now >= self.next_whole && self.budget.has(now, 2) {
+            self.look_at_all(now);
+            self.next_whole = now + WHOLE;
+        } else if self.budget.has(now, 1) && (now < self.young_until || self.counts_changed()) {
+            self.look_at_new(now);
+        }
+        self.budget.charge(since, TICK)
+    }
+
+    fn counts_changed(&self) -> bool {
+        let changed = |(&process, &count): (&u32, &u64)| links(process) != Some(count);
+        self.processes.iter().any(changed)
+    }
+
+    /// Finds the threads that are new, and those that have another name.
+    fn look_at_new(&mut self, now: Instant) {
+        let old: BTreeSet<_> = self
+            .known
+            .iter()
+            .filter(|(_, known)| known.first_seen + YOUTH <= now)
+            .map(|(id, _)| id.number)
+            .collect();
+        let mut news = false;
+        for process in self.processes.keys().copied().collect::<Vec<_>>() {
+            self.processes
+                .extend(links(process).map(|count| (process, count)));
+            for task in tasks(process) {
+                if !old.contains(&task) {
+                    news |= self
+                        .meet(process, task, now, false)
+                        .is_some_and(|(_, is_new)| is_new);
+                }
+            }
+        }
+        if news {
+            self.place();
+        }
+    }
+
+    /// Finds all processes and threads, and those that have ended, and what threads have used.
+    fn look_at_all(&mut self, now: Instant) {
+        let mut alive = BTreeSet::new();
+        let mut news = self.host.refresh();
+        self.processes.clear();
+        for process in tree(self.root) {
+            self.processes
+                .extend(links(process).map(|count| (process, count)));
+            for task in tasks(process) {
+                if let Some((id, is_new)) = self.meet(process, task, now, true) {
+                    alive.insert(id);
+                    news |= is_new;
+                }
+            }
+        }
+        let gone: Vec<_> = self
+            .known
+            .keys()
+            .filter(|id| !alive.contains(id))
+            .copied()
+            .collect();
+        for id in &gone {
+            if let Some(known) = self.known.remove(id) {
+                self.ended.entry(known.role).or_default().add(&known.usage);
+            }
+        }
+        if news || !gone.is_empty() {
+            self.place();
+        }
+    }
+
+    /// Reads a thread. Gives which it is, and whether it is new or has a new role; none when it has ended.
+    fn meet(
+        &mut self,
+        process: u32,
+        task: u32,
+        now: Instant,
+        whole: bool,
+    ) -> Option<(ThreadId, bool)> {
+        let directory = format!("/proc/{process}/task/{task}");
+        let stat = Stat::read(&directory)?;
+        let id = ThreadId {
+            number: task,
+            started: stat.started,
+        };
+        let named = self.naming.role(&stat.name, task == process);
+        let mut is_new = false;
+        let known = self.known.entry(id).or_insert_with(|| {
+            is_new = true;
+            self.young_until = now + YOUTH;
+            Known {
+                process,
+                name: String::new(),
+                named,
+                role: named,
+                first_seen: now,
+                usage: Usage::default(),
+            }
+        });
+        if known.named != named {
+            is_new = true;
+            (known.named, known.role) = (named, named);
+        }
+        known.usage.sample(&stat);
+        if whole {
+            known.usage.sample_switches(&directory);
+        }
+        known.name = stat.name;
+        Some((id, is_new))
+    }
+
+    /// HotSpot's `main` does not run in the thread that its process began with, which waits, but in the oldest other one
+    /// of the same name.
+    fn recognise_launchers(&mut self) {
+        for process in self.processes.keys() {
+            let inside = |(_, known): &(&ThreadId, &mut Known)| known.process == *process;
+            let mut threads: Vec<_> = self.known.iter_mut().filter(inside).collect();
+            threads.sort_by_key(|(id, _)| (id.started, id.number));
+            let is_hotspot = threads.iter().any(|(_, known)| known.name == "VM Thread");
+            let first = threads.iter_mut().find(|(id, _)| id.number == *process);
+            let (true, Some((_, first))) = (is_hotspot, first) else {
+                continue;
+            };
+            if first.named != Role::Main {
+                continue; // The user says what it is.
+            }
+            first.role = Role::Vm;
+            let (name, first) = (first.name.clone(), *process);
+            let runs_main = |(id, known): &&mut (&ThreadId, &mut Known)| {
+                id.number != first && known.name == name && known.named == Role::Application
+            };
+            if let Some((_, known)) = threads.iter_mut().find(runs_main) {
+                known.role = Role::Main;
+            }
+        }
+    }
+
+    /// Decides, and applies what is not as it was.
+    fn place(&mut self) {
+        self.recognise_launchers();
+        let mut threads: Vec<_> = self
+            .known
+            .iter()
+            .map(|(&id, known)| Thread {
+                id,
+                role: known.role,
+            })
+            .collect();
+        threads.sort_by_key(|thread| (thread.id.started, thread.id.number));
+        let plan = decide(self.host.machine(), &threads, &self.settings, &self.plan);
+        for (&id, decision) in &plan {
+            let same = |before: &Decision| before.processors == decision.processors;
+            if self.plan.get(&id).is_some_and(same) || self.settings.placement == Placement::None {
+                continue;
+            }
+            match set_affinity(id.number, &decision.processors) {
+                // It has ended: the next look will find that.
+                Ok(()) | Err(Errno::SRCH) => self.placed.push(id),
+                Err(errno) => *self.refusals.entry(errno.to_string()).or_default() += 1,
+            }
+        }
+        self.plan = plan;
+    }
+
+    /// What was placed since the last call.
+    pub fn take_placed(&mut self) -> Vec<Placed> {
+        let placed = std::mem::take(&mut self.placed);
+        let describe = |thread: ThreadId| {
+            let (known, decision) = (self.known.get(&thread)?, self.plan.get(&thread)?);
+            Some(Placed {
+                thread,
+                process: known.process,
+                name: known.name.clone(),
+                role: known.role,
+                decision: decision.clone(),
+            })
+        };
+        placed.into_iter().filter_map(describe).collect()
+    }
+
+    /// What the kernel refused.
+    pub fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// What threads have used as far as it was seen, those that have ended among them.
+    pub fn usages(&self) -> Usages {
+        let mut usages = self.ended.clone();
+        for known in self.known.values() {
+            usages.entry(known.role).or_default().add(&known.usage);
+        }
+        usages
+    }
+}
+
+/// Lets all threads of a program and of what it has started run on `processors`. Gives how many it reached.
+pub fn release(root: u32, processors: &Processors) -> usize {
+    let threads = tree(root).into_iter().flat_map(tasks);
+    threads
+        .filter(|&task| set_affinity(task, processors).is_ok())
+        .count()
+}
+
+fn set_affinity(thread: u32, processors: &Processors) -> Result<(), Errno> {
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|number| set.set(number));
+    let thread = i32::try_from(thread).ok().and_then(Pid::from_raw);
+    rustix::thread::sched_setaffinity(Some(thread.ok_or(Errno::SRCH)?), &set)
+}
+
+/// The links of a process's task directory, which has two more than the process has threads.
+fn links(process: u32) -> Option<u64> {
+    let found = fs::metadata(format!("/proc/{process}/task")).ok()?;
+    Some(found.nlink())
+}
+
+/// The threads of a process.
+fn tasks(process: u32) -> Vec<u32> {
+    numbers_in(&format!("/proc/{process}/task"))
+}
+
+/// A process and all that descend from it.
+fn tree(root: u32) -> Vec<u32> {
+    let mut children = BTreeMap::<u32, Vec<u32>>::new();
+    for process in numbers_in("/proc") {
+        if let Some(stat) = Stat::read(&format!("/proc/{process}")) {
+            children.entry(stat.parent).or_default().push(process);
+        }
+    }
+    let mut found = vec![root];
+    let mut at = 0;
+    while at < found.len() {
+        found.extend(children.remove(&found[at]).unwrap_or_default());
+        at += 1;
+    }
+    found
+}
+
+fn numbers_in(directory: &str) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}

@@ -1,0 +1,23 @@
+//! Which threads of a managed program run on which processors (Sartor and Eeckhout, OOPSLA 2012).
+//!
+//! Every thread of a runtime has a [`Role`]. A policy is a pure function, [`decide`], of a [`Machine`], the threads and
+//! the [`Settings`]: it answers with the processors of each thread and the reason. [`Follower`] finds the threads of a
+//! program that knows nothing of this, recognises their roles by the names that the kernel keeps, and applies what was
+//! decided.
+#![forbid(unsafe_code)]
+
+mod follow;
+mod machine;
+mod policy;
+mod processors;
+mod roles;
+mod settings;
+mod usage;
+
+pub use follow::{Follower, Placed, Refusals, release};
+pub use machine::{Machine, Processor};
+pub use policy::{Decision, Plan, Thread, ThreadId, decide};
+pub use processors::Processors;
+pub use roles::{Naming, Role, Roles};
+pub use settings::{Placement, Settings, SettingsError, Unit};
+pub use usage::{Usage, Usages, seconds_of_process};

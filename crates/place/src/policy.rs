@@ -1,0 +1,129 @@
+//! The policies: pure functions of a machine, the threads and the settings.
+//!
+//! A policy first cuts the machine into groups of processors and says to which one each thread belongs; then the threads
+//! of the roles to be pinned get a processor of their group each, and the others all of it. What was decided before is
+//! kept where it still fits, so the same question has the same answer, and one core that goes moves few threads.
+
+mod groups;
+mod pins;
+
+use std::collections::BTreeMap;
+
+use crate::{Machine, Placement, Processors, Role, Settings};
+
+/// A thread, by the kernel's number and the time at which it started, so that no later thread is taken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId {
+    /// The kernel's number.
+    pub number: u32,
+    /// When it started, in the kernel's ticks since the machine did.
+    pub started: u64,
+}
+
+/// A thread to be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Which it is.
+    pub id: ThreadId,
+    /// What it is for.
+    pub role: Role,
+}
+
+/// Where a thread is to run, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// On one of these.
+    pub processors: Processors,
+    /// Why.
+    pub reason: String,
+    /// The group that it was put into, by a number that stays the same while the machine does.
+    group: usize,
+    /// The only processor, of a pinned thread.
+    pinned: Option<usize>,
+}
+
+impl Decision {
+    /// Whether the thread is pinned to one processor.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned.is_some()
+    }
+}
+
+/// The decision for each thread.
+pub type Plan = BTreeMap<ThreadId, Decision>;
+
+/// Decides for all threads, which stand in the order of their age. `before` is what was decided last, and may be empty.
+///
+/// Each thread of the answer has at least one processor, and only those of the machine that the settings allow; where
+/// they allow none, or the machine has none, the answer is empty and nothing is to be placed.
+pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before: &Plan) -> Plan {
+    let machine = &limited(machine, settings);
+    if machine.processors().is_empty() {
+        return Plan::new();
+    }
+    let groups = groups::cut(machine, settings);
+    let members = groups::members(&groups, threads, settings, before);
+    let mut plan = Plan::new();
+    for (index, group) in groups.iter().enumerate() {
+        let inside = |thread: &&Thread| members[&thread.id] == index;
+        let mine: Vec<Thread> = threads.iter().filter(inside).copied().collect();
+        let (pinned, free): (Vec<Thread>, Vec<Thread>) = mine
+            .into_iter()
+            .partition(|thread| is_pinned(thread.role, settings));
+        for thread in free {
+            plan.insert(thread.id, free_in(group));
+        }
+        let cores = pins::pin(&group.machine, &pinned, settings.first_core, |id| {
+            before.get(id).filter(|it| it.group == group.id)?.pinned
+        });
+        for thread in pinned {
+            let number = cores[&thread.id];
+            let decision = Decision {
+                processors: [number].into_iter().collect(),
+                reason: format!("{} thread, pinned, {}", thread.role, group.label),
+                group: group.id,
+                pinned: Some(number),
+            };
+            plan.insert(thread.id, decision);
+        }
+    }
+    plan
+}
+
+/// The processors that the settings leave.
+fn limited(machine: &Machine, settings: &Settings) -> Machine {
+    let machine = match &settings.processors {
+        Some(processors) => machine.restricted(processors),
+        None => machine.clone(),
+    };
+    let most = match (settings.sockets, settings.placement) {
+        (0, Placement::Paper) => 1,
+        (0, _) => usize::MAX,
+        (most, _) => most,
+    };
+    let sockets = machine.sockets();
+    let kept = &sockets[..sockets.len().min(most)];
+    let numbers = machine
+        .processors()
+        .iter()
+        .filter(|it| kept.contains(&it.socket))
+        .map(|it| it.number)
+        .collect();
+    machine.restricted(&numbers)
+}
+
+fn is_pinned(role: Role, settings: &Settings) -> bool {
+    settings.placement != Placement::None && settings.pin.contain(role)
+}
+
+fn free_in(group: &groups::Group) -> Decision {
+    Decision {
+        processors: group.machine.numbers(),
+        reason: format!("free, {}", group.label),
+        group: group.id,
+        pinned: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,388 @@
+//! The deciders on machines of all shapes: what they answer by hand, and what always holds.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Threads as `application:2+collector:1` says, aged in this order.
+fn threads(text: &str) -> Vec<Thread> {
+    let roles = text.split('+').flat_map(|part| {
+        let (role, count) = part.split_once(':').unwrap();
+        std::iter::repeat_n(role.parse::<Role>().unwrap(), count.parse().unwrap())
+    });
+    roles
+        .enumerate()
+        .map(|(number, role)| thread(number, role))
+        .collect()
+}
+
+fn thread(number: usize, role: Role) -> Thread {
+    let id = ThreadId {
+        number: number as u32,
+        started: number as u64,
+    };
+    Thread { id, role }
+}
+
+fn settings(items: &str) -> Settings {
+    let mut settings = Settings::default();
+    let items = items.split(',').filter(|item| !item.is_empty());
+    items.for_each(|item| settings.set(item).unwrap());
+    settings
+}
+
+/// The processors of each thread, in the order of age.
+fn decided(machine: &str, items: &str, them: &str) -> Vec<String> {
+    let machine = Machine::synthetic(machine).unwrap();
+    let plan = decide(&machine, &threads(them), &settings(items), &Plan::new());
+    plan.values().map(|it| it.processors.to_string()).collect()
+}
+
+#[test]
+fn answers_are_those_written_by_hand() {
+    let both = "application:4+collector:4";
+    for (machine, items, them, expected) in [
+        // The paper's machine and baseline: a core for each of either kind, on one socket; others are free on it.
+        ("2x4", "", both, "0 1 2 3 0 1 2 3"),
+        (
+            "2x4",
+            "",
+            "main:1+application:1+collector:1+vm:1",
+            "0-3 0 1 0-3",
+        ),
+        ("1x2", "", "application:2+collector:2", "0 1 0 1"),
+        (
+            "1x2",
+            "placement=none",
+            "application:1+collector:1",
+            "0-1 0-1",
+        ),
+        // Four of either on two sockets: half of the pairs on each (Figure 20).
+        ("2x4", "placement=paired", both, "0 4 1 5 2 6 3 7"),
+        (
+            "2x4",
+            "placement=paired",
+            "application:1+collector:2+main:1",
+            "0 1 4 0-7",
+        ),
+        (
+            "8x6",
+            "placement=paired",
+            "application:3+collector:1",
+            "0 6 12 1",
+        ),
+        // Figures 3 to 6.
+        ("2x4", "placement=isolated", both, "0 1 2 3 4 5 6 7"),
+        (
+            "2x4",
+            "placement=isolated,isolate=compiler",
+            "application:1+collector:1+compiler:1",
+            "0 1 4-7",
+        ),
+        (
+            "2x4",
+            "placement=isolated,isolate=nongc",
+            "main:1+application:1+collector:1+vm:1",
+            "4-7 0 1 4-7",
+        ),
+        (
+            "2x4",
+            "placement=isolated,isolate=jvm,pin=none",
+            "main:1+application:1+collector:1",
+            "4-7 0-3 4-7",
+        ),
+        (
+            "8x6",
+            "placement=isolated",
+            "application:1+collector:7",
+            "0 42 43 44 45 46 47 42",
+        ),
+        // Where there is one socket: half of the cores; where there is one core, nothing.
+        (
+            "1x4",
+            "placement=isolated",
+            "application:2+collector:2",
+            "0 1 2 3",
+        ),
+        (
+            "1x5",
+            "placement=isolated,pin=none",
+            "application:1+collector:1",
+            "0-2 3-4",
+        ),
+        (
+            "1x2",
+            "placement=isolated,isolate-on=socket",
+            "application:1+collector:1",
+            "0 1",
+        ),
+        (
+            "1x1",
+            "placement=isolated",
+            "application:1+collector:1",
+            "0 0",
+        ),
+        // Section 4.5: either kind alone, and another first core.
+        (
+            "2x4",
+            "placement=pinned",
+            "application:5+collector:4",
+            "0 1 2 3 4 5 6 7 0",
+        ),
+        (
+            "1x4",
+            "placement=pinned,pin=collector",
+            "application:1+collector:2",
+            "0-3 0 1",
+        ),
+        (
+            "1x4",
+            "placement=pinned,pin=application,first-core=1",
+            "application:4+collector:1",
+            "1 2 3 0 0-3",
+        ),
+        ("1x4", "placement=pinned,first-core=6", "application:1", "2"),
+        // Hardware threads: cores first, then their other threads.
+        ("1x2x2", "placement=pinned", "application:5", "0 1 2 3 0"),
+        (
+            "1x4x2",
+            "placement=isolated,pin=none",
+            "application:1+collector:1",
+            "0-1,4-5 2-3,6-7",
+        ),
+        // Fast cores are for the application, whoever comes first, and slow ones for who is set apart.
+        (
+            "1x2+1x2@512",
+            "placement=pinned",
+            "collector:2+application:2",
+            "2 3 0 1",
+        ),
+        (
+            "1x2@512+1x2",
+            "placement=isolated",
+            "application:1+collector:1",
+            "2 0",
+        ),
+        // Holes.
+        (
+            "1x8",
+            "placement=pinned,processors=1+4-5",
+            "application:4",
+            "1 4 5 1",
+        ),
+        ("2x4", "processors=2-7", "application:3", "2 3 2"),
+        ("2x4", "processors=4-7+9", "application:1+main:1", "4 4-7"),
+        (
+            "2x4",
+            "placement=pinned,sockets=1",
+            "application:5",
+            "0 1 2 3 0",
+        ),
+        ("4x2", "sockets=2", "application:3+main:1", "0 1 2 0-3"),
+    ] {
+        let found = decided(machine, items, them).join(" ");
+        assert_eq!(found, expected, "{machine}, {items}, {them}");
+    }
+}
+
+#[test]
+fn no_processor_is_no_plan() {
+    assert!(decided("1x2", "processors=5", "application:1").is_empty());
+    let nothing = Machine::synthetic("1x1")
+        .unwrap()
+        .restricted(&Processors::default());
+    for placement in ["none", "paper", "pinned", "isolated", "paired"] {
+        let settings = settings(&format!("placement={placement}"));
+        assert!(decide(&nothing, &threads("application:1"), &settings, &Plan::new()).is_empty());
+    }
+}
+
+#[test]
+fn reasons_say_what_was_done() {
+    let machine = Machine::synthetic("2x4").unwrap();
+    let reason = |items: &str, them: &str| {
+        let plan = decide(&machine, &threads(them), &settings(items), &Plan::new());
+        plan.values().last().unwrap().reason.clone()
+    };
+    assert_eq!(
+        reason("", "application:1"),
+        "application thread, pinned, on socket 0"
+    );
+    assert_eq!(
+        reason("placement=isolated", "collector:1"),
+        "collector thread, pinned, isolated on socket 1"
+    );
+    assert_eq!(reason("placement=paired", "vm:1"), "free, in no pair");
+}
+
+/// Machines with hardware threads, slow cores and holes.
+fn machines() -> impl Strategy<Value = Machine> {
+    let shapes = [
+        "1x1",
+        "1x2",
+        "1x8",
+        "2x4",
+        "2x2x2",
+        "8x6",
+        "1x4+1x4@512",
+        "1x2x2+1x4@300",
+        "3x3",
+    ];
+    (
+        prop::sample::select(shapes.to_vec()),
+        any::<u64>(),
+        any::<bool>(),
+    )
+        .prop_map(|(shape, holes, has_holes)| {
+            let machine = Machine::synthetic(shape).unwrap();
+            let stays =
+                |number: &usize| *number == 0 || !has_holes || holes >> (number % 64) & 1 == 1;
+            machine.restricted(&machine.numbers().iter().filter(stays).collect())
+        })
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    (
+        prop::sample::select(vec!["none", "paper", "pinned", "isolated", "paired"]),
+        prop::sample::select(vec!["application+collector", "collector", "main+vm+application", "none"]),
+        prop::sample::select(vec!["collector", "jvm", "nongc", "none", "compiler"]),
+        prop::sample::select(vec!["auto", "socket", "cluster", "cores"]),
+        0..4usize,
+        0..10usize,
+    )
+        .prop_map(|(placement, pin, isolate, unit, sockets, first)| {
+            settings(&format!(
+                "placement={placement},pin={pin},isolate={isolate},isolate-on={unit},sockets={sockets},first-core={first}"
+            ))
+        })
+}
+
+fn any_threads() -> impl Strategy<Value = Vec<Thread>> {
+    let roles = vec![
+        Role::Application,
+        Role::Application,
+        Role::Collector,
+        Role::Collector,
+        Role::Main,
+        Role::Vm,
+    ];
+    prop::collection::vec(prop::sample::select(roles), 0..40).prop_map(|roles| {
+        (0..)
+            .zip(roles)
+            .map(|(number, role)| thread(number, role))
+            .collect()
+    })
+}
+
+/// How many pinned threads of a group each of its cores has.
+fn on_cores(machine: &Machine, plan: &Plan) -> BTreeMap<(usize, usize), usize> {
+    let mut counts = BTreeMap::new();
+    for (decision, number) in plan.values().filter_map(|it| Some((it, it.pinned?))) {
+        let core = machine.processor(number).unwrap().core;
+        *counts.entry((decision.group, core)).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// The cores that the threads of each group may be pinned to, as far as a thread that is free says so.
+fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan) {
+    let limits = limited(machine, settings);
+    assert_eq!(plan.len(), threads.len());
+    for thread in threads {
+        let decision = &plan[&thread.id];
+        assert!(!decision.processors.is_empty());
+        assert!(decision.processors.difference(&limits.numbers()).is_empty());
+        assert_eq!(decision.is_pinned(), is_pinned(thread.role, settings));
+        assert_eq!(
+            decision.is_pinned(),
+            decision
+                .pinned
+                .is_some_and(|it| decision.processors.contains(it))
+        );
+        assert!(!decision.is_pinned() || decision.processors.count() == 1);
+    }
+    // No core of a group has two pinned threads more than another.
+    let counts = on_cores(&limits, plan);
+    for group in groups::cut(&limits, settings) {
+        let of = |core: usize| counts.get(&(group.id, core)).copied().unwrap_or(0);
+        let loads: Vec<_> = group
+            .machine
+            .processors()
+            .iter()
+            .map(|it| of(it.core))
+            .collect();
+        let (most, least) = (loads.iter().max().unwrap(), loads.iter().min().unwrap());
+        assert!(most - least <= 1, "{loads:?} in {}", group.label);
+    }
+    if settings.placement == Placement::Paired {
+        check_pairs(threads, plan);
+    }
+}
+
+/// As many pairs share a socket as there can be, and either role is spread evenly.
+fn check_pairs(threads: &[Thread], plan: &Plan) {
+    let mut sockets = BTreeMap::<usize, [usize; 2]>::new();
+    for thread in threads {
+        let half = match thread.role {
+            Role::Application => 0,
+            Role::Collector => 1,
+            _ => continue,
+        };
+        sockets.entry(plan[&thread.id].group).or_default()[half] += 1;
+    }
+    let pairs: usize = sockets
+        .values()
+        .map(|halves| halves[0].min(halves[1]))
+        .sum();
+    let all = |half: usize| sockets.values().map(|halves| halves[half]).sum::<usize>();
+    assert_eq!(pairs, all(0).min(all(1)));
+}
+
+proptest! {
+    #[test]
+    fn what_holds_of_every_plan(machine in machines(), threads in any_threads(), settings in any_settings()) {
+        let plan = decide(&machine, &threads, &settings, &Plan::new());
+        check(&machine, &threads, &settings, &plan);
+        prop_assert_eq!(&decide(&machine, &threads, &settings, &plan), &plan, "asked again");
+    }
+
+    #[test]
+    fn threads_come_and_go(
+        machine in machines(),
+        settings in any_settings(),
+        crowds in prop::collection::vec(any_threads(), 1..5),
+        keep in any::<u64>(),
+    ) {
+        let mut plan = Plan::new();
+        for (step, crowd) in crowds.iter().enumerate() {
+            let stays = |thread: &&Thread| keep.rotate_left(step as u32) >> (thread.id.number % 64) & 1 == 1;
+            let some: Vec<_> = crowd.iter().filter(stays).copied().collect();
+            plan = decide(&machine, &some, &settings, &plan);
+            check(&machine, &some, &settings, &plan);
+        }
+    }
+
+    #[test]
+    fn a_core_that_goes_moves_its_own_threads_alone(
+        machine in machines(),
+        threads in any_threads(),
+        placement in prop::sample::select(vec!["paper", "pinned"]),
+        which in any::<prop::sample::Index>(),
+    ) {
+        let settings = settings(&format!("placement={placement}"));
+        let before = decide(&machine, &threads, &settings, &Plan::new());
+        let limits = limited(&machine, &settings);
+        let gone = limits.processors()[which.index(limits.processors().len())].core;
+        let rest = limits.processors().iter().filter(|it| it.core != gone).map(|it| it.number);
+        let left = machine.restricted(&rest.collect());
+        prop_assume!(!left.processors().is_empty());
+        let after = decide(&left, &threads, &settings, &before);
+        check(&left, &threads, &settings, &after);
+        for (id, decision) in before.iter().filter(|(_, it)| it.is_pinned()) {
+            let core = machine.processor(decision.pinned.unwrap()).unwrap().core;
+            prop_assert!(core == gone || after[id].pinned == decision.pinned);
+        }
+    }
+}

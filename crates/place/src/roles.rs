@@ -1,0 +1,295 @@
+//! What the threads of a runtime are for, and by which names runtimes tell.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a thread of a managed program is for (OOPSLA 2012, sections 3.1 and 4.2, with the roles that other runtimes have).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Runs the program. What is not recognised as anything else has this role.
+    Application,
+    /// Runs the program's `main`.
+    Main,
+    /// Collects garbage, in the stopped world or beside the program.
+    Collector,
+    /// Zeroes memory before it is allocated.
+    Zeroing,
+    /// Compiles.
+    Compiler,
+    /// Decides what is compiled, and replaces what runs.
+    Organizer,
+    /// Takes samples.
+    Profiler,
+    /// Wakes at times.
+    Timer,
+    /// Runs finalizers and what is done with references.
+    Finalizer,
+    /// Serves the runtime otherwise: its operations, signals, agents.
+    Vm,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 10] = [
+        Role::Application,
+        Role::Main,
+        Role::Collector,
+        Role::Zeroing,
+        Role::Compiler,
+        Role::Organizer,
+        Role::Profiler,
+        Role::Timer,
+        Role::Finalizer,
+        Role::Vm,
+    ];
+
+    /// Its name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Application => "application",
+            Role::Main => "main",
+            Role::Collector => "collector",
+            Role::Zeroing => "zeroing",
+            Role::Compiler => "compiler",
+            Role::Organizer => "organizer",
+            Role::Profiler => "profiler",
+            Role::Timer => "timer",
+            Role::Finalizer => "finalizer",
+            Role::Vm => "vm",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Role, String> {
+        let found = Role::ALL.into_iter().find(|role| role.name() == text);
+        found.ok_or_else(|| {
+            let names = Role::ALL.map(Role::name).join(", ");
+            format!("'{text}' is no role; there are {names}")
+        })
+    }
+}
+
+/// Some roles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roles(Vec<Role>);
+
+impl Roles {
+    /// Whether `role` is one of them.
+    pub fn contain(&self, role: Role) -> bool {
+        self.0.contains(&role)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<const N: usize> From<[Role; N]> for Roles {
+    fn from(roles: [Role; N]) -> Roles {
+        Roles(roles.to_vec())
+    }
+}
+
+/// Reads `collector+compiler`, `none`, or one of the paper's groups: `jvm` is all that is not the application's,
+/// `nongc` is that without the collector.
+impl FromStr for Roles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Roles, String> {
+        let mut roles = Vec::new();
+        for name in text.split('+').map(str::trim) {
+            let service = |role: &Role| *role != Role::Application;
+            match name {
+                "none" if text.trim() == "none" => {}
+                "jvm" => roles.extend(Role::ALL.into_iter().filter(service)),
+                "nongc" => roles.extend(
+                    Role::ALL
+                        .into_iter()
+                        .filter(|role| service(role) && *role != Role::Collector),
+                ),
+                _ => roles.push(
+                    name.parse::<Role>()
+                        .map_err(|error| format!("{error}, and the groups jvm, nongc and none"))?,
+                ),
+            }
+        }
+        roles.sort_unstable();
+        roles.dedup();
+        Ok(Roles(roles))
+    }
+}
+
+impl fmt::Display for Roles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("none");
+        }
+        let names: Vec<_> = self.0.iter().map(|role| role.name()).collect();
+        f.write_str(&names.join("+"))
+    }
+}
+
+/// How the threads of a program are named: what runtimes do, after what the user says.
+#[derive(Clone, Debug, Default)]
+pub struct Naming(Vec<(String, Role)>);
+
+/// The kernel keeps so many bytes of a name.
+const NAME_BYTES: usize = 15;
+
+impl Naming {
+    /// Adds `NAME=ROLE`, where a `*` at the end of the name stands for any rest. What was added first wins.
+    pub fn add(&mut self, item: &str) -> Result<(), String> {
+        let (name, role) = item
+            .rsplit_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| format!("'{item}' is not of the form NAME=ROLE"))?;
+        self.0.push((name.to_string(), role.parse()?));
+        Ok(())
+    }
+
+    /// The role of a thread by its name. `is_first`: of the thread that its process began with.
+    pub fn role(&self, name: &str, is_first: bool) -> Role {
+        let mine = self.0.iter().find(|(pattern, _)| matches(pattern, name));
+        if let Some(&(_, role)) = mine {
+            return role;
+        }
+        let known = NAMES.iter().find(|(pattern, _)| matches(pattern, name));
+        match known {
+            Some(&(_, role)) => role,
+            None if is_first => Role::Main,
+            None => Role::Application,
+        }
+    }
+}
+
+/// Whether a name that the kernel may have cut is what the pattern says.
+fn matches(pattern: &str, name: &str) -> bool {
+    let cut = |text: &str| text.as_bytes()[..text.len().min(NAME_BYTES)].to_vec();
+    match pattern.strip_suffix('*') {
+        Some(start) => name.as_bytes().starts_with(&cut(start)),
+        None => name.as_bytes() == cut(pattern),
+    }
+}
+
+/// The names that runtimes give their threads, whole; the first that matches counts.
+const NAMES: &[(&str, Role)] = &[
+    // Gleaner, behind either door.
+    ("gleaner-zero-*", Role::Zeroing),
+    ("gleaner-mark-*", Role::Collector),
+    ("gleaner-place*", Role::Vm),
+    ("gleaner-*", Role::Collector),
+    // The markers of Boehm's collector.
+    ("GC-marker-*", Role::Collector),
+    // HotSpot: its collectors.
+    ("GC Thread#*", Role::Collector),
+    ("ParGC Thread#*", Role::Collector),
+    ("Gang worker#*", Role::Collector),
+    ("G1 *", Role::Collector),
+    ("Concurrent Mark*", Role::Collector),
+    ("ZWorker*", Role::Collector),
+    ("ZDriver*", Role::Collector),
+    ("ZDirector*", Role::Collector),
+    ("ZUncommitter*", Role::Collector),
+    ("ZStat*", Role::Vm),
+    ("Shenandoah*", Role::Collector),
+    ("XWorker*", Role::Collector),
+    ("XDriver*", Role::Collector),
+    // HotSpot: the rest.
+    ("main", Role::Main),
+    ("C1 CompilerThread*", Role::Compiler),
+    ("C2 CompilerThread*", Role::Compiler),
+    ("JVMCI*", Role::Compiler),
+    ("Sweeper thread", Role::Organizer),
+    ("VM Periodic Task Thread", Role::Timer),
+    ("VM Thread", Role::Vm),
+    ("Reference Handler", Role::Finalizer),
+    ("Finalizer", Role::Finalizer),
+    ("Common-Cleaner", Role::Finalizer),
+    ("Cleaner-*", Role::Finalizer),
+    ("Signal Dispatcher", Role::Vm),
+    ("Service Thread", Role::Vm),
+    ("Monitor Deflation Thread", Role::Vm),
+    ("Notification Thread", Role::Vm),
+    ("Attach Listener", Role::Vm),
+    ("JDWP *", Role::Vm),
+    ("JFR *", Role::Profiler),
+    // Node, whose workers also mark and compile.
+    ("V8Worker*", Role::Collector),
+    ("V8 DefaultWorker*", Role::Collector),
+    ("DelayedTaskScheduler", Role::Timer),
+    ("SignalInspector", Role::Vm),
+    // .NET.
+    (".NET Server GC*", Role::Collector),
+    (".NET BGC*", Role::Collector),
+    (".NET Finalizer", Role::Finalizer),
+    (".NET Tiered Compilation*", Role::Compiler),
+    (".NET Timer*", Role::Timer),
+    (".NET SigHandler", Role::Vm),
+    (".NET SynchManager", Role::Vm),
+    (".NET EventPipe*", Role::Profiler),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_the_kernel_cut_are_recognised() {
+        let naming = Naming::default();
+        for (name, role) in [
+            ("GC Thread#3", Role::Collector),
+            ("G1 Refine#0", Role::Collector),
+            ("C2 CompilerThre", Role::Compiler),
+            ("VM Periodic Tas", Role::Timer),
+            ("VM Thread", Role::Vm),
+            ("Reference Handl", Role::Finalizer),
+            ("gleaner-1", Role::Collector),
+            ("gleaner-zero-2", Role::Zeroing),
+            ("gleaner-mark-1", Role::Collector),
+            ("DelayedTaskSche", Role::Timer),
+            (".NET Tiered Com", Role::Compiler),
+            ("main", Role::Main),
+            ("Thread-0", Role::Application),
+            ("GC", Role::Application),
+        ] {
+            assert_eq!(naming.role(name, false), role, "{name}");
+        }
+        assert_eq!(naming.role("java", true), Role::Main);
+        assert_eq!(naming.role("java", false), Role::Application);
+    }
+
+    #[test]
+    fn what_the_user_says_comes_first() {
+        let mut naming = Naming::default();
+        naming.add("GC Thread#0=profiler").unwrap();
+        naming.add("a=b*=timer").unwrap();
+        assert_eq!(naming.role("GC Thread#0", false), Role::Profiler);
+        assert_eq!(naming.role("GC Thread#1", false), Role::Collector);
+        assert_eq!(naming.role("a=bc", false), Role::Timer);
+        assert!(naming.add("worker").unwrap_err().contains("NAME=ROLE"));
+        assert!(naming.add("=vm").unwrap_err().contains("NAME=ROLE"));
+        assert!(naming.add("w=worker").unwrap_err().contains("organizer"));
+    }
+
+    #[test]
+    fn roles_are_read_and_written() {
+        let read = |text: &str| text.parse::<Roles>().map(|roles| roles.to_string());
+        assert_eq!(read("collector+main").unwrap(), "main+collector");
+        assert_eq!(read("none").unwrap(), "none");
+        assert!(read("jvm").unwrap().starts_with("main+collector+"));
+        assert!(!read("nongc").unwrap().contains("collector"));
+        for wrong in ["collectors", "", "none+main", "main+"] {
+            assert!(read(wrong).unwrap_err().contains("nongc"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What a user can say about placement, as `NAME=VALUE`.
+
+use std::fmt;
+
+use crate::{Processors, Role, Roles};
+
+/// Which policy answers where a thread runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// The system decides.
+    None,
+    /// The paper's baseline (section 3.3): one socket, application and collector threads pinned one to a core, the
+    /// others free on it.
+    #[default]
+    Paper,
+    /// Threads of some roles are pinned one to a core of the whole machine, the others free (section 4.5).
+    Pinned,
+    /// Threads of some roles run on another socket, cluster or half of the cores than the rest (section 4.2).
+    Isolated,
+    /// An application and a collector thread make a pair; the pairs are spread over the sockets (section 4.4).
+    Paired,
+}
+
+impl Placement {
+    const ALL: [(&str, Placement); 5] = [
+        ("none", Placement::None),
+        ("paper", Placement::Paper),
+        ("pinned", Placement::Pinned),
+        ("isolated", Placement::Isolated),
+        ("paired", Placement::Paired),
+    ];
+
+    /// Its name in options.
+    pub fn name(self) -> &'static str {
+        let found = Placement::ALL.iter().find(|(_, it)| *it == self);
+        found.map_or("", |(name, _)| name)
+    }
+}
+
+/// What an isolated role gets for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// The largest of those below of which the machine has two.
+    #[default]
+    Auto,
+    /// A socket.
+    Socket,
+    /// The cores that share a last-level cache.
+    Cluster,
+    /// Half of the cores.
+    Cores,
+}
+
+impl Unit {
+    const ALL: [(&str, Unit); 4] = [
+        ("auto", Unit::Auto),
+        ("socket", Unit::Socket),
+        ("cluster", Unit::Cluster),
+        ("cores", Unit::Cores),
+    ];
+}
+
+/// What a user has chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `placement`: the policy.
+    pub placement: Placement,
+    /// `processors`: only these, of those that the program may use; `None` is all of them.
+    pub processors: Option<Processors>,
+    /// `sockets`: so many at most; 0 is one for `paper` and all for the others.
+    pub sockets: usize,
+    /// `pin`: threads of these roles are pinned one to a core.
+    pub pin: Roles,
+    /// `first-core`: the core that the first pinned thread gets, counted from 0.
+    pub first_core: usize,
+    /// `isolate`: the roles that `isolated` sets apart.
+    pub isolate: Roles,
+    /// `isolate-on`: what they get.
+    pub isolate_on: Unit,
+    /// `collectors`: so many collector threads are asked of the runtime; 0 leaves it the choice.
+    pub collectors: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            placement: Placement::default(),
+            processors: None,
+            sockets: 0,
+            pin: Roles::from([Role::Application, Role::Collector]),
+            first_core: 0,
+            isolate: Roles::from([Role::Collector]),
+            isolate_on: Unit::default(),
+            collectors: 0,
+        }
+    }
+}
+
+/// Why an item makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsError(String);
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+impl Settings {
+    /// The names, each with what it takes and what it does.
+    pub const NAMES: [(&str, &str, &str); 8] = [
+        (
+            "placement",
+            "none|paper|pinned|isolated|paired",
+            "the policy",
+        ),
+        ("processors", "LIST", "only these processors, such as 0-3+8"),
+        (
+            "sockets",
+            "N",
+            "N sockets at most; 0 is one for paper, all for the others",
+        ),
+        (
+            "pin",
+            "ROLE+ROLE",
+            "pin threads of these roles one to a core",
+        ),
+        (
+            "first-core",
+            "N",
+            "the core of the first pinned thread, from 0",
+        ),
+        (
+            "isolate",
+            "ROLE+ROLE",
+            "what 'isolated' sets apart; also the groups jvm and nongc",
+        ),
+        (
+            "isolate-on",
+            "auto|socket|cluster|cores",
+            "what these get for themselves",
+        ),
+        (
+            "collectors",
+            "N",
+            "ask the runtime for N collector threads; 0 leaves it the choice",
+        ),
+    ];
+    /// The most collector threads that can be asked for.
+    pub const MOST_COLLECTORS: usize = 1024;
+
+    /// Sets one `NAME=VALUE`. An error changes nothing.
+    pub fn set(&mut self, item: &str) -> Result<(), SettingsError> {
+        let (name, value) = item.split_once('=').unwrap_or((item, ""));
+        let (name, value) = (name.trim(), value.trim());
+        self.set_value(name, value).map_err(SettingsError)
+    }
+
+    fn set_value(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let wrong = |what: &str| Err(format!("{name}={value}: {what}"));
+        let number = |most: usize| {
+            let number = value.parse::<usize>().ok().filter(|&number| number <= most);
+            number.ok_or_else(|| format!("{name}={value}: a number from 0 to {most} is wanted"))
+        };
+        match name {
+            "placement" => match find(&Placement::ALL, value) {
+                Some(placement) => self.placement = placement,
+                None => return wrong("none, paper, pinned, isolated or paired is wanted"),
+            },
+            "processors" => match value.replace('+', ",").parse::<Processors>() {
+                Ok(set) if !set.is_empty() => self.processors = Some(set),
+                Ok(_) => return wrong("at least one processor is wanted, such as 0 or 0-3+8"),
+                Err(part) => {
+                    return wrong(&format!(
+                        "'{part}' names no processors; wanted are numbers below {}, such as 0-3+8",
+                        Processors::END
+                    ));
+                }
+            },
+            "sockets" => self.sockets = number(Processors::END)?,
+            "pin" => self.pin = roles(name, value)?,
+            "first-core" => self.first_core = number(Processors::END - 1)?,
+            "isolate" => self.isolate = roles(name, value)?,
+            "isolate-on" => match find(&Unit::ALL, value) {
+                Some(unit) => self.isolate_on = unit,
+                None => return wrong("auto, socket, cluster or cores is wanted"),
+            },
+            "collectors" => self.collectors = number(Self::MOST_COLLECTORS)?,
+            _ => {
+                let names = Self::NAMES.map(|(name, ..)| name).join(", ");
+                return Err(format!(
+                    "'{name}' is no option of placement; there are {names}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    let found = table.iter().find(|(it, _)| *it == name);
+    found.map(|&(_, value)| value)
+}
+
+fn roles(name: &str, value: &str) -> Result<Roles, String> {
+    value
+        .parse()
+        .map_err(|error: String| format!("{name}={value}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_read() {
+        let mut settings = Settings::default();
+        for item in [
+            "placement=isolated",
+            "processors=0-3+8",
+            "sockets=1",
+            "pin=collector",
+            "first-core=1",
+            "isolate=jvm",
+            "isolate-on=cores",
+            "collectors=2",
+        ] {
+            let before = settings.clone();
+            settings.set(item).unwrap();
+            assert_ne!(settings, before, "{item}");
+            let (name, _) = item.split_once('=').unwrap();
+            assert!(Settings::NAMES.iter().any(|(it, ..)| *it == name));
+        }
+        assert_eq!(settings.placement.name(), "isolated");
+        assert_eq!(settings.processors.unwrap().to_string(), "0-3,8");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_the_remedy() {
+        let mut settings = Settings::default();
+        for (item, remedy) in [
+            ("placement=best", "paired"),
+            ("place=paper", "placement"),
+            ("processors=", "0-3+8"),
+            ("processors=x", "'x'"),
+            ("sockets=two", "from 0"),
+            ("pin=gc", "collector"),
+            ("isolate=", "jvm"),
+            ("isolate-on=node", "cluster"),
+            ("collectors=-1", "1024"),
+            ("first-core", "from 0"),
+        ] {
+            let error = settings.set(item).unwrap_err().to_string();
+            assert!(error.contains(remedy), "{item}: {error}");
+        }
+        assert_eq!(settings, Settings::default());
+    }
+}

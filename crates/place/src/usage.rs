@@ -1,0 +1,173 @@
+//! What threads have used, as the kernel counts it.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::{Processors, Role};
+
+/// What one thread, or all of a role, have used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How many threads.
+    pub threads: u64,
+    /// Processor time in user mode, in the kernel's ticks.
+    pub user_ticks: u64,
+    /// Processor time in the kernel, in its ticks.
+    pub system_ticks: u64,
+    /// How often it gave its processor up to wait.
+    pub voluntary: u64,
+    /// How often it was taken.
+    pub involuntary: u64,
+    /// How often the kernel moved it to another processor; `None` on kernels that do not say.
+    pub migrations: Option<u64>,
+    /// The processors that it was seen on.
+    pub processors: Processors,
+}
+
+/// What the threads of each role have used.
+pub type Usages = BTreeMap<Role, Usage>;
+
+impl Usage {
+    /// Both kinds of processor time, in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.user_ticks + self.system_ticks) as f64 / ticks_per_second() as f64
+    }
+
+    /// Adds what others have used.
+    pub(crate) fn add(&mut self, other: &Usage) {
+        self.threads += other.threads;
+        self.user_ticks += other.user_ticks;
+        self.system_ticks += other.system_ticks;
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+        self.migrations = match (self.migrations, other.migrations) {
+            (Some(mine), Some(theirs)) => Some(mine + theirs),
+            (mine, theirs) => mine.or(theirs),
+        };
+        for processor in other.processors.iter() {
+            self.processors.insert(processor);
+        }
+    }
+
+    /// Brings what a thread has used up to date.
+    pub(crate) fn sample(&mut self, stat: &Stat) {
+        self.threads = 1;
+        self.user_ticks = stat.user_ticks;
+        self.system_ticks = stat.system_ticks;
+        self.processors.insert(stat.processor);
+    }
+
+    /// Brings how often it was switched and moved up to date. What can no longer be read, as of a thread that has ended,
+    /// stays.
+    pub(crate) fn sample_switches(&mut self, task: &str) {
+        if let Ok(status) = fs::read_to_string(format!("{task}/status")) {
+            let number = |name| number_after(&status, name);
+            self.voluntary = number("\nvoluntary_ctxt_switches:").unwrap_or(self.voluntary);
+            self.involuntary = number("\nnonvoluntary_ctxt_switches:").unwrap_or(self.involuntary);
+        }
+        if let Ok(sched) = fs::read_to_string(format!("{task}/sched")) {
+            self.migrations = number_after(&sched, "\nse.nr_migrations").or(self.migrations);
+        }
+    }
+}
+
+/// The number behind a name and its blanks and colon.
+fn number_after(text: &str, name: &str) -> Option<u64> {
+    let rest = &text[text.find(name)? + name.len()..];
+    let line = rest.lines().next()?;
+    line.trim_matches([' ', '\t', ':']).parse().ok()
+}
+
+/// The processor time of a process and of those that it has waited for, in seconds; also of one that has ended but was
+/// not waited for itself. `None` when there is no such process.
+pub fn seconds_of_process(process: u32) -> Option<f64> {
+    let stat = Stat::read(&format!("/proc/{process}"))?;
+    let ticks = stat.user_ticks + stat.system_ticks + stat.waited_ticks;
+    Some(ticks as f64 / ticks_per_second() as f64)
+}
+
+/// How many of the kernel's ticks make a second.
+fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
+/// What `/proc/PID/stat` says, of a process or of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) name: String,
+    pub(crate) parent: u32,
+    pub(crate) user_ticks: u64,
+    pub(crate) system_ticks: u64,
+    /// Of the processes that it has waited for.
+    waited_ticks: u64,
+    /// When it started, in ticks since the machine did.
+    pub(crate) started: u64,
+    pub(crate) processor: usize,
+}
+
+impl Stat {
+    /// Of `/proc/PID` or `/proc/PID/task/TID`; `None` when it has ended.
+    pub(crate) fn read(directory: &str) -> Option<Stat> {
+        // A name need not be UTF-8.
+        let bytes = fs::read(format!("{directory}/stat")).ok()?;
+        Stat::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// A name may have blanks and brackets; nothing behind the last bracket has.
+    fn parse(text: &str) -> Option<Stat> {
+        let (start, rest) = text.rsplit_once(')')?;
+        let (_, name) = start.split_once('(')?;
+        let fields: Vec<_> = rest.split_ascii_whitespace().collect();
+        // Counted as in proc(5), where the state behind the name is number 3.
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        Some(Stat {
+            name: name.to_string(),
+            parent: field(4)? as u32,
+            user_ticks: field(14)?,
+            system_ticks: field(15)?,
+            waited_ticks: field(16)? + field(17)?,
+            started: field(22)?,
+            processor: field(39)? as usize,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_brackets_are_read() {
+        let numbers: Vec<_> = (4..=52).map(|field: u64| field.to_string()).collect();
+        let stat = Stat::parse(&format!("17 (a) b (c) S {}\n", numbers.join(" "))).unwrap();
+        let expected = Stat {
+            name: "a) b (c".into(),
+            parent: 4,
+            user_ticks: 14,
+            system_ticks: 15,
+            waited_ticks: 16 + 17,
+            started: 22,
+            processor: 39,
+        };
+        assert_eq!(stat, expected);
+        assert_eq!(Stat::parse("17 (a"), None);
+        assert_eq!(Stat::parse("17 (a) S 1 2"), None);
+    }
+
+    #[test]
+    fn this_thread_has_used_something() {
+        let task = "/proc/thread-self";
+        let mut usage = Usage::default();
+        usage.sample(&Stat::read(task).unwrap());
+        usage.sample_switches(task);
+        assert_eq!(usage.threads, 1);
+        assert_eq!(usage.processors.count(), 1);
+        let mut both = Usage::default();
+        both.add(&usage);
+        both.add(&usage);
+        assert_eq!(both.threads, 2);
+        assert_eq!(both.voluntary, 2 * usage.voluntary);
+        assert!(number_after("a\nb:\t12\nc", "\nb:") == Some(12));
+        assert!(number_after("a\nb   :   12\nc", "\nb") == Some(12));
+    }
+}
