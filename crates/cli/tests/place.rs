@@ -332,6 +332,58 @@ fn threads_that_come_later_are_placed() {
     );
 }
 
+/// A program whose collector thread takes a second of processor time, long after it started.
+const BUSY: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *works(void *unused) {
+    struct timespec used;
+    sleep(1);
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used); while (used.tv_sec < 1);
+    return unused;
+}
+
+int main(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, works, NULL)) return 1;
+    pthread_setname_np(thread, "GC Thread#0");
+    pthread_join(thread, NULL);
+    return 0;
+}
+"#;
+
+#[test]
+fn what_threads_use_is_seen_while_they_run() {
+    let directory = Directory::new();
+    let busy = directory.compile("busy", BUSY, &["-pthread"]);
+    for placement in ["placement=none", "placement=paper"] {
+        let output = run(&[
+            "place",
+            "--stats",
+            "--opt",
+            placement,
+            "--",
+            busy.to_str().unwrap(),
+        ]);
+        assert_succeeds(&output);
+        let said = stderr(&output);
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(str::to_string)
+                .collect::<Vec<_>>()
+        };
+        let collector = said
+            .lines()
+            .map(words)
+            .find(|words| words.first().is_some_and(|it| it == "collector"));
+        let seconds: f64 = collector.unwrap()[2].parse().unwrap();
+        assert!((0.5..1.2).contains(&seconds), "{said}");
+    }
+}
+
 #[test]
 fn roles_can_be_said_and_set_apart() {
     let directory = Directory::new();

@@ -2,10 +2,10 @@
 //! go; each is recognised by its name and put where the policy says.
 //!
 //! The kernel tells nobody without privileges of new threads, so they are looked for. How many a process has stands in
-//! the number of links of its task directory: that is asked for at each call. When it has changed, and while a thread is
-//! young enough to be given its name yet, the new and the young ones are read. A whole look reads everything, what
-//! threads have used and which processes there are, too. All this has a budget of processor time, of which whole looks
-//! may spend half, so that what is new is not placed late because of figures.
+//! the number of links of its task directory: that is asked for often. When it has changed, and while a thread is young
+//! enough to be given its name yet, the new and the young ones are read. A whole look reads all threads and what they
+//! have used; a wide one finds out which processes there are, too, and how often threads were switched. New threads and
+//! whole looks have a budget of processor time each, so that what is new is not placed late because of figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,15 +24,17 @@ use crate::{
     decide,
 };
 
-/// How long to wait between two calls of [`Follower::follow`].
-const TICK: Duration = Duration::from_millis(10);
-/// The least time between two whole looks.
+/// How long to wait between two calls of [`Follower::follow`]: at first and after news, and at most.
+const SHORT_WAIT: Duration = Duration::from_millis(10);
+const LONG_WAIT: Duration = Duration::from_millis(80);
+/// The least time between two whole looks, and between two wide ones.
 const WHOLE: Duration = Duration::from_millis(100);
-/// For so long a thread may still be given its name.
+const WIDE: Duration = Duration::from_millis(500);
+/// For so long a thread may still be given its name, and a program is young.
 const YOUTH: Duration = Duration::from_millis(300);
-/// The budget: so much processor time at the start, and one part in so many of the time that passes.
-const BUDGET: Duration = Duration::from_millis(8);
-const SHARE: u32 = 250;
+/// A budget: so much processor time at the start, and one part in so many of the time that passes.
+const AT_START: Duration = Duration::from_millis(4);
+const SHARE: u32 = 300;
 
 /// Threads that the kernel refused to place, by what it said.
 pub type Refusals = BTreeMap<String, u64>;
@@ -66,9 +68,13 @@ pub struct Follower {
     refusals: Refusals,
     placed: Vec<ThreadId>,
     ended: Usages,
-    budget: Budget,
-    /// When the next whole look is due at the earliest.
+    /// For what is new, and for whole looks.
+    new_budget: Budget,
+    whole_budget: Budget,
+    wait: Duration,
+    /// When the next of these looks is due at the earliest.
     next_whole: Instant,
+    next_wide: Instant,
     /// Until then there are young threads.
     young_until: Instant,
 }
@@ -84,7 +90,7 @@ struct Known {
     usage: Usage,
 }
 
-/// What the following may cost, and has cost.
+/// What looking may cost, and has cost.
 #[derive(Debug)]
 struct Budget {
     started: Instant,
@@ -92,16 +98,21 @@ struct Budget {
 }
 
 impl Budget {
-    /// What `part` of the budget, one in so many, is worth by now; false when that is spent.
-    fn has(&self, now: Instant, part: u32) -> bool {
-        let earned = BUDGET + now.duration_since(self.started) / SHARE;
-        self.spent <= earned / part
+    fn new(started: Instant) -> Budget {
+        Budget {
+            started,
+            spent: Duration::ZERO,
+        }
     }
 
-    /// Charges the processor time that `work` takes.
-    fn charge<T>(&mut self, since: Duration, result: T) -> T {
+    /// Whether there is something left.
+    fn is_left(&self, now: Instant) -> bool {
+        self.spent <= AT_START + now.duration_since(self.started) / SHARE
+    }
+
+    /// Takes the processor time that passed since.
+    fn charge(&mut self, since: Duration) {
         self.spent += processor_time().saturating_sub(since);
-        result
     }
 }
 
@@ -126,11 +137,11 @@ impl Follower {
             refusals: Refusals::new(),
             placed: Vec::new(),
             ended: Usages::new(),
-            budget: Budget {
-                started: now,
-                spent: Duration::ZERO,
-            },
+            new_budget: Budget::new(now),
+            whole_budget: Budget::new(now),
+            wait: SHORT_WAIT,
             next_whole: now,
+            next_wide: now,
             young_until: now,
         }
     }
@@ -139,13 +150,26 @@ impl Follower {
     /// before the next call.
     pub fn follow(&mut self) -> Duration {
         let (now, since) = (Instant::now(), processor_time());
-        if now >= self.next_whole && self.budget.has(now, 2) {
-            self.look_at_all(now);
+        if now >= self.next_whole && self.whole_budget.is_left(now) {
+            let is_wide = now >= self.next_wide || now < self.whole_budget.started + YOUTH;
+            self.look_at_all(now, is_wide);
             self.next_whole = now + WHOLE;
-        } else if self.budget.has(now, 1) && (now < self.young_until || self.counts_changed()) {
-            self.look_at_new(now);
+            if is_wide {
+                self.next_wide = now + WIDE;
+            }
+            self.whole_budget.charge(since);
+        } else if self.new_budget.is_left(now) {
+            let is_young = now < self.young_until;
+            if is_young || self.counts_changed() {
+                self.look_at_new(now);
+            }
+            self.new_budget.charge(since);
         }
-        self.budget.charge(since, TICK)
+        self.wait = match now < self.young_until {
+            true => SHORT_WAIT,
+            false => (self.wait * 5 / 4).min(LONG_WAIT),
+        };
+        self.wait
     }
 
     fn counts_changed(&self) -> bool {
@@ -178,16 +202,20 @@ impl Follower {
         }
     }
 
-    /// Finds all processes and threads, and those that have ended, and what threads have used.
-    fn look_at_all(&mut self, now: Instant) {
+    /// Finds all threads, those that have ended, and what threads have used; if it is wide, processes, too.
+    fn look_at_all(&mut self, now: Instant, is_wide: bool) {
         let mut alive = BTreeSet::new();
         let mut news = self.host.refresh();
+        let processes = match is_wide {
+            true => tree(self.root),
+            false => self.processes.keys().copied().collect(),
+        };
         self.processes.clear();
-        for process in tree(self.root) {
+        for process in processes {
             self.processes
                 .extend(links(process).map(|count| (process, count)));
             for task in tasks(process) {
-                if let Some((id, is_new)) = self.meet(process, task, now, true) {
+                if let Some((id, is_new)) = self.meet(process, task, now, is_wide) {
                     alive.insert(id);
                     news |= is_new;
                 }
@@ -215,7 +243,7 @@ impl Follower {
         process: u32,
         task: u32,
         now: Instant,
-        whole: bool,
+        is_wide: bool,
     ) -> Option<(ThreadId, bool)> {
         let directory = format!("/proc/{process}/task/{task}");
         let stat = Stat::read(&directory)?;
@@ -242,7 +270,7 @@ impl Follower {
             (known.named, known.role) = (named, named);
         }
         known.usage.sample(&stat);
-        if whole {
+        if is_wide {
             known.usage.sample_switches(&directory);
         }
         known.name = stat.name;
