@@ -262,7 +262,7 @@ test-capi: build
 # with six.
 .PHONY: test-qemu test-qemu-long
 test-qemu: packages-qemu
-	tests/qemu/run.sh ring:4x2 uneven
+	tests/qemu/run.sh ring:4x2 ring:2x4 uneven
 
 test-qemu-long: packages-qemu
 	tests/qemu/run.sh ring:8x6

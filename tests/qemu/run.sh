@@ -5,7 +5,7 @@
 #
 # MACHINE is
 #
-#   ring:NxC   N memory nodes in a ring, each with C processors and 128 MB
+#   ring:NxC   N memory nodes in a ring, each a socket with C processors and 128 MB
 #   uneven     a node with processors alone, one with memory alone, and a
 #              processor that is offline (crates/os/tests/nodes.rs says which)
 #
@@ -32,6 +32,7 @@ CHECKS=(
     "-p gleaner-plans --test nodes"
     "-p gleaner --test nodes"
     "-p gleaner-bench --bins -- placement::"
+    "-p gleaner-place --test kernel"
 )
 
 MEGABYTES=128
@@ -123,12 +124,13 @@ node() {
 }
 # distance FROM TO VALUE: in both directions.
 distance() { hardware+=(-numa "dist,src=$1,dst=$2,val=$3" -numa "dist,src=$2,dst=$1,val=$3"); }
-processors() { hardware+=(-smp "$1,sockets=1,cores=$1,threads=1"); }
+# processors SOCKETS CORES: so many of each socket.
+processors() { hardware+=(-smp "$(($1 * $2)),sockets=$1,cores=$2,threads=1"); }
 memory() { hardware+=(-m "$1"); }
 
 ring() {
     local nodes=$1 each=$2 from to hops
-    processors $((nodes * each))
+    processors $nodes $each
     memory $((nodes * MEGABYTES))
     for ((from = 0; from < nodes; from++)); do
         node $from $MEGABYTES $((from * each))-$((from * each + each - 1))
@@ -141,7 +143,7 @@ ring() {
 }
 
 uneven() {
-    processors 6
+    processors 1 6
     memory $((3 * MEGABYTES))
     node 0 $MEGABYTES 0-1
     node 1 0 2-3

@@ -123,7 +123,8 @@ fn processor_time() -> Duration {
 }
 
 impl Follower {
-    /// Follows process `root` and all that it starts.
+    /// Follows process `root` and all that it starts. That may be the calling process; the thread that calls
+    /// [`Follower::follow`] is not placed, for its processors say which ones there are.
     pub fn new(root: u32, settings: Settings, naming: Naming) -> Follower {
         let now = Instant::now();
         Follower {
@@ -245,6 +246,9 @@ impl Follower {
         now: Instant,
         is_wide: bool,
     ) -> Option<(ThreadId, bool)> {
+        if task == rustix::thread::gettid().as_raw_nonzero().get() as u32 {
+            return None;
+        }
         let directory = format!("/proc/{process}/task/{task}");
         let stat = Stat::read(&directory)?;
         let id = ThreadId {
