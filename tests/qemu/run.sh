@@ -5,7 +5,8 @@
 #
 # MACHINE is
 #
-#   ring:NxC   N memory nodes in a ring, each a socket with C processors and 128 MB
+#   ring:NxC   N memory nodes in a ring, each a socket with C processors and 128 MB;
+#              the first has more where there are less than four
 #   uneven     a node with processors alone, one with memory alone, and a
 #              processor that is offline (crates/os/tests/nodes.rs says which)
 #
@@ -129,11 +130,15 @@ processors() { hardware+=(-smp "$(($1 * $2)),sockets=$1,cores=$2,threads=1"); }
 memory() { hardware+=(-m "$1"); }
 
 ring() {
-    local nodes=$1 each=$2 from to hops
+    local nodes=$1 each=$2 more=0 megabytes from to hops
+    # The tests want as much in all as four nodes have: the first one has it.
+    if [ "$nodes" -lt 4 ]; then more=$(((4 - nodes) * MEGABYTES)); fi
     processors $nodes $each
-    memory $((nodes * MEGABYTES))
+    memory $((nodes * MEGABYTES + more))
     for ((from = 0; from < nodes; from++)); do
-        node $from $MEGABYTES $((from * each))-$((from * each + each - 1))
+        megabytes=$MEGABYTES
+        if [ "$from" = 0 ]; then megabytes=$((megabytes + more)); fi
+        node $from $megabytes $((from * each))-$((from * each + each - 1))
         for ((to = 0; to < from; to++)); do
             hops=$((from - to))
             if [ $hops -gt $((nodes - hops)) ]; then hops=$((nodes - hops)); fi
