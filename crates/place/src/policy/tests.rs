@@ -199,6 +199,34 @@ fn no_processor_is_no_plan() {
     }
 }
 
+/// What is decided for those threads that stay of those that came.
+fn left_over(items: &str, them: &str, stay: &[u32]) -> Vec<String> {
+    let machine = Machine::synthetic("2x4").unwrap();
+    let (settings, all) = (settings(items), threads(them));
+    let before = decide(&machine, &all, &settings, &Plan::new());
+    let stays = |thread: &&Thread| stay.contains(&thread.id.number);
+    let rest: Vec<_> = all.iter().filter(stays).copied().collect();
+    let after = decide(&machine, &rest, &settings, &before);
+    after.values().map(|it| it.processors.to_string()).collect()
+}
+
+#[test]
+fn those_that_stay_are_spread_again() {
+    // Two on core 0 and none on others: the younger one moves.
+    assert_eq!(left_over("", "application:8", &[0, 4]), ["0", "1"]);
+    assert_eq!(left_over("", "application:8", &[2, 3, 5]), ["2", "3", "1"]);
+    // The collector of socket 0 has gone, and its application thread is alone: the other collector comes.
+    assert_eq!(
+        left_over("placement=paired", "application:1+collector:2", &[0, 2]),
+        ["0", "1"]
+    );
+    // Both application threads are on socket 0: the younger one moves.
+    assert_eq!(
+        left_over("placement=paired", "application:4", &[0, 2]),
+        ["0", "4"]
+    );
+}
+
 #[test]
 fn reasons_say_what_was_done() {
     let machine = Machine::synthetic("2x4").unwrap();
@@ -341,6 +369,8 @@ fn check_pairs(threads: &[Thread], plan: &Plan) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn what_holds_of_every_plan(machine in machines(), threads in any_threads(), settings in any_settings()) {
         let plan = decide(&machine, &threads, &settings, &Plan::new());
