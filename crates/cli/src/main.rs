@@ -142,8 +142,8 @@ pub(crate) struct BenchArgs {
 /// Start a managed program and place its threads on the processors
 ///
 /// Each thread has a role, which is recognised by its name: application, main, collector, zeroing, compiler, organizer,
-/// profiler, timer, finalizer, vm. HotSpot, Node, .NET, Gleaner and Boehm's collector tell by the names of their threads;
-/// Go does not. A policy decides from the roles and the machine where each thread may run. Threads that come later, and
+/// profiler, timer, finalizer, vm. HotSpot, .NET, Gleaner and Boehm's collector tell by the names of their threads;
+/// Go and older versions of Node do not. A policy decides from the roles and the machine where each thread may run. Threads that come later, and
 /// processes that the program starts, are placed, too. The program need not know of it, and is not changed.
 #[derive(Args)]
 #[command(
@@ -213,9 +213,18 @@ pub(crate) struct GuardArgs {
 }
 
 fn main() -> std::process::ExitCode {
-    inherited::end_on_closed_pipe();
+    let command = Cli::parse().command;
+    // One that stays beside a program must not end because nobody reads what it says.
+    let stays = match &command {
+        Command::Place(args) => args.plan.is_none(),
+        Command::PlaceGuard(_) => true,
+        _ => false,
+    };
+    if !stays {
+        inherited::end_on_closed_pipe();
+    }
     let done = |()| std::process::ExitCode::SUCCESS;
-    let result = match Cli::parse().command {
+    let result = match command {
         Command::Exec(args) => exec::run(args).map(done),
         Command::Options(args) => options::run(args).map(done),
         Command::Bench(args) => bench::run(args).map(done),

@@ -47,7 +47,7 @@ fn settings(items: &[String]) -> Result<Settings, Failure> {
     for part in parts.map(str::trim).filter(|part| !part.is_empty()) {
         settings
             .set(part)
-            .map_err(|error| Failure::usage(format_args!("--opt {part}: {error}")))?;
+            .map_err(|error| Failure::usage(format_args!("--opt: {error}")))?;
     }
     Ok(settings)
 }

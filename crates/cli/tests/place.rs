@@ -370,18 +370,161 @@ fn what_threads_use_is_seen_while_they_run() {
         ]);
         assert_succeeds(&output);
         let said = stderr(&output);
-        let words = |line: &str| {
-            line.split_whitespace()
-                .map(str::to_string)
-                .collect::<Vec<_>>()
-        };
-        let collector = said
-            .lines()
-            .map(words)
-            .find(|words| words.first().is_some_and(|it| it == "collector"));
-        let seconds: f64 = collector.unwrap()[2].parse().unwrap();
+        let seconds: f64 = line_of(&said, "collector")[2].parse().unwrap();
         assert!((0.5..1.2).contains(&seconds), "{said}");
     }
+}
+
+/// The words of the line of a role.
+fn line_of(said: &str, role: &str) -> Vec<String> {
+    let words = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_string)
+            .collect::<Vec<_>>()
+    };
+    let mut lines = said.lines().map(words);
+    lines
+        .find(|words| words.first().is_some_and(|it| it == role))
+        .unwrap_or_default()
+}
+
+/// A program with threads as HotSpot's launcher makes them, and some that have ended by the time that it does.
+const LAUNCHED: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <unistd.h>
+
+static void *waits(void *unused) { usleep(900000); return unused; }
+
+static pthread_t start(const char *name) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, waits, NULL);
+    if (name) pthread_setname_np(thread, name);
+    return thread;
+}
+
+int main(void) {
+    start(NULL);
+    start("VM Thread");
+    start("GC Thread#0");
+    pthread_join(start("GC Thread#1"), NULL);
+    sleep(1);
+    pthread_join(start("C2 CompilerThre"), NULL);
+    return 0;
+}
+"#;
+
+#[test]
+fn launchers_are_recognised_and_ended_threads_counted() {
+    let directory = Directory::new();
+    let program = directory.compile("launched", LAUNCHED, &["-pthread"]);
+    let output = run(&["place", "--stats", "--", program.to_str().unwrap()]);
+    assert_succeeds(&output);
+    let said = stderr(&output);
+    for (role, threads) in [
+        ("vm", "2"),
+        ("main", "1"),
+        ("collector", "2"),
+        ("compiler", "1"),
+    ] {
+        assert_eq!(line_of(&said, role)[1], threads, "{role} in {said}");
+    }
+    assert!(line_of(&said, "application").is_empty(), "{said}");
+}
+
+#[test]
+fn processes_that_start_later_are_placed() {
+    let directory = Directory::new();
+    let busy = directory.compile("busy", BUSY, &["-pthread"]);
+    let log = directory.path("place.jsonl");
+    let script = format!("sleep 2; {0}; {0} & wait", busy.display());
+    for round in 1..=2 {
+        let output = run(&[
+            "place",
+            "--log",
+            log.to_str().unwrap(),
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ]);
+        assert_succeeds(&output);
+        // What an earlier one said stays.
+        let text = fs::read_to_string(&log).unwrap();
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let named: Vec<_> = lines
+            .filter(|line| line["name"] == "GC Thread#0" && line["pinned"] == true)
+            .collect();
+        let processes: std::collections::BTreeSet<_> = named
+            .iter()
+            .map(|line| line["process"].to_string())
+            .collect();
+        assert_eq!(processes.len(), 2 * round, "{text}");
+    }
+}
+
+#[test]
+fn nobody_that_reads_is_no_reason_to_end() {
+    let directory = Directory::new();
+    // The guard is gone.
+    let mut placed = Placed::start(&directory, &["--stats"], ["1", "1"]);
+    let guard = child_of(placed.placer.id(), "gleaner");
+    assert!(
+        Command::new("kill")
+            .args(["-9", &guard.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    drop(placed.placer.stdin.take());
+    let output = placed.placer.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert!(stderr(&output).contains("placement=paper"));
+    // Nobody reads the log any more, nor what is said.
+    let pipe = directory.path("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let reader = Command::new("head")
+        .args(["-n", "1"])
+        .arg(&pipe)
+        .stdout(Stdio::null())
+        .spawn();
+    let mut placed = Placed::start(
+        &directory,
+        &["--stats", "--log", pipe.to_str().unwrap()],
+        ["3", "1"],
+    );
+    reader.unwrap().wait().unwrap();
+    drop(placed.placer.stderr.take());
+    placed
+        .placer
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(b"\n\n")
+        .unwrap();
+    placed.until(|threads| of(threads, "Thread-").filter(|it| it.len() == 1).count() == 5);
+    assert_eq!(placed.end().0, Some(7));
+    // The program has the usual disposition, or the one that this process was given.
+    let output = run(&["place", "--", "sh", "-c", "grep SigIgn /proc/self/status"]);
+    let direct = clean(Command::new("sh"))
+        .args(["-c", "grep SigIgn /proc/self/status"])
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output), stdout(&direct));
+    let nohup = "trap '' HUP; exec \"$0\" place -- grep SigIgn /proc/self/status";
+    let output = Command::new("sh")
+        .args(["-c", nohup, env!("CARGO_BIN_EXE_gleaner")])
+        .output()
+        .unwrap();
+    assert!(assert_succeeds(&output).trim().ends_with('1'), "{output:?}");
 }
 
 #[test]
@@ -505,4 +648,6 @@ fn runtimes_are_asked_for_collectors() {
         said(&["--opt", "collectors=3"]),
         "-Xint -XX:ParallelGCThreads=3|--v8-pool-size=3|3|workers=3,markers=3\n"
     );
+    // Gleaner's options have a bound.
+    assert!(said(&["--opt", "collectors=100"]).ends_with("=100|100|workers=64,markers=64\n"));
 }

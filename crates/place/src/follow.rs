@@ -71,6 +71,8 @@ pub struct Follower {
     /// For what is new, and for whole looks.
     new_budget: Budget,
     whole_budget: Budget,
+    /// The processor time of this thread that was charged last: what lies between two calls is for what is new, too.
+    charged: Duration,
     wait: Duration,
     /// When the next of these looks is due at the earliest.
     next_whole: Instant,
@@ -110,9 +112,8 @@ impl Budget {
         self.spent <= AT_START + now.duration_since(self.started) / SHARE
     }
 
-    /// Takes the processor time that passed since.
-    fn charge(&mut self, since: Duration) {
-        self.spent += processor_time().saturating_sub(since);
+    fn charge(&mut self, time: Duration) {
+        self.spent += time;
     }
 }
 
@@ -140,6 +141,7 @@ impl Follower {
             ended: Usages::new(),
             new_budget: Budget::new(now),
             whole_budget: Budget::new(now),
+            charged: processor_time(),
             wait: SHORT_WAIT,
             next_whole: now,
             next_wide: now,
@@ -151,6 +153,7 @@ impl Follower {
     /// before the next call.
     pub fn follow(&mut self) -> Duration {
         let (now, since) = (Instant::now(), processor_time());
+        self.new_budget.charge(since.saturating_sub(self.charged));
         if now >= self.next_whole && self.whole_budget.is_left(now) {
             let is_wide = now >= self.next_wide || now < self.whole_budget.started + YOUTH;
             self.look_at_all(now, is_wide);
@@ -158,13 +161,17 @@ impl Follower {
             if is_wide {
                 self.next_wide = now + WIDE;
             }
-            self.whole_budget.charge(since);
+            self.charged = processor_time();
+            self.whole_budget.charge(self.charged.saturating_sub(since));
         } else if self.new_budget.is_left(now) {
             let is_young = now < self.young_until;
             if is_young || self.counts_changed() {
                 self.look_at_new(now);
             }
-            self.new_budget.charge(since);
+            self.charged = processor_time();
+            self.new_budget.charge(self.charged.saturating_sub(since));
+        } else {
+            self.charged = since;
         }
         self.wait = match now < self.young_until {
             true => SHORT_WAIT,
@@ -321,8 +328,15 @@ impl Follower {
         threads.sort_by_key(|thread| (thread.id.started, thread.id.number));
         let plan = decide(self.host.machine(), &threads, &self.settings, &self.plan);
         for (&id, decision) in &plan {
-            let same = |before: &Decision| before.processors == decision.processors;
-            if self.plan.get(&id).is_some_and(same) || self.settings.placement == Placement::None {
+            if self.settings.placement == Placement::None {
+                continue;
+            }
+            let before = self.plan.get(&id);
+            if before.is_some_and(|before| before.processors == decision.processors) {
+                // It may be there for another reason now.
+                if before.is_some_and(|before| before.reason != decision.reason) {
+                    self.placed.push(id);
+                }
                 continue;
             }
             match set_affinity(id.number, &decision.processors) {

@@ -201,6 +201,8 @@ const NAMES: &[(&str, Role)] = &[
     ("ZDirector*", Role::Collector),
     ("ZUncommitter*", Role::Collector),
     ("ZStat*", Role::Vm),
+    ("ZUnmapper*", Role::Collector),
+    ("RuntimeWorker*", Role::Collector),
     ("Shenandoah*", Role::Collector),
     ("XWorker*", Role::Collector),
     ("XDriver*", Role::Collector),
@@ -249,6 +251,7 @@ mod tests {
         for (name, role) in [
             ("GC Thread#3", Role::Collector),
             ("G1 Refine#0", Role::Collector),
+            ("RuntimeWorker#0", Role::Collector),
             ("C2 CompilerThre", Role::Compiler),
             ("VM Periodic Tas", Role::Timer),
             ("VM Thread", Role::Vm),

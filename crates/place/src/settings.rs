@@ -190,8 +190,14 @@ impl Settings {
             "collectors" => self.collectors = number(Self::MOST_COLLECTORS)?,
             _ => {
                 let names = Self::NAMES.map(|(name, ..)| name).join(", ");
+                let hint = match name.parse::<Processors>() {
+                    Ok(_) if !name.is_empty() => {
+                        "; lists of processors have '+' in them, such as 0-3+8"
+                    }
+                    _ => "",
+                };
                 return Err(format!(
-                    "'{name}' is no option of placement; there are {names}"
+                    "'{name}' is no option of placement; there are {names}{hint}"
                 ));
             }
         }
@@ -243,6 +249,7 @@ mod tests {
         for (item, remedy) in [
             ("placement=best", "paired"),
             ("place=paper", "placement"),
+            ("7", "0-3+8"),
             ("processors=", "0-3+8"),
             ("processors=x", "'x'"),
             ("sockets=two", "from 0"),

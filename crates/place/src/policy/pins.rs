@@ -38,6 +38,8 @@ struct Pins<'m> {
     /// How many threads each processor has, and its core.
     on_processor: Vec<usize>,
     on_core: BTreeMap<usize, usize>,
+    /// How many of a role each core has.
+    of_role: BTreeMap<(Role, usize), usize>,
 }
 
 impl<'m> Pins<'m> {
@@ -58,6 +60,7 @@ impl<'m> Pins<'m> {
             placed: Vec::new(),
             on_processor: vec![0; processors.len()],
             on_core,
+            of_role: BTreeMap::new(),
         }
     }
 
@@ -69,24 +72,32 @@ impl<'m> Pins<'m> {
 
     fn place(&mut self, thread: &Thread, at: usize) {
         self.placed.push((*thread, at));
-        self.count(at, 1);
+        self.count(thread.role, at, 1);
     }
 
-    fn count(&mut self, at: usize, change: isize) {
-        let core = self.on_core.get_mut(&self.processors[at].core);
+    fn count(&mut self, role: Role, at: usize, change: isize) {
+        let core = self.processors[at].core;
+        let of_role = self.of_role.entry((role, core)).or_insert(0);
+        *of_role = of_role.wrapping_add_signed(change);
+        let core = self.on_core.get_mut(&core);
         for count in core.into_iter().chain([&mut self.on_processor[at]]) {
             *count = count.wrapping_add_signed(change);
         }
     }
 
-    fn load(&self, at: usize) -> (usize, usize) {
+    /// How many threads of the role the core of a processor has, and of all roles; and the processor alone.
+    fn load(&self, role: Role, at: usize) -> (usize, usize, usize) {
+        let core = self.processors[at].core;
+        let of_role = self.of_role.get(&(role, core)).copied();
         (
-            self.on_core[&self.processors[at].core],
+            of_role.unwrap_or(0),
+            self.on_core[&core],
             self.on_processor[at],
         )
     }
 
-    /// The processor with the fewest threads, first by core. Of those, application threads take the fastest and
+    /// The processor with the fewest threads: first of the role on its core, for those run at the same time while others
+    /// wait; then of all on its core, then on itself. Of those, application threads take the fastest and
     /// services the slowest: what is lost by slow services is a fraction (Findings 6 to 8).
     fn best(&self, role: Role) -> usize {
         self.best_of(role, |_| true)
@@ -97,37 +108,40 @@ impl<'m> Pins<'m> {
         let order = |&at: &usize| {
             let speed = self.processors[at].speed;
             let speed = if serves { speed } else { u32::MAX - speed };
-            (self.load(at), speed, self.ranks[at], at)
+            (self.load(role, at), speed, self.ranks[at], at)
         };
         let wanted = |&at: &usize| wanted(&self.processors[at]);
         let all = 0..self.processors.len();
         all.filter(wanted).min_by_key(order).unwrap_or(0)
     }
 
-    /// Moves the youngest threads of crowded cores, and of crowded processors of a core, until no two differ by two.
+    /// Moves the youngest threads of crowded cores, and of crowded processors of a core, until no two cores differ by two
+    /// in threads of a role, or in all threads. Each move evens roles out, or leaves them as even and evens out the rest.
     fn level(&mut self) {
         while let Some((index, to)) = self.crowded() {
-            let from = self.placed[index].1;
+            let (thread, from) = self.placed[index];
             self.placed[index].1 = to;
-            self.count(from, -1);
-            self.count(to, 1);
+            self.count(thread.role, from, -1);
+            self.count(thread.role, to, 1);
         }
     }
 
     /// The youngest thread that gains by a move, and where to.
     fn crowded(&self) -> Option<(usize, usize)> {
-        let gains = |&(at, best): &(usize, usize)| {
-            let ((core, processor), (least_core, least)) = (self.load(at), self.load(best));
-            let same_core = self.processors[at].core == self.processors[best].core;
-            core >= least_core + 2 || same_core && processor >= least + 2
+        let gains = |role: Role, at: usize, to: usize| {
+            let ((of_role, core, processor), least) = (self.load(role, at), self.load(role, to));
+            let same_core = self.processors[at].core == self.processors[to].core;
+            of_role >= least.0 + 2
+                || of_role > least.0 && core >= least.1 + 2
+                || same_core && processor >= least.2 + 2
         };
         (0..self.placed.len()).rev().find_map(|index| {
             let (thread, at) = self.placed[index];
             let core = self.processors[at].core;
             let sibling = self.best_of(thread.role, |it| it.core == core);
-            let targets = [(at, self.best(thread.role)), (at, sibling)];
-            let (_, best) = targets.into_iter().find(gains)?;
-            Some((index, best))
+            let targets = [self.best(thread.role), sibling];
+            let to = targets.into_iter().find(|&to| gains(thread.role, at, to))?;
+            Some((index, to))
         })
     }
 }

@@ -53,6 +53,8 @@ fn answers_are_those_written_by_hand() {
             "0-3 0 1 0-3",
         ),
         ("1x2", "", "application:2+collector:2", "0 1 0 1"),
+        // Who works at the same time is spread first, whoever came first.
+        ("1x2", "", "collector:1+application:4", "0 1 0 1 0"),
         (
             "1x2",
             "placement=none",
@@ -343,6 +345,24 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
             .collect();
         let (most, least) = (loads.iter().max().unwrap(), loads.iter().min().unwrap());
         assert!(most - least <= 1, "{loads:?} in {}", group.label);
+    }
+    for role in [Role::Application, Role::Collector] {
+        let mine = |id: &ThreadId| threads.iter().any(|it| it.id == *id && it.role == role);
+        let some: Plan = plan
+            .iter()
+            .filter(|(id, _)| mine(id))
+            .map(|(&id, it)| (id, it.clone()))
+            .collect();
+        let counts = on_cores(&limits, &some);
+        for group in groups::cut(&limits, settings) {
+            let of = |core: usize| counts.get(&(group.id, core)).copied().unwrap_or(0);
+            let loads = || group.machine.processors().iter().map(|it| of(it.core));
+            assert!(
+                loads().max().unwrap() - loads().min().unwrap() <= 1,
+                "{role} in {}",
+                group.label
+            );
+        }
     }
     if settings.placement == Placement::Paired {
         check_pairs(threads, plan);
