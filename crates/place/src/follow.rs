@@ -180,6 +180,11 @@ impl Follower {
         self.wait
     }
 
+    /// Looks at everything now, whatever is due and whatever it costs, and places what is new.
+    pub fn look(&mut self) {
+        self.look_at_all(Instant::now(), true);
+    }
+
     fn counts_changed(&self) -> bool {
         let changed = |(&process, &count): (&u32, &u64)| links(process) != Some(count);
         self.processes.iter().any(changed)
