@@ -332,23 +332,25 @@ fn threads_that_come_later_are_placed() {
     );
 }
 
-/// A program whose collector thread takes a second of processor time, long after it started.
+/// A program whose collector thread takes a second of processor time, so many seconds after it started.
 const BUSY: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-static void *works(void *unused) {
+static void *works(void *seconds) {
     struct timespec used;
-    sleep(1);
+    sleep(*(int *)seconds);
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used); while (used.tv_sec < 1);
-    return unused;
+    return NULL;
 }
 
-int main(void) {
+int main(int count, char **words) {
+    int seconds = count > 1 ? atoi(words[1]) : 1;
     pthread_t thread;
-    if (pthread_create(&thread, NULL, works, NULL)) return 1;
+    if (pthread_create(&thread, NULL, works, &seconds)) return 1;
     pthread_setname_np(thread, "GC Thread#0");
     pthread_join(thread, NULL);
     return 0;
@@ -394,7 +396,7 @@ const LAUNCHED: &str = r#"
 #include <pthread.h>
 #include <unistd.h>
 
-static void *waits(void *unused) { usleep(900000); return unused; }
+static void *waits(void *unused) { sleep(2); return unused; }
 
 static pthread_t start(const char *name) {
     pthread_t thread;
@@ -437,7 +439,7 @@ fn processes_that_start_later_are_placed() {
     let directory = Directory::new();
     let busy = directory.compile("busy", BUSY, &["-pthread"]);
     let log = directory.path("place.jsonl");
-    let script = format!("sleep 2; {0}; {0} & wait", busy.display());
+    let script = format!("sleep 2; {0} 4 & {0} 4 & wait", busy.display());
     for round in 1..=2 {
         let output = run(&[
             "place",
