@@ -188,7 +188,7 @@ def main():
         options = set(re.findall(r"^\| `([a-z-]+)` \|", read("docs/options.md"), re.M))
         # The options of `gleaner place`, which no heap has.
         names = re.search(r"const NAMES.*?\];", read("crates/place/src/settings.rs"), re.S).group()
-        options |= set(re.findall(r'\(\s*"([a-z-]+)",', names))
+        options |= set(re.findall(r'"([a-z-]+)"', names))
 
     measured = {row for path in glob.glob("docs/measured/*.md") for row in ratios(read(path))}
 

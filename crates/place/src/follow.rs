@@ -154,25 +154,24 @@ impl Follower {
     pub fn follow(&mut self) -> Duration {
         let (now, since) = (Instant::now(), processor_time());
         self.new_budget.charge(since.saturating_sub(self.charged));
-        if now >= self.next_whole && self.whole_budget.is_left(now) {
+        let is_whole = now >= self.next_whole && self.whole_budget.is_left(now);
+        if is_whole {
             let is_wide = now >= self.next_wide || now < self.whole_budget.started + YOUTH;
             self.look_at_all(now, is_wide);
             self.next_whole = now + WHOLE;
             if is_wide {
                 self.next_wide = now + WIDE;
             }
-            self.charged = processor_time();
-            self.whole_budget.charge(self.charged.saturating_sub(since));
-        } else if self.new_budget.is_left(now) {
-            let is_young = now < self.young_until;
-            if is_young || self.counts_changed() {
-                self.look_at_new(now);
-            }
-            self.charged = processor_time();
-            self.new_budget.charge(self.charged.saturating_sub(since));
-        } else {
-            self.charged = since;
+        } else if self.new_budget.is_left(now) && (now < self.young_until || self.counts_changed())
+        {
+            self.look_at_new(now);
         }
+        self.charged = processor_time();
+        let budget = match is_whole {
+            true => &mut self.whole_budget,
+            false => &mut self.new_budget,
+        };
+        budget.charge(self.charged.saturating_sub(since));
         self.wait = match now < self.young_until {
             true => SHORT_WAIT,
             false => (self.wait * 5 / 4).min(LONG_WAIT),

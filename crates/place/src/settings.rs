@@ -109,44 +109,16 @@ impl fmt::Display for SettingsError {
 impl std::error::Error for SettingsError {}
 
 impl Settings {
-    /// The names, each with what it takes and what it does.
-    pub const NAMES: [(&str, &str, &str); 8] = [
-        (
-            "placement",
-            "none|paper|pinned|isolated|paired",
-            "the policy",
-        ),
-        ("processors", "LIST", "only these processors, such as 0-3+8"),
-        (
-            "sockets",
-            "N",
-            "N sockets at most; 0 is one for paper, all for the others",
-        ),
-        (
-            "pin",
-            "ROLE+ROLE",
-            "pin threads of these roles one to a core",
-        ),
-        (
-            "first-core",
-            "N",
-            "the core of the first pinned thread, from 0",
-        ),
-        (
-            "isolate",
-            "ROLE+ROLE",
-            "what 'isolated' sets apart; also the groups jvm and nongc",
-        ),
-        (
-            "isolate-on",
-            "auto|socket|cluster|cores",
-            "what these get for themselves",
-        ),
-        (
-            "collectors",
-            "N",
-            "ask the runtime for N collector threads; 0 leaves it the choice",
-        ),
+    /// The names of all settings; `gleaner place --help` says what each does.
+    pub const NAMES: [&str; 8] = [
+        "placement",
+        "processors",
+        "sockets",
+        "pin",
+        "first-core",
+        "isolate",
+        "isolate-on",
+        "collectors",
     ];
     /// The most collector threads that can be asked for.
     pub const MOST_COLLECTORS: usize = 1024;
@@ -189,7 +161,7 @@ impl Settings {
             },
             "collectors" => self.collectors = number(Self::MOST_COLLECTORS)?,
             _ => {
-                let names = Self::NAMES.map(|(name, ..)| name).join(", ");
+                let names = Self::NAMES.join(", ");
                 let hint = match name.parse::<Processors>() {
                     Ok(_) if !name.is_empty() => {
                         "; lists of processors have '+' in them, such as 0-3+8"
@@ -237,7 +209,7 @@ mod tests {
             settings.set(item).unwrap();
             assert_ne!(settings, before, "{item}");
             let (name, _) = item.split_once('=').unwrap();
-            assert!(Settings::NAMES.iter().any(|(it, ..)| *it == name));
+            assert!(Settings::NAMES.contains(&name));
         }
         assert_eq!(settings.placement.name(), "isolated");
         assert_eq!(settings.processors.unwrap().to_string(), "0-3,8");

@@ -53,7 +53,7 @@ fn answers_are_those_written_by_hand() {
             "0-3 0 1 0-3",
         ),
         ("1x2", "", "application:2+collector:2", "0 1 0 1"),
-        // Who works at the same time is spread first, whoever came first.
+        // Threads of one role work at the same time, so each role is spread by itself, in any order of age.
         ("1x2", "", "collector:1+application:4", "0 1 0 1 0"),
         (
             "1x2",
@@ -154,7 +154,7 @@ fn answers_are_those_written_by_hand() {
             "application:1+collector:1",
             "0-1,4-5 2-3,6-7",
         ),
-        // Fast cores are for the application, whoever comes first, and slow ones for who is set apart.
+        // Application threads get the fast cores, also where collectors came before, and isolated ones the slow cores.
         (
             "1x2+1x2@512",
             "placement=pinned",
@@ -316,7 +316,7 @@ fn on_cores(machine: &Machine, plan: &Plan) -> BTreeMap<(usize, usize), usize> {
     counts
 }
 
-/// The cores that the threads of each group may be pinned to, as far as a thread that is free says so.
+/// Checks what holds of each plan.
 fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan) {
     let limits = limited(machine, settings);
     assert_eq!(plan.len(), threads.len());
