@@ -22,9 +22,9 @@ use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
-    ArrayKinds, Arrays, Generations, HugePages, LogPath, OldPages, OldPolicy, Optimisation, Pages,
-    Parking, Plan, Prefetch, PrefetchHint, PushOrder, References, Sweep, TaskQueue, TraceOrder,
-    Verify, Zeroing, ZeroingKernel,
+    ArrayKinds, Arrays, Crew, Generations, HugePages, LogPath, OldPages, OldPolicy, Optimisation,
+    Pages, Parking, Plan, Prefetch, PrefetchHint, PushOrder, References, Sweep, TaskQueue,
+    TraceOrder, Verify, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -211,8 +211,10 @@ option_table! {
     free_space_divisor: u32 = 3, "free-space-divisor", User, Libgc, None, number(1, 1000, "");
     /// How many threads mark in parallel.
     markers: u32 = 0, "markers", User, Libgc, None, number(0, 64, "one per processor, at most 16");
-    /// How many threads collect together: they copy, mark and update.
+    /// How many threads collect together at most: they copy, mark and update.
     workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor, at most 16");
+    /// How many of them take part in a collection: as many as pay, which is found out, or all.
+    crew: Crew = Crew::Auto, "crew", User, Precise, Some("OOPSLA 2012, section 4.6"), Accepted::Choice(Crew::NAMES);
     /// How a precise heap is collected: naps places its memory on the nodes of the machine, scavenge leaves that to it.
     plan: Plan = Plan::Scavenge, "plan", User, Precise, Some("ASPLOS 2013"), Accepted::Choice(Plan::NAMES);
     /// How wide references in objects are: 8 bytes, or 4, which reach 16 GB.

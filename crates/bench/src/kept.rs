@@ -5,6 +5,7 @@ use gleaner::{Builder, Handle, Heap, Mutator, OutOfMemory, References};
 use gleaner_workloads::failed;
 
 use crate::failure::{Failure, Result};
+use crate::native::crew_of;
 
 /// The elements of arrays of numbers here.
 pub type Bytes = In<AnyArrays, u8>;
@@ -27,7 +28,10 @@ pub struct Kept {
 impl Kept {
     /// A heap of so many MB, with lists of options, that keeps up to so many arrays.
     pub fn new(mb: u32, workers: usize, options: &[String], count: usize) -> Result<Kept> {
-        let builder = Heap::builder().limit((mb as usize) << 20).workers(workers);
+        let builder = Heap::builder()
+            .limit((mb as usize) << 20)
+            .workers(workers)
+            .crew(crew_of(workers));
         let heap = options
             .iter()
             .try_fold(builder, |builder, list| builder.options(list))

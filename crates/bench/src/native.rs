@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use gleaner::{Builder, Heap, References};
+use gleaner::{Builder, Crew, Heap, References};
 use gleaner_work::MAX_WORKERS;
 use gleaner_workloads::{Entry, Extra, Facts, Mutators, Scale, TABLE, failed, find};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Native {
     /// Size of the young generation in MB; 0 for a third of the heap
     #[arg(long, value_name = "MB", default_value_t = 0)]
     pub young: usize,
-    /// Threads that collect
+    /// Threads that collect, all in each collection unless --opt crew=auto; 0 for as many as pay
     #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(0..=MAX_WORKERS as u64))]
     pub workers: usize,
     /// Mutator threads; 1 unless given, but for workloads about many
@@ -160,6 +160,7 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
         .limit(mb.saturating_mul(1 << 20))
         .young(chosen.young.saturating_mul(1 << 20))
         .workers(chosen.workers)
+        .crew(crew_of(chosen.workers))
         .verify(chosen.verify)
         .references(references);
     let mut lists = chosen.options.iter();
@@ -167,6 +168,14 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
         .try_fold(builder, |builder, list| builder.options(list))
         .and_then(Builder::build)
         .map_err(failed)
+}
+
+/// All of so many workers take part unless they are left open.
+pub fn crew_of(workers: usize) -> Crew {
+    match workers {
+        0 => Crew::Auto,
+        _ => Crew::All,
+    }
 }
 
 /// The names of the table with their help, and what a name stands for.

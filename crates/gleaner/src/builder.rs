@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
-    Foreign, Generations, HeapKind, OldPages, OldPolicy, OptionError, Options, Pages, Parking,
-    Plan, Prefetch, References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
+    Crew, Foreign, Generations, HeapKind, OldPages, OldPolicy, OptionError, Options, Pages,
+    Parking, Plan, Prefetch, References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
 };
 use gleaner_os::environment;
 use gleaner_os::topology::Topology;
@@ -167,10 +167,16 @@ impl Builder {
         self
     }
 
-    /// Threads that collect, the one that asks for a collection included; one a processor unless given, at most 16.
+    /// The most threads that collect, the one that asks for a collection included; one a processor unless given, at most 16.
     /// Option `workers`.
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = workers.try_into().unwrap_or(u32::MAX);
+        self
+    }
+
+    /// How many of the [`Builder::workers`] take part in a collection: as many as pay unless given. Option `crew`.
+    pub fn crew(mut self, crew: Crew) -> Self {
+        self.options.crew = crew;
         self
     }
 

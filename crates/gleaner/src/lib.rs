@@ -73,8 +73,8 @@ pub mod report {
 pub use builder::{BuildError, Builder};
 pub use elements::{Cursor, Number};
 pub use gleaner_base::options::{
-    Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue, TraceOrder,
-    Zeroing,
+    Crew, Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue,
+    TraceOrder, Zeroing,
 };
 pub use gleaner_plans::scavenge::arrays::ArrayCounts;
 pub use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums as Locality};

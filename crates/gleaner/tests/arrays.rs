@@ -11,6 +11,7 @@ fn heap(references: References, stress: u32) -> Heap {
         .limit(4 << 20)
         .references(references)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
         .stress(stress)

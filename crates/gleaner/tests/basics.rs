@@ -9,6 +9,7 @@ fn heap(references: References, limit: usize) -> Heap {
         .limit(limit)
         .references(references)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
         .build()

@@ -5,7 +5,9 @@ mod programs;
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
-use gleaner::{Builder, Generations, Heap, OldPolicy, Parking, References, TaskQueue, TraceOrder};
+use gleaner::{
+    Builder, Crew, Generations, Heap, OldPolicy, Parking, References, TaskQueue, TraceOrder,
+};
 use programs::{Program, Types};
 
 fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
@@ -60,8 +62,28 @@ fn under_any_number_of_workers() {
     for builder in policies() {
         for workers in [1, 2, 5, 8] {
             for seed in 0..3 {
-                run(builder.clone().workers(workers).young(1 << 20), seed, 4000);
+                run(
+                    builder
+                        .clone()
+                        .workers(workers)
+                        .crew(Crew::All)
+                        .young(1 << 20),
+                    seed,
+                    4000,
+                );
             }
+        }
+    }
+}
+
+/// As many of the workers as pay take part, another number in each collection.
+#[test]
+fn with_as_many_workers_as_pay() {
+    for builder in policies() {
+        for seed in 3..6 {
+            let builder = builder.clone().workers(4).crew(Crew::Auto).young(1 << 20);
+            run(builder.clone().verify(true), seed, 4000);
+            run(builder.stress(7), seed, 1000);
         }
     }
 }
@@ -96,6 +118,7 @@ fn on_any_machine_under_any_page_policy() {
                     .old_pages([OldPages::FirstTouch, OldPages::Interleaved][number % 2])
                     .zeroing(zeroing[number % zeroing.len()])
                     .workers(workers)
+                    .crew(Crew::All)
                     .young(1 << 20);
                 run(builder, number as u64 + 500, 4000);
             }
@@ -109,7 +132,7 @@ fn under_any_tenure_and_buffer() {
     for builder in policies() {
         for tenure in [0, 1, 3, 15] {
             for tlab in [64, 4 << 10, 1 << 20] {
-                let builder = builder.clone().workers(2).young(2 << 20);
+                let builder = builder.clone().workers(2).crew(Crew::All).young(2 << 20);
                 let totals = run(
                     builder.tenure(tenure).tlab(tlab),
                     u64::from(tenure) + 100,
@@ -127,7 +150,12 @@ fn with_a_collection_at_every_allocation() {
     for builder in generational() {
         for seed in 200..203 {
             let totals = run(
-                builder.clone().workers(3).young(1 << 20).stress(1),
+                builder
+                    .clone()
+                    .workers(3)
+                    .crew(Crew::All)
+                    .young(1 << 20)
+                    .stress(1),
                 seed,
                 1000,
             );
@@ -148,6 +176,7 @@ fn in_a_heap_that_is_almost_too_small() {
                 .clone()
                 .limit(1 << 20)
                 .workers(2)
+                .crew(Crew::All)
                 .verify(true)
                 .poison(true)
                 .build()
@@ -167,6 +196,7 @@ fn many_mutators_at_once() {
     for builder in policies() {
         let heap = builder
             .workers(2)
+            .crew(Crew::All)
             .young(1 << 20)
             .verify(true)
             .poison(true)
@@ -198,7 +228,12 @@ fn many_mutators_at_once() {
 #[test]
 fn many_mutators_in_a_heap_of_few_buffers_are_never_out_of_memory() {
     for builder in policies() {
-        let heap = builder.limit(1 << 20).workers(2).build().unwrap();
+        let heap = builder
+            .limit(1 << 20)
+            .workers(2)
+            .crew(Crew::All)
+            .build()
+            .unwrap();
         let types = Types::register(&heap);
         std::thread::scope(|threads| {
             for _ in 0..16 {

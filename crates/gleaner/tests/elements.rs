@@ -12,6 +12,7 @@ fn heap(references: References) -> Heap {
         .limit(8 << 20)
         .references(references)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
         .build()

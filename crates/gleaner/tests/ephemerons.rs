@@ -82,6 +82,7 @@ fn builder((references, old, workers, _): Way) -> Builder {
         .limit(64 << 20)
         .young(32 << 20)
         .workers(workers)
+        .crew(gleaner::Crew::All)
 }
 
 /// A chain of ephemerons: the value of each is the next key, or, if it is `boxed`, an object that refers to it.

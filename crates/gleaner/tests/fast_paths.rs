@@ -17,6 +17,7 @@ fn heap(references: References, stress: u32) -> Heap {
         .limit(2 << 20)
         .references(references)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
         .stress(stress)

@@ -26,6 +26,7 @@ fn builder((references, old): (References, OldPolicy)) -> Builder {
         .limit(8 << 20)
         .young(1 << 20)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
 }
@@ -85,7 +86,10 @@ fn a_promotion_that_fails_ends_in_a_full_collection() {
     let _turn = turn();
     for setup in SETUPS {
         for workers in [1, 3] {
-            let builder = builder(setup).workers(workers).tenure(0);
+            let builder = builder(setup)
+                .workers(workers)
+                .crew(gleaner::Crew::All)
+                .tenure(0);
             assert_eq!(run(builder.clone(), 501, 3000), (0, 0));
             for visit in [1, 2, 3, 10, 50, 200, 500, 1000] {
                 faults::arm(FaultPoint::Promotion, visit);
@@ -105,7 +109,11 @@ fn a_helper_that_does_not_start_is_done_without() {
     let _turn = turn();
     for visit in 1..4 {
         faults::arm(FaultPoint::StartWorker, visit);
-        let (failed, _) = run(builder(SETUPS[0]).workers(4), 502, 2000);
+        let (failed, _) = run(
+            builder(SETUPS[0]).workers(4).crew(gleaner::Crew::All),
+            502,
+            2000,
+        );
         assert_eq!(failed, 0);
     }
 }

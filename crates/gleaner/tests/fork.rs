@@ -53,6 +53,7 @@ fn builder() -> Builder {
         .limit(32 << 20)
         .young(4 << 20)
         .workers(3)
+        .crew(gleaner::Crew::All)
         .verify(true)
 }
 

@@ -74,6 +74,7 @@ fn a_list_grows_until_the_heap_is_full() {
                     .old(old)
                     .resize(resize)
                     .workers(2)
+                    .crew(gleaner::Crew::All)
                     .verify(true)
                     .poison(true);
                 let share = fill(builder, bytes);
@@ -92,6 +93,7 @@ fn compressed_references_that_hardly_reach_leave_less_to_resize() {
             .references(References::Compressed)
             .old(old)
             .workers(2)
+            .crew(gleaner::Crew::All)
             .verify(true)
             .build()
             .unwrap();
@@ -200,6 +202,7 @@ fn holes_between_large_arrays_end_in_an_error_at_worst() {
             .limit(16 << 20)
             .old(old)
             .workers(2)
+            .crew(gleaner::Crew::All)
             .verify(true)
             .build()
             .unwrap();
@@ -284,6 +287,7 @@ fn random_sizes_keep_to_the_limit() {
             .references([References::Wide, References::Compressed][random.below(2)])
             .resize(random.below(3) > 0)
             .workers(3)
+            .crew(gleaner::Crew::All)
             .verify(true)
             .poison(true)
             .build();

@@ -18,6 +18,7 @@ fn run(generations: Generations, references: References, old: OldPolicy) -> [Tot
         .old(old)
         .generations(generations)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
         .build()

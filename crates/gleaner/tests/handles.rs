@@ -76,6 +76,7 @@ fn the_last_of_each_task_is_looked_at_like_all_others() {
                 .limit(32 << 20)
                 .young(8 << 20)
                 .workers(workers)
+                .crew(gleaner::Crew::All)
                 .old(old)
                 .poison(true)
                 .build()

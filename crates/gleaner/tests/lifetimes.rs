@@ -27,6 +27,7 @@ fn heap() -> (Heap, TypeId) {
         .resize(false)
         .generations(Generations::Always)
         .workers(3)
+        .crew(gleaner::Crew::All)
         .options("zeroing=concurrent")
         .unwrap()
         .build()

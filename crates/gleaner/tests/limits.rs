@@ -23,6 +23,7 @@ fn fill(case: Case) -> (usize, usize) {
     let heap = Heap::builder()
         .limit(case.limit)
         .workers(case.workers)
+        .crew(gleaner::Crew::All)
         .references(case.references)
         .old(case.old)
         .generations(case.generations)
@@ -115,6 +116,7 @@ fn a_scavenge_may_promote_more_than_was_expected() {
         .generations(Generations::Always)
         .tenure(0)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .build()
         .unwrap();

@@ -8,7 +8,11 @@ use std::sync::{Arc, Mutex};
 use gleaner::{Event, Heap, Phase, Structure};
 
 fn builder() -> gleaner::Builder {
-    Heap::builder().limit(2 << 20).workers(2).verify(true)
+    Heap::builder()
+        .limit(2 << 20)
+        .workers(2)
+        .crew(gleaner::Crew::All)
+        .verify(true)
 }
 
 fn allocate(heap: &Heap, objects: usize) {

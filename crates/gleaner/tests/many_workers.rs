@@ -13,7 +13,10 @@ const WORKERS: usize = 48;
 
 /// A list stays whole while a heap is collected so often, young and old in turns.
 fn collect(pages: Pages, parking: Parking, queue: TaskQueue, times: usize) {
-    let builder = Heap::builder().limit(1 << 20).workers(WORKERS);
+    let builder = Heap::builder()
+        .limit(1 << 20)
+        .workers(WORKERS)
+        .crew(gleaner::Crew::All);
     let builder = builder.pages(pages).parking(parking).task_queue(queue);
     let builder = builder.option("topology", "node:8 core:6").unwrap();
     let heap = builder.build().unwrap();

@@ -56,6 +56,7 @@ fn workers_run_on_their_nodes_round_robin_and_zeroing_threads_on_those_of_their_
         let builder = Heap::builder()
             .limit(32 << 20)
             .workers(9)
+            .crew(gleaner::Crew::All)
             .plan(plan)
             .pages(pages);
         let heap = builder

@@ -18,7 +18,13 @@ fn policies() -> Vec<Builder> {
                 .references(references)
                 .old(old)
                 .limit(8 << 20);
-            all.push(builder.workers(2).verify(true).poison(true));
+            all.push(
+                builder
+                    .workers(2)
+                    .crew(gleaner::Crew::All)
+                    .verify(true)
+                    .poison(true),
+            );
         }
     }
     all
@@ -204,6 +210,7 @@ fn holes_that_are_too_small_are_slid_away() {
             .young(2 << 20)
             .resize(false)
             .workers(2)
+            .crew(gleaner::Crew::All)
             .verify(true)
             .poison(true)
             .build()

@@ -27,6 +27,7 @@ fn builder((references, old): (References, OldPolicy), quarantine: u32) -> Build
         .limit(8 << 20)
         .young(1 << 20)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
         .quarantine(quarantine)

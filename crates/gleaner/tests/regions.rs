@@ -12,6 +12,7 @@ fn builder() -> Builder {
     Heap::builder()
         .limit(8 << 20)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
 }

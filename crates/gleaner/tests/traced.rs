@@ -112,6 +112,7 @@ fn with_policy(references: References, stress: u32, old: OldPolicy) -> Heap {
         .young(1 << 20)
         .references(references)
         .workers(3)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
         .stress(stress)

@@ -24,6 +24,7 @@ fn heap((references, old): (References, OldPolicy), workers: usize) -> Heap {
         .limit(8 << 20)
         .young(1 << 20)
         .workers(workers)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
         .build()

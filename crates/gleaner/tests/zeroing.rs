@@ -73,6 +73,7 @@ fn builder(zeroing: Zeroing) -> Builder {
         .zeroing(zeroing)
         .limit(6 << 20)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .poison(true)
 }
 

@@ -23,6 +23,7 @@ fn builder(zeroing: Zeroing, references: References) -> Builder {
         .young(1 << 20)
         .limit(8 << 20)
         .workers(2)
+        .crew(gleaner::Crew::All)
         .verify(true)
         .poison(true)
 }

@@ -1,10 +1,11 @@
 //! Whether others want the processors: how long threads of this machine that could run had to wait for one.
 //!
-//! Linux counts the time in which at least one runnable thread waited (pressure stall information), and, for a virtual
-//! machine, the time in which the host ran others instead (steal). Any thread, any state of the world; nothing here
+//! Linux counts the time in which at least one runnable thread waited (pressure stall information), for a virtual
+//! machine the time in which the host ran others instead (steal), and that in which processors were idle. Any thread, any state of the world; nothing here
 //! allocates.
 
 use core::ffi::CStr;
+use core::ops::Range;
 
 use crate::procfs;
 
@@ -16,11 +17,19 @@ const STAT: &CStr = c"/proc/stat";
 pub fn waited_ns() -> Option<u64> {
     let mut buffer = [0; 512];
     let pressure = procfs::read(PRESSURE, &mut buffer).and_then(pressure_ns);
-    let stolen = procfs::read(STAT, &mut buffer).and_then(|text| stolen_ns(text, ticks_a_second()));
+    let stolen =
+        procfs::read(STAT, &mut buffer).and_then(|text| spent_ns(text, STOLEN, ticks_a_second()));
     match (pressure, stolen) {
         (None, None) => None,
         (pressure, stolen) => Some(pressure.unwrap_or(0) + stolen.unwrap_or(0)),
     }
+}
+
+/// Nanoseconds since the machine started in which its processors had nothing to do, of all of them together; `None` where
+/// the system does not say. Exact to some hundredths of a second.
+pub fn idle_ns() -> Option<u64> {
+    let mut buffer = [0; 512];
+    procfs::read(STAT, &mut buffer).and_then(|text| spent_ns(text, IDLE, ticks_a_second()))
 }
 
 /// Of `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`, the total, which is in microseconds.
@@ -32,8 +41,12 @@ fn pressure_ns(text: &[u8]) -> Option<u64> {
     Some(total * 1000)
 }
 
-/// Of `cpu  user nice system idle iowait irq softirq steal`, the last, in ticks.
-fn stolen_ns(text: &[u8], ticks_a_second: u64) -> Option<u64> {
+/// Columns of `cpu  user nice system idle iowait irq softirq steal`, which are in ticks.
+const IDLE: Range<usize> = 3..5;
+const STOLEN: Range<usize> = 7..8;
+
+/// The sum of some columns.
+fn spent_ns(text: &[u8], columns: Range<usize>, ticks_a_second: u64) -> Option<u64> {
     let line = text.split(|&byte| byte == b'\n').next()?;
     let mut words = line
         .split(|&byte| byte == b' ')
@@ -41,7 +54,13 @@ fn stolen_ns(text: &[u8], ticks_a_second: u64) -> Option<u64> {
     if words.next()? != b"cpu" {
         return None;
     }
-    let ticks = procfs::number(words.nth(7)?)?;
+    let mut ticks = 0;
+    for column in 0..columns.end {
+        let word = words.next()?;
+        if column >= columns.start {
+            ticks += procfs::number(word)?;
+        }
+    }
     Some(ticks.saturating_mul(1_000_000_000 / ticks_a_second.max(1)))
 }
 
@@ -60,9 +79,14 @@ mod tests {
         assert_eq!(pressure_ns(pressure), Some(6_122_142_888_000));
         assert_eq!(pressure_ns(b"some avg10=1.0\n"), None);
         let stat = b"cpu  1 2 3 4 5 6 7 914 9 10\ncpu0 1 2 3\n";
-        assert_eq!(stolen_ns(stat, 100), Some(9_140_000_000));
-        assert_eq!(stolen_ns(b"cpu  1 2 3\n", 100), None, "an old kernel");
-        assert_eq!(stolen_ns(b"intr 1 2 3 4 5 6 7 8 9\n", 100), None);
+        assert_eq!(spent_ns(stat, STOLEN, 100), Some(9_140_000_000));
+        assert_eq!(spent_ns(stat, IDLE, 100), Some(90_000_000), "4 and 5 ticks");
+        assert_eq!(
+            spent_ns(b"cpu  1 2 3\n", STOLEN, 100),
+            None,
+            "an old kernel"
+        );
+        assert_eq!(spent_ns(b"intr 1 2 3 4 5 6 7 8 9\n", STOLEN, 100), None);
     }
 
     #[test]

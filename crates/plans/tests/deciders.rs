@@ -5,7 +5,8 @@
 use gleaner_plans::mark_sweep::decide::heap_size::{
     Decision, LEAST_GROWTH, Measurements, decide, least_between_collections, shrink,
 };
-use gleaner_plans::mark_sweep::decide::workers::workers;
+use gleaner_plans::shared::crew_size::CrewSize;
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Sizes from nothing to the largest word, small ones more often.
@@ -120,12 +121,17 @@ proptest! {
     }
 
     #[test]
-    fn some_worker_marks_and_never_more_than_are_wanted(
-        wanted in 0..65usize, processors in 0..300usize, composite in size(), used in size(),
+    fn some_worker_collects_and_never_more_than_there_may_be(
+        wanted in 0..65usize,
+        collections in vec((size(), 0..300usize, size(), 0..u64::MAX), 1..200),
     ) {
-        let (count, reason) = workers(wanted, || processors, composite, used);
-        prop_assert!(count >= 1 && !reason.is_empty());
-        let most = if wanted == 0 { processors.clamp(1, 16) } else { wanted };
-        prop_assert!(count <= most);
+        let mut crew_size = CrewSize::new();
+        for (expected, free, found, took_ns) in collections {
+            let (count, reason) = crew_size.decide(wanted, expected, || free);
+            prop_assert!(count >= 1 && !reason.is_empty());
+            let most = if wanted == 0 { free.clamp(1, 64) } else { wanted };
+            prop_assert!(count <= most);
+            crew_size.note(count, found, took_ns);
+        }
     }
 }

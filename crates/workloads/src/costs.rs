@@ -76,6 +76,7 @@ impl<F: Code> Costs<F> {
                     .limit(limit)
                     .references(references)
                     .workers(2)
+                    .crew(gleaner::Crew::All)
                     .build();
                 let seconds = started.elapsed().as_secs_f64();
                 drop(made.expect("there is one of that size already"));

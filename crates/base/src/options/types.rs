@@ -185,6 +185,16 @@ choice! {
 }
 
 choice! {
+    /// How many of the threads that collect take part in a collection (OOPSLA 2012, section 4.6).
+    Crew {
+        /// As many as pay; the others sleep.
+        Auto = "auto",
+        /// All of them.
+        All = "all",
+    }
+}
+
+choice! {
     /// How the threads that collect take the tasks of a phase (ASPLOS 2013, sections 2.3.3 and 3.1.1).
     TaskQueue {
         /// By compare-and-swap.

@@ -12,7 +12,7 @@ use super::random::Rng;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
-pub const GENERATOR: u32 = 6;
+pub const GENERATOR: u32 = 7;
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -167,6 +167,7 @@ const CUT_CHOICES: &[(&str, &[&str])] = &[
 /// Options of which each value is equally likely.
 const CHOICES: &[(&str, &[&str])] = &[
     ("refs", &["wide", "compressed"]),
+    ("crew", &["all", "all", "auto"]),
     ("old", &["mark-compact", "mark-sweep"]),
     ("generations", &["auto", "always", "never"]),
     (

@@ -113,6 +113,7 @@ pub fn replay(data: &[u8]) -> (Outcome, gleaner::Totals) {
         .resize(setup >> 7 == 0)
         .limit((1 << 20) + pages * (16 << 10))
         .workers(1 + (setup as usize >> 1) % 3)
+        .crew(gleaner::Crew::All)
         .tlab([64, 512, 4 << 10, 32 << 10][(setup as usize >> 3) % 4])
         .tenure(tenure)
         .stress(stress)

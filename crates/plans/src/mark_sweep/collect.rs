@@ -334,6 +334,8 @@ impl Heap {
             event.reason = reason;
             outcome
         });
+        let took = record.duration(Phase::Mark);
+        self.crew_size.note(available, outcome.scanned_bytes, took);
         self.note_overflow(record, outcome.dropped, "a mark stack was full");
     }
 

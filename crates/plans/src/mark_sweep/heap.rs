@@ -25,7 +25,6 @@ use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
 use crate::mark_sweep::collect::LeaderStack;
-use crate::mark_sweep::decide;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
 use crate::mark_sweep::history::Totals;
 use crate::mark_sweep::mutator::Mutators;
@@ -33,6 +32,8 @@ use crate::mark_sweep::roots::Roots;
 use crate::mark_sweep::stop::protocol::World;
 use crate::mark_sweep::view::HeapView;
 use crate::mark_sweep::weak::Weak;
+use crate::shared::crew_size::{self, CrewSize};
+use crate::shared::free_processors::FreeProcessors;
 
 /// Settings that a client may change while it runs.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +130,10 @@ pub struct Heap {
     pub initial_capacity: usize,
     /// The machine, as of the last time that it mattered how many may mark.
     pub topology: Topology,
+    /// How many of its processors are free.
+    pub free_processors: FreeProcessors,
+    /// How many workers paid.
+    pub crew_size: CrewSize,
 }
 
 /// How an allocation that found no memory goes on.
@@ -213,6 +218,8 @@ impl Heap {
             finalization_cycle: None,
             initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
             topology,
+            free_processors: FreeProcessors::new(),
+            crew_size: CrewSize::new(),
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
             let asked = mark_stack_bytes(options, table.span, &topology);
@@ -375,20 +382,23 @@ impl Heap {
             .is_some_and(|found| unsafe { (*found.block).has_flag(IGNORE_OFF_PAGE) })
     }
 
-    /// Workers for the collection that is to begin, and why. Asks anew how many processors there are, where that
-    /// matters.
+    /// Workers for the collection that is to begin, and why. Asks the system which processors are free, where that
+    /// matters and is due.
     pub fn workers(&mut self) -> (usize, &'static str) {
-        decide::workers::workers(
-            self.settings.markers,
-            || self.topology.refresh(),
-            self.space.census.composite_bytes,
-            self.space.used_bytes(),
-        )
+        let expected = match self.space.census.composite_bytes {
+            0 => self.space.used_bytes(),
+            bytes => bytes,
+        };
+        let free = || {
+            let free = self.free_processors.of(&mut self.topology);
+            free.min(crew_size::MOST)
+        };
+        self.crew_size.decide(self.settings.markers, expected, free)
     }
 
     /// The most workers of a collection that began now.
     pub fn most_workers(&mut self) -> usize {
-        decide::workers::most(self.settings.markers, || self.topology.refresh())
+        crew_size::most(self.settings.markers, || self.topology.refresh())
     }
 }
 
@@ -416,8 +426,6 @@ pub fn prefetch_settings(options: &Options) -> PrefetchSettings {
 fn mark_stack_bytes(options: &Options, span: usize, topology: &Topology) -> usize {
     match options.mark_arena {
         0 => (span / 64).clamp(1 << 20, 16 << 20),
-        together => {
-            together / decide::workers::most(options.markers as usize, || topology.processors)
-        }
+        together => together / crew_size::most(options.markers as usize, || topology.processors),
     }
 }

@@ -7,10 +7,10 @@
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::account::SpaceView;
 
-use crate::mark_sweep::decide;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::history::Totals;
 use crate::mark_sweep::mutator::Mutators;
+use crate::shared::crew_size;
 
 /// The view of a heap. Any thread, any state of the world.
 #[derive(Clone, Copy)]
@@ -122,17 +122,16 @@ impl HeapView {
         bytes
     }
 
-    /// Workers that the next collection would have, on the processors that were there at the last.
+    /// The most workers that the next collection would have, on the processors that were there at the last.
     pub fn workers(self) -> usize {
         // SAFETY: `read` passes the heap.
         let markers = self.read(|heap| unsafe { &raw const (*heap).settings.markers });
-        decide::workers::workers(
-            markers,
-            // SAFETY: `read` passes the heap.
-            || self.read(|heap| unsafe { &raw const (*heap).topology.processors }),
-            self.census().composite_bytes,
-            self.space().used_bytes(),
-        )
-        .0
+        let expected = match self.census().composite_bytes {
+            0 => self.space().used_bytes(),
+            bytes => bytes,
+        };
+        // SAFETY: `read` passes the heap.
+        let processors = || self.read(|heap| unsafe { &raw const (*heap).topology.processors });
+        crew_size::most_for(expected, markers, processors)
     }
 }

@@ -121,6 +121,7 @@ impl<F: SlotFormat> Scavenge<F> {
         record.step(Phase::Start, |event| event.reason = reason);
         let started = clock::monotonic_ns();
         self.prepare_census(state);
+        state.crew_sizes.look();
         record.step(Phase::StopWorld, |event| {
             self.stop(state);
             event.objects = state.mutators.len() as u64;
@@ -180,6 +181,7 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         if let Some(why) = why {
             let started = clock::monotonic_ns();
+            state.crew_sizes.begin(true);
             match (self.config.options.old, extent) {
                 (OldPolicy::MarkCompact, _) | (_, Extent::Compact) => {
                     self.collect_compacting(state, record, why);
@@ -192,7 +194,9 @@ impl<F: SlotFormat> Scavenge<F> {
                 }
             }
             state.totals.full_collections += 1;
-            state.last_full.ns = clock::monotonic_ns() - started;
+            let took = clock::monotonic_ns() - started;
+            state.last_full.ns = took;
+            state.crew_sizes.end(true, self.used(), took);
         }
         if self.checks() {
             self.leave_evacuated(&tops);
@@ -280,6 +284,7 @@ impl<F: SlotFormat> Scavenge<F> {
     fn scavenge(&self, state: &mut State, record: &mut Record) -> bool {
         let complete = record.step(Phase::Copy, |event| {
             let (started, survivors) = (clock::monotonic_ns(), self.nursery.from().used());
+            state.crew_sizes.begin(false);
             let complete = self.copy_young(state);
             let took = clock::monotonic_ns() - started;
             let (mut survived, mut promoted, mut objects) = (0, 0, 0);
@@ -293,8 +298,12 @@ impl<F: SlotFormat> Scavenge<F> {
             state
                 .lately
                 .note_copied(survived, promoted, survivors, took);
-            event.bytes = (survived + promoted) as u64;
+            let found = survived + promoted;
+            state.crew_sizes.end(false, found, took);
+            event.bytes = found as u64;
             event.objects = objects as u64;
+            event.workers = state.crew_sizes.workers as u32;
+            event.reason = state.crew_sizes.reason;
             complete
         });
         state.totals.scavenges += 1;
@@ -310,6 +319,7 @@ impl<F: SlotFormat> Scavenge<F> {
         record.step(Phase::Mark, |event| {
             event.reason = why;
             event.objects = self.mark_all(state) as u64;
+            event.workers = state.crew_sizes.workers as u32;
         });
         self.verify(state, record, Edge::Marked);
         let planned = record.step(Phase::Plan, |_| {
@@ -335,6 +345,7 @@ impl<F: SlotFormat> Scavenge<F> {
         record.step(Phase::Mark, |event| {
             event.reason = why;
             event.objects = self.mark_all(state) as u64;
+            event.workers = state.crew_sizes.workers as u32;
         });
         self.verify(state, record, Edge::Marked);
         record.step(Phase::Reclaim, |event| {

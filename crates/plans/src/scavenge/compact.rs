@@ -195,7 +195,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let tasks = updating.tasks.count();
         state
             .engine
-            .run(self.crew, self.config.workers, tasks, &updating);
+            .run(self.crew, state.crew_sizes.workers, tasks, &updating);
     }
 
     /// Moves everything, and leaves the spaces as they are from now on.
@@ -208,7 +208,7 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         state.engine.run(
             self.crew,
-            self.config.workers,
+            state.crew_sizes.workers,
             sliding.segments.count(),
             &sliding,
         );

@@ -102,10 +102,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let tasks = copying.tasks.count();
         state
             .engine
-            .run(self.crew, self.config.workers, tasks, &copying);
+            .run(self.crew, state.crew_sizes.workers, tasks, &copying);
         let waiting = state.waiting.table(self.weak.ephemerons.count());
         let copying = copying.watched(Keys(waiting.as_ref()));
-        let (engine, workers) = (&mut state.engine, self.config.workers);
+        let (engine, workers) = (&mut state.engine, state.crew_sizes.workers);
         self.weak
             .process(engine, self.crew, workers, &copying, waiting.as_ref());
         for local in state.engine.worker_states() {

@@ -28,6 +28,7 @@ use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
 use gleaner_work::{Crew, Synchronisation};
 
 use super::config::{Config, CreateError, LARGE_BYTES, REGION_GRANULE};
+use super::crew_sizes::CrewSizes;
 use super::guard::Guard;
 use super::handles::Handles;
 use super::locality::Locality;
@@ -258,6 +259,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 mutators: Vec::new(),
                 next_number: 1,
                 engine,
+                crew_sizes: CrewSizes::new(&config),
                 waiting: waiting::Memory::default(),
                 guarded_from: [Address::NULL; MOST_NODES],
                 wants_full: (config.options.generations == Generations::Never).then_some(NEVER),

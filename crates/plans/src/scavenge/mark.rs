@@ -151,7 +151,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let tasks = marking.roots.count();
         state
             .engine
-            .run(self.crew, self.config.workers, tasks, &marking);
+            .run(self.crew, state.crew_sizes.workers, tasks, &marking);
         let waiting = state.waiting.table(self.weak.ephemerons.count());
         let marking = Marking {
             heap: self,
@@ -160,7 +160,7 @@ impl<F: SlotFormat> Scavenge<F> {
             edges: marking.edges,
             watch: Keys(waiting.as_ref()),
         };
-        let (engine, workers) = (&mut state.engine, self.config.workers);
+        let (engine, workers) = (&mut state.engine, state.crew_sizes.workers);
         self.weak
             .process(engine, self.crew, workers, &marking, waiting.as_ref());
         self.tables.adopt_marks();

@@ -37,6 +37,7 @@ pub mod collect;
 pub mod compact;
 mod config;
 pub mod copy;
+mod crew_sizes;
 pub mod decide;
 pub mod edges;
 mod ephemerons;

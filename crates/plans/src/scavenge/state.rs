@@ -10,6 +10,7 @@ use gleaner_os::log_file::LogFile;
 use gleaner_spaces::precise::regions::MOST_NODES;
 
 use super::arrays::ArrayCounts;
+use super::crew_sizes::CrewSizes;
 use super::mutator::Mutator;
 use super::report::Censuses;
 use super::trace::Engine;
@@ -96,6 +97,8 @@ pub struct State {
     pub(super) mutators: Vec<NonNull<Mutator>>,
     pub(super) next_number: u32,
     pub(super) engine: Engine,
+    /// How many of its workers take part.
+    pub(super) crew_sizes: CrewSizes,
     /// Where ephemerons wait for their keys during a trace.
     pub(super) waiting: waiting::Memory,
     /// Under `quarantine`, where the guards of each of eden's fragments begin.

@@ -4,4 +4,3 @@
 #![forbid(unsafe_code)]
 
 pub mod heap_size;
-pub mod workers;

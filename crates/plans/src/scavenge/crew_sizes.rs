@@ -1,0 +1,76 @@
+//! How many of the heap's workers take part in a collection: what [`crew_size`](crate::shared::crew_size) decides for
+//! scavenges and for collections of everything, each from its own.
+//!
+//! All take part where `crew=all` says so, in segregated spaces, whose workers send each other what is theirs, and where
+//! workers take turns, which is to be the same each time. Under `collecting`; workers read nothing of it.
+
+use gleaner_base::options::{Crew, Pages};
+use gleaner_os::topology::Topology;
+
+use super::config::Config;
+use super::lockstep::Lockstep;
+use crate::shared::crew_size::CrewSize;
+use crate::shared::free_processors::FreeProcessors;
+
+/// The numbers of workers of a heap.
+#[derive(Debug)]
+pub(super) struct CrewSizes {
+    /// Of the collection that runs, and why.
+    pub workers: usize,
+    pub reason: &'static str,
+    /// As the heap was made.
+    most: usize,
+    is_open: bool,
+    topology: Topology,
+    free: FreeProcessors,
+    scavenge: CrewSize,
+    full: CrewSize,
+}
+
+impl CrewSizes {
+    pub fn new(config: &Config) -> CrewSizes {
+        let is_segregated = config.options.pages == Pages::Segregated && config.cut.nodes > 1;
+        let takes_turns = Lockstep::of(&config.options).is_some();
+        CrewSizes {
+            workers: config.workers,
+            reason: "as configured",
+            most: config.workers,
+            is_open: config.options.crew == Crew::Auto
+                && config.workers > 1
+                && !is_segregated
+                && !takes_turns,
+            topology: config.topology,
+            free: FreeProcessors::new(),
+            scavenge: CrewSize::new(),
+            full: CrewSize::new(),
+        }
+    }
+
+    /// Before the world stops: asks the system where that is due.
+    pub fn look(&mut self) {
+        if self.is_open {
+            self.free.of(&mut self.topology);
+        }
+    }
+
+    /// A collection begins, of everything or not.
+    pub fn begin(&mut self, is_full: bool) {
+        if self.is_open {
+            let most = self.most.min(self.free.among(self.topology.processors));
+            (self.workers, self.reason) = self.of(is_full).decide(0, usize::MAX, || most);
+        }
+    }
+
+    /// It has taken `took_ns` for `found` bytes that live.
+    pub fn end(&mut self, is_full: bool, found: usize, took_ns: u64) {
+        let workers = self.workers;
+        self.of(is_full).note(workers, found, took_ns);
+    }
+
+    fn of(&mut self, is_full: bool) -> &mut CrewSize {
+        match is_full {
+            true => &mut self.full,
+            false => &mut self.scavenge,
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! How many workers collect, where the user does not say (after OOPSLA 2012, section 4.6: more than there is work for
+//! cost time, and no number is right for all programs).
+//!
+//! One worker does what is over before another would be awake. Of more there are no more than processors that are idle
+//! or this process's own; and of the numbers that are halves of that, the one under which collections lately took the
+//! least time for what they found. Now and then a collection is made with the next smaller or larger number, to see
+//! whether it is faster by now; the less often, the longer it was not. One bad trial is enough against a number, and
+//! several good ones are needed for it, for collections are not alike.
+
+use gleaner_work::MAX_WORKERS;
+
+/// The most workers where the user says nothing; more gain little on one heap.
+pub const MOST: usize = 16;
+
+/// Live bytes below which one worker marks a heap that is marked whole each time.
+const ALONE_BELOW: usize = 1 << 20;
+/// Nanoseconds below which a collection is over before a second worker has gained anything.
+const ALONE_BELOW_NS: u64 = 60_000;
+/// A collection that found fewer bytes says nothing of how long it takes for so many.
+const LEAST_FOUND: usize = 16 << 10;
+/// So many collections lie between two trials: at first, and at most.
+const SOON: u32 = 4;
+const SELDOM: u32 = 64;
+/// So many trials in a row must be good before their number is taken.
+const NEEDED: u32 = 4;
+
+/// The most workers, when `wanted` are wanted: 0 for one for each of `processors`, which is asked where it matters.
+pub fn most(wanted: usize, processors: impl FnOnce() -> usize) -> usize {
+    match wanted {
+        0 => processors().clamp(1, MOST),
+        wanted => wanted,
+    }
+}
+
+/// The most workers of a collection that finds `expected` bytes; otherwise as [`most`].
+pub fn most_for(expected: usize, wanted: usize, processors: impl FnOnce() -> usize) -> usize {
+    match is_small(wanted, expected) {
+        true => 1,
+        false => most(wanted, processors),
+    }
+}
+
+fn is_small(wanted: usize, expected: usize) -> bool {
+    wanted != 1 && expected < ALONE_BELOW
+}
+
+/// What is known of the collections of one kind, and what follows from it.
+#[derive(Clone, Debug)]
+pub struct CrewSize {
+    /// Whether the last decision was left open by the configuration.
+    is_open: bool,
+    /// For each number of workers the nanoseconds for a KB that was found, lately; 0 where that is not known.
+    costs: [u64; MAX_WORKERS + 1],
+    /// How long a collection lately took.
+    took_ns: u64,
+    /// The number that is fastest as far as is known; more than there can be at first.
+    best: usize,
+    /// The most there could be when it was decided last.
+    limit: usize,
+    /// The number that is being tried, if this collection is a trial.
+    trial: Option<usize>,
+    /// How many trials were good since the last one that was not.
+    good: u32,
+    /// Whether the next trials are with fewer workers.
+    fewer: bool,
+    /// Collections between two trials, and until the next.
+    interval: u32,
+    until_trial: u32,
+}
+
+impl Default for CrewSize {
+    fn default() -> CrewSize {
+        CrewSize::new()
+    }
+}
+
+impl CrewSize {
+    /// Of a heap that was not collected yet.
+    pub const fn new() -> CrewSize {
+        CrewSize {
+            is_open: false,
+            costs: [0; MAX_WORKERS + 1],
+            took_ns: 0,
+            best: usize::MAX,
+            limit: 0,
+            trial: None,
+            good: 0,
+            fewer: true,
+            interval: SOON,
+            until_trial: SOON,
+        }
+    }
+
+    /// How many work in the collection that begins, and why: `wanted`, or as many as pay if it is 0. `expected` are the
+    /// bytes that will be found, `usize::MAX` where nobody knows; `free` is asked for the processors to be had, where it
+    /// matters, and gives no more than there may be.
+    pub fn decide(
+        &mut self,
+        wanted: usize,
+        expected: usize,
+        free: impl FnOnce() -> usize,
+    ) -> (usize, &'static str) {
+        (self.trial, self.is_open) = (None, wanted == 0);
+        if is_small(wanted, expected) {
+            return (1, "a small heap");
+        }
+        if wanted > 0 {
+            return (wanted, "as configured");
+        }
+        let limit = free().clamp(1, MAX_WORKERS);
+        if limit != self.limit {
+            (self.interval, self.until_trial, self.good) = (SOON, SOON, 0);
+            self.limit = limit;
+        }
+        if limit == 1 {
+            return (1, "one processor is free");
+        }
+        if (1..ALONE_BELOW_NS).contains(&self.took_ns) {
+            return (1, "collections are short");
+        }
+        let best = self.best.min(limit);
+        if self.until_trial > 0 {
+            self.until_trial -= 1;
+            return (best, "the fastest lately");
+        }
+        self.until_trial = self.interval;
+        let other = self.neighbour(best);
+        self.trial = Some(other);
+        (other, "a trial")
+    }
+
+    /// The number to be tried beside `best`: a half of the most, of that, and so on.
+    fn neighbour(&self, best: usize) -> usize {
+        let fewer = (self.fewer || best == self.limit) && best > 1;
+        if fewer {
+            return best.div_ceil(2);
+        }
+        let mut more = self.limit;
+        while more.div_ceil(2) > best {
+            more = more.div_ceil(2);
+        }
+        more
+    }
+
+    /// What the collection that was decided about last has taken, with `workers`, for the bytes that it found.
+    pub fn note(&mut self, workers: usize, found: usize, took_ns: u64) {
+        self.took_ns = average(self.took_ns, took_ns);
+        if !self.is_open || found < LEAST_FOUND || workers > MAX_WORKERS {
+            return;
+        }
+        let cost = (took_ns / (found as u64 / 1024)).max(1);
+        self.costs[workers] = average(self.costs[workers], cost);
+        let best = self.best.min(self.limit);
+        let usual = self.costs[best];
+        if self.trial != Some(workers) || usual == 0 {
+            return;
+        }
+        // Better by a sixteenth at least: a tie is none.
+        if cost >= usual - usual / 16 {
+            (self.good, self.fewer) = (0, !self.fewer);
+            self.interval = (2 * self.interval).min(SELDOM);
+        } else {
+            self.good += 1;
+            self.interval = SOON;
+            if self.good == NEEDED {
+                (self.good, self.best) = (0, workers);
+            }
+        }
+        self.until_trial = self.interval;
+    }
+}
+
+/// The average with a new value that weighs a quarter; the first value counts whole.
+fn average(average: u64, value: u64) -> u64 {
+    match average {
+        0 => value,
+        _ => average - average / 4 + value / 4,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Runs so many collections of a MB each, of which one with `workers` takes `ns(workers)`; gives what was chosen.
+    fn collect(
+        size: &mut CrewSize,
+        count: usize,
+        free: usize,
+        ns: impl Fn(usize) -> u64,
+    ) -> Vec<usize> {
+        (0..count)
+            .map(|_| {
+                let (workers, _) = size.decide(0, usize::MAX, || free);
+                size.note(workers, 1 << 20, ns(workers));
+                workers
+            })
+            .collect()
+    }
+
+    fn share(chosen: &[usize], workers: usize) -> f64 {
+        let count = chosen.iter().filter(|&&it| it == workers).count();
+        count as f64 / chosen.len() as f64
+    }
+
+    #[test]
+    fn what_is_configured_is_taken_unless_the_heap_is_small() {
+        let free = || unreachable!();
+        let mut size = CrewSize::new();
+        assert_eq!(size.decide(0, 100 << 10, free).0, 1);
+        assert_eq!(size.decide(4, 100 << 10, free).0, 1);
+        assert_eq!(size.decide(4, 8 << 20, free).0, 4);
+        assert_eq!(size.decide(64, usize::MAX, free).0, 64);
+        assert_eq!(size.decide(1, 100 << 10, free), (1, "as configured"));
+        size.note(1, 1 << 20, 10);
+        assert_eq!(size.decide(8, 8 << 20, free), (8, "as configured"));
+        assert_eq!(size.costs, [0; MAX_WORKERS + 1], "and nothing is learned of it");
+        assert_eq!((most_for(8 << 20, 0, || 5), most_for(8, 0, free)), (5, 1));
+        assert_eq!((most(0, || 64), most(0, || 3), most(20, || 1)), (16, 3, 20));
+    }
+
+    #[test]
+    fn no_more_work_than_processors_are_free() {
+        let mut size = CrewSize::new();
+        assert_eq!(size.decide(0, usize::MAX, || 0).0, 1);
+        assert_eq!(size.decide(0, usize::MAX, || 3).0, 3);
+        assert_eq!(size.decide(0, usize::MAX, || 99).0, 64);
+        assert_eq!(
+            size.decide(0, usize::MAX, || 1),
+            (1, "one processor is free")
+        );
+    }
+
+    #[test]
+    fn short_collections_are_left_to_one() {
+        let mut size = CrewSize::new();
+        let chosen = collect(&mut size, 20, 8, |_| 20_000);
+        assert_eq!((chosen[0], share(&chosen[1..], 1)), (8, 1.0));
+        // They grow longer: after a few, all work again.
+        let chosen = collect(&mut size, 20, 8, |workers| 4_000_000 / workers as u64);
+        assert!(share(&chosen, 8) > 0.5, "{chosen:?}");
+    }
+
+    #[test]
+    fn many_work_where_that_is_faster() {
+        let mut size = CrewSize::new();
+        let chosen = collect(&mut size, 500, 8, |workers| 8_000_000 / workers as u64);
+        assert!(share(&chosen, 8) > 0.95, "{chosen:?}");
+        assert!(share(&chosen, 4) > 0.0, "and now and then fewer are tried");
+    }
+
+    #[test]
+    fn fewer_work_where_that_is_faster() {
+        for (fastest, free) in [(1, 2), (1, 8), (2, 8), (4, 16), (3, 5), (2, 3)] {
+            let mut size = CrewSize::new();
+            let away = |workers: usize| workers.abs_diff(fastest) as u64;
+            let took = |workers| 1_000_000 * (2 + away(workers));
+            collect(&mut size, 200, free, took);
+            let chosen = collect(&mut size, 200, free, took);
+            assert!(
+                share(&chosen, fastest) > 0.9,
+                "{fastest} of {free}: {chosen:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn it_follows_when_another_number_becomes_faster() {
+        let mut size = CrewSize::new();
+        collect(&mut size, 300, 2, |workers| 1_000_000 * workers as u64);
+        let chosen = collect(&mut size, 400, 2, |workers| 2_000_000 / workers as u64);
+        assert!(share(&chosen[300..], 2) > 0.9, "{chosen:?}");
+    }
+
+    #[test]
+    fn one_odd_collection_decides_nothing() {
+        let mut size = CrewSize::new();
+        let mut count = 0;
+        for _ in 0..400 {
+            let (workers, reason) = size.decide(0, usize::MAX, || 2);
+            count += usize::from(reason == "a trial");
+            // Every third trial is fast by chance.
+            let luck = reason == "a trial" && count % 3 == 0;
+            size.note(workers, 1 << 20, if luck { 500_000 } else { 1_000_000 });
+        }
+        assert_eq!(size.best.min(2), 2);
+        assert!((6..60).contains(&count), "{count} trials");
+    }
+
+    #[test]
+    fn collections_that_find_nothing_teach_nothing() {
+        let mut size = CrewSize::new();
+        for _ in 0..100 {
+            let (workers, _) = size.decide(0, usize::MAX, || 4);
+            size.note(workers, 100, 1_000_000);
+        }
+        assert_eq!(size.costs, [0; MAX_WORKERS + 1]);
+    }
+}

@@ -1,0 +1,98 @@
+//! How many processors a collection could have: those that were idle lately, and those that this process used itself,
+//! whose mutators stand still meanwhile.
+//!
+//! The kernel counts idle time in hundredths of seconds, so it is asked a few times a second at most. Under the lock of
+//! the heap that it belongs to.
+
+use gleaner_os::topology::Topology;
+use gleaner_os::{clock, contention};
+
+/// The least time between two looks, in nanoseconds.
+const LOOK: u64 = 250_000_000;
+
+/// What was seen when it was looked last.
+#[derive(Clone, Debug, Default)]
+pub struct FreeProcessors {
+    /// When; 0 for never.
+    at_ns: u64,
+    /// Of all processors of the machine together.
+    idle_ns: u64,
+    /// What this process had used.
+    own_ns: u64,
+    /// How many there were between the last two looks.
+    found: Option<usize>,
+}
+
+impl FreeProcessors {
+    /// A process that has not begun.
+    pub const fn new() -> FreeProcessors {
+        FreeProcessors {
+            at_ns: 0,
+            idle_ns: 0,
+            own_ns: 0,
+            found: None,
+        }
+    }
+
+    /// How many of a machine's are free, at least one; all of them as long as nobody knows. How many there are is asked
+    /// anew, too.
+    pub fn of(&mut self, topology: &mut Topology) -> usize {
+        let now_ns = clock::monotonic_ns();
+        if !topology.is_synthetic()
+            && (self.at_ns == 0 || now_ns - self.at_ns >= LOOK)
+            && let Some(idle_ns) = contention::idle_ns()
+        {
+            topology.refresh();
+            self.look(now_ns, idle_ns, clock::process_cpu_ns());
+        }
+        self.among(topology.processors)
+    }
+
+    /// Of `processors`, those that were free when it was looked last.
+    pub fn among(&self, processors: usize) -> usize {
+        self.found.unwrap_or(processors).clamp(1, processors.max(1))
+    }
+
+    fn look(&mut self, now_ns: u64, idle_ns: u64, own_ns: u64) {
+        let passed = now_ns.saturating_sub(self.at_ns);
+        if self.at_ns > 0 && passed > 0 {
+            let free = idle_ns.saturating_sub(self.idle_ns) + own_ns.saturating_sub(self.own_ns);
+            self.found = Some(((free + passed / 2) / passed) as usize);
+        }
+        (self.at_ns, self.idle_ns, self.own_ns) = (now_ns, idle_ns, own_ns);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn what_is_idle_and_what_is_ours_is_free() {
+        let mut free = FreeProcessors::new();
+        free.look(SECOND, 0, 0);
+        assert_eq!(free.found, None);
+        // Of four, one is ours and two are idle.
+        free.look(2 * SECOND, 2 * SECOND, SECOND);
+        assert_eq!(free.found, Some(3));
+        // Others take half of one, and we the other three and a half.
+        free.look(3 * SECOND, 2 * SECOND, SECOND + 3_500_000_000);
+        assert_eq!(free.found, Some(4));
+        // Others take all.
+        free.look(4 * SECOND, 2 * SECOND, SECOND + 3_500_000_000);
+        assert_eq!(free.found, Some(0));
+    }
+
+    #[test]
+    fn there_is_always_one_and_never_more_than_may_be_used() {
+        let mut free = FreeProcessors::new();
+        assert_eq!(free.among(8), 8, "nothing is known at first");
+        free.found = Some(0);
+        assert_eq!(free.among(8), 1);
+        free.found = Some(64);
+        assert_eq!(free.among(8), 8);
+        assert_eq!(free.among(0), 1);
+    }
+}
