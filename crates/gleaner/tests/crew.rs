@@ -55,7 +55,9 @@ fn all_take_part_where_all_are_to() {
 
 #[test]
 fn no_more_take_part_than_there_are_processors() {
-    let builder = Heap::builder().options("topology=node:1 core:2,workers=8").unwrap();
+    let builder = Heap::builder()
+        .options("topology=node:1 core:2,workers=8")
+        .unwrap();
     let events = phases_of(builder, Phase::Copy, 100);
     let workers = workers(&events);
     assert_eq!(workers[0], 2);

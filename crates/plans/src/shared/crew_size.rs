@@ -214,7 +214,11 @@ mod tests {
         assert_eq!(size.decide(1, 100 << 10, free), (1, "as configured"));
         size.note(1, 1 << 20, 10);
         assert_eq!(size.decide(8, 8 << 20, free), (8, "as configured"));
-        assert_eq!(size.costs, [0; MAX_WORKERS + 1], "and nothing is learned of it");
+        assert_eq!(
+            size.costs,
+            [0; MAX_WORKERS + 1],
+            "and nothing is learned of it"
+        );
         assert_eq!((most_for(8 << 20, 0, || 5), most_for(8, 0, free)), (5, 1));
         assert_eq!((most(0, || 64), most(0, || 3), most(20, || 1)), (16, 3, 20));
     }
