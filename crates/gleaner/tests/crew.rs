@@ -78,6 +78,27 @@ fn no_more_take_part_than_there_may_be() {
     assert!(workers.contains(&2), "the next smaller number is tried");
 }
 
+/// Nobody is woken where one is enough.
+#[test]
+fn who_takes_no_part_sleeps() {
+    let list = "topology=node:1 core:1,workers=4,limit=16m";
+    let list = list.replace("limit", "heap-limit");
+    for (crew, sleeps) in [(Crew::Auto, true), (Crew::All, false)] {
+        let heap = Heap::builder().options(&list).unwrap().crew(crew);
+        let heap = heap.build().unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let mut collections = 0;
+        while collections < 1000 && heap.synchronisation().wakeups == 0 {
+            mutator.collect(collections % 2 == 1);
+            // A helper that has not gone to sleep yet is not woken.
+            std::thread::sleep(std::time::Duration::from_micros(200));
+            collections += 1;
+        }
+        let synchronisation = heap.synchronisation();
+        assert_eq!(synchronisation.wakeups == 0, sleeps, "{synchronisation:?}");
+    }
+}
+
 /// Each of them holds what is another's.
 #[test]
 fn all_take_part_in_segregated_spaces() {

@@ -390,8 +390,12 @@ impl Heap {
             bytes => bytes,
         };
         let free = || {
-            let free = self.free_processors.of(&mut self.topology);
-            free.min(crew_size::MOST)
+            let processors = self.topology.refresh();
+            if !self.topology.is_synthetic() {
+                self.free_processors.look();
+            }
+            let free = self.free_processors.among(processors);
+            free.min(crew_size::MOST).min(self.crew.helpers() + 1)
         };
         self.crew_size.decide(self.settings.markers, expected, free)
     }

@@ -119,9 +119,9 @@ impl<F: SlotFormat> Scavenge<F> {
         let broken = StopsTheProcess;
         let mut record = Record::new(self.epoch() + 1);
         record.step(Phase::Start, |event| event.reason = reason);
+        state.crew_sizes.look(self.crew.helpers());
         let started = clock::monotonic_ns();
         self.prepare_census(state);
-        state.crew_sizes.look();
         record.step(Phase::StopWorld, |event| {
             self.stop(state);
             event.objects = state.mutators.len() as u64;
@@ -299,7 +299,9 @@ impl<F: SlotFormat> Scavenge<F> {
                 .lately
                 .note_copied(survived, promoted, survivors, took);
             let found = survived + promoted;
-            state.crew_sizes.end(false, found, took);
+            if complete {
+                state.crew_sizes.end(false, found, took);
+            }
             event.bytes = found as u64;
             event.objects = objects as u64;
             event.workers = state.crew_sizes.workers as u32;
@@ -358,6 +360,8 @@ impl<F: SlotFormat> Scavenge<F> {
                 event.bytes += core::mem::take(&mut local.promoted) as u64;
                 event.objects += core::mem::take(&mut local.objects) as u64;
             }
+            event.workers = state.crew_sizes.workers as u32;
+            event.reason = state.crew_sizes.reason;
             complete
         });
         self.sweep_arraylets(false);

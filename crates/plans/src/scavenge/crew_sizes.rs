@@ -5,7 +5,6 @@
 //! workers take turns, which is to be the same each time. Under `collecting`; workers read nothing of it.
 
 use gleaner_base::options::{Crew, Pages};
-use gleaner_os::topology::Topology;
 
 use super::config::Config;
 use super::lockstep::Lockstep;
@@ -21,7 +20,11 @@ pub(super) struct CrewSizes {
     /// As the heap was made.
     most: usize,
     is_open: bool,
-    topology: Topology,
+    /// The leader and its helpers.
+    there: usize,
+    /// Of the machine, as the thread that made the heap could use it: a mutator that is pinned says nothing of helpers.
+    processors: usize,
+    is_synthetic: bool,
     free: FreeProcessors,
     scavenge: CrewSize,
     full: CrewSize,
@@ -39,29 +42,36 @@ impl CrewSizes {
                 && config.workers > 1
                 && !is_segregated
                 && !takes_turns,
-            topology: config.topology,
+            there: config.workers,
+            processors: config.topology.processors,
+            is_synthetic: config.topology.is_synthetic(),
             free: FreeProcessors::new(),
             scavenge: CrewSize::new(),
             full: CrewSize::new(),
         }
     }
 
-    /// Before the world stops: asks the system where that is due.
-    pub fn look(&mut self) {
-        if self.is_open {
-            self.free.of(&mut self.topology);
+    /// Before the world stops: asks the system where that is due. `helpers` there are.
+    #[inline(never)]
+    pub fn look(&mut self, helpers: usize) {
+        self.there = helpers + 1;
+        if self.is_open && !self.is_synthetic {
+            self.free.look();
         }
     }
 
     /// A collection begins, of everything or not.
+    #[inline(never)]
     pub fn begin(&mut self, is_full: bool) {
         if self.is_open {
-            let most = self.most.min(self.free.among(self.topology.processors));
+            let free = self.free.among(self.processors);
+            let most = self.most.min(self.there).min(free);
             (self.workers, self.reason) = self.of(is_full).decide(0, usize::MAX, || most);
         }
     }
 
-    /// It has taken `took_ns` for `found` bytes that live.
+    /// It was completed, and has taken `took_ns` for `found` bytes that live.
+    #[inline(never)]
     pub fn end(&mut self, is_full: bool, found: usize, took_ns: u64) {
         let workers = self.workers;
         self.of(is_full).note(workers, found, took_ns);

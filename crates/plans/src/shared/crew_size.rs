@@ -5,7 +5,8 @@
 //! or this process's own; and of the numbers that are halves of that, the one under which collections lately took the
 //! least time for what they found. Now and then a collection is made with the next smaller or larger number, to see
 //! whether it is faster by now; the less often, the longer it was not. One bad trial is enough against a number, and
-//! several good ones are needed for it, for collections are not alike.
+//! several good ones in a row are needed for it, for collections are not alike; one that took very long counts as twice
+//! as long as usual. What is known of a number stays while the processors that are free change.
 
 use gleaner_work::MAX_WORKERS;
 
@@ -16,7 +17,7 @@ pub const MOST: usize = 16;
 const ALONE_BELOW: usize = 1 << 20;
 /// Nanoseconds below which a collection is over before a second worker has gained anything.
 const ALONE_BELOW_NS: u64 = 60_000;
-/// A collection that found fewer bytes says nothing of how long it takes for so many.
+/// Bytes that are as good as none: a collection takes about as long for fewer.
 const LEAST_FOUND: usize = 16 << 10;
 /// So many collections lie between two trials: at first, and at most.
 const SOON: u32 = 4;
@@ -49,7 +50,7 @@ fn is_small(wanted: usize, expected: usize) -> bool {
 pub struct CrewSize {
     /// Whether the last decision was left open by the configuration.
     is_open: bool,
-    /// For each number of workers the nanoseconds for a KB that was found, lately; 0 where that is not known.
+    /// For each number of workers the nanoseconds for a MB that was found, lately; 0 where that is not known.
     costs: [u64; MAX_WORKERS + 1],
     /// How long a collection lately took.
     took_ns: u64,
@@ -59,8 +60,8 @@ pub struct CrewSize {
     limit: usize,
     /// The number that is being tried, if this collection is a trial.
     trial: Option<usize>,
-    /// How many trials were good since the last one that was not.
-    good: u32,
+    /// The number that was tried last, and how many trials of it in a row were good.
+    good: (usize, u32),
     /// Whether the next trials are with fewer workers.
     fewer: bool,
     /// Collections between two trials, and until the next.
@@ -84,7 +85,7 @@ impl CrewSize {
             best: usize::MAX,
             limit: 0,
             trial: None,
-            good: 0,
+            good: (0, 0),
             fewer: true,
             interval: SOON,
             until_trial: SOON,
@@ -108,17 +109,15 @@ impl CrewSize {
             return (wanted, "as configured");
         }
         let limit = free().clamp(1, MAX_WORKERS);
-        if limit != self.limit {
-            (self.interval, self.until_trial, self.good) = (SOON, SOON, 0);
-            self.limit = limit;
-        }
+        self.limit = limit;
         if limit == 1 {
             return (1, "one processor is free");
         }
-        if (1..ALONE_BELOW_NS).contains(&self.took_ns) {
+        let best = self.best.min(limit);
+        let more_pay = self.costs[1] > self.costs[best] && self.costs[best] > 0;
+        if (1..ALONE_BELOW_NS).contains(&self.took_ns) && !more_pay {
             return (1, "collections are short");
         }
-        let best = self.best.min(limit);
         if self.until_trial > 0 {
             self.until_trial -= 1;
             return (best, "the fastest lately");
@@ -144,11 +143,12 @@ impl CrewSize {
 
     /// What the collection that was decided about last has taken, with `workers`, for the bytes that it found.
     pub fn note(&mut self, workers: usize, found: usize, took_ns: u64) {
-        self.took_ns = average(self.took_ns, took_ns);
-        if !self.is_open || found < LEAST_FOUND || workers > MAX_WORKERS {
+        if !self.is_open || workers > MAX_WORKERS {
             return;
         }
-        let cost = (took_ns / (found as u64 / 1024)).max(1);
+        self.took_ns = average(self.took_ns, took_ns);
+        let kilobytes = found.max(LEAST_FOUND) as u64 / 1024;
+        let cost = (took_ns.saturating_mul(1024) / kilobytes).max(1);
         self.costs[workers] = average(self.costs[workers], cost);
         let best = self.best.min(self.limit);
         let usual = self.costs[best];
@@ -157,24 +157,28 @@ impl CrewSize {
         }
         // Better by a sixteenth at least: a tie is none.
         if cost >= usual - usual / 16 {
-            (self.good, self.fewer) = (0, !self.fewer);
+            (self.good, self.fewer) = ((0, 0), !self.fewer);
             self.interval = (2 * self.interval).min(SELDOM);
         } else {
-            self.good += 1;
-            self.interval = SOON;
-            if self.good == NEEDED {
-                (self.good, self.best) = (0, workers);
+            let before = if self.good.0 == workers {
+                self.good.1
+            } else {
+                0
+            };
+            (self.good, self.interval) = ((workers, before + 1), SOON);
+            if self.good.1 == NEEDED {
+                (self.good, self.best) = ((0, 0), workers);
             }
         }
         self.until_trial = self.interval;
     }
 }
 
-/// The average with a new value that weighs a quarter; the first value counts whole.
+/// The average with a new value that weighs a quarter, and counts as twice the average at most; the first counts whole.
 fn average(average: u64, value: u64) -> u64 {
     match average {
         0 => value,
-        _ => average - average / 4 + value / 4,
+        _ => average - average / 4 + value.min(average.saturating_mul(2)) / 4,
     }
 }
 
@@ -292,12 +296,70 @@ mod tests {
     }
 
     #[test]
-    fn collections_that_find_nothing_teach_nothing() {
+    fn a_number_that_is_faster_is_found_upwards_too() {
         let mut size = CrewSize::new();
-        for _ in 0..100 {
-            let (workers, _) = size.decide(0, usize::MAX, || 4);
-            size.note(workers, 100, 1_000_000);
+        collect(&mut size, 300, 8, |workers| {
+            1_000_000 * (2 + workers.abs_diff(2) as u64)
+        });
+        assert_eq!(size.best, 2);
+        let chosen = collect(&mut size, 600, 8, |workers| 8_000_000 / workers as u64);
+        assert!(share(&chosen[400..], 8) > 0.9, "{chosen:?}");
+    }
+
+    #[test]
+    fn trials_go_on_while_the_free_processors_change() {
+        let mut size = CrewSize::new();
+        let mut alone = 0;
+        for round in 0..1000 {
+            let (workers, _) = size.decide(0, usize::MAX, || 3 + round % 2);
+            size.note(workers, 1 << 20, 1_000_000 * workers as u64);
+            alone += usize::from(round >= 300 && workers == 1);
         }
-        assert_eq!(size.costs, [0; MAX_WORKERS + 1]);
+        assert!(alone > 630, "{alone} of 700");
+    }
+
+    #[test]
+    fn where_many_make_collections_short_many_go_on() {
+        let mut size = CrewSize::new();
+        let took = |workers| if workers == 1 { 300_000 } else { 50_000 };
+        let chosen = collect(&mut size, 200, 2, took);
+        assert!(share(&chosen, 2) > 0.9, "{chosen:?}");
+    }
+
+    #[test]
+    fn one_collection_that_took_long_does_not_condemn_the_usual_number() {
+        let mut size = CrewSize::new();
+        collect(&mut size, 4, 2, |workers| {
+            2_000_000 - 500_000 * workers as u64
+        });
+        let chosen = collect(&mut size, 1, 2, |_| 100_000_000);
+        assert_eq!(chosen.len(), 1);
+        let chosen = collect(&mut size, 60, 2, |workers| {
+            2_000_000 - 500_000 * workers as u64
+        });
+        assert!(share(&chosen, 2) > 0.7, "{chosen:?}");
+        assert_eq!(size.best.min(2), 2);
+    }
+
+    #[test]
+    fn small_differences_of_large_heaps_count() {
+        let mut size = CrewSize::new();
+        for _ in 0..200 {
+            let (workers, _) = size.decide(0, usize::MAX, || 2);
+            size.note(workers, 2 << 30, 2_100_000 * workers as u64);
+        }
+        assert_eq!(size.best, 1);
+    }
+
+    #[test]
+    fn collections_that_find_nothing_are_compared_by_their_time() {
+        let mut size = CrewSize::new();
+        let mut alone = 0;
+        for round in 0..400 {
+            let (workers, _) = size.decide(0, usize::MAX, || 8);
+            size.note(workers, 100, 65_000 + 8_000 * workers as u64);
+            alone += usize::from(round >= 200 && workers == 1);
+        }
+        assert!(alone > 180, "{alone} of 200");
     }
 }

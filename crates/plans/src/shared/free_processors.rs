@@ -4,7 +4,6 @@
 //! The kernel counts idle time in hundredths of seconds, so it is asked a few times a second at most. Under the lock of
 //! the heap that it belongs to.
 
-use gleaner_os::topology::Topology;
 use gleaner_os::{clock, contention};
 
 /// The least time between two looks, in nanoseconds.
@@ -34,28 +33,27 @@ impl FreeProcessors {
         }
     }
 
-    /// How many of a machine's are free, at least one; all of them as long as nobody knows. How many there are is asked
-    /// anew, too.
-    pub fn of(&mut self, topology: &mut Topology) -> usize {
+    /// Looks if that is due.
+    pub fn look(&mut self) {
         let now_ns = clock::monotonic_ns();
-        if !topology.is_synthetic()
-            && (self.at_ns == 0 || now_ns - self.at_ns >= LOOK)
-            && let Some(idle_ns) = contention::idle_ns()
-        {
-            topology.refresh();
-            self.look(now_ns, idle_ns, clock::process_cpu_ns());
+        if self.at_ns > 0 && now_ns - self.at_ns < LOOK {
+            return;
         }
-        self.among(topology.processors)
+        match contention::idle_ns() {
+            Some(idle_ns) => self.compare(now_ns, idle_ns, clock::process_cpu_ns()),
+            None => (self.at_ns, self.found) = (now_ns, None),
+        }
     }
 
-    /// Of `processors`, those that were free when it was looked last.
+    /// Of `processors`, those that were free when it was looked last; at least one, and all as long as nobody knows.
     pub fn among(&self, processors: usize) -> usize {
         self.found.unwrap_or(processors).clamp(1, processors.max(1))
     }
 
-    fn look(&mut self, now_ns: u64, idle_ns: u64, own_ns: u64) {
+    fn compare(&mut self, now_ns: u64, idle_ns: u64, own_ns: u64) {
         let passed = now_ns.saturating_sub(self.at_ns);
-        if self.at_ns > 0 && passed > 0 {
+        // A forked child has used less than its parent.
+        if self.at_ns > 0 && passed > 0 && own_ns >= self.own_ns {
             let free = idle_ns.saturating_sub(self.idle_ns) + own_ns.saturating_sub(self.own_ns);
             self.found = Some(((free + passed / 2) / passed) as usize);
         }
@@ -72,17 +70,22 @@ mod tests {
     #[test]
     fn what_is_idle_and_what_is_ours_is_free() {
         let mut free = FreeProcessors::new();
-        free.look(SECOND, 0, 0);
+        free.compare(SECOND, 0, 0);
         assert_eq!(free.found, None);
         // Of four, one is ours and two are idle.
-        free.look(2 * SECOND, 2 * SECOND, SECOND);
+        free.compare(2 * SECOND, 2 * SECOND, SECOND);
         assert_eq!(free.found, Some(3));
         // Others take half of one, and we the other three and a half.
-        free.look(3 * SECOND, 2 * SECOND, SECOND + 3_500_000_000);
+        free.compare(3 * SECOND, 2 * SECOND, SECOND + 3_500_000_000);
         assert_eq!(free.found, Some(4));
         // Others take all.
-        free.look(4 * SECOND, 2 * SECOND, SECOND + 3_500_000_000);
+        free.compare(4 * SECOND, 2 * SECOND, SECOND + 3_500_000_000);
         assert_eq!(free.found, Some(0));
+        // In a child that was forked then, which has used next to nothing.
+        free.compare(5 * SECOND, 3 * SECOND, 1000);
+        assert_eq!(free.found, Some(0), "nothing is learned of that");
+        free.compare(6 * SECOND, 3 * SECOND, 1000 + 2 * SECOND);
+        assert_eq!(free.found, Some(2));
     }
 
     #[test]
