@@ -39,12 +39,24 @@ impl Record {
 
     /// Runs `step`, times it and adds its event; `step` may fill in the event's numbers.
     pub fn step<R>(&mut self, phase: Phase, step: impl FnOnce(&mut Event) -> R) -> R {
+        let mut event = self.begin(phase);
+        let result = step(&mut event);
+        self.end(&mut event);
+        result
+    }
+
+    // These are called from each kind of step: inline they would be there some fifty times.
+    #[inline(never)]
+    fn begin(&self, phase: Phase) -> Event {
         let mut event = Event::new(phase, self.collection);
         event.start_ns = clock::monotonic_ns();
-        let result = step(&mut event);
+        event
+    }
+
+    #[inline(never)]
+    fn end(&mut self, event: &mut Event) {
         event.duration_ns = clock::monotonic_ns() - event.start_ns;
-        self.add(event);
-        result
+        self.add(*event);
     }
 
     /// Corrects the duration of the event added last.
