@@ -73,7 +73,7 @@ static inline size_t gleaner_known_first_n(void)
 struct gleaner_options {
     size_t limit;     /* bytes of all objects; a quarter of the memory, at most 8 GB */
     size_t young;     /* bytes of the young generation; a third of the limit */
-    uint32_t workers; /* threads that collect; one a processor, at most 16 */
+    uint32_t workers; /* threads that collect at most; one a processor, up to 16 */
     uint32_t tlab;    /* bytes of a mutator's buffer; 32 KB */
     uint32_t stress;  /* testing: collects at every n-th allocation */
     bool compressed;  /* slots of 4 bytes; the heap is at most 13 GB, and above
