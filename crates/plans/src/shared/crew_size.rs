@@ -19,9 +19,10 @@ const ALONE_BELOW: usize = 1 << 20;
 const ALONE_BELOW_NS: u64 = 60_000;
 /// Bytes that are as good as none: a collection takes about as long for fewer.
 const LEAST_FOUND: usize = 16 << 10;
-/// So many collections lie between two trials: at first, and at most.
-const SOON: u32 = 4;
-const SELDOM: u32 = 64;
+/// So many collections lie between two trials: at first, after a good one, and at most.
+const FIRST: u32 = 8;
+const SOON: u32 = 2;
+const SELDOM: u32 = 128;
 /// So many trials in a row must be good before their number is taken.
 const NEEDED: u32 = 4;
 
@@ -87,8 +88,8 @@ impl CrewSize {
             trial: None,
             good: (0, 0),
             fewer: true,
-            interval: SOON,
-            until_trial: SOON,
+            interval: FIRST,
+            until_trial: FIRST,
         }
     }
 
@@ -158,7 +159,9 @@ impl CrewSize {
         // Better by a sixteenth at least: a tie is none.
         if cost >= usual - usual / 16 {
             (self.good, self.fewer) = ((0, 0), !self.fewer);
-            self.interval = (2 * self.interval).min(SELDOM);
+            let is_clear = cost >= usual.saturating_add(usual / 4);
+            let longer = self.interval.max(FIRST) * if is_clear { 4 } else { 2 };
+            self.interval = longer.min(SELDOM);
         } else {
             let before = if self.good.0 == workers {
                 self.good.1
