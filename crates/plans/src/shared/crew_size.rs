@@ -17,7 +17,7 @@ pub const MOST: usize = 16;
 const ALONE_BELOW: usize = 1 << 20;
 /// Nanoseconds below which a collection is over before a second worker has gained anything.
 const ALONE_BELOW_NS: u64 = 60_000;
-/// Bytes that are as good as none: a collection takes about as long for fewer.
+/// Bytes that are next to none: a collection takes about as long for fewer.
 const LEAST_FOUND: usize = 16 << 10;
 /// So many collections lie between two trials: at first, after a good one, and at most.
 const FIRST: u32 = 8;
