@@ -20,8 +20,8 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::machine::Host;
 use crate::usage::Stat;
 use crate::{
-    Decision, Naming, Placement, Plan, Processors, Role, Settings, Thread, ThreadId, Usage, Usages,
-    decide,
+    Decision, Naming, Placement, Plan, Processors, Role, Seen, Settings, Thread, ThreadId, Usage,
+    Usages, decide,
 };
 
 /// How long to wait between two calls of [`Follower::follow`]: at first and after news, and at most.
@@ -67,6 +67,8 @@ pub struct Follower {
     plan: Plan,
     refusals: Refusals,
     placed: Vec<ThreadId>,
+    /// How often threads or what is known of them may have changed.
+    version: u64,
     ended: Usages,
     /// For what is new, and for whole looks.
     new_budget: Budget,
@@ -90,6 +92,8 @@ struct Known {
     role: Role,
     first_seen: Instant,
     usage: Usage,
+    /// Whether it ran at the last look, or since the one before.
+    runs: bool,
 }
 
 /// What looking may cost, and has cost.
@@ -138,6 +142,7 @@ impl Follower {
             plan: Plan::new(),
             refusals: Refusals::new(),
             placed: Vec::new(),
+            version: 0,
             ended: Usages::new(),
             new_budget: Budget::new(now),
             whole_budget: Budget::new(now),
@@ -244,6 +249,7 @@ impl Follower {
                 self.ended.entry(known.role).or_default().add(&known.usage);
             }
         }
+        self.version += 1;
         if news || !gone.is_empty() {
             self.place();
         }
@@ -278,13 +284,16 @@ impl Follower {
                 role: named,
                 first_seen: now,
                 usage: Usage::default(),
+                runs: false,
             }
         });
         if known.named != named {
             is_new = true;
             (known.named, known.role) = (named, named);
         }
+        let before = known.usage.seconds();
         known.usage.sample(&stat);
+        known.runs = stat.is_running() || known.usage.seconds() > before;
         if is_wide {
             known.usage.sample_switches(&directory);
         }
@@ -350,6 +359,37 @@ impl Follower {
             }
         }
         self.plan = plan;
+        self.version += 1;
+    }
+
+    /// A number that is another one when [`Follower::seen`] may have another answer.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The threads, with where they may run.
+    pub fn seen(&self) -> Vec<Seen> {
+        let everywhere = self.host.machine().numbers();
+        let seen = self.known.iter().map(|(&id, known)| Seen {
+            id,
+            role: known.role,
+            processors: self
+                .plan
+                .get(&id)
+                .map_or(&everywhere, |decision| &decision.processors)
+                .clone(),
+            runs: known.runs,
+        });
+        seen.collect()
+    }
+
+    /// The processors that the program may use.
+    pub fn usable(&self) -> Processors {
+        let all = self.host.machine().numbers();
+        match &self.settings.processors {
+            Some(wanted) => all.intersection(wanted),
+            None => all,
+        }
     }
 
     /// What was placed since the last call.

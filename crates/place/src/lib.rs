@@ -12,6 +12,7 @@ mod policy;
 mod processors;
 mod roles;
 mod settings;
+mod speed;
 mod usage;
 
 pub use follow::{Follower, Placed, Refusals, release};
@@ -20,4 +21,8 @@ pub use policy::{Decision, Plan, Thread, ThreadId, decide};
 pub use processors::Processors;
 pub use roles::{Naming, Role, Roles};
 pub use settings::{Placement, Settings, SettingsError, Unit};
+pub use speed::{
+    Change, Domain, Files, Frequencies, Seen, Share, Slow, SlowBy, SlowWhen, Speed, Writer,
+    frequencies, put_back, share,
+};
 pub use usage::{Usage, Usages, seconds_of_process};

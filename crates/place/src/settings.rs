@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Processors, Role, Roles};
+use crate::{Processors, Role, Roles, Slow};
 
 /// Which policy answers where a thread runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub struct Settings {
     pub isolate_on: Unit,
     /// `collectors`: so many collector threads are asked of the runtime; 0 leaves it the choice.
     pub collectors: usize,
+    /// `slow` and others: which roles run slowly, and how.
+    pub slow: Slow,
 }
 
 impl Default for Settings {
@@ -92,6 +94,7 @@ impl Default for Settings {
             isolate: Roles::from([Role::Collector]),
             isolate_on: Unit::default(),
             collectors: 0,
+            slow: Slow::default(),
         }
     }
 }
@@ -110,7 +113,7 @@ impl std::error::Error for SettingsError {}
 
 impl Settings {
     /// The names of all settings; `gleaner place --help` says what each does.
-    pub const NAMES: [&str; 8] = [
+    pub const NAMES: [&str; 13] = [
         "placement",
         "processors",
         "sockets",
@@ -119,6 +122,11 @@ impl Settings {
         "isolate",
         "isolate-on",
         "collectors",
+        "slow",
+        "speed",
+        "slow-by",
+        "slow-when",
+        "warm-after",
     ];
     /// The most collector threads that can be asked for.
     pub const MOST_COLLECTORS: usize = 1024;
@@ -128,6 +136,11 @@ impl Settings {
         let (name, value) = item.split_once('=').unwrap_or((item, ""));
         let (name, value) = (name.trim(), value.trim());
         self.set_value(name, value).map_err(SettingsError)
+    }
+
+    /// Whether all that was set makes sense together.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.slow.check().map_err(SettingsError)
     }
 
     fn set_value(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -160,6 +173,9 @@ impl Settings {
                 None => return wrong("auto, socket, cluster or cores is wanted"),
             },
             "collectors" => self.collectors = number(Self::MOST_COLLECTORS)?,
+            _ if Self::NAMES.contains(&name) => {
+                return self.slow.set_value(name, value).unwrap_or(Ok(()));
+            }
             _ => {
                 let names = Self::NAMES.join(", ");
                 let hint = match name.parse::<Processors>() {
@@ -204,6 +220,11 @@ mod tests {
             "isolate=jvm",
             "isolate-on=cores",
             "collectors=2",
+            "slow=jvm",
+            "speed=25",
+            "slow-by=bandwidth",
+            "slow-when=warm",
+            "warm-after=3",
         ] {
             let before = settings.clone();
             settings.set(item).unwrap();
@@ -230,10 +251,40 @@ mod tests {
             ("isolate-on=node", "cluster"),
             ("collectors=-1", "1024"),
             ("first-core", "from 0"),
+            ("slow=fast", "collector"),
+            ("speed=0", "from 1 to 100"),
+            ("speed=101", "from 1 to 100"),
+            ("slow-by=magic", "bandwidth"),
+            ("slow-when=later", "warm, idle"),
+            ("warm-after=-1", "from 0"),
         ] {
             let error = settings.set(item).unwrap_err().to_string();
             assert!(error.contains(remedy), "{item}: {error}");
         }
         assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn what_makes_no_sense_together_is_refused() {
+        for (items, remedy) in [
+            ("speed=20", Some("slow=ROLE")),
+            ("slow-when=idle", Some("slow=ROLE")),
+            ("slow=collector,warm-after=3", Some("slow-when=warm")),
+            (
+                "slow=collector,slow-when=idle,slow-by=bandwidth",
+                Some("slow-by=frequency"),
+            ),
+            ("slow=collector,slow-when=idle", None),
+            ("slow=none", None),
+            ("slow=collector,slow-when=warm,warm-after=3,speed=1", None),
+        ] {
+            let mut settings = Settings::default();
+            items
+                .split(',')
+                .for_each(|item| settings.set(item).unwrap());
+            let error = settings.check().err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), remedy.is_some(), "{items}: {error:?}");
+            assert!(error.is_none_or(|error| error.contains(remedy.unwrap())));
+        }
     }
 }

@@ -95,6 +95,8 @@ fn ticks_per_second() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) name: String,
+    /// `R`: it runs or could run; `Z`, `X`: it has ended.
+    state: char,
     pub(crate) parent: u32,
     pub(crate) user_ticks: u64,
     pub(crate) system_ticks: u64,
@@ -113,6 +115,16 @@ impl Stat {
         Stat::parse(&String::from_utf8_lossy(&bytes))
     }
 
+    /// Whether it runs, or could if it had a processor.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state == 'R'
+    }
+
+    /// Whether it has ended, though its parent may not know.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
     /// A name may have blanks and brackets; nothing behind the last bracket has.
     fn parse(text: &str) -> Option<Stat> {
         let (start, rest) = text.rsplit_once(')')?;
@@ -122,6 +134,7 @@ impl Stat {
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Stat {
             name: name.to_string(),
+            state: fields.first()?.chars().next()?,
             parent: field(4)? as u32,
             user_ticks: field(14)?,
             system_ticks: field(15)?,
@@ -142,6 +155,7 @@ mod tests {
         let stat = Stat::parse(&format!("17 (a) b (c) S {}\n", numbers.join(" "))).unwrap();
         let expected = Stat {
             name: "a) b (c".into(),
+            state: 'S',
             parent: 4,
             user_ticks: 14,
             system_ticks: 15,

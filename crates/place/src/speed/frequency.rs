@@ -1,0 +1,125 @@
+//! The thin part of frequency control: reads the domains, sets and puts back their maximum (`cpufreq`).
+
+use super::decide::Domain;
+use super::files::Files;
+use super::state::{Entry, State};
+use crate::Processors;
+
+/// Where the kernel has its processors.
+const PROCESSORS: &str = "/sys/devices/system/cpu";
+
+/// The domains, and the file with the maximum of each.
+#[derive(Debug)]
+pub(super) struct Frequency {
+    pub(super) domains: Vec<Domain>,
+    paths: Vec<String>,
+    /// What was set last, of each domain.
+    set: Vec<Option<u64>>,
+    /// Those of which one was slow at any time.
+    slowed: Processors,
+}
+
+/// The file with the maximum frequency of a processor.
+fn maximum_of(processor: usize) -> String {
+    format!("{PROCESSORS}/cpu{processor}/cpufreq/scaling_max_freq")
+}
+
+/// Whether it is such a file: only these are put back.
+pub(super) fn is_maximum(path: &str) -> bool {
+    let number = path
+        .strip_prefix(PROCESSORS)
+        .and_then(|rest| rest.strip_prefix("/cpu"))
+        .and_then(|rest| rest.strip_suffix("/cpufreq/scaling_max_freq"));
+    number.is_some_and(|number| number.parse::<usize>().is_ok())
+}
+
+impl Frequency {
+    /// Those of all processors that are online.
+    pub(super) fn read(files: &Files) -> Frequency {
+        let (mut domains, mut paths) = (Vec::new(), Vec::new());
+        let list = |path: &str| files.text(path).ok()?.replace(' ', ",").parse().ok();
+        let online: Processors = list(&format!("{PROCESSORS}/online")).unwrap_or_default();
+        let mut seen = Processors::default();
+        for number in online.iter() {
+            let of = |name: &str| format!("{PROCESSORS}/cpu{number}/cpufreq/{name}");
+            let khz = |name: &str| files.number(&of(name));
+            let limits = khz("cpuinfo_min_freq").zip(khz("cpuinfo_max_freq"));
+            let (Some((lowest, highest)), Some(full)) = (limits, khz("scaling_max_freq")) else {
+                continue;
+            };
+            let related: Processors = list(&of("related_cpus")).unwrap_or_default();
+            let mut processors = related.intersection(&online);
+            processors.insert(number);
+            if seen.contains(number) {
+                continue;
+            }
+            processors.iter().for_each(|it| seen.insert(it));
+            paths.push(maximum_of(number));
+            domains.push(Domain {
+                processors,
+                lowest,
+                highest,
+                full,
+            });
+        }
+        let set = vec![None; domains.len()];
+        Frequency {
+            domains,
+            paths,
+            set,
+            slowed: Processors::default(),
+        }
+    }
+
+    pub(super) fn slowed(&self) -> &Processors {
+        &self.slowed
+    }
+
+    pub(super) fn is_slow(&self) -> bool {
+        self.set.iter().any(Option::is_some)
+    }
+
+    pub(super) fn is_set(&self, domain: usize, khz: Option<u64>) -> bool {
+        self.set[domain] == khz
+    }
+
+    /// Sets the maximum of a domain, or puts it back for `None`. What it was is written down before.
+    pub(super) fn set(
+        &mut self,
+        files: &Files,
+        state: &mut State,
+        domain: usize,
+        khz: Option<u64>,
+    ) -> Result<(), String> {
+        let (path, full) = (&self.paths[domain], self.domains[domain].full);
+        match khz {
+            Some(khz) => {
+                state.add(Entry::Maximum {
+                    path: path.clone(),
+                    khz: full,
+                })?;
+                let written = files.set(path, &khz.to_string());
+                written.map_err(|error| format!("{path} cannot be written: {error}"))?;
+            }
+            None => put_back(files, path, full)?,
+        }
+        self.set[domain] = khz;
+        if khz.is_some() {
+            let processors = &self.domains[domain].processors;
+            processors.iter().for_each(|it| self.slowed.insert(it));
+        }
+        Ok(())
+    }
+}
+
+/// Puts a maximum back. One that is as high, or higher, was set by others in the meantime, and stays.
+pub(super) fn put_back(files: &Files, path: &str, khz: u64) -> Result<(), String> {
+    match files.number(path) {
+        // The processor is offline, and its file with it; or it is as fast.
+        None => Ok(()),
+        Some(now) if now >= khz => Ok(()),
+        Some(_) => files
+            .set(path, &khz.to_string())
+            .map_err(|error| format!("{path} cannot be put back to {khz}: {error}")),
+    }
+}
