@@ -169,6 +169,9 @@ pub(crate) struct PlaceArgs {
     /// The machine of the plan, such as 2x4 (sockets x cores), instead of this one
     #[arg(long, value_name = "SHAPE")]
     pub(crate) machine: Option<String>,
+    /// Where the kernel's files for speeds are, in tests
+    #[arg(long, value_name = "DIRECTORY", default_value = "/", hide = true)]
+    pub(crate) root: PathBuf,
     /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",
@@ -193,11 +196,18 @@ Options of placement (--opt):
   isolate=ROLE+ROLE      which roles are set apart (collector); jvm: all but application; nongc: those but collector
   isolate-on=UNIT        what these get: socket, cluster, cores (half of them), auto (the first of these there is)
   collectors=N           ask HotSpot, Node, Gleaner and libgc for N collector threads; 0 leaves it to them
+  slow=ROLE+ROLE         which roles run slowly (none)
+  speed=PERCENT          how slowly: 1 to 100 percent of full speed (50)
+  slow-by=MEANS          frequency: a lower maximum of the processors that run slow roles alone; bandwidth: a share of
+                         processor time instead; auto: frequency where the kernel controls it (the default)
+  slow-when=TIME         always; warm: after start-up; idle: except while these threads run, by frequency
+  warm-after=SECONDS     how long start-up takes (10)
 
 Examples:
   gleaner place --stats -- java -jar app.jar
   gleaner place --opt placement=isolated,isolate=collector+compiler -- java -jar app.jar
   gleaner place --opt placement=pinned,pin=collector,collectors=2 -- java -jar app.jar
+  gleaner place --opt placement=isolated,isolate=compiler,slow=compiler --stats -- java -jar app.jar
   gleaner place --role 'worker-*=application' --log place.jsonl -- ./server
   gleaner place --opt placement=paired --plan application:4+collector:4 --machine 2x4
 
@@ -210,6 +220,10 @@ pub(crate) struct GuardArgs {
     pub(crate) program: u32,
     /// Where it could run before
     pub(crate) processors: String,
+    /// Who has written down what speeds were
+    pub(crate) writer: String,
+    /// Where the kernel's files for speeds are
+    pub(crate) root: PathBuf,
 }
 
 fn main() -> std::process::ExitCode {

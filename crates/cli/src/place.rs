@@ -1,10 +1,12 @@
 //! `gleaner place`: starts a program and puts its threads where a policy says.
 //!
 //! This process stays, finds the threads of the program and of what it starts, and ends as the program did. A second
-//! process, the guard, lets the threads run anywhere again if this one is killed.
+//! process, the guard, lets the threads run anywhere again, at full speed, if this one is killed.
 
 mod guard;
+mod log;
 mod report;
+mod speed;
 mod start;
 
 use std::collections::BTreeMap;
@@ -49,6 +51,9 @@ fn settings(items: &[String]) -> Result<Settings, Failure> {
             .set(part)
             .map_err(|error| Failure::usage(format_args!("--opt: {error}")))?;
     }
+    settings
+        .check()
+        .map_err(|error| Failure::usage(format_args!("--opt: {error}")))?;
     Ok(settings)
 }
 

@@ -23,6 +23,6 @@ pub use roles::{Naming, Role, Roles};
 pub use settings::{Placement, Settings, SettingsError, Unit};
 pub use speed::{
     Change, Domain, Files, Frequencies, Seen, Share, Slow, SlowBy, SlowWhen, Speed, Writer,
-    frequencies, put_back, share,
+    frequencies, put_back, put_back_left, share,
 };
 pub use usage::{Usage, Usages, seconds_of_process};

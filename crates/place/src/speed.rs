@@ -23,7 +23,7 @@ use crate::Processors;
 pub use decide::{Domain, Frequencies, Seen, Share, frequencies, share};
 pub use files::Files;
 pub use settings::{Slow, SlowBy, SlowWhen};
-pub use state::{Writer, put_back};
+pub use state::{Writer, put_back, put_back_left};
 
 /// A change of speed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +68,11 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Finds the means for the program `process`, and puts back what earlier starts have left.
+    /// Finds the means for the program `process`, and removes groups that earlier starts have left beside it.
     pub fn start(slow: Slow, files: Files, writer: Writer, process: u32) -> Speed {
         let mut speed = Speed {
             state: State::new(&files, writer),
-            messages: state::put_back_of_others(&files),
+            messages: Vec::new(),
             means: Means::None,
             changes: Vec::new(),
             kept: Default::default(),

@@ -1,12 +1,13 @@
 //! The guard: a process that waits until the one that places threads has ended, and if that was not in order, lets the
-//! threads that it placed run where they could before.
+//! threads that it placed run where they could before, at the speed that cores had.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use gleaner_place::{Processors, release};
+use gleaner_place::{Files, Placement, Processors, Writer, put_back, release};
 
+use super::start::warn;
 use crate::GuardArgs;
 use crate::failure::Failure;
 
@@ -17,11 +18,24 @@ const IN_ORDER: u8 = b'.';
 pub(super) struct Guard(Child);
 
 impl Guard {
-    /// Starts one for a program whose threads could run on `processors`. It is in a process group of its own, so that
+    /// Starts one for a program whose threads could run on `processors`, and for what `writer` writes down of speeds. It is in a process group of its own, so that
     /// what a terminal sends to the program does not end it.
-    pub(super) fn start(program: u32, processors: &Processors) -> std::io::Result<Guard> {
+    pub(super) fn start(
+        program: u32,
+        processors: &Processors,
+        placement: Placement,
+        files: &Files,
+        writer: Option<Writer>,
+    ) -> std::io::Result<Guard> {
+        // Where the system decides, nothing is to be put back of that.
+        let processors = match placement {
+            Placement::None => String::new(),
+            _ => processors.to_string(),
+        };
         let child = Command::new(std::env::current_exe()?)
-            .args(["place-guard", &program.to_string(), &processors.to_string()])
+            .args(["place-guard", &program.to_string(), &processors])
+            .arg(writer.map_or(String::new(), |writer| writer.name()))
+            .arg(files.root())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .process_group(0)
@@ -49,7 +63,15 @@ pub(crate) fn run(args: GuardArgs) -> Result<ExitCode, Failure> {
     // A pipe that cannot be read has nobody at its other end.
     let _ = std::io::stdin().read_to_end(&mut told);
     if told != [IN_ORDER] {
-        release(args.program, &processors);
+        // Speeds first: they are other programs' concern, too.
+        if let Some(writer) = Writer::parse(&args.writer) {
+            put_back(&Files::below(&args.root), writer)
+                .iter()
+                .for_each(warn);
+        }
+        if !processors.is_empty() {
+            release(args.program, &processors);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

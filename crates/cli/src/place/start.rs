@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use gleaner_place::{Follower, Machine, Naming, Placed, Placement, Settings, seconds_of_process};
+use gleaner_place::{
+    Files, Follower, Machine, Naming, Placement, Settings, Writer, put_back_left,
+    seconds_of_process,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -17,7 +19,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use super::{guard::Guard, report};
+use super::{guard::Guard, log::Log, report, speed::Slowing};
 use crate::PlaceArgs;
 use crate::failure::Failure;
 use crate::{inherited, inspect};
@@ -49,9 +51,13 @@ pub(super) fn run(
         ))
     })?;
     forward(forwarded, child.id());
-    let guard = match settings.placement {
-        Placement::None => None,
-        _ => Guard::start(child.id(), &machine.numbers())
+    let placement = settings.placement;
+    let files = Files::below(&args.root);
+    put_back_left(&files).iter().for_each(warn);
+    let writer = Writer::of(std::process::id());
+    let guard = match (placement, settings.slow.is_any()) {
+        (Placement::None, false) => None,
+        _ => Guard::start(child.id(), &machine.numbers(), placement, &files, writer)
             .map_err(|error| {
                 warn(format_args!(
                     "nobody guards the program: threads stay where they are if this command is killed ({error})"
@@ -59,7 +65,7 @@ pub(super) fn run(
             })
             .ok(),
     };
-    let placement = settings.placement;
+    let mut slowing = Slowing::start(&settings.slow, files, writer, child.id());
     let mut follower = Follower::new(child.id(), settings, naming);
     let mut ending = Ending::of(&child);
     loop {
@@ -69,10 +75,12 @@ pub(super) fn run(
                 log.write(start, &placed);
             }
         }
+        slowing.follow(&follower, start, &mut log);
         if ending.wait(&mut child, wait) {
             break;
         }
     }
+    slowing.end(start, &mut log);
     let total = seconds_of_process(child.id());
     let status = child.wait().map_err(|error| {
         Failure::refused(format_args!("the program cannot be waited for: {error}"))
@@ -84,13 +92,14 @@ pub(super) fn run(
         warn(format_args!("{count} threads run unplaced: {why}"));
     }
     if args.stats {
-        let text = report::table(placement, &follower.usages(), total, start.elapsed());
+        let mut text = report::table(placement, &follower.usages(), total, start.elapsed());
+        text += &slowing.summary();
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     Ok(exit_code(status))
 }
 
-fn warn(message: impl Display) {
+pub(super) fn warn(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "gleaner: {message}");
 }
 
@@ -219,35 +228,4 @@ fn forward(mut signals: SignalsInfo<WithOrigin>, program: u32) {
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.unwrap_or(1) as u8)
-}
-
-/// A file with a line of JSON for each decision.
-struct Log(File);
-
-impl Log {
-    fn open(path: &std::path::Path) -> Result<Log, Failure> {
-        let file = OpenOptions::new().append(true).create(true).open(path);
-        file.map(Log).map_err(|error| {
-            Failure::usage(format_args!(
-                "the log {} cannot be written: {error}",
-                path.display()
-            ))
-        })
-    }
-
-    fn write(&mut self, start: Instant, placed: &Placed) {
-        let line = serde_json::json!({
-            "event": "place",
-            "time_s": start.elapsed().as_secs_f64(),
-            "process": placed.process,
-            "thread": placed.thread.number,
-            "name": placed.name,
-            "role": placed.role.name(),
-            "processors": placed.decision.processors.to_string(),
-            "pinned": placed.decision.is_pinned(),
-            "reason": placed.decision.reason,
-        });
-        // A full disk must not end the program that is placed.
-        let _ = writeln!(self.0, "{line}");
-    }
 }

@@ -212,7 +212,7 @@ pub fn put_back(files: &Files, writer: Writer) -> Vec<String> {
 }
 
 /// Puts back what processes that are gone have left. Gives what was done and what went wrong.
-pub(super) fn put_back_of_others(files: &Files) -> Vec<String> {
+pub fn put_back_left(files: &Files) -> Vec<String> {
     let mut messages = Vec::new();
     for directory in directories(files) {
         let entries = fs::read_dir(&directory).into_iter().flatten().flatten();

@@ -1,0 +1,52 @@
+//! The log of decisions: a file with a line of JSON for each.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::time::Instant;
+
+use gleaner_place::{Change, Placed};
+
+use crate::failure::Failure;
+
+/// A file with a line of JSON for each decision.
+pub(super) struct Log(File);
+
+impl Log {
+    pub(super) fn open(path: &std::path::Path) -> Result<Log, Failure> {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.map(Log).map_err(|error| {
+            Failure::usage(format_args!(
+                "the log {} cannot be written: {error}",
+                path.display()
+            ))
+        })
+    }
+
+    pub(super) fn write(&mut self, start: Instant, placed: &Placed) {
+        let line = serde_json::json!({
+            "event": "place",
+            "time_s": start.elapsed().as_secs_f64(),
+            "process": placed.process,
+            "thread": placed.thread.number,
+            "name": placed.name,
+            "role": placed.role.name(),
+            "processors": placed.decision.processors.to_string(),
+            "pinned": placed.decision.is_pinned(),
+            "reason": placed.decision.reason,
+        });
+        // A full disk must not end the program that is placed.
+        let _ = writeln!(self.0, "{line}");
+    }
+    pub(super) fn write_change(&mut self, start: Instant, change: &Change) {
+        let line = serde_json::json!({
+            "event": "speed",
+            "time_s": start.elapsed().as_secs_f64(),
+            "by": change.by,
+            "what": change.what,
+            "value": change.value,
+            "reason": change.reason,
+        });
+        // As above.
+        let _ = writeln!(self.0, "{line}");
+    }
+}
