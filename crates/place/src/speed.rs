@@ -47,6 +47,8 @@ enum Means {
     None,
 }
 
+/// What the user is told when threads are slow by bandwidth.
+const STANDS_IN: &str = "CPU bandwidth control stands in for slower cores: threads get a part of their processors' time, at full frequency";
 /// For so long the threads of a program that starts may be mixed before a message says that they are.
 const MIXED: Duration = Duration::from_secs(1);
 
@@ -110,10 +112,6 @@ impl Speed {
             _ => {
                 let (group, home) = group?;
                 let bandwidth = Bandwidth::new(group.child(&writer.name()), home);
-                self.messages.push(format!(
-                    "CPU bandwidth control stands in for slower cores: {} threads get {} % of their processors' time, at full frequency",
-                    self.slow.roles, self.slow.percent
-                ));
                 Ok(Means::Bandwidth(bandwidth))
             }
         }
@@ -148,8 +146,10 @@ impl Speed {
             Means::Bandwidth(bandwidth) => {
                 let wanted = share(threads, &self.slow, elapsed);
                 let update = bandwidth.update(&self.files, &mut self.state, wanted);
-                self.was_slow |= bandwidth.is_slow();
                 let kept = bandwidth.kept();
+                if bandwidth.is_slow() && !std::mem::replace(&mut self.was_slow, true) {
+                    self.messages.push(STANDS_IN.into());
+                }
                 update.map(|change| {
                     self.changes.extend(change);
                     self.keep(elapsed, kept);
@@ -280,3 +280,6 @@ fn full_speed(why: &str) -> String {
         "slow threads run at full speed: {why}; placement=isolated with isolate= as slow= sets them apart"
     )
 }
+
+#[cfg(test)]
+mod tests;

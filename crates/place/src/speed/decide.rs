@@ -163,3 +163,6 @@ pub fn share(threads: &[Seen], slow: &Slow, elapsed: Duration) -> Option<Share> 
         ),
     })
 }
+
+#[cfg(test)]
+mod tests;

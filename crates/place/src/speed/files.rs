@@ -38,7 +38,13 @@ impl Files {
 
     /// The numbers in a file, as of a list of threads.
     pub(super) fn numbers(&self, absolute: &str) -> io::Result<Vec<u32>> {
-        let text = self.text(absolute)?;
+        let text = match self.text(absolute) {
+            // No kernel has made the file of a new directory.
+            Err(error) if self.is_likeness() && error.kind() == io::ErrorKind::NotFound => {
+                String::new()
+            }
+            text => text?,
+        };
         let numbers = text.split_whitespace().map(str::parse);
         Ok(numbers.filter_map(Result::ok).collect())
     }

@@ -125,7 +125,7 @@ impl Group {
             done.map_err(|error| {
                 let remedy = match error.kind() {
                     io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        "; run as root, or in a group of your own: \
+                        "; run as root, or under cgroup v2 in a group of your own: \
                          systemd-run --user --scope -p Delegate=yes gleaner place ..."
                     }
                     _ => "",
