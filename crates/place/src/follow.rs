@@ -17,8 +17,9 @@ use rustix::process::Pid;
 use rustix::thread::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::habits::Watch;
 use crate::machine::Host;
-use crate::usage::Stat;
+use crate::usage::{Stat, deeds};
 use crate::{
     Decision, Naming, Placement, Plan, Processors, Role, Settings, Thread, ThreadId, Usage, Usages,
     decide,
@@ -58,6 +59,7 @@ pub struct Placed {
 #[derive(Debug)]
 pub struct Follower {
     root: u32,
+    began: Instant,
     settings: Settings,
     naming: Naming,
     host: Host,
@@ -90,6 +92,9 @@ struct Known {
     role: Role,
     first_seen: Instant,
     usage: Usage,
+    watch: Watch,
+    /// Whether the last look of the watch is to be decided on.
+    is_watched: bool,
 }
 
 /// What looking may cost, and has cost.
@@ -130,6 +135,7 @@ impl Follower {
         let now = Instant::now();
         Follower {
             root,
+            began: now,
             settings,
             naming,
             host: Host::read(),
@@ -244,9 +250,25 @@ impl Follower {
                 self.ended.entry(known.role).or_default().add(&known.usage);
             }
         }
-        if news || !gone.is_empty() {
+        let has_changed = self.decide_on_habits();
+        if news || has_changed || !gone.is_empty() {
             self.place();
         }
+    }
+
+    /// Decides on the threads that were watched. Gives whether the habit of one has changed.
+    fn decide_on_habits(&mut self) -> bool {
+        let busy = self.known.values().filter(|it| it.watch.is_busy()).count();
+        let has_room = busy <= self.host.machine().cores();
+        let mut has_changed = false;
+        for known in self.known.values_mut() {
+            if std::mem::take(&mut known.is_watched) {
+                let before = known.watch.habit();
+                known.watch.decide(has_room);
+                has_changed |= known.watch.habit() != before;
+            }
+        }
+        has_changed
     }
 
     /// Reads a thread. Gives which it is, and whether it is new or has a new role; none when it has ended.
@@ -278,6 +300,8 @@ impl Follower {
                 role: named,
                 first_seen: now,
                 usage: Usage::default(),
+                watch: Watch::default(),
+                is_watched: false,
             }
         });
         if known.named != named {
@@ -287,6 +311,11 @@ impl Follower {
         known.usage.sample(&stat);
         if is_wide {
             known.usage.sample_switches(&directory);
+            if let (Placement::Auto, Some(deeds)) =
+                (self.settings.placement, deeds(&directory, &known.usage))
+            {
+                known.is_watched = known.watch.look(self.began.elapsed(), deeds);
+            }
         }
         known.name = stat.name;
         Some((id, is_new))
@@ -327,6 +356,7 @@ impl Follower {
             .map(|(&id, known)| Thread {
                 id,
                 role: known.role,
+                habit: known.watch.habit(),
             })
             .collect();
         threads.sort_by_key(|thread| (thread.id.started, thread.id.number));
