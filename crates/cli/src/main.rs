@@ -188,10 +188,11 @@ Options of placement (--opt):
                          pinned    these threads pinned over the whole machine
                          isolated  collector threads on another socket, cluster or half of the cores than the rest
                          paired    an application and a collector thread make a pair, spread over the sockets
+                         auto      a thread is pinned when the kernel moves it often, and let go when it waits
                          none      the system decides; --stats works
   processors=LIST        only these, such as 0-3+8
   sockets=N              N sockets at most; 0: one for paper, all for the others
-  pin=ROLE+ROLE          which roles are pinned (application+collector); none
+  pin=ROLE+ROLE          which roles are pinned, or by auto can be (application+collector); none
   first-core=N           the core of the first pinned thread, counted from 0
   isolate=ROLE+ROLE      which roles are set apart (collector); jvm: all but application; nongc: those but collector
   isolate-on=UNIT        what these get: socket, cluster, cores (half of them), auto (the first of these there is)

@@ -12,7 +12,7 @@ mod start;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gleaner_place::{Decision, Machine, Naming, Role, Settings, Thread, ThreadId, decide};
+use gleaner_place::{Decision, Habit, Machine, Naming, Role, Settings, Thread, ThreadId, decide};
 
 use crate::PlaceArgs;
 use crate::failure::Failure;
@@ -99,6 +99,7 @@ fn plan(machine: &Machine, settings: &Settings, threads: &str) -> Result<String,
         .map(|(number, &role)| Thread {
             id: id(number),
             role,
+            habit: Habit::default(),
         })
         .collect();
     let plan = decide(machine, &threads, settings, &BTreeMap::new());

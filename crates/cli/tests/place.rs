@@ -109,26 +109,6 @@ impl Placed {
     }
 }
 
-/// The list of processors that a thread may run on.
-fn affinity(task: &str) -> String {
-    let status = fs::read_to_string(format!("{task}/status")).unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    line.unwrap_or_default().trim().to_string()
-}
-
-fn numbers(list: &str) -> Vec<usize> {
-    let part = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        first.parse().unwrap()..=last.parse().unwrap()
-    };
-    list.split(',')
-        .filter(|part| !part.is_empty())
-        .flat_map(part)
-        .collect()
-}
-
 /// The process of that name that `parent` has started.
 fn child_of(parent: u32, name: &str) -> u32 {
     let processes = fs::read_dir("/proc").unwrap().flatten();

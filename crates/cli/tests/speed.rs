@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -83,9 +83,12 @@ impl Slowed {
     /// Ends the program; gives what was said.
     fn end(mut self) -> String {
         drop(self.input.take());
-        let output = self.placer.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(7), "{output:?}");
-        stderr(&output)
+        let mut said = String::new();
+        let mut errors = self.placer.stderr.take().unwrap();
+        errors.read_to_string(&mut said).unwrap();
+        let status = self.placer.wait().unwrap();
+        assert_eq!(status.code(), Some(7), "{said}");
+        said
     }
 
     /// Kills the placer, and the guard before it if that is wanted; the program runs on.

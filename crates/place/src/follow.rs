@@ -17,8 +17,9 @@ use rustix::process::Pid;
 use rustix::thread::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::habits::Watch;
 use crate::machine::Host;
-use crate::usage::Stat;
+use crate::usage::{Stat, deeds};
 use crate::{
     Decision, Naming, Placement, Plan, Processors, Role, Seen, Settings, Thread, ThreadId, Usage,
     Usages, decide,
@@ -58,6 +59,7 @@ pub struct Placed {
 #[derive(Debug)]
 pub struct Follower {
     root: u32,
+    began: Instant,
     settings: Settings,
     naming: Naming,
     host: Host,
@@ -94,6 +96,9 @@ struct Known {
     usage: Usage,
     /// Whether it ran at the last look, or since the one before.
     runs: bool,
+    watch: Watch,
+    /// Whether the last look of the watch is to be decided on.
+    is_watched: bool,
 }
 
 /// What looking may cost, and has cost.
@@ -134,6 +139,7 @@ impl Follower {
         let now = Instant::now();
         Follower {
             root,
+            began: now,
             settings,
             naming,
             host: Host::read(),
@@ -250,9 +256,25 @@ impl Follower {
             }
         }
         self.version += 1;
-        if news || !gone.is_empty() {
+        let has_changed = self.decide_on_habits();
+        if news || has_changed || !gone.is_empty() {
             self.place();
         }
+    }
+
+    /// Decides on the threads that were watched. Gives whether the habit of one has changed.
+    fn decide_on_habits(&mut self) -> bool {
+        let busy = self.known.values().filter(|it| it.watch.is_busy()).count();
+        let has_room = busy <= self.host.machine().cores();
+        let mut has_changed = false;
+        for known in self.known.values_mut() {
+            if std::mem::take(&mut known.is_watched) {
+                let before = known.watch.habit();
+                known.watch.decide(has_room);
+                has_changed |= known.watch.habit() != before;
+            }
+        }
+        has_changed
     }
 
     /// Reads a thread. Gives which it is, and whether it is new or has a new role; none when it has ended.
@@ -285,6 +307,8 @@ impl Follower {
                 first_seen: now,
                 usage: Usage::default(),
                 runs: false,
+                watch: Watch::default(),
+                is_watched: false,
             }
         });
         if known.named != named {
@@ -296,6 +320,11 @@ impl Follower {
         known.runs = stat.is_running() || known.usage.seconds() > before;
         if is_wide {
             known.usage.sample_switches(&directory);
+            if let (Placement::Auto, Some(deeds)) =
+                (self.settings.placement, deeds(&directory, &known.usage))
+            {
+                known.is_watched = known.watch.look(self.began.elapsed(), deeds);
+            }
         }
         known.name = stat.name;
         Some((id, is_new))
@@ -336,6 +365,7 @@ impl Follower {
             .map(|(&id, known)| Thread {
                 id,
                 role: known.role,
+                habit: known.watch.habit(),
             })
             .collect();
         threads.sort_by_key(|thread| (thread.id.started, thread.id.number));

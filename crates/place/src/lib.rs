@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod follow;
+mod habits;
 mod machine;
 mod policy;
 mod processors;
@@ -16,6 +17,7 @@ mod speed;
 mod usage;
 
 pub use follow::{Follower, Placed, Refusals, release};
+pub use habits::Habit;
 pub use machine::{Machine, Processor};
 pub use policy::{Decision, Plan, Thread, ThreadId, decide};
 pub use processors::Processors;

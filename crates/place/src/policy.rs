@@ -9,7 +9,7 @@ mod pins;
 
 use std::collections::BTreeMap;
 
-use crate::{Machine, Placement, Processors, Role, Settings};
+use crate::{Habit, Machine, Placement, Processors, Role, Settings};
 
 /// A thread, by the kernel's number and the time at which it started, so that no later thread is taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +27,8 @@ pub struct Thread {
     pub id: ThreadId,
     /// What it is for.
     pub role: Role,
+    /// What it is like; only `auto` asks.
+    pub habit: Habit,
 }
 
 /// Where a thread is to run, and why.
@@ -69,9 +71,9 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
         let mine: Vec<Thread> = threads.iter().filter(inside).copied().collect();
         let (pinned, free): (Vec<Thread>, Vec<Thread>) = mine
             .into_iter()
-            .partition(|thread| is_pinned(thread.role, settings));
+            .partition(|thread| is_pinned(thread, settings));
         for thread in free {
-            plan.insert(thread.id, free_in(group));
+            plan.insert(thread.id, free_in(group, &thread, settings));
         }
         let cores = pins::pin(&group.machine, &pinned, settings.first_core, |id| {
             before.get(id).filter(|it| it.group == group.id)?.pinned
@@ -80,7 +82,13 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
             let number = cores[&thread.id];
             let decision = Decision {
                 processors: [number].into_iter().collect(),
-                reason: format!("{} thread, pinned, {}", thread.role, group.label),
+                reason: match settings.placement {
+                    Placement::Auto => format!(
+                        "{} thread, pinned since the kernel moved it often, {}",
+                        thread.role, group.label
+                    ),
+                    _ => format!("{} thread, pinned, {}", thread.role, group.label),
+                },
                 group: group.id,
                 pinned: Some(number),
             };
@@ -112,14 +120,23 @@ fn limited(machine: &Machine, settings: &Settings) -> Machine {
     machine.restricted(&numbers)
 }
 
-fn is_pinned(role: Role, settings: &Settings) -> bool {
-    settings.placement != Placement::None && settings.pin.contain(role)
+fn is_pinned(thread: &Thread, settings: &Settings) -> bool {
+    let may_be = match settings.placement {
+        Placement::None => false,
+        Placement::Auto => thread.habit == Habit::Moved,
+        _ => true,
+    };
+    may_be && settings.pin.contain(thread.role)
 }
 
-fn free_in(group: &groups::Group) -> Decision {
+fn free_in(group: &groups::Group, thread: &Thread, settings: &Settings) -> Decision {
+    let why = match (settings.placement, thread.habit) {
+        (Placement::Auto, Habit::Waited) => " again since it waited for its processor",
+        _ => "",
+    };
     Decision {
         processors: group.machine.numbers(),
-        reason: format!("free, {}", group.label),
+        reason: format!("free{why}, {}", group.label),
         group: group.id,
         pinned: None,
     }

@@ -19,15 +19,18 @@ pub enum Placement {
     Isolated,
     /// An application and a collector thread make a pair; the pairs are spread over the sockets (section 4.4).
     Paired,
+    /// A thread of some roles is pinned when the kernel moves it often, and let go when it waits (sections 4.5 and 6).
+    Auto,
 }
 
 impl Placement {
-    const ALL: [(&str, Placement); 5] = [
+    const ALL: [(&str, Placement); 6] = [
         ("none", Placement::None),
         ("paper", Placement::Paper),
         ("pinned", Placement::Pinned),
         ("isolated", Placement::Isolated),
         ("paired", Placement::Paired),
+        ("auto", Placement::Auto),
     ];
 
     /// Its name in options.
@@ -152,7 +155,7 @@ impl Settings {
         match name {
             "placement" => match find(&Placement::ALL, value) {
                 Some(placement) => self.placement = placement,
-                None => return wrong("none, paper, pinned, isolated or paired is wanted"),
+                None => return wrong("none, paper, pinned, isolated, paired or auto is wanted"),
             },
             "processors" => match value.replace('+', ",").parse::<Processors>() {
                 Ok(set) if !set.is_empty() => self.processors = Some(set),

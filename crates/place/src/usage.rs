@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
+use crate::habits::Deeds;
 use crate::{Processors, Role};
 
 /// What one thread, or all of a role, have used.
@@ -69,6 +71,19 @@ impl Usage {
             self.migrations = number_after(&sched, "\nse.nr_migrations").or(self.migrations);
         }
     }
+}
+
+/// What a thread has done, for `placement=auto`: `schedstat` has two times in nanoseconds. A kernel that keeps neither
+/// says nothing; one that does not count moves tells of none.
+pub(crate) fn deeds(task: &str, usage: &Usage) -> Option<Deeds> {
+    let text = fs::read_to_string(format!("{task}/schedstat")).ok()?;
+    let mut times = text.split_ascii_whitespace();
+    let mut time = || Some(Duration::from_nanos(times.next()?.parse().ok()?));
+    Some(Deeds {
+        ran: time()?,
+        waited: time()?,
+        moves: usage.migrations.unwrap_or(0),
+    })
 }
 
 /// The number behind a name and its blanks and colon.

@@ -152,3 +152,24 @@ pub fn replaceable() -> Directory {
     );
     directory
 }
+
+/// The list of processors that a thread may run on.
+pub fn affinity(task: &str) -> String {
+    let status = std::fs::read_to_string(format!("{task}/status")).unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.unwrap_or_default().trim().to_string()
+}
+
+/// The numbers of such a list.
+pub fn numbers(list: &str) -> Vec<usize> {
+    let part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        first.parse().unwrap()..=last.parse().unwrap()
+    };
+    list.split(',')
+        .filter(|part| !part.is_empty())
+        .flat_map(part)
+        .collect()
+}

@@ -27,7 +27,7 @@ pub(super) fn cut(machine: &Machine, settings: &Settings) -> Vec<Group> {
             [socket] => vec![whole(machine, &format!("on socket {socket}"))],
             _ => vec![whole(machine, "on the sockets that are used")],
         },
-        Placement::Pinned => vec![whole(machine, "on the whole machine")],
+        Placement::Pinned | Placement::Auto => vec![whole(machine, "on the whole machine")],
         Placement::Isolated => isolated(machine, settings.isolate_on),
         Placement::Paired => paired(machine),
     }
@@ -156,7 +156,7 @@ pub(super) fn members(
         threads.iter().map(of).collect()
     };
     match settings.placement {
-        Placement::None | Placement::Paper | Placement::Pinned => alike(|_, _| 0),
+        Placement::None | Placement::Paper | Placement::Pinned | Placement::Auto => alike(|_, _| 0),
         Placement::Isolated => alike(|settings, role| usize::from(settings.isolate.contain(role))),
         Placement::Paired => spread(groups, threads, before),
     }

@@ -23,7 +23,11 @@ fn thread(number: usize, role: Role) -> Thread {
         number: number as u32,
         started: number as u64,
     };
-    Thread { id, role }
+    Thread {
+        id,
+        role,
+        habit: Habit::default(),
+    }
 }
 
 fn settings(items: &str) -> Settings {
@@ -195,7 +199,7 @@ fn no_processor_is_no_plan() {
     let nothing = Machine::synthetic("1x1")
         .unwrap()
         .restricted(&Processors::default());
-    for placement in ["none", "paper", "pinned", "isolated", "paired"] {
+    for placement in ["none", "paper", "pinned", "isolated", "paired", "auto"] {
         let settings = settings(&format!("placement={placement}"));
         assert!(decide(&nothing, &threads("application:1"), &settings, &Plan::new()).is_empty());
     }
@@ -227,6 +231,33 @@ fn those_that_stay_are_spread_again() {
         left_over("placement=paired", "application:4", &[0, 2]),
         ["0", "4"]
     );
+}
+
+#[test]
+fn auto_pins_those_that_are_moved() {
+    let machine = Machine::synthetic("1x4").unwrap();
+    let mut all = threads("application:3+collector:1+main:1");
+    for (thread, habit) in all.iter_mut().zip([
+        Habit::Moved,
+        Habit::Settled,
+        Habit::Waited,
+        Habit::Moved,
+        Habit::Moved,
+    ]) {
+        thread.habit = habit;
+    }
+    let plan = decide(&machine, &all, &settings("placement=auto"), &Plan::new());
+    let found: Vec<_> = plan.values().map(|it| it.processors.to_string()).collect();
+    assert_eq!(found, ["0", "0-3", "0-3", "1", "0-3"], "main is not in pin");
+    let reasons: Vec<_> = plan.values().map(|it| it.reason.as_str()).collect();
+    assert!(reasons[0].contains("moved it often"), "{reasons:?}");
+    assert!(reasons[1].starts_with("free, "), "{reasons:?}");
+    assert!(reasons[2].contains("waited"), "{reasons:?}");
+    for thread in &mut all {
+        thread.habit = Habit::Settled;
+    }
+    let plan = decide(&machine, &all, &settings("placement=auto"), &plan);
+    assert!(plan.values().all(|it| it.processors.to_string() == "0-3"));
 }
 
 #[test]
@@ -275,7 +306,7 @@ fn machines() -> impl Strategy<Value = Machine> {
 
 fn any_settings() -> impl Strategy<Value = Settings> {
     (
-        prop::sample::select(vec!["none", "paper", "pinned", "isolated", "paired"]),
+        prop::sample::select(vec!["none", "paper", "pinned", "isolated", "paired", "auto"]),
         prop::sample::select(vec!["application+collector", "collector", "main+vm+application", "none"]),
         prop::sample::select(vec!["collector", "jvm", "nongc", "none", "compiler"]),
         prop::sample::select(vec!["auto", "socket", "cluster", "cores"]),
@@ -298,10 +329,15 @@ fn any_threads() -> impl Strategy<Value = Vec<Thread>> {
         Role::Main,
         Role::Vm,
     ];
-    prop::collection::vec(prop::sample::select(roles), 0..40).prop_map(|roles| {
+    let habits = vec![Habit::Settled, Habit::Moved, Habit::Waited];
+    let some = (prop::sample::select(roles), prop::sample::select(habits));
+    prop::collection::vec(some, 0..40).prop_map(|threads| {
         (0..)
-            .zip(roles)
-            .map(|(number, role)| thread(number, role))
+            .zip(threads)
+            .map(|(number, (role, habit))| Thread {
+                habit,
+                ..thread(number, role)
+            })
             .collect()
     })
 }
@@ -324,7 +360,7 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
         let decision = &plan[&thread.id];
         assert!(!decision.processors.is_empty());
         assert!(decision.processors.difference(&limits.numbers()).is_empty());
-        assert_eq!(decision.is_pinned(), is_pinned(thread.role, settings));
+        assert_eq!(decision.is_pinned(), is_pinned(thread, settings));
         assert_eq!(
             decision.is_pinned(),
             decision

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Machine, Plan, Settings, Thread, decide};
+use crate::{Habit, Machine, Plan, Settings, Thread, decide};
 
 fn slow(items: &str) -> Slow {
     let mut settings = Settings::default();
@@ -144,6 +144,7 @@ fn placed(
                 started: number.into(),
             },
             role: Role::ALL[role],
+            habit: Habit::default(),
         })
         .collect();
     let mut settings = Settings::default();
