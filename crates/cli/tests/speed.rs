@@ -259,7 +259,7 @@ fn slow_threads_are_throttled_and_go_back() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
         .filter(|event| event["event"] == "speed");
     assert_eq!(events.next().unwrap()["by"], "bandwidth");
-    assert_eq!(events.last().unwrap()["value"], "full speed");
+    assert_eq!(events.next_back().unwrap()["value"], "full speed");
 }
 
 #[test]
