@@ -566,6 +566,7 @@ public final class Rival {
         int iterations = given == null ? 1 : iterations(given);
         int threads = MUTATORS.getOrDefault(name, 1);
         boolean tiny = false;
+        boolean apart = false;
         boolean wasteful = false;
         Path input = null;
         int workingSet = 0;
@@ -602,17 +603,20 @@ public final class Rival {
                 case "--workers":
                     i++;
                     break;
+                case "--apart":
+                    apart = true;
+                    break;
                 case "--compressed":
                     break;
                 default:
                     throw refused(
                             words[i],
-                            "--heap MB, --young MB, --workers N, --threads N, --compressed,"
+                            "--heap MB, --young MB, --workers N, --threads N, --apart, --compressed,"
                                     + " --wasteful, --input PATH, --working-set KB, --iterations K"
                                     + " or --tiny");
             }
         }
-        Mutators mutators = new Mutators(threads);
+        Mutators mutators = new Mutators(threads, apart);
         Workload workload = prepare(name, new Scale(tiny, wasteful, input, workingSet));
         Iterations.run(name, iterations, mutators, workload);
     }

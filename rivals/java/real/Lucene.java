@@ -137,7 +137,7 @@ final class Lucene {
 
         Searching(Scale scale) throws IOException {
             directory = index(documents(scale));
-            queries = queries(scale.of(4000, 80));
+            queries = queries(scale.of(1500, 80));
         }
 
         @Override

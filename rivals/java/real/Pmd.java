@@ -16,6 +16,11 @@ import net.sourceforge.pmd.lang.LanguageRegistry;
 final class Pmd implements Workload {
     private static final String RULES = "rulesets/java/quickstart.xml";
 
+    /** So many sources, in the order of their names, and so many where little is to be done. */
+    private static final int MOST = 6;
+
+    private static final int FEW = 2;
+
     private final List<Path> sources = new ArrayList<>();
 
     Pmd(Scale scale) throws IOException {
@@ -28,13 +33,15 @@ final class Pmd implements Workload {
         if (sources.isEmpty()) {
             throw new IllegalArgumentException("pmd: no source in " + scale.input());
         }
-        sources.subList(scale.of(sources.size(), 2), sources.size()).clear();
+        int many = Math.min(scale.of(MOST, FEW), sources.size());
+        sources.subList(many, sources.size()).clear();
     }
 
     @Override
     public long run(Mutators mutators, Map<String, Object> facts) {
         PMDConfiguration config = new PMDConfiguration();
-        config.setThreads(mutators.threads() == 1 ? 0 : mutators.threads());
+        // With 0 it works on the calling thread.
+        config.setThreads(mutators.threads() == 1 && !mutators.apart() ? 0 : mutators.threads());
         config.setIgnoreIncrementalAnalysis(true);
         config.setDefaultLanguageVersion(
                 LanguageRegistry.getLanguage("Java").getVersion("17"));

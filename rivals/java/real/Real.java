@@ -38,6 +38,7 @@ public final class Real {
         int iterations = given == null ? 1 : Rival.iterations(given);
         int threads = MUTATORS.getOrDefault(name, 2);
         boolean tiny = false;
+        boolean apart = false;
         Path input = null;
         for (int i = 1; i < words.length; i++) {
             String next = i + 1 < words.length ? words[i + 1] : "";
@@ -62,12 +63,15 @@ public final class Real {
                 case "--workers":
                     i++;
                     break;
+                case "--apart":
+                    apart = true;
+                    break;
                 case "--compressed":
                     break;
                 default:
                     throw Rival.refused(
                             words[i],
-                            "--heap MB, --young MB, --workers N, --threads N, --compressed,"
+                            "--heap MB, --young MB, --workers N, --threads N, --apart, --compressed,"
                                     + " --input DIRECTORY, --iterations K or --tiny");
             }
         }
@@ -75,7 +79,7 @@ public final class Real {
             throw new IllegalArgumentException(name + " has one mutator here");
         }
         Scale scale = new Scale(tiny, false, input, 0);
-        Iterations.run(name, iterations, new Mutators(threads), prepare(name, scale));
+        Iterations.run(name, iterations, new Mutators(threads, apart), prepare(name, scale));
     }
 
     private static Workload prepare(String name, Scale scale) throws Exception {
