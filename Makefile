@@ -360,7 +360,7 @@ GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 GO_BUILD := GOCACHE=$(CURDIR)/$(RIVALS)/go-cache GOTOOLCHAIN=local $(GO)
 MMTK_CARGO := cd rivals/mmtk && CARGO_TARGET_DIR=$(CURDIR)/$(RIVALS)/cargo $(CARGO)
 
-.PHONY: rivals rivals-mmtk rivals-hotspot rivals-c rivals-go check-rivals test-rivals
+.PHONY: rivals rivals-mmtk rivals-hotspot rivals-java-real rivals-c rivals-go check-rivals test-rivals
 rivals: rivals-mmtk rivals-hotspot rivals-c rivals-go
 
 # The names of its functions then tell their plans apart.
@@ -372,6 +372,17 @@ rivals-hotspot: packages-rivals
 	mkdir -p $(RIVALS)/java
 	javac -Xlint:all -Werror --release 17 -d $(RIVALS)/java rivals/java/*.java
 	install -m 755 rivals/java/hotspot $(RIVALS)/hotspot
+
+# Not among `rivals`: Maven fetches 70 MB of libraries for these, once, by its own settings.
+rivals-java-real: rivals-hotspot
+	command -v mvn > /dev/null || { echo "make rivals-java-real: mvn is needed (Debian's package maven)" >&2; exit 2; }
+	mkdir -p $(RIVALS)/real/classes $(RIVALS)/real/sources
+	mvn --batch-mode --quiet --strict-checksums --file rivals/java/real/pom.xml dependency:copy-dependencies \
+		-DoutputDirectory=$(CURDIR)/$(RIVALS)/real/lib
+	javac -Xlint:all,-classfile,-processing,-path -Werror --release 17 -proc:none \
+		-cp "$(RIVALS)/java:$(RIVALS)/real/lib/*" -d $(RIVALS)/real/classes rivals/java/real/*.java
+	install -m 644 rivals/java/*.java $(RIVALS)/real/sources
+	install -m 755 rivals/java/hotspot $(RIVALS)/java-real
 
 rivals-c: packages-rivals
 	$(MAKE) -C rivals/c OUT=$(CURDIR)/$(RIVALS)

@@ -163,6 +163,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("arrays", help="the evaluation of arrays in pieces")
     _arrays(one.add_subparsers(required=True, metavar="WHAT"))
 
+    one = commands.add_parser("placement", help="the evaluation of where threads run")
+    _placement(one.add_subparsers(required=True, metavar="WHAT"))
+
     one = commands.add_parser(
         "findings", help="the NUMA paper's tables, figures and findings, from a run of naps-paper"
     )
@@ -218,6 +221,14 @@ def _arrays(commands: argparse._SubParsersAction) -> None:
     )
     _shown(one)
     one.set_defaults(act=_arrays_model)
+
+
+def _placement(commands: argparse._SubParsersAction) -> None:
+    """What is told from several result sets together."""
+    one = commands.add_parser("findings", help="the paper's findings, tried on result sets")
+    one.add_argument("results", type=Path, nargs="+", help="one of each experiment, in any order")
+    _shown(one)
+    one.set_defaults(act=_placement_findings)
 
 
 def _shown(parser: argparse.ArgumentParser) -> None:
@@ -415,18 +426,28 @@ def _findings(chosen: argparse.Namespace) -> int:
 
 
 def _arrays_findings(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import tried
     from gleaner_lab.arrays import findings
 
     words = ["gleaner-lab", "arrays", "findings", *map(str, chosen.results)]
-    found = findings.findings(findings.read(chosen.results))
+    found = findings.findings(tried.read(chosen.results))
     return _present(findings.page(found, shlex.join(words)), chosen.out, chosen.markdown)
 
 
+def _placement_findings(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import placement, tried
+
+    words = ["gleaner-lab", "placement", "findings", *map(str, chosen.results)]
+    found = placement.findings(tried.read(chosen.results))
+    return _present(placement.page(found, shlex.join(words)), chosen.out, chosen.markdown)
+
+
 def _arrays_model(chosen: argparse.Namespace) -> int:
-    from gleaner_lab.arrays import findings, model
+    from gleaner_lab import tried
+    from gleaner_lab.arrays import model
 
     words = ["gleaner-lab", "arrays", "model", str(chosen.costs), *map(str, chosen.results)]
-    found = model.predictions(model.Costs.read(chosen.costs), findings.read(chosen.results))
+    found = model.predictions(model.Costs.read(chosen.costs), tried.read(chosen.results))
     return _present(model.page(found, shlex.join(words)), chosen.out, chosen.markdown)
 
 

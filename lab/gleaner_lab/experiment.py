@@ -42,8 +42,8 @@ class Workload(Part):
     name: Name
     #: The command of a program that is in no catalogue. It prints one JSON line, or, with
     #: `measure: process`, nothing in particular: then only what the kernel knows is recorded.
-    #: In it and in a configuration's words, "{bench}" stands for gleaner-bench and "{rivals}" for
-    #: the directory of the rivals' programs.
+    #: In it and in a configuration's words, "{bench}" stands for gleaner-bench, "{gleaner}" for the
+    #: program beside it, and "{rivals}" for the directory of the rivals' programs.
     command: list[str] | None = None
     measure: Literal["json", "process"] = "json"
     env: dict[str, str] = {}
@@ -67,7 +67,8 @@ class Configuration(Part):
     build: str | None = None
     options: dict[Name, Scalar | list[Scalar]] = {}
     env: dict[str, str] = {}
-    #: Put before the workload's command, for example a rival's launcher.
+    #: Put before the workload's command, for example a rival's launcher; before a program of the
+    #: catalogue, too.
     prefix: list[str] = []
     #: Put after it; a word "{heap}" stands for the heap's size in MB, where the mode sets one.
     arguments: list[str] = []

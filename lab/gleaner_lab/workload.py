@@ -65,7 +65,10 @@ class Tools:
     def word(self, word: str) -> str:
         """A word of a command with the places of the programs filled in."""
         rivals = self.bench.parents[1] / "rivals"
-        return word.replace("{bench}", str(self.bench)).replace("{rivals}", str(rivals))
+        places = {"bench": self.bench, "gleaner": self.bench.with_name("gleaner"), "rivals": rivals}
+        for name, path in places.items():
+            word = word.replace(f"{{{name}}}", str(path))
+        return word
 
     def check(self, command: Sequence[str]) -> None:
         """Refuses a command of `command_of` that names a program or an option that is not there."""
@@ -101,6 +104,8 @@ def command_of(
         env["ITERATIONS"] = str(experiment.iteration)
     for name, text in env.items():
         command += ["--env", f"{name}={text}"]
+    if workload.command is None:
+        before = [*before, *map(tools.word, configuration.prefix)]
     for word in before:
         command.append(f"--before={word}")
     if log:

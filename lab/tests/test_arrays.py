@@ -9,9 +9,9 @@ from gleaner_lab import cli
 from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import groups_of
 from gleaner_lab.arrays import findings, model
-from gleaner_lab.arrays.findings import Runs, Statement
 from gleaner_lab.arrays.model import Accesses, Costs
 from gleaner_lab.failure import Failure
+from gleaner_lab.tried import Runs, Statement, judge, statements
 
 KINDS = cli.find("arrays-kinds")
 
@@ -80,7 +80,7 @@ def statement(**changes):
 
 
 def test_the_statements_are_about_configurations_and_metrics_that_there_are():
-    for one in findings.statements():
+    for one in statements(findings.FILE):
         variants = experiments.read(cli.find(one.ours.experiment)).variants()
         named = [name for name in (one.ours.configuration, one.ours.against) if name]
         assert set(named) <= set(variants), one.says
@@ -96,7 +96,7 @@ def test_the_statements_are_about_configurations_and_metrics_that_there_are():
 )
 def test_a_mean_is_judged_by_its_interval(ratios, verdict):
     runs = timed(dict(zip(["compress", "chart", "db"], ratios, strict=True)))
-    found = findings.judge(statement(), {"arrays-kinds": runs})
+    found = judge(statement(), {"arrays-kinds": runs})
     assert found.verdict == verdict
     assert "3 workloads of arrays-kinds" in found.reason
     assert found.ours.endswith("]")
@@ -106,16 +106,16 @@ def test_the_greatest_overhead_is_that_of_one_workload():
     runs = timed({"compress": 1.02, "chart": 1.71, "db": 1.3})
     ours = statement().ours.model_copy(update={"quantity": "greatest-overhead"})
     most = statement(says="The worst costs 71 %", figure=0.71, ours=ours.model_dump())
-    found = findings.judge(most, {"arrays-kinds": runs})
+    found = judge(most, {"arrays-kinds": runs})
     assert found.verdict == "holds"
     assert found.estimate.value == pytest.approx(0.71)
     assert "chart" in found.reason
 
 
 def test_without_runs_nothing_is_decided():
-    assert findings.judge(statement(), {}).verdict == "undecided"
+    assert judge(statement(), {}).verdict == "undecided"
     page = findings.page(findings.findings({}), "gleaner-lab arrays findings DIR")
-    assert page.markdown().count("undecided") == len(findings.statements())
+    assert page.markdown().count("undecided") == len(statements(findings.FILE))
 
 
 def test_an_overhead_is_over_something_and_a_mean_is_not():

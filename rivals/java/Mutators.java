@@ -5,14 +5,14 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.function.IntFunction;
 
-/** The mutator threads of a run: the same body on each. */
-record Mutators(int threads) {
+/** The mutator threads of a run: the same body on each. {@code apart}: one has a thread of its own, too. */
+record Mutators(int threads, boolean apart) {
     /**
      * Runs {@code body} on all of them, with their numbers from 0, and gives what it returns in that order. One thread
-     * is the calling one.
+     * is the calling one, unless it is to be apart.
      */
     <R> List<R> run(IntFunction<R> body) {
-        if (threads == 1) {
+        if (threads == 1 && !apart) {
             return Collections.singletonList(body.apply(0));
         }
         List<FutureTask<R>> tasks = new ArrayList<>();

@@ -1,15 +1,8 @@
-import com.sun.management.OperatingSystemMXBean;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.lang.management.GarbageCollectorMXBean;
-import java.lang.management.ManagementFactory;
 import java.nio.ByteOrder;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 
 /**
@@ -530,12 +523,12 @@ public final class Rival {
         }
     }
 
-    private static IllegalArgumentException refused(String word, String expected) {
+    static IllegalArgumentException refused(String word, String expected) {
         return new IllegalArgumentException(word + ": expected " + expected);
     }
 
     /** A number from {@code least}, which is not negative, to {@code most}. */
-    private static int number(String text, int least, int most, String of) {
+    static int number(String text, int least, int most, String of) {
         int number = text.matches("[0-9]{1,9}") ? Integer.parseInt(text) : -1;
         if (number < least || number > most) {
             throw refused(text, least + " to " + most + " " + of);
@@ -543,50 +536,12 @@ public final class Rival {
         return number;
     }
 
-    private static int iterations(String text) {
+    static int iterations(String text) {
         return number(text, 1, 1000, "iterations");
     }
 
     private static int kilobytes(String text) {
         return number(text, 0, 1 << 20, "KB of working set");
-    }
-
-    /** What the clocks say, in seconds. */
-    private static final class Moment {
-        private static final OperatingSystemMXBean SYSTEM =
-                ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
-        final double wall = System.nanoTime() * 1e-9;
-        final double cpu = SYSTEM.getProcessCpuTime() * 1e-9;
-
-        /** The fields of the line. */
-        String since(Moment from) {
-            return String.format(
-                    "\"wall_s\":%.6f,\"cpu_s\":%.6f", wall - from.wall, cpu - from.cpu);
-        }
-    }
-
-    /** How many collections there were, and how long they took in milliseconds. */
-    private static final class Collections {
-        long count;
-        long time;
-
-        Collections() {
-            for (GarbageCollectorMXBean bean : ManagementFactory.getGarbageCollectorMXBeans()) {
-                count += bean.getCollectionCount();
-                time += bean.getCollectionTime();
-            }
-        }
-    }
-
-    /** The kernel's high-water mark of resident memory; 0 if unknown. */
-    private static long peakKb() throws java.io.IOException {
-        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
-            String[] words = line.split("\\s+");
-            if (words[0].equals("VmHWM:")) {
-                return Long.parseLong(words[1]);
-            }
-        }
-        return 0;
     }
 
     /** Runs and prints. */
@@ -611,6 +566,7 @@ public final class Rival {
         int iterations = given == null ? 1 : iterations(given);
         int threads = MUTATORS.getOrDefault(name, 1);
         boolean tiny = false;
+        boolean apart = false;
         boolean wasteful = false;
         Path input = null;
         int workingSet = 0;
@@ -647,44 +603,22 @@ public final class Rival {
                 case "--workers":
                     i++;
                     break;
+                case "--apart":
+                    apart = true;
+                    break;
                 case "--compressed":
                     break;
                 default:
                     throw refused(
                             words[i],
-                            "--heap MB, --young MB, --workers N, --threads N, --compressed,"
+                            "--heap MB, --young MB, --workers N, --threads N, --apart, --compressed,"
                                     + " --wasteful, --input PATH, --working-set KB, --iterations K"
                                     + " or --tiny");
             }
         }
-        Mutators mutators = new Mutators(threads);
+        Mutators mutators = new Mutators(threads, apart);
         Workload workload = prepare(name, new Scale(tiny, wasteful, input, workingSet));
-        Map<String, Object> facts = new LinkedHashMap<>();
-        long result = 0;
-        List<String> list = new ArrayList<>();
-        Collections before = new Collections();
-        Moment start = new Moment();
-        for (int i = 0; i < iterations; i++) {
-            Moment began = new Moment();
-            result = workload.run(mutators, facts);
-            list.add("{" + new Moment().since(began) + "}");
-        }
-        String whole = new Moment().since(start);
-        Collections after = new Collections();
-        StringBuilder more = new StringBuilder();
-        facts.forEach((fact, value) -> more.append(",\"" + fact + "\":" + value));
-        System.out.printf(
-                "{\"benchmark\":\"%s\",\"result\":\"%016x\",%s,\"peak_kb\":%d,\"collections\":%d,"
-                        + "\"total_pause_s\":%.3f,\"mutators\":%d%s%s}%n",
-                name,
-                result,
-                whole,
-                peakKb(),
-                after.count - before.count,
-                (after.time - before.time) * 1e-3,
-                threads,
-                more,
-                iterations > 1 ? ",\"iterations\":[" + String.join(",", list) + "]" : "");
+        Iterations.run(name, iterations, mutators, workload);
     }
 
     private static void onlyFor(boolean right, String name, String has) {

@@ -19,10 +19,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from gleaner_lab.arrays.findings import Ours, Runs
 from gleaner_lab.failure import Failure
 from gleaner_lab.numa import MODELLED
 from gleaner_lab.report.modelled import Page, Table
+from gleaner_lab.tried import Ours, Runs
 
 #: Which microbenchmark stands for a path: where its elements lie. Beyond N that is an arraylet.
 WITHIN, BEYOND = "first-n", "arraylet"
@@ -128,7 +128,7 @@ class Prediction:
 
 
 def predictions(costs: Costs, runs: Mapping[str, Runs]) -> list[Prediction]:
-    """All workloads that were counted and timed; `runs` by experiment, as `findings.read` gives."""
+    """All workloads that were counted and timed; `runs` by experiment, as `tried.read` gives."""
     if COUNTS not in runs:
         raise Failure(f"no result set of {COUNTS}, which counts accesses")
     timed = [one for name, one in runs.items() if name != COUNTS]
