@@ -1,52 +1,51 @@
-"""Sequential elimination: cells that are surely slower are dropped, and runs go to the others.
+"""Sequential elimination: what is surely worse gets no more runs, and what may be best gets them.
 
-The first round runs every cell once, in random order, and so does each later one with the cells in
-focus. A cell is *dropped* when the lower bound of its ratio to the best so far is above 1 + margin.
-The bound is Student's, of the logarithms of ratios within rounds. Its deviation is the larger of
-what all repeated cells have and what the pair itself has. It is corrected by Bonferroni: the share
-ERROR is divided by the number of the other cells, since the best may be compared with any of them,
-and the look k gets ERROR / (k (k + 1)) of it, which sums up to ERROR however many looks there are.
-That needs no independence, which cells that share rounds and a best cell do not have.
+A round runs a few cells in random order. The first one takes half of the cells, spread evenly over
+the levels of all factors; every later one takes, for each goal in turn, the cells that are most
+probably the best of it by the model (`model.py`), and the program as it is. A cell is *out* for a
+goal when the lower bound of its ratio to the goal's best is above 1; the bound is corrected for the
+number of cells (Bonferroni). A goal is *settled* when its best is, with a probability of CERTAINTY,
+at most `margin` worse than whatever cell is best. The race ends when all goals are settled or the
+budget is spent.
 
-After the first round nothing is repeated. Then the deviation is that of the residuals of a model
-with main effects of placement, collectors and heap, which holds their interactions, too. One run
-drops nothing: what the other runs predict by that model must be beyond the bound as well.
-
-The *focus* is the best cells, so many that the runs that are left would give each FOCUS_RUNS more.
-What is out of focus is not dropped but undecided. To order cells, their means are drawn to the
-model's prediction, as far as the deviations of runs and of cells say (empirical Bayes).
+All decisions follow from the runs that were made so far, whatever was decided before: a race that
+was stopped goes on from its journal, and one that gets a larger budget goes on as well.
 """
 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, cycle
 from typing import Any
 
-from gleaner_lab.advise import fit
-from gleaner_lab.advise.fit import Fit, Look, Runs
+import numpy as np
+
+from gleaner_lab.advise import model
+from gleaner_lab.advise.model import Posterior, Run
 from gleaner_lab.advise.space import REFERENCE, Cell
 from gleaner_lab.failure import Failure
 
 #: What a run came to: `values`, or the `problem` for which it has none.
 Record = dict[str, Any]
-#: Makes a run of a cell under a key that is its identity.
-Make = Callable[[Cell, str], Record]
+#: Makes a run of a cell in a round.
+Make = Callable[[Cell, int], Record]
 
-#: How often the best cell may be dropped.
-ERROR = 0.05
-#: As many more runs each cell in focus should get.
-FOCUS_RUNS = 4
-#: Rounds of an exhaustive measurement.
-EXHAUSTIVE_ROUNDS = 10
-#: Rounds at the end, which did not take part in the choice: the chosen one beside the program as it
-#: is, and on half of the machine.
-CONFIRM_ROUNDS = 5
-#: Smaller spaces may spend more than a quarter of an exhaustive measurement: up to so many runs.
-SMALL_BUDGET = 60
-#: A tenth of a millisecond; what is less, such as no pauses at all, counts as this much.
+#: How sure the race wants to be of a goal.
+CERTAINTY = 0.95
+#: How sure the race is that nothing that is out was the best.
+CONFIDENCE = 0.95
+#: Repetitions of an exhaustive measurement.
+REPETITIONS = 10
+#: The share of its runs that the race may take.
+SHARE = 0.25
+#: Cells in a round: this share of all, but not less than so many.
+ROUND_SHARE, ROUND_LEAST = 0.125, 6
+#: Draws from the model, for probabilities.
+DRAWS = 2000
+#: Seconds or joules: what is less, such as no pause at all, counts as this much.
 LEAST = 1e-4
 
 
@@ -54,177 +53,191 @@ LEAST = 1e-4
 class Rules:
     """How the race is run."""
 
-    goal: str = "time"
+    goals: tuple[str, ...] = ("wall_s",)
     budget: int = 0
-    margin: float = 0.03
+    margin: float = 0.01
     seed: int = 1
-    exhaustive: bool = False
-    error: float = ERROR
+    #: Only tests take it away: then what did best in its first run is taken.
+    intervals: bool = True
 
 
 @dataclass(frozen=True)
-class Dropped:
-    """A cell that is out, after which round, and why."""
+class Standing:
+    """What is known of one goal."""
 
-    cell: Cell
-    round: int
-    reason: str
-    failed: bool = False
-
-
-@dataclass
-class Outcome:
-    """What the race came to."""
-
+    goal: str
+    posterior: Posterior
     best: Cell
-    runs: Runs
-    fit: Fit
-    rounds: int
-    stopped: str
-    dropped: list[Dropped]
+    #: How much worse than the best cell this one is at most, with a probability of CERTAINTY.
+    regret: float
+    #: The probability that it is at most the margin worse than the best.
+    sureness: float
+    #: Cells that may be the best, the most probable first.
     alive: list[Cell]
-    looks: int
-    spent: int = 0
-    #: By metric, the runs of each cell.
-    values: dict[str, Runs] = field(default_factory=dict)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether more runs would not change the answer by more than the margin."""
+        return self.sureness >= CERTAINTY
 
 
 def default_budget(cells: int) -> int:
-    """A quarter of an exhaustive measurement, or what a small space needs."""
-    whole = cells * EXHAUSTIVE_ROUNDS
-    return max(math.ceil(whole / 4), min(whole, SMALL_BUDGET))
+    """A quarter of an exhaustive measurement's runs."""
+    return math.ceil(cells * REPETITIONS * SHARE)
 
 
-def reserve(confirmations: int) -> int:
-    """Runs that are kept for the end."""
-    return CONFIRM_ROUNDS * confirmations
-
-
+@dataclass
 class Race:
-    """The rounds, one after another."""
+    """The rounds, one after another; `made` holds the runs of an earlier start."""
 
-    def __init__(self, cells: Sequence[Cell], rules: Rules, make: Make) -> None:
-        self.cells = list(cells)
-        self.rules = rules
-        self.make = make
-        self.alive = list(cells)
-        self.dropped: list[Dropped] = []
-        self.values: dict[str, Runs] = {}
-        self.looks = 0
-        self.spent = 0
+    cells: list[Cell]
+    rules: Rules
+    made: list[tuple[Cell, int, Record]] = field(default_factory=list)
+    _starts: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
-    def runs(self) -> Runs:
-        """The runs of the goal."""
-        return self.values.setdefault(self.rules.goal, {})
+    def spent(self) -> int:
+        """Runs so far."""
+        return len(self.made)
 
-    def run(self, reserved: int = 0) -> Outcome:
-        """Runs rounds until the choice is made or the budget is spent."""
-        budget = self.rules.budget - reserved
-        if budget < len(self.cells):
+    @property
+    def failed(self) -> dict[Cell, str]:
+        """Cells that cannot be run, and why."""
+        return {cell: one["problem"] for cell, _, one in self.made if "problem" in one}
+
+    @property
+    def working(self) -> list[Cell]:
+        """The others."""
+        failed = self.failed
+        return [cell for cell in self.cells if cell not in failed]
+
+    def goals(self) -> list[str]:
+        """Those of the wanted ones that are measured."""
+        measured = [one["values"] for _, _, one in self.made if "values" in one]
+        return [goal for goal in self.rules.goals if all(goal in one for one in measured)]
+
+    def run(self, make: Make) -> list[Standing]:
+        """Makes rounds until all goals are settled or the budget is spent."""
+        if self.rules.budget < len(self.cells) // 2:
             raise Failure(
-                f"--budget {self.rules.budget} is too small: {len(self.cells)} cells need one run "
-                f"each, and {reserved} are kept for the end. Give at least "
-                f"{len(self.cells) + reserved}, or less cells with --placements, --collectors or "
-                "--heap-multiples"
+                f"--budget {self.rules.budget} is too small for {len(self.cells)} cells: give at "
+                f"least {len(self.cells) // 2}, or fewer cells (--placement, --threads, --heap)"
             )
-        number = 0
-        focus = list(self.cells)
-        while True:
-            self._round(number, focus)
+        number = 1 + max((one for _, one, _ in self.made), default=-1)
+        while chosen := self._choice(number):
+            for cell in chosen[: self.rules.budget - self.spent]:
+                self.made.append((cell, number, make(cell, number)))
             number += 1
-            if not self.alive:
-                reasons = "; ".join(f"{one.cell.key}: {one.reason}" for one in self.dropped[:3])
-                raise Failure(f"every cell failed: {reasons}")
-            found = fit.of(self.runs, self.alive)
-            if self.rules.exhaustive:
-                stopped = "every cell was run as often as the budget allows"
-                focus = list(self.alive)
-                if self.spent + len(focus) > budget:
+        return self.standings()
+
+    def runs(self, goal: str) -> list[Run]:
+        """The runs of the cells that work, as the model takes them."""
+        failed = self.failed
+        return [
+            (cell, number, math.log(max(one["values"][goal], LEAST)))
+            for cell, number, one in self.made
+            if cell not in failed
+        ]
+
+    def standings(self) -> list[Standing]:
+        """What is known of each goal."""
+        return [self._standing(goal) for goal in self.goals()]
+
+    def _choice(self, number: int) -> list[Cell]:
+        """The cells of the next round, in random order; none when there is nothing left to do."""
+        if self.spent >= self.rules.budget:
+            return []
+        if not self.working:
+            raise Failure(_all_failed(self.failed))
+        random = np.random.default_rng([self.rules.seed, number])
+        seen = {cell for cell, _, _ in self.made}
+        first = [cell for cell in self.first_round() if cell not in seen]
+        if not first and len(seen - self.failed.keys()) < 2:
+            first = [cell for cell in self.working if cell not in seen][:ROUND_LEAST]
+        chosen = first or self._contenders()
+        return [chosen[index] for index in random.permutation(len(chosen))]
+
+    def first_round(self) -> list[Cell]:
+        """Half of the cells and the program as it is, spread evenly over levels and their pairs."""
+        random = np.random.default_rng(self.rules.seed)
+        left = [self.cells[index] for index in random.permutation(len(self.cells))]
+        left.sort(key=lambda cell: cell != REFERENCE)
+        used: Counter[Any] = Counter()
+        chosen = []
+        while len(chosen) < -(-len(self.cells) // 2):
+            cell = min(left, key=lambda one: sum(used[part] for part in _parts(one)))
+            left.remove(cell)
+            chosen.append(cell)
+            used.update(_parts(cell))
+        return chosen
+
+    def _contenders(self) -> list[Cell]:
+        open_goals = [one for one in self.standings() if not one.is_settled]
+        if not open_goals or not self.rules.intervals:
+            return []
+        count = max(ROUND_LEAST, math.ceil(ROUND_SHARE * len(self.cells)))
+        chosen = dict.fromkeys([REFERENCE] if REFERENCE in self.working else [])
+        queues = [iter(one.alive) for one in open_goals]
+        for queue in _turns(queues):
+            if len(chosen) == count:
+                break
+            if (cell := next((one for one in queue if one not in chosen), None)) is not None:
+                chosen[cell] = None
+            else:
+                queues.remove(queue)
+                if not queues:
                     break
-                continue
-            left = budget - self.spent
-            order = self._look(found, number)
-            if len(order) == 1:
-                stopped = "one cell was left"
-                break
-            if self._is_settled(order):
-                stopped = f"all that were left are within {self.rules.margin:.0%} of each other"
-                break
-            # The program as it is runs in every round: it is what others are told relative to.
-            focus = order[: max(2, left // FOCUS_RUNS)]
-            focus = list(dict.fromkeys([*focus, *self._reference()]))[:left]
-            if len(focus) < 2:
-                stopped = "the budget was spent"
-                break
-        found = fit.of(self.runs, self.alive)
-        order = sorted(self.alive, key=lambda cell: found.drawn[cell])
-        return Outcome(
-            order[0],
-            self.runs,
-            found,
-            number,
-            stopped,
-            self.dropped,
-            order,
-            self.looks,
-            self.spent,
-            self.values,
+        return list(chosen)
+
+    def _standing(self, goal: str) -> Standing:
+        cells = self.working
+        runs = self.runs(goal)
+        known = model.fit(runs, cells, self._starts.get(goal))
+        self._starts[goal] = known.deviations
+        seen = {cell for cell, _, _ in runs}
+        order = [int(index) for index in np.argsort(known.means, kind="stable")]
+        best = next(index for index in order if cells[index] in seen)
+        # Two-sided intervals of which only the lower end counts, each for one of the cells.
+        confidence = 1 - 2 * (1 - CONFIDENCE) / len(cells)
+        low, _ = known.differences(best, confidence)
+        draws = known.draws(DRAWS, np.random.default_rng([self.rules.seed, self.spent]))
+        regrets = draws[:, best] - draws.min(axis=1)
+        wins = np.bincount(draws.argmin(axis=1), minlength=len(cells))
+        alive = [index for index in order if low[index] <= 0]
+        alive.sort(key=lambda index: (index != best, -wins[index]))
+        return Standing(
+            goal,
+            known,
+            cells[best],
+            float(np.expm1(np.quantile(regrets, CERTAINTY))),
+            float(np.mean(regrets <= math.log1p(self.rules.margin))),
+            [cells[index] for index in alive],
         )
 
-    def _reference(self) -> list[Cell]:
-        failed = {one.cell for one in self.dropped if one.failed}
-        return [] if REFERENCE in failed or REFERENCE not in self.cells else [REFERENCE]
 
-    def _round(self, number: int, cells: Sequence[Cell]) -> None:
-        order = sorted(cells, key=lambda cell: cell.key)
-        random.Random(f"{self.rules.seed}/{number}").shuffle(order)
-        for cell in order:
-            record = self.make(cell, f"round {number} | {cell.key}")
-            self.spent += 1
-            if problem := record.get("problem"):
-                self._drop(cell, number + 1, problem, failed=True)
-                continue
-            values = record["values"]
-            if self.rules.goal not in values:
-                raise Failure(
-                    f"--goal {self.rules.goal}: it is not measured of this program; "
-                    f"there is {', '.join(sorted(values))}"
-                )
-            for name, value in values.items():
-                runs = self.values.setdefault(name, {})
-                runs.setdefault(cell, {})[number] = math.log(max(value, LEAST))
+def _parts(cell: Cell) -> list[Any]:
+    """The levels of a cell and their pairs, by factor."""
+    levels = list(enumerate(cell.levels))
+    return [*levels, *combinations(levels, 2)]
 
-    def _drop(self, cell: Cell, number: int, reason: str, failed: bool = False) -> None:
-        if cell in self.alive:
-            self.alive.remove(cell)
-        self.dropped = [one for one in self.dropped if one.cell != cell]
-        self.dropped.append(Dropped(cell, number, reason, failed))
-        if failed:
-            for runs in self.values.values():
-                runs.pop(cell, None)
 
-    def _look(self, found: Fit, number: int) -> list[Cell]:
-        """Drops what is surely slower; the others, the best first."""
-        order = sorted(self.alive, key=lambda cell: found.drawn[cell])
-        look = self._next_look(found)
-        bar = math.log1p(self.rules.margin)
-        best = order[0]
-        for cell in order[1:]:
-            bounds = look.bounds(cell, best)
-            if bounds is not None and bounds[0] > bar:
-                ratio = math.exp(bounds[0])
-                self._drop(cell, number, f"at least {ratio:.2f} times that of {best.key}")
-        return [cell for cell in order if cell in self.alive]
+def _turns(queues: list[Iterator[Cell]]) -> Iterator[Iterator[Cell]]:
+    """The first goal has every second turn as long as it lasts, the others share the rest."""
+    first = queues[0]
+    others = cycle(queues[1:])
+    while queues:
+        if first in queues:
+            yield first
+        if rest := [one for one in queues if one is not first]:
+            yield next(one for one in others if one in rest)
 
-    def _next_look(self, found: Fit) -> Look:
-        self.looks += 1
-        share = self.rules.error / (self.looks * (self.looks + 1)) / max(1, len(self.cells) - 1)
-        self.last = Look(found, self.runs, share)
-        return self.last
 
-    def _is_settled(self, order: Sequence[Cell]) -> bool:
-        """Whether nothing that is left can be better than the best by more than the margin."""
-        bar = -math.log1p(self.rules.margin)
-        bounds = [self.last.bounds(cell, order[0]) for cell in order[1:]]
-        return all(one is not None and one[0] >= bar for one in bounds)
+def _all_failed(failed: dict[Cell, str]) -> str:
+    shown = "\n".join(f"  {cell.key}: {problem}" for cell, problem in list(failed.items())[:3])
+    return f"the program failed in every cell; the first ones were:\n{shown}"
+
+
+def untested(cells: Sequence[Cell], race: Race) -> list[Cell]:
+    """Cells that the model dismissed without a run."""
+    seen = {cell for cell, _, _ in race.made}
+    return [cell for cell in cells if cell not in seen]

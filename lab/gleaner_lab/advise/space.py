@@ -1,4 +1,4 @@
-"""The space: placements, numbers of collector threads and heap sizes multiply into cells."""
+"""The space: placements, collectors, numbers of their threads and heap sizes multiply into cells."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from gleaner_lab.failure import Failure, nearest
-
-FAMILIES = ("none", "paper", "pinned", "isolated", "paired", "auto")
-#: Up to so many processors HotSpot collects with one thread for each.
-ALL_COLLECT = 8
+#: The word for what is left as the program has it.
+DEFAULT = "default"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Cell:
-    """One candidate."""
+    """One candidate. An empty word and 0 leave a factor as the program has it."""
 
-    #: Options of `gleaner place`, such as `placement=isolated,isolate=collector`.
-    placement: str = "placement=none"
-    #: 0 leaves their number to the program.
-    collectors: int = 0
-    #: A multiple of the minimum heap; None leaves it as it is.
-    heap: float | None = None
+    #: Options of `gleaner place`, such as `isolated,isolate=jvm`.
+    placement: str = ""
+    #: Of a JVM, such as `G1`.
+    collector: str = ""
+    #: How many threads collect.
+    threads: int = 0
+    #: A limit such as `64m`, or options of the heap, such as `free-space-divisor=1`.
+    heap: str = ""
+
+    @property
+    def levels(self) -> tuple[str, str, int, str]:
+        """What it has of each factor."""
+        return self.placement, self.collector, self.threads, self.heap
 
     @property
     def key(self) -> str:
         """Its identity, as it is shown, too."""
-        count = "as they are" if self.collectors == 0 else str(self.collectors)
-        heap = "as it is" if self.heap is None else f"{self.heap:g} x minimum"
-        placement = self.placement.removeprefix("placement=")
-        return f"{placement} | collectors {count} | heap {heap}"
-
-    @property
-    def levels(self) -> tuple[str, int, float | None]:
-        """What it has of each factor."""
-        return self.placement, self.collectors, self.heap
+        collector = f" {self.collector}" if self.collector else ""
+        return (
+            f"placement {self.placement or DEFAULT} | collector{collector} threads "
+            f"{self.threads or DEFAULT} | heap {self.heap or DEFAULT}"
+        )
 
 
 #: The program as it is run now.
@@ -56,17 +56,19 @@ class Machine:
         return [one for socket in self.sockets for one in socket]
 
     @property
-    def half(self) -> tuple[list[int], str] | None:
-        """What is left when about half is idle, and in words what is idle; not of one processor."""
+    def idle(self) -> str:
+        """In words, what stands idle under the placement `half`."""
         if len(self.sockets) > 1:
-            kept = self.sockets[: (len(self.sockets) + 1) // 2]
-            idle = len(self.sockets) - len(kept)
-            what = f"{idle} of {len(self.sockets)} sockets"
-            return [one for socket in kept for one in socket], what
-        count = len(self.processors)
-        if count < 2:
-            return None
-        return self.processors[: count - count // 2], f"{count // 2} of {count} processors"
+            return f"{len(self.sockets) // 2} of {len(self.sockets)} sockets"
+        return f"{len(self.processors) // 2} of {len(self.processors)} processors"
+
+    @property
+    def half(self) -> str:
+        """The placement that leaves about half of the machine idle; none of one processor."""
+        if len(self.sockets) > 1:
+            return f"none,sockets={(len(self.sockets) + 1) // 2}"
+        kept = self.processors[: -(-len(self.processors) // 2)]
+        return f"none,processors={'+'.join(map(str, kept))}" if len(self.processors) > 1 else ""
 
     @classmethod
     def here(cls) -> Machine:
@@ -82,45 +84,36 @@ class Machine:
         return cls(tuple(map(tuple, sockets.values())))
 
 
-def placements(
-    families: Sequence[str], own: Sequence[str], runtime: str, processors: int
-) -> list[str]:
-    """The placements of these families with the values of their options that make sense here."""
-    second = [f"pinned,first-core={processors // 2}"] if processors > 1 else []
-    jvm = ["isolated,isolate=jvm", "isolated,isolate=collector+compiler"]
-    variants = {
-        "none": ["none"],
-        "paper": ["paper"],
-        "pinned": ["pinned", *second, "pinned,pin=collector", "pinned,pin=application"],
-        "isolated": ["isolated", *(jvm if runtime == "jvm" else []), "isolated,isolate=nongc"],
-        "paired": ["paired"],
-        "auto": ["auto"],
-    }
-    for family in families:
-        if family not in variants:
-            raise Failure(
-                f"--placements: there is no placement {family}{nearest(family, FAMILIES)} "
-                f"(there are {', '.join(FAMILIES)}; options of one go into --placement)"
-            )
-    names = [one for family in families for one in variants[family]]
-    names += [one.removeprefix("placement=") for one in own]
-    return [f"placement={one}" for one in dict.fromkeys(names)]
+def placements(machine: Machine, is_jvm: bool) -> list[str]:
+    """Those that differ on this machine.
+
+    On one socket `paper` and `paired` pin the same threads as `pinned`, and `isolated` sets a
+    cluster or half of the cores apart, for there is no other socket.
+    """
+    if len(machine.processors) == 1:
+        return [""]
+    found = ["", machine.half, "pinned", "isolated", "auto"]
+    if is_jvm:
+        found.append("isolated,isolate=jvm")
+    if len(machine.sockets) > 1:
+        found += ["paper", "paired"]
+    return found
 
 
-def collector_counts(runtime: str, processors: int) -> list[int]:
-    """As it is, one, half the processors and all of them, if the runtime can be asked."""
-    if runtime == "other":
-        return [0]
-    counts = [0, 1, processors // 2, processors]
-    if runtime in ("jvm", "libgc") and processors <= ALL_COLLECT:
-        # That is what it does anyway.
-        counts.remove(processors)
-    return sorted({one for one in counts if one > 0} | {0})
+def thread_counts(machine: Machine, uses_all: bool) -> list[int]:
+    """As it is, one, half of the processors, and all of them unless that is what it does anyway."""
+    count = len(machine.processors)
+    found = {1, count // 2, count} - ({count} if uses_all else set())
+    return [0, *sorted(found - {0})]
 
 
 def cells_of(
-    placement: Sequence[str], collectors: Sequence[int], heaps: Sequence[float | None]
+    placement: Sequence[str],
+    collectors: Sequence[str],
+    threads: Sequence[int],
+    heaps: Sequence[str],
 ) -> list[Cell]:
-    """All cells, with the program as it is first."""
-    cells = [Cell(*one) for one in product(placement, collectors, heaps)]
-    return list(dict.fromkeys([REFERENCE, *cells]))
+    """All cells, with the program as it is first. A serial collector has one thread anyway."""
+    cells = [Cell(*one) for one in product(placement, collectors, threads, heaps)]
+    kept = [one for one in cells if one.collector != "Serial" or one.threads == 0]
+    return list(dict.fromkeys([REFERENCE, *kept]))
