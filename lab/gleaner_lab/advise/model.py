@@ -26,7 +26,7 @@ Run = tuple[Cell, int, float]
 #: Degrees of freedom of the noise.
 FREEDOM = 4.0
 #: Fits with fresh weights of the runs.
-WEIGHINGS = 3
+WEIGHINGS = 2
 #: Variance of the mean: nothing is known of it.
 VAGUE = 100.0
 #: What is believed of a deviation before any run: about 5 %, give or take a factor of 4.

@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations, cycle
 from typing import Any
 
@@ -42,7 +43,7 @@ REPETITIONS = 10
 #: The share of its runs that the race may take.
 SHARE = 0.25
 #: Cells in a round: this share of all, but not less than so many.
-ROUND_SHARE, ROUND_LEAST = 0.125, 6
+ROUND_SHARE, ROUND_LEAST = 1 / 6, 6
 #: Draws from the model, for probabilities.
 DRAWS = 2000
 #: Seconds or joules: what is less, such as no pause at all, counts as this much.
@@ -151,12 +152,13 @@ class Race:
             raise Failure(_all_failed(self.failed))
         random = np.random.default_rng([self.rules.seed, number])
         seen = {cell for cell, _, _ in self.made}
-        first = [cell for cell in self.first_round() if cell not in seen]
+        first = [cell for cell in self.first_round if cell not in seen]
         if not first and len(seen - self.failed.keys()) < 2:
             first = [cell for cell in self.working if cell not in seen][:ROUND_LEAST]
         chosen = first or self._contenders()
         return [chosen[index] for index in random.permutation(len(chosen))]
 
+    @cached_property
     def first_round(self) -> list[Cell]:
         """Half of the cells and the program as it is, spread evenly over levels and their pairs."""
         random = np.random.default_rng(self.rules.seed)
@@ -236,8 +238,3 @@ def _all_failed(failed: dict[Cell, str]) -> str:
     shown = "\n".join(f"  {cell.key}: {problem}" for cell, problem in list(failed.items())[:3])
     return f"the program failed in every cell; the first ones were:\n{shown}"
 
-
-def untested(cells: Sequence[Cell], race: Race) -> list[Cell]:
-    """Cells that the model dismissed without a run."""
-    seen = {cell for cell, _, _ in race.made}
-    return [cell for cell in cells if cell not in seen]
