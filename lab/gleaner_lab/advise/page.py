@@ -1,0 +1,237 @@
+"""The answer on one page."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from gleaner_lab.advise.advisor import GOALS
+from gleaner_lab.advise.race import CERTAINTY, Race, Standing
+from gleaner_lab.advise.runtime import Program
+from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell, Machine
+from gleaner_lab.report.modelled import Page, Table
+
+#: What a figure is in, and by how much it is multiplied for that.
+UNITS = {
+    "wall_s": ("s", 1),
+    "cpu_s": ("s", 1),
+    "longest_pause_s": ("ms", 1e3),
+    "energy_j": ("J", 1),
+}
+NAMES = {figure: name for name, figure in GOALS.items()}
+#: Cells in the plot of a goal.
+SHOWN = 15
+
+
+def page(
+    race: Race,
+    standings: Sequence[Standing],
+    program: Program,
+    machine: Machine,
+    checks: Table | None = None,
+    why: str = "",
+) -> Page:
+    """What to take for each goal, what it saves, how sure that is, and what to paste."""
+    tables = [_answer(race, standings), _paste(standings, program), _idle(race, standings, machine)]
+    return Page(
+        name="advice",
+        title=f"Advice for {shlex.join(program.words)}",
+        notes=_notes(race, standings, program, machine, why),
+        tables=[*tables, *([checks] if checks else []), _cells(race, standings)],
+        figures={f"advice-{NAMES[one.goal]}": _plot(one) for one in standings},
+        command=f"gleaner-lab advise -- {shlex.join(program.words)}",
+        label="measured",
+    )
+
+
+def show(whole: Page) -> None:
+    """The page on the terminal: without the table of all cells, which is in the files."""
+    for note in whole.notes:
+        print(note)
+    for table in whole.tables[:-1]:
+        if table.name == "paste":
+            print(f"\n{table.caption}")
+            for goal, command in table.rows:
+                # Not in a table: a command is to be copied in one piece.
+                print(f"  {goal}:\n    {command}")
+            print()
+        else:
+            Page("", "", [], [table], {}, "").show()
+
+
+def _answer(race: Race, standings: Sequence[Standing]) -> Table:
+    rows = []
+    for one in standings:
+        best = one.best
+        unit, scale = UNITS[one.goal]
+        rows.append(
+            [
+                NAMES[one.goal],
+                best.placement or DEFAULT,
+                f"{best.collector} {best.threads or DEFAULT}".strip(),
+                best.heap or DEFAULT,
+                f"{scale * middle(race, one.goal, best):.3g} {unit}",
+                ratio(one, best, REFERENCE) if best != REFERENCE else "it is as it is",
+                _sureness(race, one),
+            ]
+        )
+    head = ["best for", "placement", "collector threads", "heap", "takes", "of the program as it is"]
+    return Table("answer", "What to take", [*head, "how sure"], rows)
+
+
+def _sureness(race: Race, one: Standing) -> str:
+    runs = sum(cell == one.best for cell, _, _ in race.made)
+    return (
+        f"{_share(one.sureness)} that no cell is more than {race.rules.margin:.3g} of it better; "
+        f"{CERTAINTY:.0%} that none is more than {one.regret:.1%}; {runs} runs of it, "
+        f"{len(one.alive) - 1} other cells may be better"
+    ).replace(f"{race.rules.margin:.3g} of it", f"{race.rules.margin:.1%}")
+
+
+def _share(value: float) -> str:
+    return "more than 99 %" if value > 0.99 else f"{100 * value:.0f} %"
+
+
+def _paste(standings: Sequence[Standing], program: Program) -> Table:
+    rows = [[NAMES[one.goal], program.shown(one.best)] for one in standings]
+    return Table("paste", "To paste", ["best for", "command"], rows)
+
+
+def _idle(race: Race, standings: Sequence[Standing], machine: Machine) -> Table:
+    caption = f"What it costs to leave {machine.idle} idle"
+    head = ["of", "best cell there", "of the best of all"]
+    rows = []
+    for one in standings:
+        means = zip(one.posterior.cells, one.posterior.means, strict=True)
+        inside = [(mean, cell) for cell, mean in means if machine.half == cell.placement != ""]
+        if inside:
+            cell = min(inside)[1]
+            rows.append([NAMES[one.goal], cell.key, ratio(one, cell, one.best)])
+    if not rows:
+        rows = [["", "no cell leaves any idle", ""]]
+    return Table("idle", caption, head, rows)
+
+
+def _cells(race: Race, standings: Sequence[Standing]) -> Table:
+    head = ["cell", "runs", *(f"{NAMES[one.goal]}, of the best" for one in standings), "problem"]
+    rows = []
+    for cell in race.cells:
+        runs = sum(cell == other for other, _, _ in race.made)
+        problem = race.failed.get(cell, "")
+        ratios = ["" if problem else ratio(one, cell, one.best) for one in standings]
+        rows.append([cell.key, str(runs), *ratios, problem])
+    return Table("cells", "All cells, by the model", head, rows)
+
+
+def ratio(one: Standing, cell: Cell, other: Cell) -> str:
+    """A ratio of two cells with its interval."""
+    if other not in one.posterior.cells:
+        return "unknown"
+    value, low, high = one.posterior.ratio(cell, other)
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def middle(race: Race, goal: str, cell: Cell) -> float:
+    """The median of the runs."""
+    return float(np.median([math.exp(value) for one, _, value in race.runs(goal) if one == cell]))
+
+
+def _notes(
+    race: Race, standings: Sequence[Standing], program: Program, machine: Machine, why: str
+) -> list[str]:
+    count = len(machine.sockets)
+    where = f"{len(machine.processors)} processors on {count} socket{'s' if count > 1 else ''}"
+    tried = len({cell for cell, _, _ in race.made})
+    noise = ", ".join(f"{one.posterior.noise:.1%} of {NAMES[one.goal]}" for one in standings)
+    found = [
+        f"{len(race.cells)} cells on {where}; {race.spent} runs of {tried} of them, of "
+        f"{race.rules.budget} allowed. One run scatters by {noise}.",
+        why or _why(race, standings),
+    ]
+    if count == 1:
+        found.append(
+            "One socket: threads cannot be isolated on another one, and leaving a socket idle "
+            "cannot be measured; placements set cores apart."
+        )
+    if program.kind == "libgc":
+        found.append("The program as it is: on Gleaner's libgc with its defaults.")
+    if missing := [name for name, figure in GOALS.items() if figure not in race.goals()]:
+        wanted = [name for name in missing if GOALS[name] in race.rules.goals]
+        if wanted:
+            found.append(f"Not measured here: {', '.join(wanted)}.")
+    if race.failed:
+        cell, problem = next(iter(race.failed.items()))
+        reason = " ".join(problem.split())
+        found.append(f"{len(race.failed)} cells failed and are out, the first: {cell.key}: {reason}")
+    return found
+
+
+def _why(race: Race, standings: Sequence[Standing]) -> str:
+    if all(one.is_settled for one in standings):
+        return "It ended because more runs would hardly change the answer."
+    unsettled = ", ".join(NAMES[one.goal] for one in standings if not one.is_settled)
+    return f"It ended because the budget was spent; not settled: {unsettled}. --budget N goes on."
+
+
+def _plot(one: Standing) -> Figure:
+    """The best cells with their intervals."""
+    order = [int(index) for index in np.argsort(one.posterior.means)[:SHOWN]][::-1]
+    cells = [one.posterior.cells[index] for index in order]
+    values = np.asarray([one.posterior.ratio(cell, one.best) for cell in cells])
+    figure, axes = plt.subplots(figsize=(9, 0.32 * len(cells) + 1))
+    errors = np.abs(values[:, 1:].T - values[:, 0])
+    axes.errorbar(values[:, 0], range(len(cells)), xerr=errors, fmt="o", capsize=3)
+    axes.set_yticks(range(len(cells)), [cell.key for cell in cells], fontsize=7)
+    axes.set_xlabel(f"{NAMES[one.goal]}, of the best")
+    axes.axvline(1, linewidth=0.8, color="grey")
+    figure.tight_layout()
+    return figure
+
+
+def checked(
+    made: Sequence[tuple[Cell, int, dict[str, Any]]], race: Race, standings: Sequence[Standing]
+) -> Table:
+    """The race's choice among runs that took no part in it, with each cell as often as any other.
+
+    What did best in some runs did so by luck, too. So beside the plain regret stands one of which
+    the best cell is chosen in one half of the rounds and compared in the other.
+    """
+    rows = []
+    for one in standings:
+        logs: dict[Cell, dict[int, float]] = {}
+        for cell, number, record in made:
+            if "values" in record:
+                value = math.log(max(record["values"][one.goal], 1e-4))
+                logs.setdefault(cell, {})[number] = value
+        numbers = sorted({number for _, number, _ in made})
+        halves = [set(numbers[::2]), set(numbers[1::2])]
+        plain = _regret(logs, one.best, set(numbers), set(numbers))
+        across = [_regret(logs, one.best, *pair) for pair in (halves, halves[::-1])]
+        rows.append(
+            [
+                NAMES[one.goal],
+                f"{race.spent / len(made):.0%}",
+                f"{math.expm1(plain):.1%}",
+                f"{math.expm1(sum(across) / 2):.1%}",
+            ]
+        )
+    head = ["best for", "share of its runs", "regret", "regret, chosen in other rounds"]
+    caption = f"Beside an exhaustive measurement of {len(made)} runs"
+    return Table("check", caption, head, rows)
+
+
+def _regret(
+    logs: dict[Cell, dict[int, float]], best: Cell, choosing: set[int], judging: set[int]
+) -> float:
+    def score(cell: Cell, rounds: set[int]) -> float:
+        values = [value for number, value in logs[cell].items() if number in rounds]
+        return float(np.median(values)) if values else math.inf
+
+    other = min(logs, key=lambda cell: score(cell, choosing))
+    return score(best, judging) - score(other, judging)
