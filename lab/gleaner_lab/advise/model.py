@@ -72,9 +72,7 @@ class Posterior:
         return self.means + random.standard_normal((count, size)) @ root.T
 
 
-def fit(
-    runs: Sequence[Run], cells: Sequence[Cell], start: np.ndarray | None = None
-) -> Posterior:
+def fit(runs: Sequence[Run], cells: Sequence[Cell], start: np.ndarray | None = None) -> Posterior:
     """The cells given the runs."""
     rows = np.asarray([cells.index(cell) for cell, _, _ in runs])
     rounds = np.asarray([number for _, number, _ in runs])

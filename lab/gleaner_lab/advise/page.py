@@ -81,17 +81,24 @@ def _answer(race: Race, standings: Sequence[Standing]) -> Table:
                 _sureness(race, one),
             ]
         )
-    head = ["best for", "placement", "collector threads", "heap", "takes", "of the program as it is"]
+    head = [
+        "best for",
+        "placement",
+        "collector threads",
+        "heap",
+        "takes",
+        "of the program as it is",
+    ]
     return Table("answer", "What to take", [*head, "how sure"], rows)
 
 
 def _sureness(race: Race, one: Standing) -> str:
     runs = sum(cell == one.best for cell, _, _ in race.made)
     return (
-        f"{_share(one.sureness)} that no cell is more than {race.rules.margin:.3g} of it better; "
+        f"{_share(one.sureness)} that no cell is more than {race.rules.margin:.1%} better; "
         f"{CERTAINTY:.0%} that none is more than {one.regret:.1%}; {runs} runs of it, "
         f"{len(one.alive) - 1} other cells may be better"
-    ).replace(f"{race.rules.margin:.3g} of it", f"{race.rules.margin:.1%}")
+    )
 
 
 def _share(value: float) -> str:
@@ -168,7 +175,9 @@ def _notes(
     if race.failed:
         cell, problem = next(iter(race.failed.items()))
         reason = " ".join(problem.split())
-        found.append(f"{len(race.failed)} cells failed and are out, the first: {cell.key}: {reason}")
+        found.append(
+            f"{len(race.failed)} cells failed and are out, the first: {cell.key}: {reason}"
+        )
     return found
 
 

@@ -237,4 +237,3 @@ def _turns(queues: list[Iterator[Cell]]) -> Iterator[Iterator[Cell]]:
 def _all_failed(failed: dict[Cell, str]) -> str:
     shown = "\n".join(f"  {cell.key}: {problem}" for cell, problem in list(failed.items())[:3])
     return f"the program failed in every cell; the first ones were:\n{shown}"
-
