@@ -226,6 +226,7 @@ def _is_one_build(results: ResultSet, experiment: Experiment, tools: Tools) -> N
 
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
+    """How many runs are made, on the terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

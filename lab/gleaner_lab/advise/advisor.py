@@ -1,8 +1,8 @@
 """The advisor: plans the space, makes the runs into a journal, and goes on from there.
 
 The directory is a result set of the lab (`store.py`) whose experiment is the plan: the command, the
-machine, and what of the space was given. Before the race some runs are probes: one of the program as
-it is, which says how long a run may take, and those that find the smallest heap.
+machine, and what of the space was given. Before the race some runs are probes: one of the program
+as it is, which says how long a run may take, and those that find the smallest heap.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ FIRST_LIMIT = 3600
 #: Collectors of a JVM that are tried.
 COLLECTORS = ("Serial", "Parallel", "G1")
 
+#: A run of an exhaustive measurement: the cell, the round, what it came to.
+Made = tuple[Cell, int, dict[str, Any]]
 #: Told before each run: its cell, and how many runs there are before and in all.
 Watch = Callable[[str, int, int], None]
 
@@ -167,8 +169,8 @@ class Advisor:
         self.results.append(record)
         return record
 
-    def exhaustive(self, race: Race) -> list[tuple[Cell, int, dict[str, Any]]]:
-        """Every cell that works as often as an exhaustive measurement has it, apart from the race."""
+    def exhaustive(self, race: Race) -> list[Made]:
+        """Every cell that works as often as an exhaustive measurement has it."""
         done = {one["key"]: one for one in self.results.records() if one["kind"] == "check"}
         made, cells = [], race.working
         for number in range(self.repetitions):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gleaner_lab.failure import Failure, nearest
+
+if TYPE_CHECKING:
+    from gleaner_lab.advise.advisor import Advisor, Made, Wishes
+    from gleaner_lab.advise.race import Race, Standing
 
 DESCRIPTION = """\
 Finds on this machine which placement of threads, how many collector threads, which heap size and,
@@ -21,15 +26,16 @@ runs of an exhaustive measurement is what it takes at most, unless --budget says
 EXAMPLES = """\
 examples:
   gleaner-lab advise -- guile script.scm                    a program that uses libgc
-  gleaner-lab advise -- java -jar app.jar                   any JVM, also --runtime java -- ./start.sh
+  gleaner-lab advise -- java -jar app.jar                   any JVM
+  gleaner-lab advise --runtime java -- ./start.sh           a script that ends with java
   gleaner-lab advise --goal pauses --goal time -- ./server-benchmark
   gleaner-lab advise --threads default,1,2 --heap default,256m,1g -- java -jar app.jar
   gleaner-lab advise --placement default --placement isolated,isolate=jvm -- java -jar app.jar
   gleaner-lab advise --heap free-space-divisor=1,initial-heap=64m -- guile script.scm
 
-Stopped, it goes on when the same command is given again; --fresh begins anew. The answer is printed,
-and lies in the directory as advice.html and CSV files. Exit status: 0 it has an answer; 2 the
-command is wrong or the program fails; 130 it was stopped.
+Stopped, it goes on when the same command is given again; --fresh begins anew. The answer is
+printed, and lies in the directory as advice.html and CSV files. Exit status: 0 it has an answer;
+2 the command is wrong or the program fails; 130 it was stopped.
 """
 
 
@@ -148,12 +154,12 @@ def act(chosen: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             signal.alarm(0)
             bar.stop()
-            return _stopped(whole, chosen)
+            return _stopped(whole)
     _tell(whole, race, standings, made)
     return 0
 
 
-def _wishes(chosen: argparse.Namespace) -> object:
+def _wishes(chosen: argparse.Namespace) -> Wishes:
     from gleaner_lab.advise.advisor import Wishes, levels
 
     def given(text: str | None, option: str) -> list[str] | None:
@@ -190,7 +196,9 @@ def _goal(name: str) -> str:
     return GOALS[name]
 
 
-def _tell(whole: object, race: object, standings: object, made: object, why: str = "") -> None:
+def _tell(
+    whole: Advisor, race: Race, standings: Sequence[Standing], made: Sequence[Made], why: str = ""
+) -> None:
     from gleaner_lab.advise import page
 
     table = page.checked(made, race, standings) if made else None
@@ -200,21 +208,13 @@ def _tell(whole: object, race: object, standings: object, made: object, why: str
     print(f"the same with all cells: {written[0]}")
 
 
-def _stopped(whole: object, chosen: argparse.Namespace) -> int:
+def _stopped(whole: Advisor) -> int:
     """What is known so far, as far as that says anything; and how to go on."""
-    from gleaner_lab.advise.race import Race
-
-    race: Race | None = None
-    try:
-        kinds = [one["kind"] for one in whole.results.records()]
-        race = whole.known() if "race" in kinds else None
-        if race is not None and len(race.working) > 1:
-            _tell(
-                whole, race, race.standings(), [], "It was stopped: this is what is known so far."
-            )
-    except (Failure, StopIteration, ValueError):
-        pass
-    words = shlex.join(sys.argv[1:]) if sys.argv[0].endswith("gleaner-lab") else "the same command"
-    words = words.replace("--fresh ", "")
-    print(f"stopped; to go on: gleaner-lab {words}   (in {os.getcwd()})", file=sys.stderr)
+    if any(one["kind"] == "race" for one in whole.results.records()):
+        race = whole.known()
+        if race.has_begun:
+            why = "It was stopped: this is what is known so far."
+            _tell(whole, race, race.standings(), [], why)
+    words = [word for word in sys.argv[1:] if word != "--fresh"]
+    print(f"stopped; to go on: gleaner-lab {shlex.join(words)}", file=sys.stderr)
     return 130

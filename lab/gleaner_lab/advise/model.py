@@ -127,7 +127,7 @@ def _shared(cells: Sequence[Cell]) -> list[np.ndarray]:
 
 def _matrix(variances: np.ndarray, kernels: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
     found = np.full(kernels[0].shape, VAGUE)
-    for variance, kernel in zip(variances, kernels, strict=False):
+    for variance, kernel in zip(variances[:-1], kernels, strict=True):
         found += variance * kernel
     found[np.diag_indices_from(found)] += variances[-1] / weights
     return found
@@ -144,6 +144,9 @@ def _misfit(
     far = (deviations - BELIEVED) / SPREAD
     misfit = values @ solved / 2 + np.log(np.diag(root)).sum() + far @ far / 2
     pull = inverse - np.outer(solved, solved)
-    slopes = [variance * np.vdot(pull, kernel) for variance, kernel in zip(variances, kernels)]
+    slopes = [
+        variance * np.vdot(pull, kernel)
+        for variance, kernel in zip(variances[:-1], kernels, strict=True)
+    ]
     slopes.append(variances[-1] * np.vdot(np.diag(pull), 1 / weights))
     return float(misfit), np.asarray(slopes) + far / SPREAD

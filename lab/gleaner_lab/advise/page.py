@@ -51,18 +51,22 @@ def page(
 
 
 def show(whole: Page) -> None:
-    """The page on the terminal: without the table of all cells, which is in the files."""
+    """The page on the terminal, as text: a command is to be copied in one piece."""
     for note in whole.notes:
-        print(note)
-    for table in whole.tables[:-1]:
-        if table.name == "paste":
-            print(f"\n{table.caption}")
-            for goal, command in table.rows:
-                # Not in a table: a command is to be copied in one piece.
-                print(f"  {goal}:\n    {command}")
-            print()
-        else:
-            Page("", "", [], [table], {}, "").show()
+        print(f"- {note}")
+    tables = {table.name: table for table in whole.tables}
+    commands = dict(tables["paste"].rows)
+    for goal, placement, collectors, heap, takes, ratio_, sure in tables["answer"].rows:
+        print(f"\nbest for {goal}: {takes}, {ratio_}")
+        print(f"    placement {placement}, collector threads {collectors}, heap {heap}")
+        print(f"    sure: {sure}")
+        print(f"    {commands[goal]}")
+    for name in ("idle", "check"):
+        if name in tables:
+            print(f"\n{tables[name].caption}:")
+            for row in tables[name].rows:
+                named = zip(tables[name].head, row, strict=True)
+                print("    " + "; ".join(f"{head} {value}" for head, value in named))
 
 
 def _answer(race: Race, standings: Sequence[Standing]) -> Table:
@@ -77,7 +81,7 @@ def _answer(race: Race, standings: Sequence[Standing]) -> Table:
                 f"{best.collector} {best.threads or DEFAULT}".strip(),
                 best.heap or DEFAULT,
                 f"{scale * middle(race, one.goal, best):.3g} {unit}",
-                ratio(one, best, REFERENCE) if best != REFERENCE else "it is as it is",
+                _relative(one, best),
                 _sureness(race, one),
             ]
         )
@@ -90,6 +94,12 @@ def _answer(race: Race, standings: Sequence[Standing]) -> Table:
         "of the program as it is",
     ]
     return Table("answer", "What to take", [*head, "how sure"], rows)
+
+
+def _relative(one: Standing, best: Cell) -> str:
+    if best == REFERENCE:
+        return "the program as it is"
+    return f"{ratio(one, best, REFERENCE)} of the program as it is"
 
 
 def _sureness(race: Race, one: Standing) -> str:
@@ -112,16 +122,17 @@ def _paste(standings: Sequence[Standing], program: Program) -> Table:
 
 def _idle(race: Race, standings: Sequence[Standing], machine: Machine) -> Table:
     caption = f"What it costs to leave {machine.idle} idle"
-    head = ["of", "best cell there", "of the best of all"]
+    head = ["of", "best there:", "ratio to the best of all:"]
     rows = []
     for one in standings:
         means = zip(one.posterior.cells, one.posterior.means, strict=True)
         inside = [(mean, cell) for cell, mean in means if machine.half == cell.placement != ""]
         if inside:
             cell = min(inside)[1]
-            rows.append([NAMES[one.goal], cell.key, ratio(one, cell, one.best)])
+            cost = "the best of all is there" if one.best.placement == machine.half else ""
+            rows.append([NAMES[one.goal], cell.key, cost or ratio(one, cell, one.best)])
     if not rows:
-        rows = [["", "no cell leaves any idle", ""]]
+        rows = [["all goals", "no cell leaves any idle", "unknown"]]
     return Table("idle", caption, head, rows)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, cycle
@@ -112,6 +112,11 @@ class Race:
         failed = self.failed
         return [cell for cell in self.cells if cell not in failed]
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the runs say anything: two cells that work have been run."""
+        return len({cell for cell, _, _ in self.made} - self.failed.keys()) > 1
+
     def goals(self) -> list[str]:
         """Those of the wanted ones that are measured."""
         measured = [one["values"] for _, _, one in self.made if "values" in one]
@@ -153,7 +158,7 @@ class Race:
         random = np.random.default_rng([self.rules.seed, number])
         seen = {cell for cell, _, _ in self.made}
         first = [cell for cell in self.first_round if cell not in seen]
-        if not first and len(seen - self.failed.keys()) < 2:
+        if not first and not self.has_begun:
             first = [cell for cell in self.working if cell not in seen][:ROUND_LEAST]
         chosen = first or self._contenders()
         return [chosen[index] for index in random.permutation(len(chosen))]

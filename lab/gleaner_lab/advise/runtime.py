@@ -1,8 +1,8 @@
 """What runs the program, and how it is asked for a collector, a number of threads and a heap.
 
-A JVM is asked in its own words behind `java`, which replace those of the command that say the same,
-or in JAVA_TOOL_OPTIONS where a script starts it. A program that uses libgc runs on Gleaner's, and one
-that embeds Gleaner is asked in GLEANER_OPTIONS.
+A JVM is asked in its own words behind `java`, which replace those of the command that say the
+same, or in JAVA_TOOL_OPTIONS where a script starts it. A program that uses libgc runs on Gleaner's,
+and one that embeds Gleaner is asked in GLEANER_OPTIONS.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def _kind_of(path: Path, name: str, gleaner: Path) -> Kind:
     if subprocess.run(asked, capture_output=True, timeout=60, check=False).returncode == 0:
         return "libgc"
     raise Failure(
-        f"{name}: it is not java, does not load libgc.so.1 and does not embed Gleaner. If it starts "
-        "a program that does, such as a script that ends with java, say which with "
-        "--runtime java, libgc or gleaner"
+        f"{name}: it is not java, does not load libgc.so.1 and does not embed Gleaner. If it "
+        "starts a program that does, as a script may, say which with --runtime java, libgc or "
+        "gleaner"
     )
 
 

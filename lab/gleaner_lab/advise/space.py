@@ -1,4 +1,4 @@
-"""The space: placements, collectors, numbers of their threads and heap sizes multiply into cells."""
+"""The space: placements, collectors, their threads and heap sizes multiply into cells."""
 
 from __future__ import annotations
 
