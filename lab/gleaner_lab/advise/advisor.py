@@ -20,7 +20,7 @@ from typing import Any
 
 from gleaner_lab import machine
 from gleaner_lab.advise.measure import Bench
-from gleaner_lab.advise.race import REPETITIONS, SHARE, Race, Rules, Standing
+from gleaner_lab.advise.race import REPETITIONS, Race, Rules, Standing, default_budget
 from gleaner_lab.advise.runtime import Program, check_placement
 from gleaner_lab.advise.space import (
     DEFAULT,
@@ -82,13 +82,12 @@ class Advisor:
     rules: Rules
     watch: Watch
     repetitions: int = REPETITIONS
-    share: float = SHARE
 
     def race(self) -> tuple[Race, list[Standing]]:
         """All runs that are needed, and what they say."""
         self.results.mend()
         cells = self.cells()
-        budget = self.rules.budget or int(len(cells) * self.repetitions * self.share)
+        budget = self.rules.budget or default_budget(len(cells), self.repetitions)
         race = self.known(cells, budget)
         return race, race.run(lambda cell, number: self._run(race, cell, number))
 

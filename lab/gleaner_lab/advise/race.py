@@ -82,9 +82,9 @@ class Standing:
         return self.sureness >= CERTAINTY
 
 
-def default_budget(cells: int) -> int:
+def default_budget(cells: int, repetitions: int = REPETITIONS) -> int:
     """A quarter of an exhaustive measurement's runs."""
-    return math.ceil(cells * REPETITIONS * SHARE)
+    return int(cells * repetitions * SHARE)
 
 
 @dataclass
