@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from itertools import product
 from pathlib import Path
 
@@ -255,7 +256,7 @@ BENCH = """#!/bin/sh
 echo "$*" >> "$ADVISE_RUNS"
 [ -z "$ADVISE_PAUSE" ] || sleep "$ADVISE_PAUSE"
 case "$*$ADVISE_FAILS" in
-    *initial-heap=20m*|*fails) echo '{"problem": "exit status: 1\\nOut of memory!"}'; exit ;;
+    *initial-heap=20m*|*fails) printf '{"problem": "exit status: 1: Out of memory!"}\\n'; exit ;;
 esac
 wall=$((1000 + $$ % 10))
 case "$*" in *divisor=8*) wall=$((wall + 200)) ;; *divisor=1*) wall=$((wall - 300)) ;; esac
@@ -266,7 +267,7 @@ printf '"collector": {"longest_pause_s": 0.0%d, "total_pause_s": 0.02}}\\n' $wal
 """
 GLEANER = """#!/bin/sh
 case "$*" in
-    *placement=wrong*) echo "gleaner: --opt: placement=wrong: none or paper is wanted" >&2; exit 2 ;;
+    *placement=wrong*) echo "gleaner: --opt: placement=wrong: none is wanted" >&2; exit 2 ;;
     *--plan*|*libgc-program) ;;
     *) exit 125 ;;
 esac
@@ -300,7 +301,7 @@ def test_from_a_program_to_its_answer(tools, capsys):
     assert advise(tools, "--out", str(tools / "out"), *words) == 0
     text = capsys.readouterr().out
     assert "50 cells on 2 processors on 1 socket" in text
-    assert "gleaner exec --opt free-space-divisor=1 -- " in text
+    assert "--opt free-space-divisor=1 -- " in text
     assert "best for time" in text and "best for pauses" in text and "best for core-seconds" in text
     assert "Not measured here: energy" in text
     assert "leave 1 of 2 processors idle" in text
@@ -379,7 +380,7 @@ def test_stopped_it_tells_what_it_knows_and_goes_on(tools):
     )
     journal = tools / "out" / "runs.jsonl"
     while child.poll() is None and not (journal.exists() and len(journal.open().readlines()) > 10):
-        pass
+        time.sleep(0.02)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err

@@ -44,7 +44,7 @@ def page(
         title=f"Advice for {shlex.join(program.words)}",
         notes=_notes(race, standings, program, machine, why),
         tables=[*tables, *([checks] if checks else []), _cells(race, standings)],
-        figures={f"advice-{NAMES[one.goal]}": _plot(one) for one in standings},
+        figures={"advice": _plot(standings)},
         command=f"gleaner-lab advise -- {shlex.join(program.words)}",
         label="measured",
     )
@@ -199,17 +199,20 @@ def _why(race: Race, standings: Sequence[Standing]) -> str:
     return f"It ended because the budget was spent; not settled: {unsettled}. --budget N goes on."
 
 
-def _plot(one: Standing) -> Figure:
-    """The best cells with their intervals."""
-    order = [int(index) for index in np.argsort(one.posterior.means)[:SHOWN]][::-1]
-    cells = [one.posterior.cells[index] for index in order]
-    values = np.asarray([one.posterior.ratio(cell, one.best) for cell in cells])
-    figure, axes = plt.subplots(figsize=(9, 0.32 * len(cells) + 1))
-    errors = np.abs(values[:, 1:].T - values[:, 0])
-    axes.errorbar(values[:, 0], range(len(cells)), xerr=errors, fmt="o", capsize=3)
-    axes.set_yticks(range(len(cells)), [cell.key for cell in cells], fontsize=7)
-    axes.set_xlabel(f"{NAMES[one.goal]}, of the best")
-    axes.axvline(1, linewidth=0.8, color="grey")
+def _plot(standings: Sequence[Standing]) -> Figure:
+    """The best cells of each goal with their intervals."""
+    count = min(SHOWN, len(standings[0].posterior.cells))
+    size = (9, len(standings) * (0.3 * count + 0.8))
+    figure, rows = plt.subplots(len(standings), figsize=size, squeeze=False)
+    for axes, one in zip(rows[:, 0], standings, strict=True):
+        order = np.argsort(one.posterior.means)[:count][::-1]
+        cells = [one.posterior.cells[index] for index in order]
+        values = np.asarray([one.posterior.ratio(cell, one.best) for cell in cells])
+        errors = np.abs(values[:, 1:].T - values[:, 0])
+        axes.errorbar(values[:, 0], range(count), xerr=errors, fmt="o", capsize=3)
+        axes.set_yticks(range(count), [cell.key for cell in cells], fontsize=7)
+        axes.set_xlabel(f"{NAMES[one.goal]}, of the best")
+        axes.axvline(1, linewidth=0.8, color="grey")
     figure.tight_layout()
     return figure
 
