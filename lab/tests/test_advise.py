@@ -298,7 +298,9 @@ def runs(tools):
 
 def test_from_a_program_to_its_answer(tools, capsys):
     words = ["--check", "--repetitions", "3", "--threads", "default,1"]
+    words += ["--markdown", str(tools / "page.md")]
     assert advise(tools, "--out", str(tools / "out"), *words) == 0
+    assert "| best for |" in (tools / "page.md").read_text()
     text = capsys.readouterr().out
     assert "50 cells on 2 processors on 1 socket" in text
     assert "--opt free-space-divisor=1 -- " in text

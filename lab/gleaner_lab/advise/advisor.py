@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gleaner_lab import machine
 from gleaner_lab.advise.measure import Bench
 from gleaner_lab.advise.race import REPETITIONS, Race, Rules, Standing, default_budget
 from gleaner_lab.advise.runtime import Program, check_placement
@@ -207,7 +206,7 @@ def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> Result
     return found
 
 
-def plan_of(program: Program, wishes: Wishes, seed: int) -> dict[str, Any]:
+def plan_of(program: Program, wishes: Wishes, seed: int, machine: str) -> dict[str, Any]:
     """What must be the same for runs to be compared."""
     path = shutil.which(program.words[0])
     assert path is not None
@@ -216,7 +215,7 @@ def plan_of(program: Program, wishes: Wishes, seed: int) -> dict[str, Any]:
         "directory": os.getcwd(),
         "runtime": program.kind,
         "program": _digest(Path(path).read_bytes()),
-        "machine": machine.identity(machine.describe()),
+        "machine": machine,
         "space": asdict(wishes),
         "seed": seed,
     }

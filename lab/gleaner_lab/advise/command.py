@@ -15,6 +15,7 @@ from gleaner_lab.failure import Failure, nearest
 if TYPE_CHECKING:
     from gleaner_lab.advise.advisor import Advisor, Made, Wishes
     from gleaner_lab.advise.race import Race, Standing
+    from gleaner_lab.report.modelled import Page
 
 DESCRIPTION = """\
 Finds on this machine which placement of threads, how many collector threads, which heap size and,
@@ -92,6 +93,9 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="N",
         help="runs of a cell in an exhaustive measurement (10): the budget is a quarter of that",
     )
+    one.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
+    )
     one.add_argument("--bench", type=Path, help="gleaner-bench, if not from target/release")
     one.set_defaults(act=act)
 
@@ -115,6 +119,7 @@ def _percent(text: str) -> float:
 
 def act(chosen: argparse.Namespace) -> int:
     """Runs the advisor, and prints what it found."""
+    from gleaner_lab import machine
     from gleaner_lab.advise import advisor
     from gleaner_lab.advise.measure import Bench
     from gleaner_lab.advise.race import REPETITIONS, Rules
@@ -127,8 +132,10 @@ def act(chosen: argparse.Namespace) -> int:
     program = program_of(chosen.program, chosen.runtime, bench.with_name("gleaner"))
     wishes = _wishes(chosen)
     goals = tuple(_goal(one) for one in chosen.goal or advisor.GOALS)
-    plan = advisor.plan_of(program, wishes, chosen.seed)
+    facts = machine.describe()
+    plan = advisor.plan_of(program, wishes, chosen.seed, machine.identity(facts))
     results = advisor.open_results(chosen.out, plan, chosen.fresh)
+    results.note_machine(plan["machine"], facts)
     scratch = results.path / "scratch"
     scratch.mkdir(exist_ok=True)
     print(f"runs are kept in {results.path}", file=sys.stderr)
@@ -155,7 +162,10 @@ def act(chosen: argparse.Namespace) -> int:
             signal.alarm(0)
             bar.stop()
             return _stopped(whole)
-    _tell(whole, race, standings, made)
+    answer = _tell(whole, race, standings, made)
+    if chosen.markdown is not None:
+        chosen.markdown.write_text(answer.markdown(), encoding="utf-8")
+        print(chosen.markdown)
     return 0
 
 
@@ -198,14 +208,16 @@ def _goal(name: str) -> str:
 
 def _tell(
     whole: Advisor, race: Race, standings: Sequence[Standing], made: Sequence[Made], why: str = ""
-) -> None:
+) -> Page:
     from gleaner_lab.advise import page
 
     table = page.checked(made, race, standings) if made else None
-    answer = page.page(race, standings, whole.program, whole.machine, table, why)
+    names = [one["processor"] for one in whole.results.machines().values()]
+    answer = page.page(race, standings, whole.program, whole.machine, table, why, *names)
     page.show(answer)
     written = answer.write(whole.results.path)
-    print(f"the same with all cells: {written[0]}")
+    print(f"\nthe same with all cells: {written[0]}")
+    return answer
 
 
 def _stopped(whole: Advisor) -> int:

@@ -36,13 +36,14 @@ def page(
     machine: Machine,
     checks: Table | None = None,
     why: str = "",
+    processor: str = "",
 ) -> Page:
     """What to take for each goal, what it saves, how sure that is, and what to paste."""
     tables = [_answer(race, standings), _paste(standings, program), _idle(race, standings, machine)]
     return Page(
         name="advice",
         title=f"Advice for {shlex.join(program.words)}",
-        notes=_notes(race, standings, program, machine, why),
+        notes=_notes(race, standings, program, machine, why, processor),
         tables=[*tables, *([checks] if checks else []), _cells(race, standings)],
         figures={"advice": _plot(standings)},
         command=f"gleaner-lab advise -- {shlex.join(program.words)}",
@@ -161,10 +162,16 @@ def middle(race: Race, goal: str, cell: Cell) -> float:
 
 
 def _notes(
-    race: Race, standings: Sequence[Standing], program: Program, machine: Machine, why: str
+    race: Race,
+    standings: Sequence[Standing],
+    program: Program,
+    machine: Machine,
+    why: str,
+    processor: str,
 ) -> list[str]:
     count = len(machine.sockets)
     where = f"{len(machine.processors)} processors on {count} socket{'s' if count > 1 else ''}"
+    where += f" ({processor})" if processor else ""
     tried = len({cell for cell, _, _ in race.made})
     noise = ", ".join(f"{one.posterior.noise:.1%} of {NAMES[one.goal]}" for one in standings)
     found = [
