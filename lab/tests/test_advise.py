@@ -319,14 +319,14 @@ def test_from_a_program_to_its_answer(tools, capsys):
 
 
 def test_the_same_command_makes_no_run_again_and_a_larger_budget_more(tools, capsys):
-    few = ["--threads", "default"]
+    few = ["--threads", "default", "--goal", "time"]
     assert advise(tools, *few, "--budget", "20") == 0
     made = len(runs(tools))
     assert advise(tools, *few, "--budget", "20") == 0
     assert len(runs(tools)) == made
     assert advise(tools, *few, "--budget", "30", "--margin", "0.001") == 0
     assert made < len(runs(tools)) <= 31
-    few = ["--threads", "1"]
+    few = ["--threads", "1", "--goal", "time"]
     assert advise(tools, *few, "--budget", "20") == 2
     message = capsys.readouterr().err
     assert "space" in message and "--fresh" in message
@@ -370,7 +370,7 @@ def test_a_directory_of_something_else_is_refused(tools, capsys):
 
 def test_stopped_it_tells_what_it_knows_and_goes_on(tools):
     words = ["advise", "--bench", str(tools / "bench"), "--out", str(tools / "out")]
-    words += ["--threads", "default", "--budget", "30"]
+    words += ["--threads", "default", "--goal", "time", "--budget", "30"]
     words += ["--", str(tools / "libgc-program")]
     environment = {**os.environ, "ADVISE_PAUSE": "0.05"}
     child = subprocess.Popen(
