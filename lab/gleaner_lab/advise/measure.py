@@ -13,8 +13,9 @@ from gleaner_lab import workload
 from gleaner_lab.advise.runtime import Program
 from gleaner_lab.advise.space import Cell
 
-#: Figures of a run that a goal is about.
-FIGURES = ("wall_s", "cpu_s", "longest_pause_s", "total_pause_s", "energy_j", "peak_kb")
+PAUSES = ("longest_pause_s", "total_pause_s")
+#: Figures of a run that are kept.
+FIGURES = ("wall_s", "cpu_s", "peak_kb", *PAUSES)
 #: Where the kernel has counters of energy.
 POWERCAP = Path("/sys/class/powercap")
 #: How HotSpot logs the end of a stop, since version 17 and before that.
@@ -71,7 +72,10 @@ class Bench:
         if self.energy.domains:
             values["energy_j"] = self.energy.since(before)
         found: dict[str, Any] = {"values": values}
-        if self.program.kind == "java" and log.exists():
+        if self.program.kind != "java":
+            # A log without a collection has no pause.
+            values.update({name: values.get(name, 0.0) for name in PAUSES})
+        elif log.exists():
             text = log.read_text(errors="replace")
             values.update(pauses(text))
             if uses := USES.search(text):

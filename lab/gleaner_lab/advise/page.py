@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gleaner_lab.advise.advisor import GOALS
-from gleaner_lab.advise.race import CERTAINTY, Race, Standing
+from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing
 from gleaner_lab.advise.runtime import Program
 from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell, Machine
 from gleaner_lab.report.modelled import Page, Table
@@ -75,13 +75,14 @@ def _answer(race: Race, standings: Sequence[Standing]) -> Table:
     for one in standings:
         best = one.best
         unit, scale = UNITS[one.goal]
+        value = middle(race, one.goal, best)
         rows.append(
             [
                 NAMES[one.goal],
                 best.placement or DEFAULT,
                 f"{best.collector} {best.threads or DEFAULT}".strip(),
                 best.heap or DEFAULT,
-                f"{scale * middle(race, one.goal, best):.3g} {unit}",
+                f"{'at most ' if value <= LEAST else ''}{scale * value:.3g} {unit}",
                 _relative(one, best),
                 _sureness(race, one),
             ]
@@ -237,7 +238,7 @@ def checked(
         logs: dict[Cell, dict[int, float]] = {}
         for cell, number, record in made:
             if "values" in record:
-                value = math.log(max(record["values"][one.goal], 1e-4))
+                value = math.log(max(record["values"][one.goal], LEAST))
                 logs.setdefault(cell, {})[number] = value
         numbers = sorted({number for _, number, _ in made})
         halves = [set(numbers[::2]), set(numbers[1::2])]
