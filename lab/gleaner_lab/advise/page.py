@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
+from gleaner_lab.advise import model
 from gleaner_lab.advise.advisor import GOALS
 from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing
 from gleaner_lab.advise.runtime import Program
@@ -230,8 +231,9 @@ def checked(
 ) -> Table:
     """The race's choice among runs that took no part in it, with each cell as often as any other.
 
-    What did best in some runs did so by luck, too. So beside the plain regret stands one of which
-    the best cell is chosen in one half of the rounds and compared in the other.
+    What did best in some runs did so by luck, too. So beside the plain regret, of medians, stands
+    one of which the best cell is chosen in one half of the rounds and compared in the other, and
+    that of the model fitted to these runs alone, which draws single cells to what others say.
     """
     rows = []
     for one in standings:
@@ -244,15 +246,22 @@ def checked(
         halves = [set(numbers[::2]), set(numbers[1::2])]
         plain = _regret(logs, one.best, set(numbers), set(numbers))
         across = [_regret(logs, one.best, *pair) for pair in (halves, halves[::-1])]
+        runs = [(cell, *pair) for cell, values in logs.items() for pair in values.items()]
+        known = model.fit(runs, list(logs))
+        first = known.cells[int(np.argmin(known.means))]
+        value, low, high = known.ratio(one.best, first)
         rows.append(
             [
                 NAMES[one.goal],
                 f"{race.spent / len(made):.0%}",
                 f"{math.expm1(plain):.1%}",
                 f"{math.expm1(sum(across) / 2):.1%}",
+                f"{value - 1:.1%} ({low - 1:.1%} to {high - 1:.1%})",
+                f"{known.noise:.1%}",
             ]
         )
     head = ["best for", "share of its runs", "regret", "regret, chosen in other rounds"]
+    head += ["regret by the model", "one run scatters by"]
     caption = f"Beside an exhaustive measurement of {len(made)} runs"
     return Table("check", caption, head, rows)
 
