@@ -250,6 +250,19 @@ def test_energy_is_that_of_the_packages_and_may_wrap(tmp_path):
     assert measure.Energy.here(tmp_path / "none").read() == []
 
 
+def test_the_environment_of_a_run_is_in_no_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET", "it's hidden")
+    monkeypatch.setenv("GLEANER_OPTIONS", "stats=on,log=x")
+    bench = measure.Bench(Path("/opt/bench"), program("libgc", "guile"), tmp_path, 7)
+    words = bench.command(Cell(threads=2), tmp_path / "log")
+    assert not any("hidden" in word for word in words)
+    assert " ".join(words).count("--opt") == 3
+    script = tmp_path / "environment"
+    assert script.stat().st_mode & 0o077 == 0
+    shown = subprocess.run([script, "sh", "-c", "echo $SECRET"], capture_output=True, text=True)
+    assert shown.stdout == "it's hidden\n"
+
+
 # ---- the command ----
 
 BENCH = """#!/bin/sh
