@@ -211,9 +211,7 @@ def _tell(
 ) -> Page:
     from gleaner_lab.advise import page
 
-    table = page.checked(made, race, standings) if made else None
-    names = [one["processor"] for one in whole.results.machines().values()]
-    answer = page.page(race, standings, whole.program, whole.machine, table, why, *names)
+    answer = page.page(whole, race, standings, made, why)
     page.show(answer)
     written = answer.write(whole.results.path)
     print(f"\nthe same with all cells: {written[0]}")

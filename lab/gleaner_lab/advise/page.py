@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from gleaner_lab.advise import model
-from gleaner_lab.advise.advisor import GOALS
+from gleaner_lab.advise.advisor import GOALS, Advisor, Made
 from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing
 from gleaner_lab.advise.runtime import Program
 from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell, Machine
@@ -31,23 +30,29 @@ SHOWN = 15
 
 
 def page(
+    whole: Advisor,
     race: Race,
     standings: Sequence[Standing],
-    program: Program,
-    machine: Machine,
-    checks: Table | None = None,
+    made: Sequence[Made] = (),
     why: str = "",
-    processor: str = "",
 ) -> Page:
     """What to take for each goal, what it saves, how sure that is, and what to paste."""
-    tables = [_answer(race, standings), _paste(standings, program), _idle(race, standings, machine)]
+    tables = [
+        _answer(race, standings),
+        _paste(standings, whole.program),
+        _idle(race, standings, whole.machine),
+        *([checked(made, race, standings)] if made else []),
+        _cells(race, standings),
+    ]
+    words = shlex.join(whole.program.words)
+    check = f"--check --repetitions {whole.repetitions} " if made else ""
     return Page(
         name="advice",
-        title=f"Advice for {shlex.join(program.words)}",
-        notes=_notes(race, standings, program, machine, why, processor),
-        tables=[*tables, *([checks] if checks else []), _cells(race, standings)],
+        title=f"Advice for {words}",
+        notes=_notes(whole, race, standings, why),
+        tables=tables,
         figures={"advice": _plot(standings)},
-        command=f"gleaner-lab advise -- {shlex.join(program.words)}",
+        command=f"gleaner-lab advise {check}-- {words}",
         label="measured",
     )
 
@@ -163,17 +168,11 @@ def middle(race: Race, goal: str, cell: Cell) -> float:
     return float(np.median([math.exp(value) for one, _, value in race.runs(goal) if one == cell]))
 
 
-def _notes(
-    race: Race,
-    standings: Sequence[Standing],
-    program: Program,
-    machine: Machine,
-    why: str,
-    processor: str,
-) -> list[str]:
-    count = len(machine.sockets)
-    where = f"{len(machine.processors)} processors on {count} socket{'s' if count > 1 else ''}"
-    where += f" ({processor})" if processor else ""
+def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) -> list[str]:
+    count = len(whole.machine.sockets)
+    where = f"{len(whole.machine.processors)} processors on {count} socket"
+    names = [one["processor"] for one in whole.results.machines().values()]
+    where += f"{'s' if count > 1 else ''} ({', '.join(names)})"
     tried = len({cell for cell, _, _ in race.made})
     noise = ", ".join(f"{one.posterior.noise:.1%} of {NAMES[one.goal]}" for one in standings)
     found = [
@@ -186,7 +185,7 @@ def _notes(
             "One socket: threads cannot be isolated on another one, and leaving a socket idle "
             "cannot be measured; placements set cores apart."
         )
-    if program.kind == "libgc":
+    if whole.program.kind == "libgc":
         found.append("The program as it is: on Gleaner's libgc with its defaults.")
     if missing := [name for name, figure in GOALS.items() if figure not in race.goals()]:
         wanted = [name for name in missing if GOALS[name] in race.rules.goals]
@@ -226,9 +225,7 @@ def _plot(standings: Sequence[Standing]) -> Figure:
     return figure
 
 
-def checked(
-    made: Sequence[tuple[Cell, int, dict[str, Any]]], race: Race, standings: Sequence[Standing]
-) -> Table:
+def checked(made: Sequence[Made], race: Race, standings: Sequence[Standing]) -> Table:
     """The race's choice among runs that took no part in it, with each cell as often as any other.
 
     What did best in some runs did so by luck, too. So beside the plain regret, of medians, stands
