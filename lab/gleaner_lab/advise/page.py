@@ -25,6 +25,8 @@ UNITS = {
     "energy_j": ("J", 1),
 }
 NAMES = {figure: name for name, figure in GOALS.items()}
+#: From this scatter of one run's time on, the answer says that the machine is not quiet.
+RESTLESS = 0.1
 #: Cells in the plot of a goal.
 SHOWN = 15
 
@@ -180,6 +182,11 @@ def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) 
         f"{race.rules.budget} allowed. One run scatters by {noise}.",
         why or _why(race, standings),
     ]
+    if any(one.goal == "wall_s" and one.posterior.noise > RESTLESS for one in standings):
+        found.append(
+            "The machine is restless, or the program is: what is pinned to a processor that others "
+            "use waits for them. Ask again on a quiet machine, or trust core-seconds."
+        )
     if count == 1:
         found.append(
             "One socket: threads cannot be isolated on another one, and leaving a socket idle "

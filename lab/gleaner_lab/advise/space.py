@@ -35,8 +35,8 @@ class Cell:
         """Its identity, as it is shown, too."""
         collector = f" {self.collector}" if self.collector else ""
         return (
-            f"placement {self.placement or DEFAULT} | collector{collector} threads "
-            f"{self.threads or DEFAULT} | heap {self.heap or DEFAULT}"
+            f"placement {self.placement or DEFAULT}; collector{collector} threads "
+            f"{self.threads or DEFAULT}; heap {self.heap or DEFAULT}"
         )
 
 
