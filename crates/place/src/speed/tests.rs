@@ -146,7 +146,7 @@ fn frequencies_are_set_and_put_back() {
 #[test]
 fn what_a_crash_left_is_put_back() {
     let usable = "0-2".parse().unwrap();
-    // By the guard, whoever wrote it; and by the next start, only of one that is gone.
+    // By the guard, of any writer; by the next start, only of one that is gone.
     for (writer, by_guard) in [(alive(), true), (gone(), false)] {
         let tree = frequencies_tree();
         tree.start("slow=collector", writer)
@@ -166,6 +166,31 @@ fn what_a_crash_left_is_put_back() {
     tree.write(MAXIMA[1], "2900000");
     speed.end(SECOND);
     assert_eq!(tree.text(MAXIMA[1]), "2900000");
+}
+
+#[test]
+fn all_that_a_crash_left_is_put_back() {
+    let tree = frequencies_tree();
+    let mut threads = apart();
+    threads[0].role = Role::Compiler;
+    tree.start("slow=collector+compiler", gone()).update(
+        SECOND,
+        &threads,
+        &"0-2".parse().unwrap(),
+    );
+    assert_eq!(MAXIMA.map(|it| tree.text(it)), ["1500000", "1500000"]);
+    put_back_left(&tree.files());
+    assert_eq!(MAXIMA.map(|it| tree.text(it)), ["2800000", "2800000"]);
+}
+
+#[test]
+fn a_maximum_that_is_lower_stays() {
+    // 95 % of 3000000 are more than the maximum that was found.
+    let tree = frequencies_tree();
+    let mut speed = tree.start("slow=collector,speed=95", alive());
+    speed.update(SECOND, &apart(), &"0-2".parse().unwrap());
+    assert_eq!(tree.text(MAXIMA[1]), "2800000\n");
+    speed.end(SECOND);
 }
 
 #[test]
