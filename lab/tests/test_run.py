@@ -541,6 +541,19 @@ def test_heaps_are_multiples_of_the_minimum_and_what_has_none_is_named(tmp_path)
     assert problems["problem"].str.contains("something else sizes its heap").all()
 
 
+def test_a_workload_without_a_minimum_is_named_with_the_cause(tmp_path):
+    path, tool, out = (
+        bench.experiment(tmp_path, "crashes", 1),
+        bench.make(tmp_path),
+        tmp_path / "out",
+    )
+    path.write_text(path.read_text() + "heap: {mode: times-minimum, multiples: [2]}\n")
+    assert cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)]) == 1
+    problems = failures_of(ResultSet.open(out).table())["problem"]
+    assert problems.str.contains("minimum of crashes, 1 thread: it does not finish").all()
+    assert problems.str.contains("up to 64 GB: .*SIG|up to 64 GB: .*signal").all(), list(problems)
+
+
 def test_a_baseline_that_does_not_finish_is_named_and_the_rest_stands(tmp_path):
     path, tool, out = (
         bench.experiment(tmp_path, "crashes, steady", 1),
