@@ -122,6 +122,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="only this configuration, beside the baseline",
     )
+    one.add_argument(
+        "--multiple",
+        action="append",
+        type=float,
+        metavar="X",
+        help="only heaps of X times the minimum, of those that the file has",
+    )
     _execution(one)
     one.set_defaults(act=_run)
 
@@ -329,6 +336,7 @@ def _run(chosen: argparse.Namespace) -> int:
         "size": chosen.size,
         "only": chosen.only,
         "configurations": chosen.configuration,
+        "multiples": chosen.multiple,
     }
     out = chosen.out
     if out is None:
@@ -345,6 +353,8 @@ def command_of(chosen: argparse.Namespace) -> str:
     for option, names in [("--only", chosen.only), ("--configuration", chosen.configuration)]:
         for name in names or []:
             words += [option, name]
+    for multiple in chosen.multiple or []:
+        words += ["--multiple", f"{multiple:g}"]
     words += ["--heaps", str(chosen.heaps)] if chosen.heaps is not None else []
     return shlex.join(words)
 

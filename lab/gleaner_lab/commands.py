@@ -130,6 +130,15 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
                 f"{nearest(min(unknown), known)}"
             )
         _keep_configurations(document, {*wanted, _name_of(experiment.statistics.baseline)})
+    if multiples := changes.get("multiples"):
+        known = [f"{one:g}" for one in experiment.heap.multiples or []]
+        kept = [f"{one:g}" for one in multiples]
+        if unknown := sorted(set(kept) - set(known)):
+            has = " and ".join(known) or "none, since its heaps are no multiples of a minimum"
+            raise Failure(
+                f"no heaps of {unknown[0]} times the minimum: {experiment.name} has {has}"
+            )
+        document["heap"]["multiples"] = [one for one in multiples]
     out = StringIO()
     yaml.dump(document, out)
     # What was given on the command line may be wrong, too: find out before anything is written.
