@@ -815,8 +815,9 @@ def test_what_a_run_counts_by_memory_node_gives_metrics():
 
 def test_heaps_of_some_multiples_alone_are_run():
     path = cli.find("placement-startup")
-    text = commands.changed(path, {"multiples": [1.5, 3.0]})
-    assert experiments.parse(text, path).heap.multiples == [1.5, 3]
+    text = commands.changed(path, {"multiples": [1.5, 3.0], "iteration": 5})
+    read = experiments.parse(text, path)
+    assert (read.heap.multiples, read.iteration) == ([1.5, 3], 5)
     for name, said in [("placement-startup", "has 1.5 and 2 and 3"), ("boehm-table1", "has none")]:
         with pytest.raises(Failure, match=f"no heaps of 7 times the minimum: .*{said}"):
             commands.changed(cli.find(name), {"multiples": [7]})
