@@ -38,7 +38,7 @@ PRESSURE := verify=edges,poison=on,stress=
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
 	deciders zeroing-micro zeroing-nursery zeroing naps-paper naps-host naps-synchronisation arrays arrays-cursors \
 	arrays-optimisations arrays-first-n arrays-arraylets arrays-kinds arrays-heaps \
-	arrays-fragmentation arrays-pauses array-counts workers workers-tiny
+	arrays-fragmentation arrays-pauses array-counts workers workers-tiny workers-libgc placement-programs
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
 RIVAL_BENCHES := bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady \
 	bench-zeroing-hotspot
@@ -474,7 +474,8 @@ help:
 #|                  naps-paper, naps-host, naps-synchronisation (docs/numa.md), arrays,
 #|                  arrays-cursors, arrays-optimisations, arrays-first-n,
 #|                  arrays-arraylets, arrays-kinds, arrays-heaps,
-#|                  arrays-fragmentation, arrays-pauses (docs/arrays.md)
+#|                  arrays-fragmentation, arrays-pauses (docs/arrays.md), workers,
+#|                  workers-tiny, workers-libgc, placement-programs (docs/placement.md)
 #|   make before COMMIT=C   builds an earlier commit beside this one; then
 #|                  make bench-before-native and bench-before-clients tell whether
 #|                  workloads or programs became slower since

@@ -124,6 +124,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="only this configuration, beside the baseline",
     )
+    one.add_argument(
+        "--multiple",
+        action="append",
+        type=float,
+        metavar="X",
+        help="only heaps of X times the minimum, of those that the file has",
+    )
+    one.add_argument(
+        "--iteration", type=int, metavar="N", help="the one that counts, instead of the file's"
+    )
     _execution(one)
     one.set_defaults(act=_run)
 
@@ -333,6 +343,8 @@ def _run(chosen: argparse.Namespace) -> int:
         "size": chosen.size,
         "only": chosen.only,
         "configurations": chosen.configuration,
+        "multiples": chosen.multiple,
+        "iteration": chosen.iteration,
     }
     out = chosen.out
     if out is None:
@@ -344,11 +356,14 @@ def _run(chosen: argparse.Namespace) -> int:
 def command_of(chosen: argparse.Namespace) -> str:
     """The command that makes the same runs again; where results go does not matter to them."""
     words = ["gleaner-lab", "run", chosen.experiment]
-    for option, value in [("--repetitions", chosen.repetitions), ("--size", chosen.size)]:
-        words += [option, str(value)] if value is not None else []
+    for option in ("repetitions", "size", "iteration"):
+        value = getattr(chosen, option)
+        words += [f"--{option}", str(value)] if value is not None else []
     for option, names in [("--only", chosen.only), ("--configuration", chosen.configuration)]:
         for name in names or []:
             words += [option, name]
+    for multiple in chosen.multiple or []:
+        words += ["--multiple", f"{multiple:g}"]
     words += ["--heaps", str(chosen.heaps)] if chosen.heaps is not None else []
     return shlex.join(words)
 

@@ -101,7 +101,7 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
     experiment = experiments.read(path)
     yaml = YAML()
     document = yaml.load(path.read_text(encoding="utf-8"))
-    for name in ("repetitions", "size"):
+    for name in ("repetitions", "size", "iteration"):
         if changes.get(name) is not None:
             document[name] = changes[name]
     if only := changes.get("only"):
@@ -130,6 +130,15 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
                 f"{nearest(min(unknown), known)}"
             )
         _keep_configurations(document, {*wanted, _name_of(experiment.statistics.baseline)})
+    if multiples := changes.get("multiples"):
+        known = [f"{one:g}" for one in experiment.heap.multiples or []]
+        kept = [f"{one:g}" for one in multiples]
+        if unknown := sorted(set(kept) - set(known)):
+            has = " and ".join(known) or "none, since its heaps are no multiples of a minimum"
+            raise Failure(
+                f"no heaps of {unknown[0]} times the minimum: {experiment.name} has {has}"
+            )
+        document["heap"]["multiples"] = [one for one in multiples]
     out = StringIO()
     yaml.dump(document, out)
     # What was given on the command line may be wrong, too: find out before anything is written.
@@ -316,12 +325,18 @@ def _searcher(tools: Tools | None, what: str) -> Tools:
     return tools
 
 
-def _measure(cell: Cell, experiment: Experiment, tools: Tools) -> Measure:
+def _measure(
+    cell: Cell, experiment: Experiment, tools: Tools, problems: list[str] | None = None
+) -> Measure:
+    """Runs a cell; why runs failed goes to `problems`."""
+
     def measure(options: Options) -> Sample | None:
         chosen = with_limit(cell, options)
         command = workload.command_of(chosen, experiment, tools, log=False)
         record = workload.run(command, chosen, experiment)
         if "problem" in record:
+            if problems is not None:
+                problems.append(record["problem"])
             return None
         return Sample(record["values"]["peak_kb"], record["values"]["cpu_s"])
 
@@ -359,11 +374,14 @@ def _minimum(
 ) -> Cell:
     key = f"minimum of {cell.workload.name}{cell.threads_shown}"
     if key not in known:
-        measure = _measure(_baseline_of(cell, experiment), experiment, _searcher(tools, key))
+        problems: list[str] = []
+        baseline, searcher = _baseline_of(cell, experiment), _searcher(tools, key)
+        measure = _measure(baseline, experiment, searcher, problems)
         found = minimum_heap(lambda limit: measure({"heap-limit": limit}) is not None, 64 << 20)
-        known[key] = 0 if found is None else found[0]
-    if known[key] == 0:
-        return replace(cell, obstacle=f"{key}: it does not finish under any limit up to 64 GB")
+        known[key] = problems[-1] if found is None else found[0]
+    if isinstance(known[key], str):
+        cause = f"{key}: it does not finish under any limit up to 64 GB: {known[key]}"
+        return replace(cell, obstacle=cause)
     if known[key] <= GRANULE:
         return replace(
             cell,

@@ -63,7 +63,9 @@ def page(found: Sequence[Finding], command: str) -> Page:
             "Statements of the OOPSLA 2012 paper (lab/papers/placement-findings.yaml), with their "
             "numbers there. One holds if the whole interval of our figure, of 90 % as in the "
             "paper, lies within its bounds, and does not hold if none of it does. A finding is "
-            "reproduced if all of its statements hold, and not reproduced if one does not hold."
+            "reproduced if all of its statements hold, and not reproduced if one does not hold. "
+            "Cores are made slow by their frequency where the kernel has control of it, and "
+            "elsewhere CPU bandwidth control stands in for that, as the log of a run tells."
         ],
         tables=[
             Table("verdicts", "The fourteen findings", ["finding", "verdict"], whole),

@@ -1,17 +1,16 @@
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
+from made import runs_of
 from pydantic import ValidationError
 
 from gleaner_lab import cli
 from gleaner_lab import experiment as experiments
-from gleaner_lab.analysis import groups_of
 from gleaner_lab.arrays import findings, model
 from gleaner_lab.arrays.model import Accesses, Costs
 from gleaner_lab.failure import Failure
-from gleaner_lab.tried import Runs, Statement, judge, statements
+from gleaner_lab.tried import Statement, judge, statements
 
 KINDS = cli.find("arrays-kinds")
 
@@ -26,28 +25,6 @@ configurations: {lazy: {library: none}, zray: {library: none}}
 threads: [default]
 statistics: {baseline: lazy}
 """
-
-
-def runs_of(experiment, metrics):
-    """Runs of an experiment with these values of metrics, by workload and variant, each round."""
-    rows = []
-    for workload, variants in metrics.items():
-        (group,) = (name for name in groups_of(experiment) if name.split(" ")[0] == workload)
-        for variant, rounds in variants.items():
-            for number, values in enumerate(rounds):
-                row = {
-                    "key": f"{group}: {variant} | {number}",
-                    "machine": "m",
-                    "group": group,
-                    "workload": workload,
-                    "variant": variant,
-                    "control": False,
-                    "canary": None,
-                    "counted": False,
-                    "round": number,
-                }
-                rows.append(row | {f"values.{name}": value for name, value in values.items()})
-    return Runs(experiment, pd.DataFrame(rows))
 
 
 def timed(ratios, base=2.0):

@@ -45,8 +45,8 @@ count() {
 }
 
 # The functions of these programs have names at run time (-rdynamic): reports of guard mode say them.
-programs=(embed threads fork mistakes quarantine guard)
-for name in "${programs[@]}" arrays; do
+programs=(embed elements threads fork mistakes quarantine guard)
+for name in "${programs[@]}" arrays array_heaps; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" -rdynamic "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
     count $name env LD_LIBRARY_PATH="$out" "$out/$name"
@@ -54,20 +54,20 @@ for name in "${programs[@]}" arrays; do
     count $name-c++ "$out/$name-c++"
 done
 
-# arrays.c chooses how arrays are cut itself.
+# arrays.c and array_heaps.c choose how arrays are cut themselves.
 for cut in zray,first-n=64,arraylet=256 naive zray,array-guard=on,first-n=64; do
     said=${cut%%,*}
     if [[ $cut == *array-guard=on* ]]; then said=guarded; fi
     for name in "${programs[@]}"; do
         count "$name-$said" env GLEANER_OPTIONS="arrays=$cut,verify=edges" "$out/$name-c++"
     done
-    count "elements-$said" env GLEANER_OPTIONS="arrays=$cut,verify=edges,stress=3" CASES="in all ways" \
-        "$out/embed-c++"
+    count "stress-$said" env GLEANER_OPTIONS="arrays=$cut,verify=edges,stress=3" CASES="in all ways" \
+        "$out/elements-c++"
 done
 known() { # known NAME MACRO... : what the code is compiled for; and the environment of a heap that fits
     local name=$1 options=$2 program
     shift 2
-    for program in embed arrays; do
+    for program in embed elements arrays array_heaps; do
         gcc -std=gnu11 "${flags[@]}" "$@" "tests/capi/$program.c" -o "$out/$program-$name" "${static[@]}"
         count "$program-$name" env GLEANER_OPTIONS="$options" "$out/$program-$name"
     done

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 static void *allocate_much(void *place)
 {
@@ -216,11 +217,44 @@ static void threads_end_attached(bool compressed)
     tear_down(&second);
     tear_down(&s);
 }
+
+static void *take_roles(void *place)
+{
+    static const char *const names[] = {
+        "gleaner-applica", "gleaner-main",    "gleaner-collect",
+        "gleaner-zeroing", "gleaner-compile", "gleaner-organiz",
+        "gleaner-profile", "gleaner-timer",   "gleaner-finaliz",
+        "gleaner-vm",
+    };
+    char name[16];
+    int i;
+
+    (void)place;
+    for (i = GLEANER_ROLE_APPLICATION; i <= GLEANER_ROLE_VM; i++) {
+        CHECK(gleaner_set_thread_role((gleaner_role)i));
+        CHECK(prctl(PR_GET_NAME, name) == 0 && strcmp(name, names[i]) == 0);
+    }
+    CHECK(!gleaner_set_thread_role((gleaner_role)10));
+    CHECK(prctl(PR_GET_NAME, name) == 0 && strcmp(name, "gleaner-vm") == 0);
+    return NULL;
+}
+
+static void roles_are_in_the_names_of_threads(bool compressed)
+{
+    pthread_t thread;
+
+    (void)compressed;
+    CHECK(pthread_create(&thread, NULL, take_roles, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(void)
 {
     static const struct stage_case cases[] = {
         { "threads come and go", threads_come_and_go },
         { "threads end attached", threads_end_attached },
+        { "roles are in the names of threads",
+          roles_are_in_the_names_of_threads },
     };
 
     CHECK(pthread_key_create(&early_key, early) == 0);

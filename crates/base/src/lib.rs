@@ -3,6 +3,7 @@
 //! - [`options`]: the one table of options, their values, and errors that help.
 //! - [`events`]: records of what a collection did, the ring of the last ones, and their JSON form.
 //! - [`faults`]: named points where a test can make something fail.
+//! - [`roles`]: what the threads of a managed program are for.
 //! - [`sync`]: the facade over atomics and waiting that lets loom run the protocols.
 //!
 //! Nothing here allocates, prints or calls the system: this code runs inside the user's process and while its threads
@@ -12,4 +13,5 @@
 pub mod events;
 pub mod faults;
 pub mod options;
+pub mod roles;
 pub mod sync;

@@ -251,6 +251,24 @@ static inline gleaner_mutator *gleaner_attach(gleaner_heap *heap)
    from main. */
 void gleaner_detach(gleaner_mutator *mutator);
 
+/* What a thread is for: docs/placement.md. */
+typedef enum gleaner_role {
+    GLEANER_ROLE_APPLICATION,
+    GLEANER_ROLE_MAIN,
+    GLEANER_ROLE_COLLECTOR,
+    GLEANER_ROLE_ZEROING,
+    GLEANER_ROLE_COMPILER,
+    GLEANER_ROLE_ORGANIZER,
+    GLEANER_ROLE_PROFILER,
+    GLEANER_ROLE_TIMER,
+    GLEANER_ROLE_FINALIZER,
+    GLEANER_ROLE_VM
+} gleaner_role;
+/* Registers what the calling thread is for, which need not be a mutator. Its name
+   becomes "gleaner-" and the role's, of which the kernel keeps 15 bytes: by that
+   `gleaner place` knows what to place where. False for a number that is no role. */
+bool gleaner_set_thread_role(gleaner_role role);
+
 /* Between the two the thread may block and must not use the heap, while
    others collect. Regions nest: the outermost counts. A call that allocates,
    polls, collects, walks, copies elements or makes a handle in a region ends the

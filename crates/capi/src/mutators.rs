@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use gleaner::raw::{Address, Record, TypeId, array_bytes_of, offsets, whole_granules};
-use gleaner::{Heap, Totals};
+use gleaner::{Heap, Role, Totals, set_thread_role};
 
 use crate::heaps::differently_cut;
 use crate::{mutator, pointer, threads};
@@ -46,6 +46,12 @@ pub unsafe extern "C" fn gleaner_cut_differently(record: *mut Record, first_n: u
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_detach(record: *mut Record) {
     threads::detach(record);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn gleaner_set_thread_role(role: u32) -> bool {
+    let role = Role::ALL.get(role as usize).copied();
+    role.map(set_thread_role).is_some()
 }
 
 #[unsafe(no_mangle)]

@@ -79,9 +79,9 @@ fn plan(machine: &Machine, settings: &Settings, threads: &str) -> Result<String,
     let mut roles = Vec::new();
     for part in threads.split('+') {
         let (role, count) = part.split_once(':').unwrap_or((part, "1"));
-        let role: Role = role
-            .parse()
-            .map_err(|error: String| wrong(part, &format!("is wrong: {error}")))?;
+        let role = role
+            .parse::<Role>()
+            .map_err(|error| wrong(part, &format!("is wrong: {error}")))?;
         let count = count
             .parse::<usize>()
             .ok()

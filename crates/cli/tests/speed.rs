@@ -396,3 +396,43 @@ fn what_is_missing_is_said_and_the_program_runs() {
         assert_fails(&run(&["place", "--opt", items, "--", "true"]), 2, remedy);
     }
 }
+
+#[test]
+fn energy_is_counted_where_there_are_counters() {
+    let directory = Directory::new();
+    let zone = directory
+        .path("root")
+        .join("sys/class/powercap/intel-rapl:0");
+    fs::create_dir_all(&zone).unwrap();
+    for (name, text) in [
+        ("name", "package-0\n"),
+        ("energy_uj", "7000000\n"),
+        ("max_energy_range_uj", "8000000\n"),
+    ] {
+        fs::write(zone.join(name), text).unwrap();
+    }
+    for (has_counters, root) in [
+        (true, directory.path("root")),
+        (false, directory.path("no")),
+    ] {
+        let output = place(&directory)
+            .args([
+                "--stats",
+                "--root",
+                root.to_str().unwrap(),
+                "--",
+                "sh",
+                "-c",
+            ])
+            .arg(format!("echo 500000 > {}/energy_uj", zone.display()))
+            .output()
+            .unwrap();
+        let said = stderr(&output);
+        let line = said.lines().find(|line| line.contains("energy"));
+        let wanted = "1.50  J, of 1 processor packages, with all that ran on them";
+        match has_counters {
+            true => assert!(line.is_some_and(|line| line.ends_with(wanted)), "{said}"),
+            false => assert_eq!(line, None, "{said}"),
+        }
+    }
+}

@@ -69,13 +69,17 @@ fn no_more_take_part_than_there_are_processors() {
 
 #[test]
 fn no_more_take_part_than_there_may_be() {
-    let list = "topology=node:1 core:8,workers=3,old=mark-sweep,generations=never";
-    let builder = Heap::builder().options(list).unwrap();
-    let events = phases_of(builder, Phase::Mark, 100);
-    let workers = workers(&events);
-    assert_eq!(workers[0], 3);
-    assert!(workers.iter().all(|&workers| (1..=3).contains(&workers)));
-    assert!(workers.contains(&2), "the next smaller number is tried");
+    let list = "topology=node:1 core:8,workers=3";
+    for (more, phase) in [
+        (",old=mark-sweep,generations=never", Phase::Mark),
+        ("", Phase::Copy),
+    ] {
+        let builder = Heap::builder().options(&format!("{list}{more}")).unwrap();
+        let workers = workers(&phases_of(builder, phase, 100));
+        assert_eq!(workers[0], 3);
+        assert!(workers.iter().all(|&workers| (1..=3).contains(&workers)));
+        assert!(workers.contains(&2), "the next smaller number is tried");
+    }
 }
 
 /// Nobody is woken where one is enough.

@@ -40,6 +40,17 @@ pub fn current_pthread() -> Pthread {
     Pthread(unsafe { libc::pthread_self() } as usize)
 }
 
+/// Gives the calling thread a name, which ends with a zero.
+pub fn name_current(name: &[u8; 16]) {
+    // SAFETY: a text that ends with a zero within what the kernel reads.
+    let _ = unsafe {
+        call(
+            libc::SYS_prctl,
+            [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+}
+
 /// Lets another thread run.
 pub fn yield_now() {
     // SAFETY: no argument.

@@ -6,8 +6,12 @@
 //! decided.
 #![forbid(unsafe_code)]
 
+mod energy;
+mod files;
 mod follow;
 mod habits;
+#[cfg(test)]
+mod likeness;
 mod machine;
 mod policy;
 mod processors;
@@ -16,6 +20,8 @@ mod settings;
 mod speed;
 mod usage;
 
+pub use energy::Energy;
+pub use files::Files;
 pub use follow::{Follower, Placed, Refusals, release};
 pub use habits::Habit;
 pub use machine::{Machine, Processor};
@@ -24,7 +30,7 @@ pub use processors::Processors;
 pub use roles::{Naming, Role, Roles};
 pub use settings::{Placement, Settings, SettingsError, Unit};
 pub use speed::{
-    Change, Domain, Files, Frequencies, Seen, Share, Slow, SlowBy, SlowWhen, Speed, Writer,
-    frequencies, put_back, put_back_left, share,
+    Change, Domain, Frequencies, Seen, Share, Slow, SlowBy, SlowWhen, Speed, Writer, frequencies,
+    put_back, put_back_left, share,
 };
 pub use usage::{Usage, Usages, seconds_of_process};

@@ -3,80 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a thread of a managed program is for (OOPSLA 2012, sections 3.1 and 4.2, with the roles that other runtimes have).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// Runs the program. What is not recognised as anything else has this role.
-    Application,
-    /// Runs the program's `main`.
-    Main,
-    /// Collects garbage, in the stopped world or beside the program.
-    Collector,
-    /// Zeroes memory before it is allocated.
-    Zeroing,
-    /// Compiles.
-    Compiler,
-    /// Decides what is compiled, and replaces what runs.
-    Organizer,
-    /// Takes samples.
-    Profiler,
-    /// Wakes at times.
-    Timer,
-    /// Runs finalizers and what is done with references.
-    Finalizer,
-    /// Serves the runtime otherwise: its operations, signals, agents.
-    Vm,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Role; 10] = [
-        Role::Application,
-        Role::Main,
-        Role::Collector,
-        Role::Zeroing,
-        Role::Compiler,
-        Role::Organizer,
-        Role::Profiler,
-        Role::Timer,
-        Role::Finalizer,
-        Role::Vm,
-    ];
-
-    /// Its name in options and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Role::Application => "application",
-            Role::Main => "main",
-            Role::Collector => "collector",
-            Role::Zeroing => "zeroing",
-            Role::Compiler => "compiler",
-            Role::Organizer => "organizer",
-            Role::Profiler => "profiler",
-            Role::Timer => "timer",
-            Role::Finalizer => "finalizer",
-            Role::Vm => "vm",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Role {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Role, String> {
-        let found = Role::ALL.into_iter().find(|role| role.name() == text);
-        found.ok_or_else(|| {
-            let names = Role::ALL.map(Role::name).join(", ");
-            format!("'{text}' is no role; there are {names}")
-        })
-    }
-}
+pub use gleaner_base::roles::Role;
 
 /// Some roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,10 +44,9 @@ impl FromStr for Roles {
                         .into_iter()
                         .filter(|role| service(role) && *role != Role::Collector),
                 ),
-                _ => roles.push(
-                    name.parse::<Role>()
-                        .map_err(|error| format!("{error}, and the groups jvm, nongc and none"))?,
-                ),
+                _ => roles.push(name.parse::<Role>().map_err(|error| {
+                    format!("'{name}': {error}, and the groups jvm, nongc and none")
+                })?),
             }
         }
         roles.sort_unstable();
@@ -153,14 +79,23 @@ impl Naming {
             .rsplit_once('=')
             .filter(|(name, _)| !name.is_empty())
             .ok_or_else(|| format!("'{item}' is not of the form NAME=ROLE"))?;
-        self.0.push((name.to_string(), role.parse()?));
+        let role = role.parse().map_err(|error| format!("'{role}': {error}"))?;
+        self.0.push((name.to_string(), role));
         Ok(())
     }
 
-    /// The role of a thread by its name. `is_first`: of the thread that its process began with.
+    /// The role of a thread by its name: what the user says, what it registered ([`Role::thread_name`]), what runtimes do. `is_first`: of the thread that its process began with.
     pub fn role(&self, name: &str, is_first: bool) -> Role {
         let mine = self.0.iter().find(|(pattern, _)| matches(pattern, name));
         if let Some(&(_, role)) = mine {
+            return role;
+        }
+        let registered = |role: &Role| {
+            let whole = role.thread_name();
+            let end = whole.iter().position(|&byte| byte == 0);
+            whole[..end.unwrap_or(whole.len())] == *name.as_bytes()
+        };
+        if let Some(role) = Role::ALL.into_iter().find(registered) {
             return role;
         }
         let known = NAMES.iter().find(|(pattern, _)| matches(pattern, name));
@@ -259,6 +194,11 @@ mod tests {
             ("gleaner-1", Role::Collector),
             ("gleaner-zero-2", Role::Zeroing),
             ("gleaner-mark-1", Role::Collector),
+            ("gleaner-compile", Role::Compiler),
+            ("gleaner-main", Role::Main),
+            ("gleaner-vm", Role::Vm),
+            ("gleaner-applica", Role::Application),
+            ("gleaner-zeroing", Role::Zeroing),
             ("DelayedTaskSche", Role::Timer),
             (".NET Tiered Com", Role::Compiler),
             ("main", Role::Main),

@@ -6,7 +6,6 @@
 
 mod bandwidth;
 mod decide;
-mod files;
 mod frequency;
 mod group;
 mod settings;
@@ -20,8 +19,8 @@ use state::State;
 
 use crate::Processors;
 
+use crate::files::Files;
 pub use decide::{Domain, Frequencies, Seen, Share, frequencies, share};
-pub use files::Files;
 pub use settings::{Slow, SlowBy, SlowWhen};
 pub use state::{Writer, put_back, put_back_left};
 

@@ -6,7 +6,8 @@ use std::fs;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use gleaner_place::{Follower, Machine, Naming, Processors, Role, Settings, release};
+use gleaner_place::{Follower, Machine, Naming, Processor, Processors, Role, Settings, release};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// A thread that sleeps until it is dropped.
 struct Sleeper {
@@ -138,6 +139,13 @@ fn holds(policy: &str, machine: &Machine) -> bool {
     }
 }
 
+/// What the calling thread, which follows, may use is what the program may.
+fn confine(processors: &[Processor]) {
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|it| set.set(it.number));
+    sched_setaffinity(None, &set).unwrap();
+}
+
 #[test]
 fn the_kernel_confirms_what_was_decided() {
     let machine = Machine::host();
@@ -145,7 +153,7 @@ fn the_kernel_confirms_what_was_decided() {
         let mut settings = Settings::default();
         settings.set(&format!("placement={policy}")).unwrap();
         let mut follower = Follower::new(std::process::id(), settings, Naming::default());
-        let mut until_it_holds = || {
+        let until_it_holds = |follower: &mut Follower| {
             while !holds(policy, &machine) {
                 // Not by its budget: emulated machines are slow.
                 follower.look();
@@ -161,15 +169,22 @@ fn the_kernel_confirms_what_was_decided() {
         let mut applications = start("Thread-", 0..4);
         let mut collectors = start("GC Thread#", 0..4);
         let compiler = start("C2 CompilerThread", 0..1);
-        until_it_holds();
+        until_it_holds(&mut follower);
         applications.extend(start("Thread-", 4..9));
-        until_it_holds();
+        until_it_holds(&mut follower);
         applications.truncate(2);
         collectors.remove(0);
-        until_it_holds();
+        until_it_holds(&mut follower);
+        // All processors but one are taken away, and come back.
+        confine(&machine.processors()[..1]);
+        follower.look();
+        let first = machine.processors()[0].number;
+        assert!(threads().iter().all(|(_, it)| it.iter().eq([first])));
+        confine(machine.processors());
+        until_it_holds(&mut follower);
         collectors.extend(start("GC Thread#", 4..8));
         applications.clear();
-        until_it_holds();
+        until_it_holds(&mut follower);
         drop((collectors, compiler));
         assert!(release(std::process::id(), &machine.numbers()) >= 2);
         assert!(

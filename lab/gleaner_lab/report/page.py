@@ -178,6 +178,8 @@ def _heaps(results: ResultSet) -> dict[str, str]:
         if isinstance(value, dict):
             text = ", ".join(f"{option}={setting}" for option, setting in value["options"].items())
             found[name] = text + ("" if value["reached"] else " (the nearest)")
+        elif isinstance(value, str):
+            found[name] = f"none: {value}"
         elif name.startswith("minimum"):
             found[name] = f"{value / 2**20:.2f} MB"
         else:

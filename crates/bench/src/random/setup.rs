@@ -12,7 +12,7 @@ use super::random::Rng;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
-pub const GENERATOR: u32 = 7;
+pub const GENERATOR: u32 = 8;
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -162,6 +162,7 @@ const CUT_CHOICES: &[(&str, &[&str])] = &[
     ("zero-compression", &["auto", "on", "off"]),
     ("fast-copy", &["auto", "on", "off"]),
     ("copy-on-write", &["auto", "on", "off"]),
+    ("array-guard", &["off", "off", "off", "on"]),
 ];
 
 /// Options of which each value is equally likely.
@@ -381,7 +382,7 @@ mod tests {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
-        assert_eq!((GENERATOR, hash), (7, 3_867_741_698_397_106_602));
+        assert_eq!((GENERATOR, hash), (8, 14_486_859_819_750_739_555));
     }
 
     #[test]

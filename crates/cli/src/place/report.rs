@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use gleaner_place::{Machine, Placement, Usages};
+use gleaner_place::{Energy, Machine, Placement, Usages};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A line for each role, what was not seen, and what placing took itself. `total` is the processor time of the program
@@ -64,4 +64,15 @@ pub(super) fn table(
         share * 100.0
     );
     text
+}
+
+/// A line about what the processors took.
+pub(super) fn energy(energy: &Energy) -> String {
+    format!(
+        "  {:12} {:>7} {:>10.2}  J, of {} processor packages, with all that ran on them\n",
+        "energy",
+        "",
+        energy.joules(),
+        energy.packages()
+    )
 }

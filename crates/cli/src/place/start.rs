@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use gleaner_place::{
-    Files, Follower, Machine, Naming, Placement, Settings, Writer, put_back_left,
+    Energy, Files, Follower, Machine, Naming, Placement, Settings, Writer, put_back_left,
     seconds_of_process,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,6 +23,9 @@ use super::{guard::Guard, log::Log, report, speed::Slowing};
 use crate::PlaceArgs;
 use crate::failure::Failure;
 use crate::{inherited, inspect};
+
+/// A processor takes minutes at least to come to the end of its energy counter.
+const ENERGY_LOOK: Duration = Duration::from_secs(10);
 
 /// Starts the program, places its threads until it ends, and gives its status.
 pub(super) fn run(
@@ -43,7 +46,10 @@ pub(super) fn run(
     inherited::pass_on(&mut command);
     let forwarded = signals()
         .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
+    let files = Files::below(&args.root);
+    let mut energy = args.stats.then(|| Energy::start(&files)).flatten();
     let start = Instant::now();
+    let mut energy_seen = start;
     let mut child = command.spawn().map_err(|error| {
         Failure::not_executable(format_args!(
             "{} cannot be executed: {error}",
@@ -52,7 +58,6 @@ pub(super) fn run(
     })?;
     forward(forwarded, child.id());
     let placement = settings.placement;
-    let files = Files::below(&args.root);
     put_back_left(&files).iter().for_each(warn);
     let writer = Writer::of(std::process::id());
     let guard = match (placement, settings.slow.is_any()) {
@@ -76,6 +81,10 @@ pub(super) fn run(
             }
         }
         slowing.follow(&follower, start, &mut log);
+        if energy_seen.elapsed() > ENERGY_LOOK {
+            energy.iter_mut().for_each(Energy::look);
+            energy_seen = Instant::now();
+        }
         if ending.wait(&mut child, wait) {
             break;
         }
@@ -94,6 +103,10 @@ pub(super) fn run(
     if args.stats {
         let mut text = report::table(placement, &follower.usages(), total, start.elapsed());
         text += &slowing.summary();
+        if let Some(energy) = &mut energy {
+            energy.look();
+            text += &report::energy(energy);
+        }
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     Ok(exit_code(status))

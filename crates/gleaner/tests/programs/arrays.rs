@@ -9,7 +9,7 @@ use gleaner::raw::{Address, FastPaths, Value};
 use gleaner::{Local, Mutator, OutOfMemory, Scope};
 
 use super::bits::Bits;
-use super::{Did, Held, Known, Program, Source, Transfer, Types};
+use super::{Did, Known, Program, Source, Transfer, Types};
 
 /// Where arrays are cut.
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +148,10 @@ impl<S: Source> Program<S> {
     ) -> Result<(), OutOfMemory> {
         match kind {
             0..5 => self.allocate_numbers(scope, roots, root, types),
-            5 => self.allocate_list_near(scope, roots, root, types),
+            5 => {
+                let length = self.new_length(types.cuts, types.cuts.slot);
+                self.new_list(scope, roots, root, types, length)
+            }
             6 => self.snapshot(scope, roots, (root, other), types),
             7 | 8 => self.copy_numbers(scope, roots, (root, other), types.cuts),
             9 => {
@@ -360,23 +363,6 @@ impl<S: Source> Program<S> {
             self.did(Did::LongArray);
         }
         Ok(place)
-    }
-
-    fn allocate_list_near(
-        &mut self,
-        scope: &mut Scope<'_>,
-        roots: &[Local<'_>],
-        root: usize,
-        types: Types,
-    ) -> Result<(), OutOfMemory> {
-        let length = self.new_length(types.cuts, types.cuts.slot);
-        scope.nested(|scope| {
-            let object = scope.allocate_references(types.list, length as u32)?;
-            scope.assign(roots[root], object);
-            Ok(())
-        })?;
-        self.found(root, Known::List(vec![Held::Null; length]));
-        Ok(())
     }
 
     /// A new array of numbers as long as another one, to which all of that is copied.

@@ -2,9 +2,9 @@
 
 use super::Change;
 use super::decide::Share;
-use super::files::Files;
 use super::group::{self, Group, Throttled};
 use super::state::{Entry, State};
+use crate::files::Files;
 
 /// The group of slow threads, which is made when there are some.
 #[derive(Debug)]

@@ -132,7 +132,7 @@ fn maximum(domain: &Domain, slow: &Slow) -> (u64, String) {
         false => String::new(),
     };
     (
-        wanted.max(domain.lowest).min(domain.full),
+        wanted.max(domain.lowest),
         format!("{why}: {} % of {} kHz{bound}", slow.percent, domain.highest),
     )
 }

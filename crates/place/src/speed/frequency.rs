@@ -1,9 +1,9 @@
 //! The thin part of frequency control: reads the domains, sets and puts back their maximum (`cpufreq`).
 
 use super::decide::Domain;
-use super::files::Files;
 use super::state::{Entry, State};
 use crate::Processors;
+use crate::files::Files;
 
 /// Where the kernel has its processors.
 const PROCESSORS: &str = "/sys/devices/system/cpu";

@@ -4,8 +4,8 @@
 use std::io;
 use std::time::Duration;
 
-use super::files::Files;
 use super::state::Writer;
+use crate::files::Files;
 
 /// Which interface the kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::files::Files;
 use super::group::Group;
 use super::{frequency, group};
+use crate::files::Files;
 use crate::usage::Stat;
 
 /// The process that changes speeds.

@@ -1,58 +1,22 @@
 //! Likenesses of the kernel's files: what is in them before, during and after, and after a crash.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::likeness::Tree;
 use crate::{Role, Settings, ThreadId};
 
-/// A directory with files, which goes at the end.
-struct Tree(PathBuf);
-
-impl Tree {
-    fn new(files: &[(&str, &str)]) -> Tree {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("gleaner-speed-{}-{number}", std::process::id());
-        let tree = Tree(std::env::temp_dir().join(name));
-        fs::create_dir_all(tree.0.join("run")).unwrap();
-        files.iter().for_each(|(path, text)| tree.write(path, text));
-        tree
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.0.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.0.join(path)).unwrap_or("none".into())
-    }
-
-    fn files(&self) -> Files {
-        Files::below(&self.0)
-    }
-
-    /// The names of files that say what is to be put back.
-    fn states(&self) -> Vec<String> {
-        self.files().names("/run")
-    }
-
-    fn start(&self, items: &str, writer: Writer) -> Speed {
-        let mut settings = Settings::default();
-        items
-            .split(',')
-            .for_each(|item| settings.set(item).unwrap());
-        Speed::start(settings.slow, self.files(), writer, 4711)
-    }
+/// The names of files that say what is to be put back.
+fn states(tree: &Tree) -> Vec<String> {
+    tree.files().names("/run")
 }
 
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn start(tree: &Tree, items: &str, writer: Writer) -> Speed {
+    let mut settings = Settings::default();
+    items
+        .split(',')
+        .for_each(|item| settings.set(item).unwrap());
+    Speed::start(settings.slow, tree.files(), writer, 4711)
 }
 
 fn seen(number: u32, role: Role, processors: &str) -> Seen {
@@ -110,11 +74,11 @@ fn apart() -> Vec<Seen> {
 fn frequencies_are_set_and_put_back() {
     let tree = frequencies_tree();
     let usable = "0-2".parse().unwrap();
-    let mut speed = tree.start("slow=collector,speed=40,slow-when=idle", alive());
-    assert!(tree.states().is_empty());
+    let mut speed = start(&tree, "slow=collector,speed=40,slow-when=idle", alive());
+    assert!(states(&tree).is_empty());
     speed.update(SECOND, &apart(), &usable);
     assert_eq!(MAXIMA.map(|it| tree.text(it)), ["2800000\n", "1200000"]);
-    assert_eq!(tree.states(), [format!("{}.state", alive().name())]);
+    assert_eq!(states(&tree), [format!("{}.state", alive().name())]);
     let mut running = apart();
     running[1].runs = true;
     speed.update(2 * SECOND, &running, &usable);
@@ -126,7 +90,7 @@ fn frequencies_are_set_and_put_back() {
     assert_eq!(tree.text(MAXIMA[1]), "1200000");
     speed.end(5 * SECOND);
     assert_eq!(MAXIMA.map(|it| tree.text(it)), ["2800000\n", "2800000"]);
-    assert!(tree.states().is_empty());
+    assert!(states(&tree).is_empty());
     let values: Vec<_> = speed
         .take_changes()
         .into_iter()
@@ -146,26 +110,50 @@ fn frequencies_are_set_and_put_back() {
 #[test]
 fn what_a_crash_left_is_put_back() {
     let usable = "0-2".parse().unwrap();
-    // By the guard, whoever wrote it; and by the next start, only of one that is gone.
+    // By the guard, of any writer; by the next start, only of one that is gone.
     for (writer, by_guard) in [(alive(), true), (gone(), false)] {
         let tree = frequencies_tree();
-        tree.start("slow=collector", writer)
-            .update(SECOND, &apart(), &usable);
+        start(&tree, "slow=collector", writer).update(SECOND, &apart(), &usable);
         assert_eq!(tree.text(MAXIMA[1]), "1500000");
         match by_guard {
             true => assert!(put_back(&tree.files(), writer).is_empty()),
             false => assert_eq!(put_back_left(&tree.files()).len(), 1),
         }
         assert_eq!(tree.text(MAXIMA[1]), "2800000");
-        assert!(tree.states().is_empty());
+        assert!(states(&tree).is_empty());
     }
     // What others have set in the meantime stays, if it is not slower.
     let tree = frequencies_tree();
-    let mut speed = tree.start("slow=collector", alive());
+    let mut speed = start(&tree, "slow=collector", alive());
     speed.update(SECOND, &apart(), &usable);
     tree.write(MAXIMA[1], "2900000");
     speed.end(SECOND);
     assert_eq!(tree.text(MAXIMA[1]), "2900000");
+}
+
+#[test]
+fn all_that_a_crash_left_is_put_back() {
+    let tree = frequencies_tree();
+    let mut threads = apart();
+    threads[0].role = Role::Compiler;
+    start(&tree, "slow=collector+compiler", gone()).update(
+        SECOND,
+        &threads,
+        &"0-2".parse().unwrap(),
+    );
+    assert_eq!(MAXIMA.map(|it| tree.text(it)), ["1500000", "1500000"]);
+    put_back_left(&tree.files());
+    assert_eq!(MAXIMA.map(|it| tree.text(it)), ["2800000", "2800000"]);
+}
+
+#[test]
+fn a_maximum_that_is_lower_stays() {
+    // 95 % of 3000000 are more than the maximum that was found.
+    let tree = frequencies_tree();
+    let mut speed = start(&tree, "slow=collector,speed=95", alive());
+    speed.update(SECOND, &apart(), &"0-2".parse().unwrap());
+    assert_eq!(tree.text(MAXIMA[1]), "2800000\n");
+    speed.end(SECOND);
 }
 
 #[test]
@@ -204,7 +192,7 @@ fn what_is_missing_is_said() {
     let mut mixed = apart();
     mixed.push(seen(3, Role::Main, "0-2"));
     let tree = frequencies_tree();
-    let mut speed = tree.start("slow=collector", alive());
+    let mut speed = start(&tree, "slow=collector", alive());
     speed.update(Duration::ZERO, &mixed, &usable);
     assert!(speed.take_messages().is_empty());
     speed.update(SECOND, &mixed, &usable);
@@ -221,8 +209,7 @@ fn what_is_missing_is_said() {
         ("slow=collector,slow-when=idle", "slow-by=frequency"),
         ("slow=collector", "/proc/4711/cgroup"),
     ] {
-        let said = Tree::new(&[])
-            .start(items, alive())
+        let said = start(&Tree::new(&[]), items, alive())
             .take_messages()
             .join("");
         assert!(
@@ -233,7 +220,7 @@ fn what_is_missing_is_said() {
     // What is to be put back cannot be written down: nothing is changed.
     let tree = frequencies_tree();
     fs::remove_dir_all(tree.0.join("run")).unwrap();
-    let mut speed = tree.start("slow=collector", alive());
+    let mut speed = start(&tree, "slow=collector", alive());
     speed.update(SECOND, &apart(), &usable);
     assert_eq!(tree.text(MAXIMA[1]), "2800000\n");
     let said = speed.take_messages().join("");
@@ -268,7 +255,7 @@ fn groups_tree(controllers: &str) -> Tree {
 fn threads_are_grouped_and_go_back() {
     let tree = groups_tree("memory cpu\n");
     let usable = "0-1".parse().unwrap();
-    let mut speed = tree.start("slow=collector,speed=30", alive());
+    let mut speed = start(&tree, "slow=collector,speed=30", alive());
     let group = format!("{HOME}/{}", alive().name());
     let of = |name: &str| tree.text(&format!("{group}/{name}"));
     let mut threads = vec![
@@ -310,7 +297,7 @@ fn threads_are_grouped_and_go_back() {
         "nr_periods 9\nnr_throttled 7\nthrottled_usec 2500000\n",
     );
     speed.end(5 * SECOND);
-    assert!(!tree.0.join(&group).exists() && tree.states().is_empty());
+    assert!(!tree.0.join(&group).exists() && states(&tree).is_empty());
     assert!(
         tree.text(&format!("{HOME}/cgroup.threads"))
             .contains("4713\n")
@@ -330,8 +317,7 @@ fn groups_that_a_crash_left_are_removed() {
     let threads = [seen(4712, Role::Collector, "0-1")];
     for is_written in [true, false] {
         let tree = groups_tree("cpu\n");
-        tree.start("slow=collector", gone())
-            .update(SECOND, &threads, &usable);
+        start(&tree, "slow=collector", gone()).update(SECOND, &threads, &usable);
         let group = tree.0.join(format!("{HOME}/{}", gone().name()));
         assert!(group.join("cpu.max").exists());
         if is_written {
@@ -340,7 +326,7 @@ fn groups_that_a_crash_left_are_removed() {
         } else {
             // What said so is gone: the directory is found by its name.
             fs::remove_dir_all(tree.0.join("run")).unwrap();
-            tree.start("slow=collector", alive());
+            start(&tree, "slow=collector", alive());
         }
         assert!(!group.exists());
         assert_eq!(tree.text(&format!("{HOME}/cgroup.threads")), "4712\n");
@@ -349,8 +335,7 @@ fn groups_that_a_crash_left_are_removed() {
 
 #[test]
 fn a_group_without_the_controller_is_named() {
-    let said = groups_tree("memory\n")
-        .start("slow=collector", alive())
+    let said = start(&groups_tree("memory\n"), "slow=collector", alive())
         .take_messages()
         .join("");
     assert!(
@@ -360,8 +345,7 @@ fn a_group_without_the_controller_is_named() {
     );
     let tree = groups_tree("cpu\n");
     tree.write("proc/4711/cgroup", "0::/../x\n");
-    let said = tree
-        .start("slow=collector", alive())
+    let said = start(&tree, "slow=collector", alive())
         .take_messages()
         .join("");
     assert!(said.contains("outside of what is mounted"), "{said}");

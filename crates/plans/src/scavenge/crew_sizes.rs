@@ -17,8 +17,6 @@ pub(super) struct CrewSizes {
     /// Of the collection that runs, and why.
     pub workers: usize,
     pub reason: &'static str,
-    /// As the heap was made.
-    most: usize,
     is_open: bool,
     /// The leader and its helpers.
     there: usize,
@@ -37,7 +35,6 @@ impl CrewSizes {
         CrewSizes {
             workers: config.workers,
             reason: "as configured",
-            most: config.workers,
             is_open: config.options.crew == Crew::Auto
                 && config.workers > 1
                 && !is_segregated
@@ -65,7 +62,7 @@ impl CrewSizes {
     pub fn begin(&mut self, is_full: bool) {
         if self.is_open {
             let free = self.free.among(self.processors);
-            let most = self.most.min(self.there).min(free);
+            let most = self.there.min(free);
             (self.workers, self.reason) = self.of(is_full).decide(0, usize::MAX, || most);
         }
     }

@@ -345,6 +345,18 @@ mod tests {
     }
 
     #[test]
+    fn two_collections_that_took_long_do_not_make_another_number_the_best() {
+        let mut size = CrewSize::new();
+        let usual = |workers| 1_400_000 - 200_000 * workers as u64;
+        collect(&mut size, 4, 2, usual);
+        collect(&mut size, 2, 2, |_| 100_000_000);
+        for _ in 0..30 {
+            collect(&mut size, 1, 2, usual);
+            assert_eq!(size.best.min(2), 2);
+        }
+    }
+
+    #[test]
     fn small_differences_of_large_heaps_count() {
         let mut size = CrewSize::new();
         for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! The files of the kernel that speed is controlled by, below a root: `/`, or in tests a directory with a likeness.
+//! The files of the kernel that tell of energy and control speed, below a root: `/`, or in tests a directory with a likeness.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -22,22 +22,22 @@ impl Files {
     }
 
     /// The path below the root of one that is absolute.
-    pub(super) fn path(&self, absolute: &str) -> PathBuf {
+    pub(crate) fn path(&self, absolute: &str) -> PathBuf {
         self.root.join(absolute.trim_start_matches('/'))
     }
 
-    pub(super) fn text(&self, absolute: &str) -> io::Result<String> {
+    pub(crate) fn text(&self, absolute: &str) -> io::Result<String> {
         fs::read_to_string(self.path(absolute))
     }
 
     /// The first number in a file.
-    pub(super) fn number(&self, absolute: &str) -> Option<u64> {
+    pub(crate) fn number(&self, absolute: &str) -> Option<u64> {
         let text = self.text(absolute).ok()?;
         text.split_whitespace().next()?.parse().ok()
     }
 
     /// The numbers in a file, as of a list of threads.
-    pub(super) fn numbers(&self, absolute: &str) -> io::Result<Vec<u32>> {
+    pub(crate) fn numbers(&self, absolute: &str) -> io::Result<Vec<u32>> {
         let text = match self.text(absolute) {
             // No kernel has made the file of a new directory.
             Err(error) if self.is_likeness() && error.kind() == io::ErrorKind::NotFound => {
@@ -50,7 +50,7 @@ impl Files {
     }
 
     /// Sets what a file says.
-    pub(super) fn set(&self, absolute: &str, value: &str) -> io::Result<()> {
+    pub(crate) fn set(&self, absolute: &str, value: &str) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options
             .write(true)
@@ -62,7 +62,7 @@ impl Files {
     }
 
     /// Adds to what a file says, as a thread to those of a group.
-    pub(super) fn add(&self, absolute: &str, value: &str) -> io::Result<()> {
+    pub(crate) fn add(&self, absolute: &str, value: &str) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.append(true).create(self.is_likeness());
         let line = format!("{value}\n");
@@ -71,24 +71,24 @@ impl Files {
             .write_all(line.as_bytes())
     }
 
-    pub(super) fn make_directory(&self, absolute: &str) -> io::Result<()> {
+    pub(crate) fn make_directory(&self, absolute: &str) -> io::Result<()> {
         fs::create_dir(self.path(absolute))
     }
 
     /// Removes a directory of the kernel's, whose files go with it.
-    pub(super) fn remove_directory(&self, absolute: &str) -> io::Result<()> {
+    pub(crate) fn remove_directory(&self, absolute: &str) -> io::Result<()> {
         match self.is_likeness() {
             true => fs::remove_dir_all(self.path(absolute)),
             false => fs::remove_dir(self.path(absolute)),
         }
     }
 
-    pub(super) fn has(&self, absolute: &str) -> bool {
+    pub(crate) fn has(&self, absolute: &str) -> bool {
         self.path(absolute).exists()
     }
 
     /// The names in a directory; none if it cannot be read.
-    pub(super) fn names(&self, absolute: &str) -> Vec<String> {
+    pub(crate) fn names(&self, absolute: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(absolute));
         let names = entries.into_iter().flatten().flatten();
         names

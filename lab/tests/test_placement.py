@@ -1,0 +1,84 @@
+"""What is told of several experiments on where threads run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made import runs_of
+
+from gleaner_lab import cli, placement
+from gleaner_lab import experiment as experiments
+from gleaner_lab.statistics import UNKNOWN
+from gleaner_lab.tried import Finding, Statement, Untested, judge, statements
+
+
+def test_the_statements_are_about_configurations_and_workloads_that_there_are():
+    tried = [one for one in statements(placement.FILE) if not isinstance(one, Untested)]
+    for one in tried:
+        for name in filter(None, (one.ours.experiment, one.ours.than)):
+            experiment = experiments.read(cli.find(name))
+            assert {one.ours.configuration, one.ours.against} <= set(experiment.variants())
+            assert set(one.ours.workloads) <= {it.name for it in experiment.workloads}
+    assert {one.finding for one in tried} == set(range(1, 15))
+
+
+def found_with(*verdicts: str) -> list[Finding]:
+    """A finding with so many statements."""
+    one = statements(placement.FILE)[0]
+    return [Finding(one, UNKNOWN, verdict, "") for verdict in verdicts]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "word"),
+    [
+        (["holds", "holds"], "reproduced"),
+        (["holds", "does not hold", "undecided"], "not reproduced"),
+        (["holds", "undecided"], "undecided"),
+        (["holds", "cannot be tested here"], "reproduced, as far as it can be tested here"),
+        (["cannot be tested here"], "cannot be tested here"),
+    ],
+)
+def test_a_finding_is_what_its_statements_are(verdicts, word):
+    assert placement.verdicts(found_with(*verdicts)) == {1: word}
+
+
+def test_without_runs_all_fourteen_findings_are_open():
+    found = [judge(one, {}) for one in statements(placement.FILE)]
+    words = placement.verdicts(found)
+    assert list(words) == list(range(1, 15))
+    assert all(word.startswith("undecided") for word in words.values())
+    page = placement.page(found, "gleaner-lab placement findings DIR")
+    assert page.markdown().count("no runs of") == sum(it.verdict == "undecided" for it in found)
+
+
+def timed(experiment, ratios, nodes=1):
+    """Three rounds of isolated-jvm against one, with these ratios of times."""
+    rounds = (1.0, 1.2, 0.9)
+    read = experiments.read(cli.find(experiment))
+    chosen = read.model_copy(update={"heap": read.heap.model_copy(update={"multiples": [2]})})
+    metrics = {
+        workload: {
+            "one": [{"wall_s": speed} for speed in rounds],
+            "isolated-jvm": [{"wall_s": speed * ratio} for speed in rounds],
+        }
+        for workload, ratio in ratios.items()
+    }
+    return runs_of(chosen, metrics, nodes)
+
+
+@pytest.mark.parametrize(
+    ("there", "verdict"), [(1.30, "holds"), (1.00, "does not hold"), (1.105, "undecided")]
+)
+def test_one_experiment_can_be_held_against_another(there, verdict):
+    (one,) = (it for it in statements(placement.FILE) if isinstance(it, Statement) and it.ours.than)
+    runs = {
+        "placement-startup": timed("placement-startup", {"xalan": 1.1, "h2": 1.11, "pmd": 1.09}),
+        "placement-isolation": timed(
+            "placement-isolation", {"xalan": there, "h2": there + 0.01, "pmd": there - 0.01}
+        ),
+    }
+    found = judge(one, runs)
+    assert found.verdict == verdict, found
+    assert "cores with a common cache stand for sockets" in found.reason
+    assert "stand for" not in judge(one, {k: replace(v, nodes=2) for k, v in runs.items()}).reason

@@ -1,0 +1,255 @@
+/*
+ * Heaps under every way to cut arrays: which are refused, what a full one does,
+ * what native code gets, threads, and reports.
+ */
+#include "cuts.h"
+
+#include <pthread.h>
+
+static void heaps_that_are_cut_otherwise_are_refused(bool compressed)
+{
+    size_t i;
+
+    for (i = 0; i < CUTS; i++) {
+        char message[300] = "";
+        gleaner_heap *heap
+            = cut_heap(cuts[i], "", 1 << 20, compressed, message, sizeof message);
+
+        CHECK((heap != NULL) == is_for(cuts[i]));
+        if (heap != NULL) {
+            CHECK(message[0] == 0);
+            CHECK(gleaner_heap_free(heap));
+            continue;
+        }
+        if (strstr(cuts[i], "array-guard=on") != NULL)
+            CHECK(strstr(message, "array-guard=off") != NULL);
+        else
+            CHECK(strstr(message, "arrays and first-n") != NULL);
+#ifdef GLEANER_ARRAYS_WHOLE
+        CHECK(strstr(message, "GLEANER_ARRAYS_WHOLE") != NULL);
+        CHECK(strstr(message, "arrays=contiguous") != NULL);
+#else
+        CHECK(strstr(message, "GLEANER_FIRST_N") != NULL);
+#endif
+    }
+}
+
+/* A large array of numbers of which little is used: its arraylets fill the heap
+   one by one. What finds no room stores nothing. */
+static void a_full_heap_refuses_stores(bool compressed)
+{
+    const char *cut = "arrays=zray,first-n=4096,arraylet=1024";
+    const uint32_t length = 8 << 20, step = 1024;
+    struct gleaner_cursor cursor;
+    struct gleaner_window window;
+    static uint8_t buffer[1 << 22];
+    struct stage s;
+    uint8_t expected;
+    uint32_t i, stored;
+
+    if (!is_for(cut))
+        return;
+    s = set_up_in(cut_heap(cut, "", 2 << 20, compressed, NULL, 0), compressed);
+    GLEANER_FRAME(s.m, frame, 1);
+#define TABLE gleaner_object(frame.values[0])
+    frame.values[0]
+        = gleaner_reference(gleaner_allocate_array(s.m, s.bytes, length, 1));
+    CHECK(TABLE != NULL);
+    for (i = 0; i < length && gleaner_store_u8(s.m, TABLE, i, 7); i += step)
+        ;
+    stored = i;
+    CHECK(stored > 200 * step && stored < length - 2 * step);
+    memset(buffer, 1, sizeof buffer);
+    expected = 0;
+    CHECK(gleaner_swap_u8(s.m, TABLE, stored, &expected, 1)
+          == GLEANER_SWAP_FULL);
+    CHECK(!gleaner_fill_u8(s.m, TABLE, 0, length, 1));
+    CHECK(!gleaner_write_u8(s.m, TABLE, length / 2, buffer, length / 2));
+    CHECK(!gleaner_cursor_begin_writing(&cursor, s.m, TABLE, 0, length, 1));
+    CHECK(!gleaner_cursor_more(&cursor));
+    CHECK(gleaner_window_begin_writing(&window, s.m, TABLE, 0, length, 1)
+          == NULL);
+    CHECK(s.m->windows == 0);
+    /* Zeros take no room, nor does what is there already. */
+    CHECK(gleaner_store_u8(s.m, TABLE, length - 1, 0));
+    CHECK(gleaner_fill_u8(s.m, TABLE, stored, length - stored, 0));
+    CHECK(gleaner_store_u8(s.m, TABLE, stored - step + 1, 9));
+    for (i = 0; i < length; i += step / 2)
+        CHECK(gleaner_load_u8(s.m, TABLE, i)
+              == (i < stored && i % step == 0 ? 7 : 0));
+    CHECK(gleaner_load_u8(s.m, TABLE, stored - step + 1) == 9);
+    frame.values[0] = 0;
+    frame.values[0]
+        = gleaner_reference(gleaner_allocate_array(s.m, s.bytes, length, 1));
+    CHECK(TABLE != NULL && gleaner_store_u8(s.m, TABLE, length / 2, 5));
+    CHECK(gleaner_load_u8(s.m, TABLE, length / 2) == 5);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+/* Of which types arrays lie in one piece, and which of these never move. */
+static void arrays_for_native_code(bool compressed)
+{
+    size_t i;
+
+    for (i = 0; i < CUTS; i++) {
+        const uint32_t length = 30000;
+        struct stage s;
+        gleaner_type whole, list;
+        uint8_t *first;
+        uint32_t k;
+
+        if (!is_for(cuts[i]))
+            continue;
+        s = set_up_in(cut_heap(cuts[i], "", 4 << 20, compressed, NULL, 0),
+                      compressed);
+        whole = gleaner_primitives_whole(s.heap, 1);
+        list = gleaner_references_whole(s.heap);
+        CHECK(whole != 0 && list != 0);
+        CHECK(gleaner_primitives_whole(s.heap, 3) == 0);
+        GLEANER_FRAME(s.m, frame, 4);
+        frame.values[0] = gleaner_reference(
+            gleaner_allocate_array(s.m, whole, length, 1));
+        frame.values[1] = gleaner_reference(
+            gleaner_allocate_array_pinned(s.m, s.bytes, 300, 1));
+        frame.values[2] = gleaner_reference(
+            gleaner_allocate_array(s.m, s.bytes, length, 1));
+        frame.values[3] = gleaner_reference(
+            gleaner_allocate_array(s.m, list, 3000, s.m->slot_bytes));
+        first = (uint8_t *)gleaner_pinned_elements(
+            s.m, gleaner_object(frame.values[1]));
+        CHECK(first != NULL);
+        first[299] = 3;
+        CHECK(gleaner_load_u8(s.m, gleaner_object(frame.values[1]), 299) == 3);
+        first = (uint8_t *)gleaner_pinned_elements(
+            s.m, gleaner_object(frame.values[0]));
+        CHECK(first != NULL);
+        CHECK(gleaner_fill_u8(s.m, gleaner_object(frame.values[0]), 0, length,
+                              8));
+        for (k = 0; k < length; k++)
+            CHECK(first[k] == 8);
+        first = (uint8_t *)gleaner_pinned_elements(
+            s.m, gleaner_object(frame.values[2]));
+        CHECK((first != NULL)
+              == (s.m->first_n == UINTPTR_MAX
+                  || strstr(cuts[i], "=references") != NULL));
+        for (k = 0; k < 3000; k++) {
+            gleaner_value node = new_node(&s, k);
+
+            CHECK(gleaner_store_element(s.m, gleaner_object(frame.values[3]), k,
+                                        node));
+        }
+        gleaner_collect(s.m, true);
+        for (k = 0; k < 3000; k++)
+            CHECK(*number_of(&s, gleaner_load_element(
+                                     s.m, gleaner_object(frame.values[3]), k))
+                  == k);
+        GLEANER_LEAVE(s.m, frame);
+        tear_down(&s);
+    }
+}
+
+/* Threads that write elements of one array, side by side in the same pieces. */
+struct writer {
+    gleaner_heap *heap;
+    gleaner_handle *array;
+    uint32_t number;
+};
+enum { WRITERS = 3, WRITTEN = 20000 };
+
+static void *write_elements(void *place)
+{
+    const struct writer *writer = (struct writer *)place;
+    gleaner_mutator *m = gleaner_attach(writer->heap);
+    uint32_t i;
+
+    for (i = writer->number; i < WRITTEN; i += WRITERS) {
+        void *array = gleaner_object(gleaner_handle_get(writer->array));
+        uint32_t expected = 0;
+
+        if (i % 2 == 0)
+            CHECK(gleaner_store_u32(m, array, i, i));
+        else
+            CHECK(gleaner_swap_u32(m, array, i, &expected, i)
+                  == GLEANER_SWAPPED);
+        gleaner_poll(m);
+        if (i % 2000 == writer->number)
+            gleaner_collect(m, i % 4000 < 2000);
+    }
+    gleaner_detach(m);
+    return NULL;
+}
+
+static void threads_write_side_by_side(bool compressed)
+{
+    size_t i;
+
+    for (i = 0; i < CUTS; i++) {
+        struct writer writers[WRITERS];
+        pthread_t threads[WRITERS];
+        struct stage s;
+        gleaner_handle *handle;
+        uint32_t k;
+
+        if (!is_for(cuts[i]))
+            continue;
+        s = set_up_in(cut_heap(cuts[i], "", 4 << 20, compressed, NULL, 0),
+                      compressed);
+        handle = gleaner_handle_new(
+            s.m, gleaner_reference(gleaner_allocate_array(
+                     s.m, gleaner_primitives(s.heap, 4), WRITTEN, 4)));
+        gleaner_blocking_begin(s.m);
+        for (k = 0; k < WRITERS; k++) {
+            writers[k].heap = s.heap;
+            writers[k].array = handle;
+            writers[k].number = k;
+            CHECK(pthread_create(&threads[k], NULL, write_elements, &writers[k])
+                  == 0);
+        }
+        for (k = 0; k < WRITERS; k++)
+            CHECK(pthread_join(threads[k], NULL) == 0);
+        gleaner_blocking_end(s.m);
+        for (k = 0; k < WRITTEN; k++)
+            CHECK(gleaner_load_u32(s.m,
+                                   gleaner_object(gleaner_handle_get(handle)), k)
+                  == k);
+        gleaner_handle_free(handle);
+        tear_down(&s);
+    }
+}
+
+/* Only a heap that was asked for a report has one. */
+static void a_report_is_written_where_it_was_asked_for(bool compressed)
+{
+    static const char *const more[] = { "", ",array-report=64k" };
+    size_t i, k;
+
+    for (i = 0; i < CUTS; i++) {
+        if (!is_for(cuts[i]))
+            continue;
+        for (k = 0; k < 2; k++) {
+            struct stage s = set_up_in(
+                cut_heap(cuts[i], more[k], 4 << 20, compressed, NULL, 0),
+                compressed);
+
+            CHECK(gleaner_allocate_array(s.m, s.bytes, 10000, 1) != NULL);
+            CHECK(gleaner_print_array_report(s.m) == (k == 1));
+            tear_down(&s);
+        }
+    }
+}
+
+int main(void)
+{
+    static const struct stage_case cases[] = {
+        { "heaps that are cut otherwise are refused",
+          heaps_that_are_cut_otherwise_are_refused },
+        { "a full heap refuses stores", a_full_heap_refuses_stores },
+        { "arrays for native code", arrays_for_native_code },
+        { "threads write side by side", threads_write_side_by_side },
+        { "a report is written where it was asked for",
+          a_report_is_written_where_it_was_asked_for },
+    };
+
+    return run_cases(cases, sizeof cases / sizeof *cases);
+}
