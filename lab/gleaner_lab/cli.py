@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gleaner_lab import experiment as experiments
+from gleaner_lab.advise import command as advise
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import MOST_REPETITIONS, Experiment
 from gleaner_lab.failure import Failure, nearest
@@ -36,6 +37,7 @@ examples:
   gleaner-lab minheap gc_bench           the smallest heap limit that works
   gleaner-lab model figure-3             the NUMA paper's Figure 3, modelled
   gleaner-lab model collection run.json  collection time against threads, modelled from counts
+  gleaner-lab advise -- java -jar x.jar  which placement, threads and heap suit a program
   gleaner-lab findings target/lab/DIR    the NUMA paper's evaluation, from a run of naps-paper
 
 exit status of run and resume: 0 all runs finished and all bars are met; 1 a run failed or a bar is
@@ -166,6 +168,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     _bench(one)
     one.set_defaults(act=_minheap)
+
+    advise.add(commands)
 
     one = commands.add_parser("model", help="what a machine with 8 memory nodes would do: modelled")
     _model(one.add_subparsers(required=True, metavar="WHAT"))

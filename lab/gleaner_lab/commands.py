@@ -200,7 +200,7 @@ def _go_on(
         )
         cells = sized(results, experiment, None)
     results.note_start({"command": command, "commit": machine.commit(ROOT), "lab": VERSION})
-    with _bar() as bar:
+    with progress_bar() as bar:
         shown = bar.add_task("starting", total=None)
 
         def watch(progress: runner.Progress, task: Task) -> None:
@@ -234,7 +234,8 @@ def _is_one_build(results: ResultSet, experiment: Experiment, tools: Tools) -> N
 
 
 @contextmanager
-def _bar() -> Iterator[Bar]:
+def progress_bar() -> Iterator[Bar]:
+    """How many runs are made, on the terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -304,7 +305,7 @@ def sized(results: ResultSet, experiment: Experiment, tools: Tools | None) -> li
         return cells
     known = results.heaps()
     search = _minimum if experiment.heap.mode == "times-minimum" else _equal
-    with _bar() as bar:
+    with progress_bar() as bar:
         shown = bar.add_task("heap sizes", total=len(cells))
         found = []
         for cell in cells:

@@ -122,6 +122,14 @@ def command_of(
 
 def run(command: Sequence[str], cell: Cell, experiment: Experiment) -> Record:
     """Runs the command; the record has either `values` or `problem`."""
+    needs_json = cell.workload.command is not None and cell.workload.measure == "json"
+    return measure(command, experiment.limit_s, needs_json, experiment.iteration)
+
+
+def measure(
+    command: Sequence[str], limit_s: float, needs_json: bool = False, iteration: int = 1
+) -> Record:
+    """Runs a `gleaner-bench run`, which ends what takes longer than the limit."""
     try:
         child = subprocess.Popen(
             [*ENDS_WITH_PARENT, str(os.getpid()), *command],
@@ -136,15 +144,14 @@ def run(command: Sequence[str], cell: Cell, experiment: Experiment) -> Record:
         return {"problem": f"{ENDS_WITH_PARENT[0]}: {error.strerror}"}
     try:
         # gleaner-bench ends what takes too long; this is for gleaner-bench itself.
-        out, err = child.communicate(timeout=experiment.limit_s + 60)
+        out, err = child.communicate(timeout=limit_s + 60)
     except subprocess.TimeoutExpired:
         _end(child)
         return {"problem": "gleaner-bench did not end, and was ended"}
     except BaseException:
         _end(child)
         raise
-    needs_json = cell.workload.command is not None and cell.workload.measure == "json"
-    return read_line(out, err, child.returncode, needs_json, experiment.iteration)
+    return read_line(out, err, child.returncode, needs_json, iteration)
 
 
 #: Put before gleaner-bench, and then the lab's process number: when the lab is killed, the kernel

@@ -1,0 +1,236 @@
+"""The advisor: plans the space, makes the runs into a journal, and goes on from there.
+
+The directory is a result set of the lab (`store.py`) whose experiment is the plan: the command, the
+machine, and what of the space was given. Before the race some runs are probes: one of the program
+as it is, which says how long a run may take, and those that find the smallest heap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gleaner_lab.advise.measure import Bench
+from gleaner_lab.advise.race import REPETITIONS, Race, Rules, Standing, default_budget
+from gleaner_lab.advise.runtime import Program, check_placement
+from gleaner_lab.advise.space import (
+    DEFAULT,
+    REFERENCE,
+    Cell,
+    Machine,
+    cells_of,
+    placements,
+    thread_counts,
+)
+from gleaner_lab.failure import Failure
+from gleaner_lab.heap import minimum_heap
+from gleaner_lab.store import ResultSet
+
+#: What a goal is called, and which figure it is about.
+GOALS = {
+    "time": "wall_s",
+    "pauses": "longest_pause_s",
+    "core-seconds": "cpu_s",
+    "energy": "energy_j",
+}
+MEGABYTE = 1 << 20
+#: Heaps of a JVM and of a precise heap, in multiples of the smallest that works.
+JVM_MULTIPLES, PRECISE_MULTIPLES = (2, 4), (1.5, 2, 3, 4, 6)
+#: How precisely the smallest heap is searched for.
+PRECISION = 0.15
+#: A run may take so many times what the program takes as it is, and at least so many seconds.
+PATIENCE, LEAST_LIMIT = 10, 10
+#: The limit of the first run.
+FIRST_LIMIT = 3600
+#: Collectors of a JVM that are tried.
+COLLECTORS = ("Serial", "Parallel", "G1")
+
+#: A run of an exhaustive measurement: the cell, the round, what it came to.
+Made = tuple[Cell, int, dict[str, Any]]
+#: Told before each run: its cell, and how many runs there are before and in all.
+Watch = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the command line says of the space; None is derived from the machine and the runtime."""
+
+    placements: list[str] | None = None
+    collectors: list[str] | None = None
+    threads: list[int] | None = None
+    heaps: list[str] | None = None
+
+
+@dataclass
+class Advisor:
+    """One program on this machine."""
+
+    program: Program
+    bench: Bench
+    results: ResultSet
+    wishes: Wishes
+    machine: Machine
+    rules: Rules
+    watch: Watch
+    repetitions: int = REPETITIONS
+
+    def race(self) -> tuple[Race, list[Standing]]:
+        """All runs that are needed, and what they say."""
+        self.results.mend()
+        cells = self.cells()
+        budget = self.rules.budget or default_budget(len(cells), self.repetitions)
+        race = self.known(cells, budget)
+        return race, race.run(lambda cell, number: self._run(race, cell, number))
+
+    def known(self, cells: list[Cell] | None = None, budget: int = 0) -> Race:
+        """The race as it stands in the journal."""
+        cells = cells or self.cells()
+        of_key = {cell.key: cell for cell in cells}
+        made = [
+            (of_key[one["cell"]], one["round"], one)
+            for one in self.results.records()
+            if one["kind"] == "race" and one["cell"] in of_key
+        ]
+        rules = Rules(self.rules.goals, budget, self.rules.margin, self.rules.seed)
+        return Race(cells, rules, made)
+
+    def _run(self, race: Race, cell: Cell, number: int) -> dict[str, Any]:
+        self.watch(cell.key, race.spent, race.rules.budget)
+        return self._record("race", cell, number)
+
+    def cells(self) -> list[Cell]:
+        """The space; it makes the probes that are missing."""
+        first = self._probe(REFERENCE)
+        if "problem" in first:
+            raise Failure(f"the program fails as it is: {first['problem']}")
+        self.bench.limit_s = max(LEAST_LIMIT, PATIENCE * first["values"]["wall_s"])
+        wishes, is_jvm = self.wishes, self.program.kind == "java"
+        if wishes.collectors and not is_jvm:
+            raise Failure("--collector: only a JVM has several")
+        collectors = wishes.collectors
+        if collectors is None:
+            others = [one for one in COLLECTORS if one != first.get("collector")]
+            collectors = ["", *others] if is_jvm else [""]
+        uses_all = self.program.kind == "gleaner" or (is_jvm and len(self.machine.processors) <= 8)
+        chosen = placements(self.machine, is_jvm) if wishes.placements is None else None
+        for one in chosen or wishes.placements or []:
+            check_placement(one, self.program.gleaner)
+        return cells_of(
+            chosen or wishes.placements or [""],
+            collectors,
+            wishes.threads or thread_counts(self.machine, uses_all),
+            self._heaps(first) if wishes.heaps is None else wishes.heaps,
+        )
+
+    def _heaps(self, first: dict[str, Any]) -> list[str]:
+        peak = max(1, first["values"]["peak_kb"] >> 10)
+        if self.program.kind == "libgc":
+            # Its heap grows by a rule: a limit that is not reached changes nothing.
+            divisors = [f"free-space-divisor={one}" for one in (1, 2, 8)]
+            return ["", *divisors, f"initial-heap={2 * peak}m"]
+        found = minimum_heap(self._works, max(8, peak // 2) * MEGABYTE, PRECISION)
+        if found is None:
+            return [""]
+        multiples = JVM_MULTIPLES if self.program.kind == "java" else PRECISE_MULTIPLES
+        sizes = [max(1, round(found[0] * one / MEGABYTE)) for one in multiples]
+        return ["", *(f"{one}m" for one in dict.fromkeys(sizes))]
+
+    def _works(self, limit: int) -> bool:
+        size = limit // MEGABYTE
+        return size > 0 and "problem" not in self._probe(Cell(heap=f"{size}m"))
+
+    def _probe(self, cell: Cell) -> dict[str, Any]:
+        for one in self.results.records():
+            if one["kind"] == "probe" and one["cell"] == cell.key:
+                return one
+        self.watch(f"first: {cell.key}", 0, 0)
+        return self._record("probe", cell, 0)
+
+    def _record(self, kind: str, cell: Cell, number: int) -> dict[str, Any]:
+        started = datetime.now(UTC).isoformat()
+        record = {
+            "key": f"{kind} {number} | {cell.key}",
+            "kind": kind,
+            "cell": cell.key,
+            "round": number,
+            "started": started,
+            **self.bench.run(cell),
+        }
+        self.results.append(record)
+        return record
+
+    def exhaustive(self, race: Race) -> list[Made]:
+        """Every cell that works as often as an exhaustive measurement has it."""
+        done = {one["key"]: one for one in self.results.records() if one["kind"] == "check"}
+        made, cells = [], race.working
+        for number in range(self.repetitions):
+            order = sorted(cells)
+            random.Random(f"{self.rules.seed}/{number}").shuffle(order)
+            for cell in order:
+                record = done.get(f"check {number} | {cell.key}")
+                if record is None:
+                    self.watch(f"check: {cell.key}", len(made), self.repetitions * len(cells))
+                    record = self._record("check", cell, number)
+                made.append((cell, number, record))
+        return made
+
+
+def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> ResultSet:
+    """The directory of this command, which goes on if it is there and its plan is the same."""
+    place = path or _cache() / _digest(json.dumps([plan["command"], plan["directory"]]).encode())
+    if fresh and (place / "form").exists():
+        ResultSet.open(place)
+        shutil.rmtree(place)
+    if not (place / "form").exists():
+        return ResultSet.create(place, json.dumps(plan, indent=2) + "\n")
+    found = ResultSet.open(place)
+    try:
+        known = json.loads(found.experiment.read_text())
+    except (OSError, ValueError) as error:
+        raise Failure(f"{place} holds no advice: name another directory with --out") from error
+    changed = [name for name in plan if known.get(name) != plan[name]]
+    if changed:
+        shown = "; ".join(f"{one}: {known.get(one)}, and now {plan[one]}" for one in changed)
+        raise Failure(
+            f"{place} was begun with something else ({shown}): go on with the same command, begin "
+            "anew with --fresh, or keep both with --out DIR"
+        )
+    return found
+
+
+def plan_of(program: Program, wishes: Wishes, seed: int, machine: str) -> dict[str, Any]:
+    """What must be the same for runs to be compared."""
+    path = shutil.which(program.words[0])
+    assert path is not None
+    return {
+        "command": list(program.words),
+        "directory": os.getcwd(),
+        "runtime": program.kind,
+        "program": _digest(Path(path).read_bytes()),
+        "machine": machine,
+        "space": asdict(wishes),
+        "seed": seed,
+    }
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "gleaner-lab" / "advise"
+
+
+def levels(text: str) -> list[str]:
+    """A list of the command line; `default` leaves a factor as the program has it."""
+    words = [word.strip() for word in text.split(",")]
+    return ["" if word == DEFAULT else word for word in words if word]

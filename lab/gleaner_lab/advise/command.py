@@ -1,0 +1,253 @@
+"""The command `gleaner-lab advise`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gleaner_lab.failure import Failure, nearest
+
+if TYPE_CHECKING:
+    from gleaner_lab.advise.advisor import Advisor, Made, Wishes
+    from gleaner_lab.advise.race import Race, Standing
+    from gleaner_lab.report.modelled import Page
+
+THREADS = "OPENBLAS_NUM_THREADS"
+
+DESCRIPTION = """\
+Finds on this machine which placement of threads, how many collector threads, which heap size and,
+for a JVM, which collector suit a program: for time, for pauses, for core-seconds, and for energy
+where the machine counts it. It runs the program many times, so take a run that is short, does the
+same each time and needs no input. Cells that are surely worse get no more runs; a quarter of the
+runs of an exhaustive measurement is what it takes at most, unless --budget says otherwise.
+"""
+EXAMPLES = """\
+examples:
+  gleaner-lab advise -- guile script.scm                    a program that uses libgc
+  gleaner-lab advise -- java -jar app.jar                   any JVM
+  gleaner-lab advise --runtime java -- ./start.sh           a script that ends with java
+  gleaner-lab advise --goal pauses --goal time -- ./server-benchmark
+  gleaner-lab advise --threads default,1,2 --heap default,256m,1g -- java -jar app.jar
+  gleaner-lab advise --placement default --placement isolated,isolate=jvm -- java -jar app.jar
+  gleaner-lab advise --heap free-space-divisor=1,initial-heap=64m -- guile script.scm
+
+Stopped, it goes on when the same command is given again; --fresh begins anew. The answer is
+printed, and lies in the directory as advice.html and CSV files. Exit status: 0 it has an answer;
+2 the command is wrong or the program fails; 130 it was stopped.
+"""
+
+
+@contextmanager
+def _one_thread_for_matrices() -> Iterator[None]:
+    """For what is imported: OpenBLAS reads this when it is loaded.
+
+    The matrices are small, and its threads spin while they wait for each other: on processors that
+    others use that takes minutes instead of seconds. Programs that are measured do not see it.
+    """
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS]
+        else:
+            os.environ[THREADS] = before
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """The words of the command."""
+    one = commands.add_parser(
+        "advise",
+        help="which placement, threads and heap suit a program on this machine",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    one.add_argument("program", nargs="+", metavar="PROGRAM", help="the program and its arguments")
+    one.add_argument(
+        "--goal",
+        action="append",
+        metavar="GOAL",
+        help="time, pauses, core-seconds or energy; may be repeated, the first one gets every "
+        "second run; all of them unless given",
+    )
+    one.add_argument("--runtime", choices=["java", "libgc", "gleaner"], help="what runs it")
+    one.add_argument(
+        "--placement",
+        action="append",
+        metavar="OPTIONS",
+        help="try this one, as 'gleaner place' takes it behind placement=; may be repeated",
+    )
+    one.add_argument("--threads", metavar="LIST", help="numbers of collector threads, and default")
+    one.add_argument(
+        "--heap",
+        metavar="LIST",
+        help="heap limits such as 64m, options of Gleaner's heap as NAME=VALUE+..., and default",
+    )
+    one.add_argument("--collector", metavar="LIST", help="of a JVM: Serial, Parallel, G1, Z, ...")
+    one.add_argument("--budget", type=_positive, default=0, metavar="N", help="at most N runs")
+    one.add_argument(
+        "--margin",
+        type=_percent,
+        default=0.01,
+        metavar="PERCENT",
+        help="differences that do not matter (1)",
+    )
+    one.add_argument("--seed", type=_positive, default=1, help="of the order of runs")
+    one.add_argument("--out", type=Path, metavar="DIR", help="where runs and the answer are kept")
+    one.add_argument("--fresh", action="store_true", help="drop the runs that there are")
+    one.add_argument(
+        "--check",
+        action="store_true",
+        help="afterwards measure every cell, and tell how far the answer is from the best; long",
+    )
+    one.add_argument(
+        "--repetitions",
+        type=_positive,
+        metavar="N",
+        help="runs of a cell in an exhaustive measurement (10): the budget is a quarter of that",
+    )
+    one.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
+    )
+    one.add_argument("--bench", type=Path, help="gleaner-bench, if not from target/release")
+    one.set_defaults(act=act)
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no whole number above 0")
+    return number
+
+
+def _percent(text: str) -> float:
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 < number < 100:
+        raise argparse.ArgumentTypeError(f"{text} is no percentage above 0 and below 100")
+    return number / 100
+
+
+def act(chosen: argparse.Namespace) -> int:
+    """Runs the advisor, and prints what it found."""
+    with _one_thread_for_matrices():
+        from gleaner_lab import machine
+        from gleaner_lab.advise import advisor
+        from gleaner_lab.advise.measure import Bench
+        from gleaner_lab.advise.race import REPETITIONS, Rules
+        from gleaner_lab.advise.runtime import program_of
+        from gleaner_lab.advise.space import Machine
+        from gleaner_lab.commands import SCRATCH, progress_bar
+        from gleaner_lab.workload import Tools
+
+    bench = Tools.find(chosen.bench, SCRATCH).bench
+    program = program_of(chosen.program, chosen.runtime, bench.with_name("gleaner"))
+    wishes = _wishes(chosen)
+    goals = tuple(_goal(one) for one in chosen.goal or advisor.GOALS)
+    facts = machine.describe()
+    plan = advisor.plan_of(program, wishes, chosen.seed, machine.identity(facts))
+    results = advisor.open_results(chosen.out, plan, chosen.fresh)
+    results.note_machine(plan["machine"], facts)
+    scratch = results.path / "scratch"
+    scratch.mkdir(exist_ok=True)
+    print(f"runs are kept in {results.path}", file=sys.stderr)
+    with results.locked(), progress_bar() as bar:
+        shown = bar.add_task("starting", total=None)
+
+        def watch(what: str, made: int, total: int) -> None:
+            bar.update(shown, description=what[:60], completed=made, total=total or None)
+
+        whole = advisor.Advisor(
+            program,
+            Bench(bench, program, scratch.resolve(), advisor.FIRST_LIMIT),
+            results,
+            wishes,
+            Machine.here(),
+            Rules(goals, chosen.budget, chosen.margin, chosen.seed),
+            watch,
+            chosen.repetitions or REPETITIONS,
+        )
+        try:
+            race, standings = whole.race()
+            made = whole.exhaustive(race) if chosen.check else []
+        except KeyboardInterrupt:
+            signal.alarm(0)
+            bar.stop()
+            return _stopped(whole)
+    answer = _tell(whole, race, standings, made)
+    if chosen.markdown is not None:
+        chosen.markdown.write_text(answer.markdown(), encoding="utf-8")
+        print(chosen.markdown)
+    return 0
+
+
+def _wishes(chosen: argparse.Namespace) -> Wishes:
+    from gleaner_lab.advise.advisor import Wishes, levels
+
+    def given(text: str | None, option: str) -> list[str] | None:
+        if text is None:
+            return None
+        if not (found := levels(text)):
+            raise Failure(f"{option}: the list is empty")
+        return found
+
+    threads = given(chosen.threads, "--threads")
+    if wrong := [one for one in threads or [] if one and not (one.isdecimal() and int(one) > 0)]:
+        raise Failure(f"--threads: {wrong[0]} is no number of threads, and not default")
+    return Wishes(
+        None if chosen.placement is None else [levels_of(one) for one in chosen.placement],
+        given(chosen.collector, "--collector"),
+        None if threads is None else [int(one or 0) for one in threads],
+        given(chosen.heap, "--heap"),
+    )
+
+
+def levels_of(placement: str) -> str:
+    """A placement as the options behind `placement=`; the program's own is nothing."""
+    placement = placement.removeprefix("placement=")
+    return "" if placement == "default" else placement
+
+
+def _goal(name: str) -> str:
+    from gleaner_lab.advise.advisor import GOALS
+
+    if name not in GOALS:
+        raise Failure(
+            f"--goal: there is no goal {name}{nearest(name, GOALS)}; there are {', '.join(GOALS)}"
+        )
+    return GOALS[name]
+
+
+def _tell(
+    whole: Advisor, race: Race, standings: Sequence[Standing], made: Sequence[Made], why: str = ""
+) -> Page:
+    from gleaner_lab.advise import page
+
+    answer = page.page(whole, race, standings, made, why)
+    page.show(answer)
+    written = answer.write(whole.results.path)
+    print(f"\nthe same with all cells: {written[0]}")
+    return answer
+
+
+def _stopped(whole: Advisor) -> int:
+    """What is known so far, as far as that says anything; and how to go on."""
+    if any(one["kind"] == "race" for one in whole.results.records()):
+        race = whole.known()
+        if race.has_begun:
+            why = "It was stopped: this is what is known so far."
+            _tell(whole, race, race.standings(), [], why)
+    words = [word for word in sys.argv[1:] if word != "--fresh"]
+    print(f"stopped; to go on: gleaner-lab {shlex.join(words)}", file=sys.stderr)
+    return 130

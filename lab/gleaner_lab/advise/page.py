@@ -1,0 +1,281 @@
+"""The answer on one page."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from gleaner_lab.advise import model
+from gleaner_lab.advise.advisor import GOALS, Advisor, Made
+from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing
+from gleaner_lab.advise.runtime import Program
+from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell, Machine
+from gleaner_lab.report.modelled import Page, Table
+
+#: What a figure is in, and by how much it is multiplied for that.
+UNITS = {
+    "wall_s": ("s", 1),
+    "cpu_s": ("s", 1),
+    "longest_pause_s": ("ms", 1e3),
+    "energy_j": ("J", 1),
+}
+NAMES = {figure: name for name, figure in GOALS.items()}
+#: From this scatter of one run's time on, the answer says that the machine is not quiet.
+RESTLESS = 0.1
+#: Cells in the plot of a goal.
+SHOWN = 15
+
+
+def page(
+    whole: Advisor,
+    race: Race,
+    standings: Sequence[Standing],
+    made: Sequence[Made] = (),
+    why: str = "",
+) -> Page:
+    """What to take for each goal, what it saves, how sure that is, and what to paste."""
+    tables = [
+        _answer(race, standings),
+        _paste(standings, whole.program),
+        _idle(race, standings, whole.machine),
+        *([checked(made, race, standings)] if made else []),
+        _cells(race, standings),
+    ]
+    words = shlex.join(whole.program.words)
+    check = f"--check --repetitions {whole.repetitions} " if made else ""
+    return Page(
+        name="advice",
+        title=f"Advice for {words}",
+        notes=_notes(whole, race, standings, why),
+        tables=tables,
+        figures={"advice": _plot(standings)},
+        command=f"gleaner-lab advise {check}-- {words}",
+        label="measured",
+    )
+
+
+def show(whole: Page) -> None:
+    """The page on the terminal, as text: a command is to be copied in one piece."""
+    for note in whole.notes:
+        print(f"- {note}")
+    tables = {table.name: table for table in whole.tables}
+    commands = dict(tables["paste"].rows)
+    for goal, placement, collectors, heap, takes, ratio_, sure in tables["answer"].rows:
+        print(f"\nbest for {goal}: {takes}, {ratio_}")
+        print(f"    placement {placement}, collector threads {collectors}, heap {heap}")
+        print(f"    sure: {sure}")
+        print(f"    {commands[goal]}")
+    for name in ("idle", "check"):
+        if name in tables:
+            print(f"\n{tables[name].caption}:")
+            for row in tables[name].rows:
+                named = zip(tables[name].head, row, strict=True)
+                print("    " + "; ".join(f"{head} {value}" for head, value in named))
+
+
+def _answer(race: Race, standings: Sequence[Standing]) -> Table:
+    rows = []
+    for one in standings:
+        best = one.best
+        unit, scale = UNITS[one.goal]
+        value = middle(race, one.goal, best)
+        rows.append(
+            [
+                NAMES[one.goal],
+                best.placement or DEFAULT,
+                f"{best.collector} {best.threads or DEFAULT}".strip(),
+                best.heap or DEFAULT,
+                f"{'at most ' if value <= LEAST else ''}{scale * value:.3g} {unit}",
+                _relative(one, best),
+                _sureness(race, one),
+            ]
+        )
+    head = [
+        "best for",
+        "placement",
+        "collector threads",
+        "heap",
+        "takes",
+        "of the program as it is",
+    ]
+    return Table("answer", "What to take", [*head, "how sure"], rows)
+
+
+def _relative(one: Standing, best: Cell) -> str:
+    if best == REFERENCE:
+        return "the program as it is"
+    return f"{ratio(one, best, REFERENCE)} of the program as it is"
+
+
+def _sureness(race: Race, one: Standing) -> str:
+    runs = sum(cell == one.best for cell, _, _ in race.made)
+    return (
+        f"{_share(one.sureness)} that no cell is more than {race.rules.margin:.1%} better; "
+        f"{CERTAINTY:.0%} that none is more than {one.regret:.1%}; {runs} runs of it, "
+        f"{len(one.alive) - 1} other cells may be better"
+    )
+
+
+def _share(value: float) -> str:
+    return "more than 99 %" if value > 0.99 else f"{100 * value:.0f} %"
+
+
+def _paste(standings: Sequence[Standing], program: Program) -> Table:
+    rows = [[NAMES[one.goal], program.shown(one.best)] for one in standings]
+    return Table("paste", "To paste", ["best for", "command"], rows)
+
+
+def _idle(race: Race, standings: Sequence[Standing], machine: Machine) -> Table:
+    caption = f"What it costs to leave {machine.idle} idle"
+    head = ["of", "best there:", "ratio to the best of all:"]
+    rows = []
+    for one in standings:
+        means = zip(one.posterior.cells, one.posterior.means, strict=True)
+        inside = [(mean, cell) for cell, mean in means if machine.half == cell.placement != ""]
+        if inside:
+            cell = min(inside)[1]
+            cost = "the best of all is there" if one.best.placement == machine.half else ""
+            rows.append([NAMES[one.goal], cell.key, cost or ratio(one, cell, one.best)])
+    if not rows:
+        rows = [["all goals", "no cell leaves any idle", "unknown"]]
+    return Table("idle", caption, head, rows)
+
+
+def _cells(race: Race, standings: Sequence[Standing]) -> Table:
+    head = ["cell", "runs", *(f"{NAMES[one.goal]}, of the best" for one in standings), "problem"]
+    rows = []
+    for cell in race.cells:
+        runs = sum(cell == other for other, _, _ in race.made)
+        problem = race.failed.get(cell, "")
+        ratios = ["" if problem else ratio(one, cell, one.best) for one in standings]
+        rows.append([cell.key, str(runs), *ratios, problem])
+    return Table("cells", "All cells, by the model", head, rows)
+
+
+def ratio(one: Standing, cell: Cell, other: Cell) -> str:
+    """A ratio of two cells with its interval."""
+    if other not in one.posterior.cells:
+        return "unknown"
+    value, low, high = one.posterior.ratio(cell, other)
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def middle(race: Race, goal: str, cell: Cell) -> float:
+    """The median of the runs."""
+    return float(np.median([math.exp(value) for one, _, value in race.runs(goal) if one == cell]))
+
+
+def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) -> list[str]:
+    count = len(whole.machine.sockets)
+    where = f"{len(whole.machine.processors)} processors on {count} socket"
+    names = [one["processor"] for one in whole.results.machines().values()]
+    where += f"{'s' if count > 1 else ''} ({', '.join(names)})"
+    tried = len({cell for cell, _, _ in race.made})
+    noise = ", ".join(f"{one.posterior.noise:.1%} of {NAMES[one.goal]}" for one in standings)
+    found = [
+        f"{len(race.cells)} cells on {where}; {race.spent} runs of {tried} of them, of "
+        f"{race.rules.budget} allowed. One run scatters by {noise}.",
+        why or _why(race, standings),
+    ]
+    if any(one.goal == "wall_s" and one.posterior.noise > RESTLESS for one in standings):
+        found.append(
+            "The machine is restless, or the program is: what is pinned to a processor that others "
+            "use waits for them. Ask again on a quiet machine, or trust core-seconds."
+        )
+    if count == 1:
+        found.append(
+            "One socket: threads cannot be isolated on another one, and leaving a socket idle "
+            "cannot be measured; placements set cores apart."
+        )
+    if whole.program.kind == "libgc":
+        found.append("The program as it is: on Gleaner's libgc with its defaults.")
+    if missing := [name for name, figure in GOALS.items() if figure not in race.goals()]:
+        wanted = [name for name in missing if GOALS[name] in race.rules.goals]
+        if wanted:
+            found.append(f"Not measured here: {', '.join(wanted)}.")
+    if race.failed:
+        cell, problem = next(iter(race.failed.items()))
+        reason = " ".join(problem.split())
+        found.append(
+            f"{len(race.failed)} cells failed and are out, the first: {cell.key}: {reason}"
+        )
+    return found
+
+
+def _why(race: Race, standings: Sequence[Standing]) -> str:
+    if all(one.is_settled for one in standings):
+        return "It ended because more runs would hardly change the answer."
+    unsettled = ", ".join(NAMES[one.goal] for one in standings if not one.is_settled)
+    return f"It ended because the budget was spent; not settled: {unsettled}. --budget N goes on."
+
+
+def _plot(standings: Sequence[Standing]) -> Figure:
+    """The best cells of each goal with their intervals."""
+    count = min(SHOWN, len(standings[0].posterior.cells))
+    size = (9, len(standings) * (0.3 * count + 0.8))
+    figure, rows = plt.subplots(len(standings), figsize=size, squeeze=False)
+    for axes, one in zip(rows[:, 0], standings, strict=True):
+        order = np.argsort(one.posterior.means)[:count][::-1]
+        cells = [one.posterior.cells[index] for index in order]
+        values = np.asarray([one.posterior.ratio(cell, one.best) for cell in cells])
+        errors = np.abs(values[:, 1:].T - values[:, 0])
+        axes.errorbar(values[:, 0], range(count), xerr=errors, fmt="o", capsize=3)
+        axes.set_yticks(range(count), [cell.key for cell in cells], fontsize=7)
+        axes.set_xlabel(f"{NAMES[one.goal]}, of the best")
+        axes.axvline(1, linewidth=0.8, color="grey")
+    figure.tight_layout()
+    return figure
+
+
+def checked(made: Sequence[Made], race: Race, standings: Sequence[Standing]) -> Table:
+    """The race's choice among runs that took no part in it, with each cell as often as any other.
+
+    What did best in some runs did so by luck, too. So beside the plain regret, of medians, stands
+    one of which the best cell is chosen in one half of the rounds and compared in the other, and
+    that of the model fitted to these runs alone, which draws single cells to what others say.
+    """
+    rows = []
+    for one in standings:
+        logs: dict[Cell, dict[int, float]] = {}
+        for cell, number, record in made:
+            if "values" in record:
+                value = math.log(max(record["values"][one.goal], LEAST))
+                logs.setdefault(cell, {})[number] = value
+        numbers = sorted({number for _, number, _ in made})
+        halves = [set(numbers[::2]), set(numbers[1::2])]
+        plain = _regret(logs, one.best, set(numbers), set(numbers))
+        across = [_regret(logs, one.best, *pair) for pair in (halves, halves[::-1])]
+        runs = [(cell, *pair) for cell, values in logs.items() for pair in values.items()]
+        known = model.fit(runs, list(logs))
+        first = known.cells[int(np.argmin(known.means))]
+        value, low, high = known.ratio(one.best, first)
+        rows.append(
+            [
+                NAMES[one.goal],
+                f"{race.spent / len(made):.0%}",
+                f"{math.expm1(plain):.1%}",
+                f"{math.expm1(sum(across) / 2):.1%}",
+                f"{value - 1:.1%} ({low - 1:.1%} to {high - 1:.1%})",
+                f"{known.noise:.1%}",
+            ]
+        )
+    head = ["best for", "share of its runs", "regret", "regret, chosen in other rounds"]
+    head += ["regret by the model", "one run scatters by"]
+    caption = f"Beside an exhaustive measurement of {len(made)} runs"
+    return Table("check", caption, head, rows)
+
+
+def _regret(
+    logs: dict[Cell, dict[int, float]], best: Cell, choosing: set[int], judging: set[int]
+) -> float:
+    def score(cell: Cell, rounds: set[int]) -> float:
+        values = [value for number, value in logs[cell].items() if number in rounds]
+        return float(np.median(values)) if values else math.inf
+
+    other = min(logs, key=lambda cell: score(cell, choosing))
+    return score(best, judging) - score(other, judging)

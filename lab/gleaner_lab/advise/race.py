@@ -1,0 +1,244 @@
+"""Sequential elimination: what is surely worse gets no more runs, and what may be best gets them.
+
+A round runs a few cells in random order. The first one takes half of the cells, spread evenly over
+the levels of all factors; every later one takes, for each goal in turn, the cells that are most
+probably the best of it by the model (`model.py`), and the program as it is. A cell is *out* for a
+goal when the lower bound of its ratio to the goal's best is above 1; the bound is corrected for the
+number of cells (Bonferroni). A goal is *settled* when its best is, with a probability of CERTAINTY,
+at most `margin` worse than whatever cell is best. The race ends when all goals are settled or the
+budget is spent.
+
+All decisions follow from the runs that were made so far, whatever was decided before: a race that
+was stopped goes on from its journal, and one that gets a larger budget goes on as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations, cycle
+from typing import Any
+
+import numpy as np
+
+from gleaner_lab.advise import model
+from gleaner_lab.advise.model import Posterior, Run
+from gleaner_lab.advise.space import REFERENCE, Cell
+from gleaner_lab.failure import Failure
+
+#: What a run came to: `values`, or the `problem` for which it has none.
+Record = dict[str, Any]
+#: Makes a run of a cell in a round.
+Make = Callable[[Cell, int], Record]
+
+#: How sure the race wants to be of a goal.
+CERTAINTY = 0.95
+#: How sure the race is that nothing that is out was the best.
+CONFIDENCE = 0.95
+#: Repetitions of an exhaustive measurement.
+REPETITIONS = 10
+#: The share of its runs that the race may take.
+SHARE = 0.25
+#: Cells in a round: this share of all, but not less than so many.
+ROUND_SHARE, ROUND_LEAST = 1 / 6, 6
+#: Draws from the model, for probabilities.
+DRAWS = 2000
+#: Seconds or joules: what is less, such as no pause at all, counts as this much.
+LEAST = 1e-4
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How the race is run."""
+
+    goals: tuple[str, ...] = ("wall_s",)
+    budget: int = 0
+    margin: float = 0.01
+    seed: int = 1
+    #: Only tests take it away: then what did best in its first run is taken.
+    intervals: bool = True
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of one goal."""
+
+    goal: str
+    posterior: Posterior
+    best: Cell
+    #: How much worse than the best cell this one is at most, with a probability of CERTAINTY.
+    regret: float
+    #: The probability that it is at most the margin worse than the best.
+    sureness: float
+    #: Cells that may be the best, the most probable first.
+    alive: list[Cell]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether more runs would not change the answer by more than the margin."""
+        return self.sureness >= CERTAINTY
+
+
+def default_budget(cells: int, repetitions: int = REPETITIONS) -> int:
+    """A quarter of an exhaustive measurement's runs."""
+    return int(cells * repetitions * SHARE)
+
+
+@dataclass
+class Race:
+    """The rounds, one after another; `made` holds the runs of an earlier start."""
+
+    cells: list[Cell]
+    rules: Rules
+    made: list[tuple[Cell, int, Record]] = field(default_factory=list)
+    _starts: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> int:
+        """Runs so far."""
+        return len(self.made)
+
+    @property
+    def failed(self) -> dict[Cell, str]:
+        """Cells that cannot be run, and why."""
+        return {cell: one["problem"] for cell, _, one in self.made if "problem" in one}
+
+    @property
+    def working(self) -> list[Cell]:
+        """The others."""
+        failed = self.failed
+        return [cell for cell in self.cells if cell not in failed]
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the runs say anything: two cells that work have been run."""
+        return len({cell for cell, _, _ in self.made} - self.failed.keys()) > 1
+
+    def goals(self) -> list[str]:
+        """Those of the wanted ones that are measured."""
+        measured = [one["values"] for _, _, one in self.made if "values" in one]
+        return [goal for goal in self.rules.goals if all(goal in one for one in measured)]
+
+    def run(self, make: Make) -> list[Standing]:
+        """Makes rounds until all goals are settled or the budget is spent."""
+        if self.rules.budget < len(self.cells) // 2:
+            raise Failure(
+                f"--budget {self.rules.budget} is too small for {len(self.cells)} cells: give at "
+                f"least {len(self.cells) // 2}, or fewer cells (--placement, --threads, --heap)"
+            )
+        number = 1 + max((one for _, one, _ in self.made), default=-1)
+        while chosen := self._choice(number):
+            for cell in chosen[: self.rules.budget - self.spent]:
+                self.made.append((cell, number, make(cell, number)))
+            number += 1
+        return self.standings()
+
+    def runs(self, goal: str) -> list[Run]:
+        """The runs of the cells that work, as the model takes them."""
+        failed = self.failed
+        return [
+            (cell, number, math.log(max(one["values"][goal], LEAST)))
+            for cell, number, one in self.made
+            if cell not in failed
+        ]
+
+    def standings(self) -> list[Standing]:
+        """What is known of each goal."""
+        return [self._standing(goal) for goal in self.goals()]
+
+    def _choice(self, number: int) -> list[Cell]:
+        """The cells of the next round, in random order; none when there is nothing left to do."""
+        if self.spent >= self.rules.budget:
+            return []
+        if not self.working:
+            raise Failure(_all_failed(self.failed))
+        random = np.random.default_rng([self.rules.seed, number])
+        seen = {cell for cell, _, _ in self.made}
+        first = [cell for cell in self.first_round if cell not in seen]
+        if not first and not self.has_begun:
+            first = [cell for cell in self.working if cell not in seen][:ROUND_LEAST]
+        chosen = first or self._contenders()
+        return [chosen[index] for index in random.permutation(len(chosen))]
+
+    @cached_property
+    def first_round(self) -> list[Cell]:
+        """Half of the cells and the program as it is, spread evenly over levels and their pairs."""
+        random = np.random.default_rng(self.rules.seed)
+        left = [self.cells[index] for index in random.permutation(len(self.cells))]
+        left.sort(key=lambda cell: cell != REFERENCE)
+        used: Counter[Any] = Counter()
+        chosen = []
+        while len(chosen) < -(-len(self.cells) // 2):
+            cell = min(left, key=lambda one: sum(used[part] for part in _parts(one)))
+            left.remove(cell)
+            chosen.append(cell)
+            used.update(_parts(cell))
+        return chosen
+
+    def _contenders(self) -> list[Cell]:
+        open_goals = [one for one in self.standings() if not one.is_settled]
+        if not open_goals or not self.rules.intervals:
+            return []
+        count = max(ROUND_LEAST, math.ceil(ROUND_SHARE * len(self.cells)))
+        chosen = dict.fromkeys([REFERENCE] if REFERENCE in self.working else [])
+        queues = [iter(one.alive) for one in open_goals]
+        for queue in _turns(queues):
+            if len(chosen) == count:
+                break
+            if (cell := next((one for one in queue if one not in chosen), None)) is not None:
+                chosen[cell] = None
+            else:
+                queues.remove(queue)
+                if not queues:
+                    break
+        return list(chosen)
+
+    def _standing(self, goal: str) -> Standing:
+        cells = self.working
+        runs = self.runs(goal)
+        known = model.fit(runs, cells, self._starts.get(goal))
+        self._starts[goal] = known.deviations
+        seen = {cell for cell, _, _ in runs}
+        order = [int(index) for index in np.argsort(known.means, kind="stable")]
+        best = next(index for index in order if cells[index] in seen)
+        # Two-sided intervals of which only the lower end counts, each for one of the cells.
+        confidence = 1 - 2 * (1 - CONFIDENCE) / len(cells)
+        low, _ = known.differences(best, confidence)
+        draws = known.draws(DRAWS, np.random.default_rng([self.rules.seed, self.spent]))
+        regrets = draws[:, best] - draws.min(axis=1)
+        wins = np.bincount(draws.argmin(axis=1), minlength=len(cells))
+        alive = [index for index in order if low[index] <= 0]
+        alive.sort(key=lambda index: (index != best, -wins[index]))
+        return Standing(
+            goal,
+            known,
+            cells[best],
+            float(np.expm1(np.quantile(regrets, CERTAINTY))),
+            float(np.mean(regrets <= math.log1p(self.rules.margin))),
+            [cells[index] for index in alive],
+        )
+
+
+def _parts(cell: Cell) -> list[Any]:
+    """The levels of a cell and their pairs, by factor."""
+    levels = list(enumerate(cell.levels))
+    return [*levels, *combinations(levels, 2)]
+
+
+def _turns(queues: list[Iterator[Cell]]) -> Iterator[Iterator[Cell]]:
+    """The first goal has every second turn as long as it lasts, the others share the rest."""
+    first = queues[0]
+    others = cycle(queues[1:])
+    while queues:
+        if first in queues:
+            yield first
+        if rest := [one for one in queues if one is not first]:
+            yield next(one for one in others if one in rest)
+
+
+def _all_failed(failed: dict[Cell, str]) -> str:
+    shown = "\n".join(f"  {cell.key}: {problem}" for cell, problem in list(failed.items())[:3])
+    return f"the program failed in every cell; the first ones were:\n{shown}"
