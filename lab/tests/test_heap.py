@@ -1,10 +1,16 @@
 import math
 
+import bench
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gleaner_lab import cli, commands
+from gleaner_lab import experiment as experiments
+from gleaner_lab.analysis import failures_of
+from gleaner_lab.failure import Failure
 from gleaner_lab.heap import GRANULE, EqualPeak, Sample, minimum_heap
+from gleaner_lab.store import ResultSet
 
 
 @given(st.integers(1, 1 << 32), st.integers(1, 1 << 30))
@@ -73,3 +79,65 @@ def test_a_guess_that_is_right_is_the_result():
     assert (setting.options, setting.reached) == (guess, True)
     # The first guess is far off and is run once.
     assert runs == [{"heap-limit": 1 << 40}, guess, guess, guess]
+
+
+def test_heaps_are_multiples_of_the_minimum_and_what_has_none_is_named(tmp_path):
+    path, tool, out = (
+        bench.experiment(tmp_path, "needs, steady", 2),
+        bench.make(tmp_path),
+        tmp_path / "out",
+    )
+    path.write_text(path.read_text() + "heap: {mode: times-minimum, multiples: [1.5, 3]}\n")
+    assert cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)]) == 1
+    results = ResultSet.open(out)
+    found = results.heaps()["minimum of needs, 1 thread"]
+    assert 3_000_000 <= found < 3_200_000
+    limits = {
+        word.partition("=")[2]
+        for record in results.records()
+        if record["workload"] == "needs"
+        for word in record["command"]
+        if "heap-limit=" in word
+    }
+    assert limits == {str(int(found * 1.5)), str(int(found * 3))}
+    problems = failures_of(results.table())
+    assert set(problems["workload"]) == {"steady"}
+    assert problems["problem"].str.contains("something else sizes its heap").all()
+
+
+def test_a_workload_without_a_minimum_is_named_with_the_cause(tmp_path):
+    path, tool, out = (
+        bench.experiment(tmp_path, "crashes", 1),
+        bench.make(tmp_path),
+        tmp_path / "out",
+    )
+    path.write_text(path.read_text() + "heap: {mode: times-minimum, multiples: [2]}\n")
+    assert cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)]) == 1
+    problems = failures_of(ResultSet.open(out).table())["problem"]
+    assert problems.str.contains("minimum of crashes, 1 thread: it does not finish").all()
+    assert problems.str.contains("up to 64 GB: .*SIG|up to 64 GB: .*signal").all(), list(problems)
+
+
+def test_a_baseline_that_does_not_finish_is_named_and_the_rest_stands(tmp_path):
+    path, tool, out = (
+        bench.experiment(tmp_path, "crashes, steady", 1),
+        bench.make(tmp_path),
+        tmp_path / "out",
+    )
+    path.write_text(path.read_text() + "heap: {mode: equal-peak, within: 0.2}\n")
+    assert cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)]) == 1
+    results = ResultSet.open(out)
+    problems = failures_of(results.table())
+    assert set(problems["workload"]) == {"crashes"}
+    assert problems["problem"].str.contains("the baseline does not finish").any()
+    assert any("problem" not in record for record in results.records())
+
+
+def test_heaps_of_some_multiples_alone_are_run():
+    path = cli.find("placement-startup")
+    text = commands.changed(path, {"multiples": [1.5, 3.0], "iteration": 5})
+    read = experiments.parse(text, path)
+    assert (read.heap.multiples, read.iteration) == ([1.5, 3], 5)
+    for name, said in [("placement-startup", "has 1.5 and 2 and 3"), ("boehm-table1", "has none")]:
+        with pytest.raises(Failure, match=f"no heaps of 7 times the minimum: .*{said}"):
+            commands.changed(cli.find(name), {"multiples": [7]})

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from gleaner_lab.advise.advisor import Advisor, Made, Wishes
     from gleaner_lab.advise.race import Race, Standing
     from gleaner_lab.report.modelled import Page
-
-THREADS = "OPENBLAS_NUM_THREADS"
 
 DESCRIPTION = """\
 Finds on this machine which placement of threads, how many collector threads, which heap size and,
@@ -42,24 +38,6 @@ Stopped, it goes on when the same command is given again; --fresh begins anew. T
 printed, and lies in the directory as advice.html and CSV files. Exit status: 0 it has an answer;
 2 the command is wrong or the program fails; 130 it was stopped.
 """
-
-
-@contextmanager
-def _one_thread_for_matrices() -> Iterator[None]:
-    """For what is imported: OpenBLAS reads this when it is loaded.
-
-    The matrices are small, and its threads spin while they wait for each other: on processors that
-    others use that takes minutes instead of seconds. Programs that are measured do not see it.
-    """
-    before = os.environ.get(THREADS)
-    os.environ[THREADS] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[THREADS]
-        else:
-            os.environ[THREADS] = before
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -141,15 +119,14 @@ def _percent(text: str) -> float:
 
 def act(chosen: argparse.Namespace) -> int:
     """Runs the advisor, and prints what it found."""
-    with _one_thread_for_matrices():
-        from gleaner_lab import machine
-        from gleaner_lab.advise import advisor
-        from gleaner_lab.advise.measure import Bench
-        from gleaner_lab.advise.race import REPETITIONS, Rules
-        from gleaner_lab.advise.runtime import program_of
-        from gleaner_lab.advise.space import Machine
-        from gleaner_lab.commands import SCRATCH, progress_bar
-        from gleaner_lab.workload import Tools
+    from gleaner_lab import machine
+    from gleaner_lab.advise import advisor
+    from gleaner_lab.advise.measure import Bench
+    from gleaner_lab.advise.race import REPETITIONS, Rules
+    from gleaner_lab.advise.runtime import program_of
+    from gleaner_lab.advise.space import Machine
+    from gleaner_lab.commands import SCRATCH, progress_bar
+    from gleaner_lab.workload import Tools
 
     bench = Tools.find(chosen.bench, SCRATCH).bench
     program = program_of(chosen.program, chosen.runtime, bench.with_name("gleaner"))
