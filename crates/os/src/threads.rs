@@ -46,7 +46,14 @@ pub fn name_current(name: &[u8; 16]) {
     let _ = unsafe {
         call(
             libc::SYS_prctl,
-            [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0],
+            [
+                libc::PR_SET_NAME as usize,
+                name.as_ptr() as usize,
+                0,
+                0,
+                0,
+                0,
+            ],
         )
     };
 }

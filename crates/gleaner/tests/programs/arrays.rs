@@ -9,7 +9,7 @@ use gleaner::raw::{Address, FastPaths, Value};
 use gleaner::{Local, Mutator, OutOfMemory, Scope};
 
 use super::bits::Bits;
-use super::{Did, Known, Program, Source, Transfer, Types};
+use super::{Did, Held, Known, Program, Source, Transfer, Types};
 
 /// Where arrays are cut.
 #[derive(Clone, Copy, Debug)]
@@ -363,6 +363,24 @@ impl<S: Source> Program<S> {
             self.did(Did::LongArray);
         }
         Ok(place)
+    }
+
+    /// A list of nulls, which becomes the root.
+    pub(super) fn new_list(
+        &mut self,
+        scope: &mut Scope<'_>,
+        roots: &[Local<'_>],
+        root: usize,
+        types: Types,
+        length: usize,
+    ) -> Result<(), OutOfMemory> {
+        scope.nested(|scope| {
+            let object = scope.allocate_references(types.list, length as u32)?;
+            scope.assign(roots[root], object);
+            Ok(())
+        })?;
+        self.found(root, Known::List(vec![Held::Null; length]));
+        Ok(())
     }
 
     /// A new array of numbers as long as another one, to which all of that is copied.

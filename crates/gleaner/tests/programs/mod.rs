@@ -617,24 +617,6 @@ impl<S: Source> Program<S> {
         self.new_list(scope, roots, root, types, length)
     }
 
-    /// A list of nulls, which becomes the root.
-    fn new_list(
-        &mut self,
-        scope: &mut Scope<'_>,
-        roots: &[Local<'_>],
-        root: usize,
-        types: Types,
-        length: usize,
-    ) -> Result<(), OutOfMemory> {
-        scope.nested(|scope| {
-            let object = scope.allocate_references(types.list, length as u32)?;
-            scope.assign(roots[root], object);
-            Ok(())
-        })?;
-        self.found(root, Known::List(vec![Held::Null; length]));
-        Ok(())
-    }
-
     fn allocate_bytes(
         &mut self,
         scope: &mut Scope<'_>,
