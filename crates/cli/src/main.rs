@@ -189,7 +189,7 @@ Options of placement (--opt):
                          isolated  collector threads on another socket, cluster or half of the cores than the rest
                          paired    an application and a collector thread make a pair, spread over the sockets
                          auto      a thread is pinned when the kernel moves it often, and let go when it waits
-                         none      the system decides; --stats works
+                         none      the system decides, among processors and sockets; --stats works
   processors=LIST        only these, such as 0-3+8
   sockets=N              N sockets at most; 0: one for paper, all for the others
   pin=ROLE+ROLE          which roles are pinned, or by auto can be (application+collector); none

@@ -599,6 +599,26 @@ fn without_processors_the_program_runs_unplaced() {
 }
 
 #[test]
+fn where_the_system_decides_it_can_be_among_some_processors() {
+    let numbers = gleaner_place::Machine::host().numbers();
+    let first = numbers.iter().next().unwrap();
+    let show = "until [ \"$seen\" = \"$wanted\" ]; do \
+        seen=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$$/status); done; echo $seen";
+    for (option, wanted) in [
+        (format!("processors={first}"), first.to_string()),
+        ("sockets=0".to_string(), numbers.to_string()),
+    ] {
+        let output = gleaner()
+            .args(["place", "--opt", "placement=none", "--opt", &option])
+            .args(["--", "sh", "-c", show])
+            .env("wanted", &wanted)
+            .output()
+            .unwrap();
+        assert_eq!(stdout(&output).trim(), wanted);
+    }
+}
+
+#[test]
 fn many_threads_are_placed() {
     let directory = Directory::new();
     let placed = Placed::start(&directory, &["--opt", "placement=pinned"], ["2000", "1"]);

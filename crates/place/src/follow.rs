@@ -371,7 +371,7 @@ impl Follower {
         threads.sort_by_key(|thread| (thread.id.started, thread.id.number));
         let plan = decide(self.host.machine(), &threads, &self.settings, &self.plan);
         for (&id, decision) in &plan {
-            if self.settings.placement == Placement::None {
+            if !self.settings.places() {
                 continue;
             }
             let before = self.plan.get(&id);

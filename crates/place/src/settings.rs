@@ -141,6 +141,11 @@ impl Settings {
         self.set_value(name, value).map_err(SettingsError)
     }
 
+    /// Whether threads are placed at all: `none` leaves them where they are, unless only some processors are to be used.
+    pub fn places(&self) -> bool {
+        self.placement != Placement::None || self.processors.is_some() || self.sockets > 0
+    }
+
     /// Whether all that was set makes sense together.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.slow.check().map_err(SettingsError)

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use gleaner_place::{Files, Placement, Processors, Writer, put_back, release};
+use gleaner_place::{Files, Processors, Writer, put_back, release};
 
 use super::start::warn;
 use crate::GuardArgs;
@@ -23,14 +23,14 @@ impl Guard {
     pub(super) fn start(
         program: u32,
         processors: &Processors,
-        placement: Placement,
+        is_placed: bool,
         files: &Files,
         writer: Option<Writer>,
     ) -> std::io::Result<Guard> {
         // Where the system decides, nothing is to be put back of that.
-        let processors = match placement {
-            Placement::None => String::new(),
-            _ => processors.to_string(),
+        let processors = match is_placed {
+            true => processors.to_string(),
+            false => String::new(),
         };
         let child = Command::new(std::env::current_exe()?)
             .args(["place-guard", &program.to_string(), &processors])

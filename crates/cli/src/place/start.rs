@@ -60,9 +60,10 @@ pub(super) fn run(
     let placement = settings.placement;
     put_back_left(&files).iter().for_each(warn);
     let writer = Writer::of(std::process::id());
-    let guard = match (placement, settings.slow.is_any()) {
-        (Placement::None, false) => None,
-        _ => Guard::start(child.id(), &machine.numbers(), placement, &files, writer)
+    let is_placed = settings.places();
+    let guard = match is_placed || settings.slow.is_any() {
+        false => None,
+        true => Guard::start(child.id(), &machine.numbers(), is_placed, &files, writer)
             .map_err(|error| {
                 warn(format_args!(
                     "nobody guards the program: threads stay where they are if this command is killed ({error})"
