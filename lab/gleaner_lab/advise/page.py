@@ -101,7 +101,7 @@ def _answer(race: Race, standings: Sequence[Standing]) -> Table:
         "collector threads",
         "heap",
         "takes",
-        "of the program as it is",
+        "ratio",
     ]
     return Table("answer", "What to take", [*head, "how sure"], rows)
 
