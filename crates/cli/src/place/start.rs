@@ -8,8 +8,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use gleaner_place::{
-    Energy, Files, Follower, Machine, Naming, Placement, Settings, Writer, put_back_left,
-    seconds_of_process,
+    Energy, Files, Follower, Machine, Naming, Settings, Writer, put_back_left, seconds_of_process,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
