@@ -602,7 +602,7 @@ fn without_processors_the_program_runs_unplaced() {
 fn where_the_system_decides_it_can_be_among_some_processors() {
     let numbers = gleaner_place::Machine::host().numbers();
     let first = numbers.iter().next().unwrap();
-    let show = "until [ \"$seen\" = \"$wanted\" ]; do \
+    let show = "n=0; until [ \"$seen\" = \"$wanted\" ] || [ $n = 200 ]; do n=$((n+1)); sleep 0.05; \
         seen=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$$/status); done; echo $seen";
     for (option, wanted) in [
         (format!("processors={first}"), first.to_string()),
