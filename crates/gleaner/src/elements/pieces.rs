@@ -75,7 +75,7 @@ impl View {
         self.is_spine
     }
 
-    /// Where the bytes from `offset` on lie: at most `most`, and no more than lie side by side.
+    /// Where the bytes from `offset` on lie: at most `most`, and no more than lie side by side and may be written alike.
     ///
     /// # Safety
     /// The array is where it was, and has these bytes.
@@ -100,13 +100,38 @@ impl View {
         let part = self.pieces.part(offset);
         // SAFETY: the spine has this part, as asked.
         let pointer = unsafe { self.pieces.load(self.array, part.number) };
+        let at = self.pieces.target(pointer).add(part.within);
+        let mut bytes = self.pieces.arraylet_bytes() - part.within;
+        if bytes < most && !pointer.is_tainted() {
+            // SAFETY: the array has `most` bytes from the offset on, as asked.
+            bytes = unsafe { self.beside(at, bytes, most, part.number + 1) };
+        }
         Run {
-            at: self.pieces.target(pointer).add(part.within),
-            bytes: most.min(self.pieces.arraylet_bytes() - part.within),
+            at,
+            bytes: most.min(bytes),
             part: Some(part.number),
             writable: !pointer.is_tainted(),
             zero: pointer == self.pieces.zero,
         }
+    }
+
+    /// How many bytes lie side by side from `at` on, where `bytes` do up to part `next`: arraylets are handed out in the
+    /// order of their addresses, so those of an array that was filled in one go often follow each other. No more parts are
+    /// looked at than `most` bytes take. Those beyond the first are untainted, as it is: each may be written.
+    ///
+    /// # Safety
+    /// As for [`View::run`].
+    #[inline]
+    unsafe fn beside(&self, at: Address, mut bytes: usize, most: usize, mut next: usize) -> usize {
+        while bytes < most {
+            // SAFETY: the spine has this part, since the array has so many bytes, as asked.
+            let pointer = unsafe { self.pieces.load(self.array, next) };
+            if pointer.is_tainted() || self.pieces.untainted(pointer) != at.add(bytes) {
+                break;
+            }
+            (bytes, next) = (bytes + self.pieces.arraylet_bytes(), next + 1);
+        }
+        bytes
     }
 
     /// As [`View::run`], of the bytes before `end`: how many of `most` there are that lie side by side up to there.

@@ -31,8 +31,9 @@ use super::collect::Extent;
 use super::mutator::Mutator;
 use super::parts::{Part, Writable};
 
-/// How many arraylets a mutator gets beyond one that it needs.
-const MORE_FOR_ONE: usize = 3;
+/// How many arraylets a mutator gets beyond one that it needs, at most: with the usual sizes, the rest of a chunk, which
+/// nobody else may take before the next collection.
+const MORE_FOR_ONE: usize = 15;
 
 /// How the arrays of a heap are cut, and which optimisations are made (PLDI 2010, section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,7 +185,9 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Fills the stock of a mutator up to `count` arraylets, without a collection; whether there was room for all of them.
-    /// Where one is asked for there are a few, since another store is likely to ask for the next.
+    /// Where one is asked for there are a few, since another store is likely to ask for the next; and if the last one that
+    /// was used had to be zero, these are zeroed together. An arraylet that is zeroed when it is used makes the exchange of
+    /// its pointer wait for all of these stores.
     ///
     /// # Safety
     /// As for [`Scavenge::has_stock`].
@@ -206,9 +209,18 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             taken += 1;
         }
-        // They are used from the end: in the order of their addresses, as the parts of an array are.
+        let bytes = self.model.pieces.arraylet_bytes();
+        let zeroes = more > 0 && mutator.zeroes_stock.get();
         mutator.with_stock(contents, |stock| {
             let fresh = stock.len().min(before);
+            for (arraylet, clean) in stock[fresh..].iter_mut().filter(|_| zeroes) {
+                if !*clean {
+                    // SAFETY: so many bytes of an arraylet of this mutator's to which nothing points.
+                    unsafe { zero::zero(*arraylet, bytes) };
+                    *clean = true;
+                }
+            }
+            // They are used from the end: in the order of their addresses, as the parts of an array are.
             stock[fresh..].reverse();
         });
         true
@@ -302,9 +314,13 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut was_zero = false;
         let fill = |before: Pointer| {
             was_zero = before == self.model.pieces.zero;
+            mutator
+                .zeroes_stock
+                .set(was_zero && filling == Filling::Same);
             let taken = mutator.with_stock(contents, |stock| {
                 let (arraylet, clean) = stock.pop()?;
-                Some((arraylet, clean, stock.last().map(|&(next, _)| next)))
+                let next = stock.last().filter(|&&(_, clean)| !clean);
+                Some((arraylet, clean, next.map(|&(next, _)| next)))
             });
             let (arraylet, clean, next) = taken.expect(
                 "a store has arraylets in stock: what was opened for loads is not stored through",

@@ -250,7 +250,12 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
                     self.count_copy(locality, local, object, (target, bytes), is_old);
                 }
                 local.objects += 1;
-                local.grey(Item::object(target, self.heap.model.base));
+                let item = Item::object(target, self.heap.model.base);
+                if header.is_spine() {
+                    local.grey_spine(item);
+                } else {
+                    local.grey(item);
+                }
                 self.watch.won(local, object);
                 target
             }

@@ -87,9 +87,10 @@ unsafe impl Sync for Arena {}
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// For `items` items on the stacks of so many workers; `None` when the system gives no memory.
+    /// For `items` items on the stacks of so many workers, of which each has one for spines beside the other; `None` when
+    /// the system gives no memory.
     pub fn new(workers: usize, items: usize) -> Option<Arena> {
-        let count = items.div_ceil(SEGMENT_ITEMS) + workers;
+        let count = items.div_ceil(SEGMENT_ITEMS) + 2 * workers;
         Some(Arena {
             segments: memory::map(count * size_of::<Segment>())?.cast(),
             count,

@@ -43,6 +43,10 @@ const DEQUE_ITEMS: usize = 1024;
 /// What one worker has to itself during a phase.
 pub struct WorkerState {
     stack: Stack,
+    /// Grey spines, which are scanned before what is on `stack`: what an array in pieces refers to is copied in the
+    /// array's order then, as that of a large array in one piece is, and not in the order in which the program's other
+    /// objects lead there.
+    spines: Stack,
     /// Where the stack has its segments from: the engine's.
     arena: NonNull<Arena>,
     /// The memory node to whose fragment of the to-space it copies, counted from 0.
@@ -88,7 +92,21 @@ impl WorkerState {
     /// Whether something grey is on its stack.
     #[inline(always)]
     pub fn has_items(&self) -> bool {
-        !self.stack.is_empty()
+        !self.stack.is_empty() || !self.spines.is_empty()
+    }
+
+    /// The item that is to be scanned next.
+    #[inline(always)]
+    fn pop(&mut self) -> Option<Item> {
+        if !self.spines.is_empty() {
+            return self.spines.pop();
+        }
+        self.stack.pop()
+    }
+
+    /// Moves items to the deque, where others steal them; whether there were enough.
+    fn share(&mut self, deque: &Deque<'_, AtomicU64>) -> bool {
+        self.stack.share(deque) || self.spines.share(deque)
     }
 
     /// A message is to go to a worker of another node; whether there was room for it.
@@ -116,6 +134,13 @@ impl WorkerState {
     pub fn grey(&mut self, item: Item) {
         // SAFETY: the engine's arena outlives its workers' states.
         self.stack.push(unsafe { self.arena.as_ref() }, item);
+    }
+
+    /// Makes a spine grey; the caller has won it.
+    #[cold]
+    pub fn grey_spine(&mut self, item: Item) {
+        // SAFETY: the engine's arena outlives its workers' states.
+        self.spines.push(unsafe { self.arena.as_ref() }, item);
     }
 }
 
@@ -257,6 +282,7 @@ impl Engine {
             engine.states.push(UnsafeCell::new(WorkerState {
                 node: homes.of_worker(index),
                 stack: Stack::new(order),
+                spines: Stack::new(order),
                 arena,
                 survivor_plab: LocalBuffer::default(),
                 old_buffer: BlockBuffer::default(),
@@ -324,6 +350,7 @@ impl Engine {
         }
         for local in self.worker_states() {
             local.stack.forget();
+            local.spines.forget();
             local.remote.forget();
         }
         // SAFETY: leaked by `new`, and freed by `drop` alone.
@@ -371,11 +398,11 @@ impl Run<'_> {
     /// The worker's own next item.
     #[inline(always)]
     fn next(&self, local: &mut WorkerState, deque: &Deque<'_, AtomicU64>) -> Option<Item> {
-        if let Some(item) = local.stack.pop() {
+        if let Some(item) = local.pop() {
             return Some(item);
         }
         self.trace.settle(local);
-        local.stack.pop().or_else(|| deque.pop().map(Item))
+        local.pop().or_else(|| deque.pop().map(Item))
     }
 
     /// Of one of these workers, as bits.
@@ -418,7 +445,7 @@ impl Run<'_> {
         {
             found = true;
             self.trace.item(local, item);
-            if worker.anyone_waiting() && deque.is_empty() && local.stack.share(deque) {
+            if worker.anyone_waiting() && deque.is_empty() && local.share(deque) {
                 worker.announce();
             }
         }
@@ -463,7 +490,7 @@ impl Run<'_> {
         {
             found = true;
             self.trace.item(local, item);
-            if worker.anyone_waits_of(colleagues) && deque.is_empty() && local.stack.share(deque) {
+            if worker.anyone_waits_of(colleagues) && deque.is_empty() && local.share(deque) {
                 worker.announce_to(colleagues);
             }
         }
