@@ -29,7 +29,7 @@ use crate::quantities::{Spread, array_size};
 use crate::say;
 
 use code_size::CodeSizes;
-pub use ground::{Cut, FIRST_N, Ground, Measured, REMAINDER, Rooted};
+pub use ground::{ARRAYLET, Cut, FIRST_N, Ground, Measured, REMAINDER, Rooted};
 use kernels::{Kernel, Task};
 
 /// Arguments of `accesses`.
@@ -409,7 +409,7 @@ fn of<E: Measured>(
     grounds: &mut Grounds,
     cells: &mut Vec<Cell>,
 ) -> Result<()> {
-    let bytes = chosen.bytes.next_multiple_of(ground::ARRAYLET);
+    let bytes = chosen.bytes.next_multiple_of(ARRAYLET);
     let length = (FIRST_N + bytes + REMAINDER) / E::BYTES;
     let whole = grounds.whole.array::<E>(length, false)?;
     let excluded = grounds.cut.array::<E>(length, true)?;

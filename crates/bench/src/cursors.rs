@@ -17,7 +17,7 @@ use gleaner_workloads::failed;
 use gleaner_workloads::random::Random;
 use serde::Serialize;
 
-use crate::accesses::{Cut, FIRST_N, Ground, Measured, Rooted};
+use crate::accesses::{ARRAYLET, Cut, FIRST_N, Ground, Measured, Rooted};
 use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::quantities::{Spread, array_size, size};
@@ -29,7 +29,8 @@ use crate::say;
 Examples:
   gleaner-bench cursors                            all loops
   gleaner-bench cursors --loops dot --json         one of them, as a line of JSON
-  gleaner-bench cursors --bytes 32m                in arrays that no cache holds")]
+  gleaner-bench cursors --bytes 32m                in arrays that no cache holds
+  gleaner-bench cursors --scattered                no two arraylets of an array side by side")]
 pub struct Cursors {
     /// The loops; all unless given
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -40,6 +41,10 @@ pub struct Cursors {
     /// Each loop goes through at least so many bytes in a measurement, after one pass that does not count
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8m")]
     pub work: usize,
+    /// Fills the two arrays of a loop in turns, so that no two arraylets of one lie side by side: else those of each do,
+    /// and cursors go through them as one piece
+    #[arg(long)]
+    pub scattered: bool,
     /// How often everything is measured
     #[arg(long, value_name = "COUNT", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
@@ -234,33 +239,48 @@ impl Loop {
     }
 
     /// Two arrays of a heap with so many bytes each beyond the first N, and the same content in every heap.
-    fn arrays(self, ground: &mut Ground, bytes: usize) -> Result<[Rooted; 2]> {
+    fn arrays(self, ground: &mut Ground, chosen: &Cursors) -> Result<[Rooted; 2]> {
         match self {
-            Loop::Sum | Loop::Dot => filled(ground, bytes, |random| f64::from(random.draw())),
-            Loop::Add => filled(ground, bytes, |random| u64::from(random.draw())),
-            Loop::Transform => filled(ground, bytes, Random::draw),
-            Loop::Histogram | Loop::Checksum => filled(ground, bytes, |random| random.draw() as u8),
+            Loop::Sum | Loop::Dot => filled(ground, chosen, |random| f64::from(random.draw())),
+            Loop::Add => filled(ground, chosen, |random| u64::from(random.draw())),
+            Loop::Transform => filled(ground, chosen, Random::draw),
+            Loop::Histogram | Loop::Checksum => {
+                filled(ground, chosen, |random| random.draw() as u8)
+            }
         }
     }
 }
 
-/// Two arrays with random content.
+/// Two arrays with random content, one written after the other or an arraylet of each in turns.
 fn filled<T: Measured + Number>(
     ground: &mut Ground,
-    bytes: usize,
+    chosen: &Cursors,
     mut draw: impl FnMut(&mut Random) -> T,
 ) -> Result<[Rooted; 2]> {
-    let mut random = Random::new(bytes as u64);
-    let length = (FIRST_N + bytes) / size_of::<T>();
-    let mut made = || -> Result<Rooted> {
-        let array = ground.array::<T>(length, false)?;
-        let content: Vec<T> = (0..length).map(|_| draw(&mut random)).collect();
-        // SAFETY: the array has so many elements; it is held by a handle, and its address is not used again.
-        let written = unsafe { ground.mutator.write_elements(array.address(), 0, &content) };
-        written.map_err(failed)?;
-        Ok(array)
+    let mut random = Random::new(chosen.bytes as u64);
+    let length = (FIRST_N + chosen.bytes) / size_of::<T>();
+    let arrays = [
+        ground.array::<T>(length, false)?,
+        ground.array::<T>(length, false)?,
+    ];
+    let step = match chosen.scattered {
+        true => ARRAYLET / size_of::<T>(),
+        false => length,
     };
-    Ok([made()?, made()?])
+    for first in (0..length).step_by(step) {
+        for array in &arrays {
+            let count = step.min(length - first);
+            let content: Vec<T> = (0..count).map(|_| draw(&mut random)).collect();
+            // SAFETY: the array has so many elements; it is held by a handle, and its address is not used again.
+            let written = unsafe {
+                ground
+                    .mutator
+                    .write_elements(array.address(), first, &content)
+            };
+            written.map_err(failed)?;
+        }
+    }
+    Ok(arrays)
 }
 
 /// A loop on one heap.
@@ -375,7 +395,7 @@ pub fn run(chosen: &Cursors) -> Result<bool> {
     let mut cells = Vec::new();
     for &one in loops {
         let mut side = |number: usize| -> Result<Side> {
-            let arrays = one.arrays(&mut grounds[number], chosen.bytes)?;
+            let arrays = one.arrays(&mut grounds[number], chosen)?;
             Ok(Side::new(one.kernels()[number], arrays, chosen))
         };
         cells.push(Cell {

@@ -101,6 +101,12 @@ fn loops_come_to_the_same_in_one_piece_and_in_pieces() {
     }
     let table = printed(&[&["cursors", "--loops", "dot"], &little[..]].concat());
     assert!(table.contains("dot") && !table.contains("sum"), "{table}");
+    // Content that is drawn in another order comes to something else.
+    let scattered = lines(&[&["cursors", "--json", "--scattered"], &little[..]].concat());
+    assert_eq!(scattered.len(), found.len());
+    for (one, other) in scattered.iter().zip(&found) {
+        assert_ne!(one["result"], other["result"], "{one}");
+    }
 }
 
 #[test]

@@ -349,19 +349,23 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_segment_for_each_worker_beside_those_of_all_items() {
+    fn there_is_a_segment_for_each_stack_beside_those_of_all_items() {
         let arena = Arena::new(3, SEGMENT_ITEMS).unwrap();
-        let mut stacks = [(); 3].map(|()| Stack::new(TraceOrder::Depth));
-        stacks[0].push(&arena, Item(1));
-        stacks[1].push(&arena, Item(2));
-        for number in 2..SEGMENT_ITEMS as u64 {
-            stacks[2].push(&arena, Item(number));
+        // Two for each worker.
+        let mut stacks = [(); 6].map(|()| Stack::new(TraceOrder::Depth));
+        let (last, others) = stacks.split_last_mut().unwrap();
+        for stack in others.iter_mut() {
+            stack.push(&arena, Item(1));
         }
-        // One more began a segment, and gave it to others.
-        stacks[0].pop();
-        stacks[2].push(&arena, Item(0));
-        stacks[2].push(&arena, Item(0));
-        stacks[2].push(&arena, Item(0));
+        for number in others.len() as u64..SEGMENT_ITEMS as u64 {
+            last.push(&arena, Item(number));
+        }
+        // The others have given theirs away, and keep the segments that they began.
+        for stack in others.iter_mut() {
+            stack.pop();
+            last.push(&arena, Item(0));
+        }
+        last.push(&arena, Item(0));
     }
 
     #[test]
