@@ -149,6 +149,109 @@ static void arrays_for_native_code(bool compressed)
     }
 }
 
+/* An element that was read through a cursor that writes is then written through
+   it, where two arrays share it, too, and where it is zero; a zero with a sign is
+   a write. */
+static void elements_change_in_place(bool compressed)
+{
+    const uint32_t length = 3000;
+    const double minus_zero = -0.0;
+    size_t i;
+
+    for (i = 0; i < CUTS; i++) {
+        struct gleaner_cursor cursor;
+        struct stage s;
+        gleaner_type doubles;
+        uint32_t k;
+
+        if (!is_for(cuts[i]))
+            continue;
+        s = set_up_in(cut_heap(cuts[i], "", 4 << 20, compressed, NULL, 0),
+                      compressed);
+        doubles = gleaner_primitives(s.heap, 8);
+        GLEANER_FRAME(s.m, frame, 3);
+#define ARRAY(number) gleaner_object(frame.values[number])
+        for (k = 0; k < 3; k++)
+            frame.values[k] = gleaner_reference(
+                gleaner_allocate_array(s.m, doubles, length, 8));
+        CHECK(gleaner_fill_f64(s.m, ARRAY(0), 0, length, 1.0));
+        CHECK(gleaner_copy_elements(s.m, ARRAY(0), 0, ARRAY(1), 0, length));
+        for (k = 0; k <= 2; k += 2) {
+            CHECK(gleaner_cursor_begin_writing(&cursor, s.m, ARRAY(k), 0, length,
+                                               8));
+            while (gleaner_cursor_more(&cursor)) {
+                double *place;
+                double before;
+
+                gleaner_cursor_read(&cursor);
+                before = *(double *)cursor.next;
+                if (gleaner_cursor_write(&cursor, false)) {
+                    place = (double *)cursor.next;
+                    CHECK(*place == before);
+                    *place = before + 1;
+                    gleaner_cursor_step(&cursor, 8);
+                }
+            }
+        }
+        for (k = 0; k < length; k++) {
+            CHECK(gleaner_load_f64(s.m, ARRAY(0), k) == 2.0);
+            CHECK(gleaner_load_f64(s.m, ARRAY(1), k) == 1.0);
+            CHECK(gleaner_load_f64(s.m, ARRAY(2), k) == 1.0);
+        }
+        frame.values[2] = gleaner_reference(
+            gleaner_allocate_array(s.m, doubles, length, 8));
+        CHECK(gleaner_cursor_begin_writing(&cursor, s.m, ARRAY(2), 0, length, 8));
+        for (k = 0; k < length; k++)
+            gleaner_cursor_store_f64(&cursor, k % 2 ? 0.0 : -0.0);
+        for (k = 0; k < length; k++) {
+            double number = gleaner_load_f64(s.m, ARRAY(2), k);
+
+            CHECK((memcmp(&number, &minus_zero, 8) == 0) == (k % 2 == 0));
+        }
+#undef ARRAY
+        GLEANER_LEAVE(s.m, frame);
+        tear_down(&s);
+    }
+}
+
+/* A buffer for no elements may be NULL; and arrays of more than N bytes are cut,
+   so that a window of one is a copy. */
+static void buffers_of_nothing_and_windows_of_everything(bool compressed)
+{
+    size_t i;
+
+    for (i = 0; i < CUTS; i++) {
+        bool is_cut = strstr(cuts[i], "contiguous") == NULL
+                      && strstr(cuts[i], "=references") == NULL;
+        struct gleaner_window window;
+        struct stage s;
+        uint32_t length;
+
+        if (!is_for(cuts[i]))
+            continue;
+        s = set_up_in(cut_heap(cuts[i], "", 4 << 20, compressed, NULL, 0),
+                      compressed);
+        length = s.m->first_n == UINTPTR_MAX ? 3000
+                                             : (uint32_t)s.m->first_n + 3000;
+        GLEANER_FRAME(s.m, frame, 1);
+        /* The first one begins a buffer, out of which code that is inlined could
+           take the second one whole. */
+        CHECK(gleaner_allocate_array(s.m, s.bytes, 8, 1) != NULL);
+        frame.values[0] = gleaner_reference(
+            gleaner_allocate_array(s.m, s.bytes, length, 1));
+#define BYTES gleaner_object(frame.values[0])
+        gleaner_read_u8(s.m, BYTES, length, NULL, 0);
+        CHECK(gleaner_write_u8(s.m, BYTES, length, NULL, 0));
+        CHECK(gleaner_write_u8(s.m, BYTES, length - 1, NULL, 0));
+        CHECK(gleaner_window_begin(&window, s.m, BYTES, 0, length, 1) != NULL);
+        CHECK((window.copied != NULL) == is_cut);
+        gleaner_window_end(&window, s.m);
+#undef BYTES
+        GLEANER_LEAVE(s.m, frame);
+        tear_down(&s);
+    }
+}
+
 /* Threads that write elements of one array, side by side in the same pieces. */
 struct writer {
     gleaner_heap *heap;
@@ -246,6 +349,9 @@ int main(void)
           heaps_that_are_cut_otherwise_are_refused },
         { "a full heap refuses stores", a_full_heap_refuses_stores },
         { "arrays for native code", arrays_for_native_code },
+        { "elements change in place", elements_change_in_place },
+        { "buffers of nothing, and windows of everything",
+          buffers_of_nothing_and_windows_of_everything },
         { "threads write side by side", threads_write_side_by_side },
         { "a report is written where it was asked for",
           a_report_is_written_where_it_was_asked_for },

@@ -56,6 +56,13 @@ typedef struct gleaner_heap gleaner_heap;
 #if defined GLEANER_ARRAYS_WHOLE && defined GLEANER_FIRST_N
 #error "define GLEANER_ARRAYS_WHOLE or GLEANER_FIRST_N"
 #endif
+#ifdef GLEANER_FIRST_N
+#if GLEANER_FIRST_N != 0                                                       \
+    && (GLEANER_FIRST_N < 64 || GLEANER_FIRST_N > 262144                       \
+        || (GLEANER_FIRST_N & (GLEANER_FIRST_N - 1)) != 0)
+#error "GLEANER_FIRST_N is a power of two from 64 to 262144, or 0"
+#endif
+#endif
 /* So many bytes of each array lie in one piece, as far as it is known here. */
 static inline size_t gleaner_known_first_n(void)
 {
@@ -318,7 +325,8 @@ void *gleaner_allocate_array_initialized_slowly(gleaner_mutator *mutator,
                                                 uint32_t length, size_t bytes);
 void gleaner_poll_slowly(gleaner_mutator *mutator);
 
-/* Larger objects have pages of their own and never move. */
+/* Larger objects have pages of their own and never move; of an array in pieces
+   the spine is an object, which is smaller than the array. */
 #define GLEANER_LARGE 16384
 
 /* For generated code: room in the buffer for an object of `bytes` bytes, a

@@ -240,7 +240,8 @@ struct gleaner_cursor {
     gleaner_mutator *mutator;
     void *array;
     uint32_t element_bytes;
-    bool writes; /* whether they may be written as far as that. */
+    bool writes; /* whether they may be written as far as that, unless that */
+    bool reads;  /* element was found to be read alone. */
 };
 /* For the two below only. */
 static inline void gleaner_cursor_set(struct gleaner_cursor *cursor,
@@ -259,6 +260,7 @@ static inline void gleaner_cursor_set(struct gleaner_cursor *cursor,
     cursor->array = array;
     cursor->element_bytes = (uint32_t)element_bytes;
     cursor->writes = writes;
+    cursor->reads = false;
 }
 static inline void gleaner_cursor_begin(struct gleaner_cursor *cursor,
                                         const gleaner_mutator *mutator,
@@ -301,8 +303,8 @@ static inline bool gleaner_cursor_in_piece(const struct gleaner_cursor *cursor)
     return gleaner_known_first_n() == SIZE_MAX
            || cursor->next != cursor->piece_end;
 }
-/* Has the next element ready to be read. In a cursor that writes it is alone:
-   what is behind it may not be written. */
+/* Has the next element ready to be read. In a cursor that writes it is alone,
+   and it is looked at again before it is written. */
 static inline void gleaner_cursor_read(struct gleaner_cursor *cursor)
 {
     struct gleaner_piece piece;
@@ -315,6 +317,7 @@ static inline void gleaner_cursor_read(struct gleaner_cursor *cursor)
                                cursor->element_bytes);
     cursor->next = piece.at;
     cursor->piece_end = piece.end;
+    cursor->reads = cursor->writes;
 }
 /* The same, to be written. False if it is to be zero, and is: the cursor went
    on. */
@@ -324,7 +327,8 @@ static inline bool gleaner_cursor_write(struct gleaner_cursor *cursor, bool zero
 
     GLEANER_HAS_NEXT(cursor);
     GLEANER_MAY_WRITE(cursor);
-    if (gleaner_cursor_in_piece(cursor))
+    if (gleaner_known_first_n() == SIZE_MAX
+        || (gleaner_cursor_in_piece(cursor) && !cursor->reads))
         return true;
     piece = gleaner_next_piece_to_write(cursor->mutator, cursor->array,
                                         cursor->index,
@@ -332,6 +336,7 @@ static inline bool gleaner_cursor_write(struct gleaner_cursor *cursor, bool zero
                                         cursor->element_bytes, zero);
     cursor->next = piece.at;
     cursor->piece_end = piece.end;
+    cursor->reads = false;
     if (piece.at != piece.end)
         return true;
     cursor->index++;

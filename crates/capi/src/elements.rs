@@ -171,6 +171,10 @@ pub unsafe extern "C" fn gleaner_read_far_numbers(
     count: u32,
     bytes: usize,
 ) {
+    // A buffer for nothing may be NULL.
+    if count == 0 {
+        return;
+    }
     let (array, index) = (Address::of(array), index as usize);
     // SAFETY: the calling thread's mutator, an array of numbers of so many bytes that has these elements, which no other
     // thread writes, and a buffer for them, as gleaner_elements.h asks.
@@ -189,6 +193,9 @@ pub unsafe extern "C" fn gleaner_write_far_numbers(
     count: u32,
     bytes: usize,
 ) -> bool {
+    if count == 0 {
+        return true;
+    }
     let (array, index) = (Address::of(array), index as usize);
     // SAFETY: the calling thread's mutator, an array of numbers of so many bytes that has these elements, which no other
     // thread uses, and as many numbers of the caller's, as gleaner_elements.h asks.

@@ -281,7 +281,7 @@ impl Builder {
     /// Reads the environment and makes the heap. Option `fault` arms its points for the whole process.
     pub fn build(mut self) -> Result<Heap, BuildError> {
         self.check_methods()?;
-        self.read_environment().map_err(BuildError::Environment)?;
+        self.read_environment()?;
         let options = &self.options;
         let log = open_log(options)?;
         if options.fault != FaultPlan::NONE {
@@ -301,15 +301,26 @@ impl Builder {
             let mut read = Options::DEFAULT;
             read.set(info.name, &text).map_err(refused)?;
         }
-        self.options.check().map_err(refused)
+        Ok(())
     }
 
-    fn read_environment(&mut self) -> Result<(), String> {
+    /// Options have to hold together as they are in the end; a mistake of the program's own is told first.
+    fn read_environment(&mut self) -> Result<(), BuildError> {
+        let own = self.options.check().map_err(refused);
+        match self.parse_environment() {
+            Ok(true) => Ok(()),
+            Ok(false) => own,
+            Err(error) => own.and(Err(BuildError::Environment(error))),
+        }
+    }
+
+    /// Whether it had options, which were read and hold together with the program's.
+    fn parse_environment(&mut self) -> Result<bool, String> {
         if self.ignores_environment || environment::is_distrusted() {
-            return Ok(());
+            return Ok(false);
         }
         let Some(list) = env::var_os(VARIABLE) else {
-            return Ok(());
+            return Ok(false);
         };
         let list = list.to_str().ok_or("it is not UTF-8")?;
         let own = self.options.prefetch;
@@ -321,7 +332,7 @@ impl Builder {
         if matches!(self.options.prefetch, Prefetch::OnGrey | Prefetch::Fifo) {
             self.options.prefetch = own;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

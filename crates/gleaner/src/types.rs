@@ -59,7 +59,8 @@ macro_rules! registered {
     ($($name:ident, $field:tt;)+) => { $(
         impl $name {
             /// The same type, whose objects never move: what is allocated by it stays where it is as long as it lives, at a
-            /// higher price. Objects of more than 16 KB never move anyway.
+            /// higher price. Objects of more than 16 KB never move anyway; of an array in pieces the spine is an object, which is
+            /// smaller than the array.
             #[must_use]
             pub fn pinned(mut self) -> $name {
                 self.$field.pinned = true;

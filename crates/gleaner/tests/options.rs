@@ -105,11 +105,11 @@ const CASE: &str = "GLEANER_TEST_CASE";
 /// Only a child does something here.
 #[test]
 fn child() {
-    if std::env::var_os(CASE).is_none() {
+    let Ok(own) = std::env::var(CASE) else {
         return;
-    }
+    };
     let builder = Heap::builder().limit(4 << 20).stress(7);
-    match builder.build() {
+    match builder.options(&own).unwrap().build() {
         Ok(heap) => {
             println!("limit {} {:?}", heap.limit(), heap.references());
             let mut mutator = heap.attach().unwrap();
@@ -137,10 +137,15 @@ fn in_a_child(options: &str) -> String {
 
 /// What such a child prints from the first of these words on.
 fn printed(options: &str, words: &[&str]) -> String {
+    printed_beside("", options, words)
+}
+
+/// As `printed`, of a program that has options of its own.
+fn printed_beside(own: &str, options: &str, words: &[&str]) -> String {
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
         .env("GLEANER_OPTIONS", options)
-        .env(CASE, "1")
+        .env(CASE, own)
         .output()
         .unwrap();
     let text = String::from_utf8(done.stdout).unwrap();
@@ -170,6 +175,27 @@ fn a_synthetic_machine_has_a_worker_for_each_processor() {
 fn the_environment_may_have_options_of_the_other_heap() {
     let list = "sweep=eager,refs=compressed,markers=3,initial-heap=1g";
     assert_eq!(in_a_child(list), format!("limit {} Compressed", 4 << 20));
+}
+
+#[test]
+fn options_hold_together_as_they_are_in_the_end() {
+    let beside = |own, options| printed_beside(own, options, &["limit ", "error "]);
+    let fits = format!("limit {} Wide", 4 << 20);
+    assert_eq!(beside("first-n=64", "arrays=zray"), fits);
+    assert_eq!(beside("arrays=zray,first-n=64", "arrays=contiguous"), fits);
+    // A mistake of the program's own is not called one of the environment.
+    for options in ["", "tenure=2"] {
+        let error = beside("first-n=64", options);
+        assert!(
+            error.starts_with("error option first-n has no effect"),
+            "{error}"
+        );
+    }
+    let error = beside("", "first-n=64");
+    assert!(
+        error.starts_with("error in GLEANER_OPTIONS: option first-n has no effect"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -167,6 +167,91 @@ fn a_stock_that_is_zeroed_together_reads_as_zero() {
     }
 }
 
+/// A collection between the count of what a range takes and its filling can make that more: arraylets of zeros are taken
+/// back. It comes at each of the places where it may, by allocations before.
+#[test]
+fn what_a_range_takes_is_counted_again_after_a_collection() {
+    const STRESS: usize = 5;
+    let heap = heap("arrays=zray,stress=5,verify=edges");
+    let node = heap
+        .structure(Structure {
+            references: 0,
+            bytes: 8,
+        })
+        .unwrap();
+    let mut mutator = heap.attach().unwrap();
+    for before in 0..2 * STRESS {
+        let [array] = arrays(&heap, &mut mutator, 12);
+        for part in (0..12).step_by(2) {
+            let at = FIRST_N + part * ARRAYLET + 100;
+            // Instantiated, and zero again.
+            for value in [1, 0] {
+                // SAFETY: the array is one of bytes with this element.
+                unsafe { mutator.store_element_in::<u8>(address(&array), at, value) }.unwrap();
+            }
+        }
+        mutator.scope(|scope| {
+            for _ in 0..before {
+                scope.allocate(node).unwrap();
+            }
+        });
+        // SAFETY: the array is one of bytes with this range.
+        unsafe {
+            mutator
+                .fill_elements_in::<u8>(address(&array), FIRST_N, 12 * ARRAYLET, 7)
+                .unwrap();
+        }
+        assert_eq!(
+            content(&mutator, &array, 12),
+            of_parts(&[7; 12]),
+            "{before} before"
+        );
+    }
+}
+
+#[test]
+fn a_swap_that_fails_takes_no_memory() {
+    let heap = heap("arrays=zray,copy-on-write=off");
+    let mut mutator = heap.attach().unwrap();
+    let [array] = arrays(&heap, &mut mutator, 100);
+    let instantiated = mutator.array_counts().instantiated;
+    for part in 0..100 {
+        let at = FIRST_N + part * ARRAYLET;
+        // SAFETY: the array is one of bytes with this element.
+        let swapped =
+            unsafe { mutator.compare_exchange_element_in::<u8>(address(&array), at, 5, 6) };
+        assert_eq!(swapped, Ok(Err(0)));
+    }
+    assert_eq!(mutator.array_counts().instantiated, instantiated);
+    // SAFETY: the array is one of bytes with this element.
+    let swapped =
+        unsafe { mutator.compare_exchange_element_in::<u8>(address(&array), FIRST_N, 0, 6) };
+    assert_eq!(swapped, Ok(Ok(())));
+    assert_eq!(mutator.array_counts().instantiated, instantiated + 1);
+}
+
+#[test]
+fn what_is_larger_than_the_heap_takes_nothing() {
+    for options in ["arrays=naive", "arrays=zray"] {
+        let heap = heap(options);
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let before = heap.used();
+        mutator.scope(|scope| {
+            let Ok(array) = scope.allocate_array(bytes, 64 << 20) else {
+                assert_eq!(options, "arrays=naive");
+                return;
+            };
+            assert!(scope.fill_numbers(array, 0, 64 << 20, 1_u8).is_err());
+        });
+        assert!(
+            heap.used() < before + (1 << 20),
+            "{options}: {} bytes",
+            heap.used()
+        );
+    }
+}
+
 /// An array of references to `count` nodes, and arrays of up to 50 of them in an order that is scattered.
 fn table(heap: &Heap, mutator: &mut Mutator, table_first: bool, count: usize) -> [Handle; 2] {
     let node = heap

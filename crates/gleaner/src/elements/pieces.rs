@@ -330,7 +330,10 @@ impl Mutator {
             let mut at = run.at;
             if !run.writable {
                 // What is tainted is not written by others either, but for the first one, who installs a copy.
-                if run.zero && E::is_zero(expected) && E::is_zero(new) {
+                if run.zero && !E::is_zero(expected) {
+                    return Ok(Err(E::read_at(run.at, self.record().base)));
+                }
+                if run.zero && E::is_zero(new) {
                     return Ok(Ok(()));
                 }
                 let values = [Value::reference(array), E::root(expected), E::root(new)];

@@ -167,7 +167,8 @@ impl Scope<'_> {
 
     /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves:
     /// for calls that fill or read a buffer. The pointer is good as long as the array lives; what others do with the
-    /// elements meanwhile is the caller's affair. `None` for what may move.
+    /// elements meanwhile is the caller's affair. `None` for what may move, and for an array in pieces: allocate it by a type
+    /// that is pinned.
     pub fn pinned_elements(&self, array: Local<'_>) -> Option<(NonNull<u8>, usize)> {
         // SAFETY: a local refers to a valid object.
         unsafe { self.shared().pinned_elements_raw(self.object(array)) }

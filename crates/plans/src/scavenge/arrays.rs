@@ -197,6 +197,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let buffer = &mutator.arraylets[contents as usize];
         let before = mutator.with_stock(contents, |stock| stock.len());
         let missing = count.saturating_sub(before);
+        // What can never be is refused before it has taken all that is free.
+        if self.arraylet_bytes(missing) > self.config.limit {
+            return false;
+        }
         let more = if count == 1 { MORE_FOR_ONE } else { 0 };
         let most = missing * (1 + more);
         let mut taken = 0;

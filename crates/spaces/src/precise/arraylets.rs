@@ -115,7 +115,7 @@ pub struct Arraylets {
     chunks: usize,
     /// Of each arraylet, its state.
     states: Side<AtomicU8>,
-    /// Of each chunk, what it is: written as `inner` is, but for [`HAS_YOUNG`], which workers set.
+    /// Of each chunk, what it is: written as `inner` is.
     kinds: Side<AtomicU8>,
     inner: UnsafeCell<Inner>,
     /// Chunks below were used at some time. As `inner`; others read it relaxed.
@@ -430,14 +430,8 @@ impl Arraylets {
             return Claim::Lost;
         }
         let claimed = state.compare_exchange(before, young, Ordering::AcqRel, Ordering::Relaxed);
-        if claimed.is_err() {
-            return Claim::Lost;
-        }
-        let kind = self.kinds.get(self.kinds.index(arraylet));
-        if kind.load(Ordering::Relaxed) & HAS_YOUNG == 0 {
-            kind.fetch_or(HAS_YOUNG, Ordering::Relaxed);
-        }
-        Claim::Won
+        // Its chunk is known to have young ones since it was allocated, or is swept because everything is.
+        claimed.map_or(Claim::Lost, |_| Claim::Won)
     }
 
     /// Whether an arraylet lives, and is old.
@@ -586,6 +580,34 @@ mod tests {
                     .flatten()
             })
             .map(|(arraylet, _)| arraylet)
+    }
+
+    #[test]
+    fn what_was_allocated_beside_old_arraylets_dies_in_a_scavenge() {
+        let space = space();
+        let slots = ArrayletBuffer::default();
+        let old = take(&space, &slots, Contents::References).unwrap();
+        slots.retire();
+        // SAFETY: there is only this thread.
+        unsafe {
+            space.begin_scavenge();
+            assert_eq!(space.claim(old, true), Claim::Won);
+            space.finish_scavenge(|_| {});
+            // Nothing young is in the chunk now.
+            space.begin_scavenge();
+            space.finish_scavenge(|_| unreachable!("no arraylet is young"));
+        }
+        let young = take(&space, &slots, Contents::References).unwrap();
+        assert_eq!(young, old.add(1 << SHIFT));
+        slots.retire();
+        let mut dead = Vec::new();
+        // SAFETY: there is only this thread.
+        unsafe {
+            space.begin_scavenge();
+            space.finish_scavenge(|arraylet| dead.push(arraylet));
+        }
+        assert!(dead.contains(&young) && !dead.contains(&old));
+        assert!(!space.is_live(young) && space.is_old(old));
     }
 
     #[test]
