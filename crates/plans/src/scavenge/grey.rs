@@ -176,6 +176,55 @@ impl End {
     }
 }
 
+/// What a worker has that is grey. Spines are scanned before other objects, so that what an array in pieces refers to is
+/// copied in the array's order, as it is of a large array in one piece.
+pub(super) struct Stacks {
+    spines: Stack,
+    others: Stack,
+}
+
+impl Stacks {
+    pub fn new(order: TraceOrder) -> Stacks {
+        Stacks {
+            spines: Stack::new(order),
+            others: Stack::new(order),
+        }
+    }
+
+    /// The segments were taken back.
+    pub fn forget(&mut self) {
+        self.spines.forget();
+        self.others.forget();
+    }
+
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.others.is_empty() && self.spines.is_empty()
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, arena: &Arena, item: Item) {
+        self.others.push(arena, item);
+    }
+
+    pub fn push_spine(&mut self, arena: &Arena, spine: Item) {
+        self.spines.push(arena, spine);
+    }
+
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Item> {
+        if !self.spines.is_empty() {
+            return self.spines.pop();
+        }
+        self.others.pop()
+    }
+
+    /// Moves items to the deque, where others steal them; whether there were enough.
+    pub fn share(&mut self, deque: &Deque<'_, AtomicU64>) -> bool {
+        self.others.share(deque) || self.spines.share(deque)
+    }
+}
+
 /// A worker's stack of items, or queue (`trace-order`).
 pub(super) struct Stack {
     top: End,

@@ -18,7 +18,7 @@ use core::ptr::NonNull;
 use super::config::Homes;
 use super::edges::Edges;
 pub use super::grey::Item;
-use super::grey::{Arena, Stack};
+use super::grey::{Arena, Stack, Stacks};
 use super::locality::Counts;
 use super::lockstep::Lockstep;
 use super::segregated::{MOST_WAITING, Mail, Message};
@@ -42,11 +42,7 @@ pub const CHUNK_POINTERS: usize = 64;
 const DEQUE_ITEMS: usize = 1024;
 /// What one worker has to itself during a phase.
 pub struct WorkerState {
-    stack: Stack,
-    /// Grey spines, which are scanned before what is on `stack`: what an array in pieces refers to is copied in the
-    /// array's order then, as that of a large array in one piece is, and not in the order in which the program's other
-    /// objects lead there.
-    spines: Stack,
+    stack: Stacks,
     /// Where the stack has its segments from: the engine's.
     arena: NonNull<Arena>,
     /// The memory node to whose fragment of the to-space it copies, counted from 0.
@@ -92,21 +88,7 @@ impl WorkerState {
     /// Whether something grey is on its stack.
     #[inline(always)]
     pub fn has_items(&self) -> bool {
-        !self.stack.is_empty() || !self.spines.is_empty()
-    }
-
-    /// The item that is to be scanned next.
-    #[inline(always)]
-    fn pop(&mut self) -> Option<Item> {
-        if !self.spines.is_empty() {
-            return self.spines.pop();
-        }
-        self.stack.pop()
-    }
-
-    /// Moves items to the deque, where others steal them; whether there were enough.
-    fn share(&mut self, deque: &Deque<'_, AtomicU64>) -> bool {
-        self.stack.share(deque) || self.spines.share(deque)
+        !self.stack.is_empty()
     }
 
     /// A message is to go to a worker of another node; whether there was room for it.
@@ -140,7 +122,7 @@ impl WorkerState {
     #[cold]
     pub fn grey_spine(&mut self, item: Item) {
         // SAFETY: the engine's arena outlives its workers' states.
-        self.spines.push(unsafe { self.arena.as_ref() }, item);
+        self.stack.push_spine(unsafe { self.arena.as_ref() }, item);
     }
 }
 
@@ -281,8 +263,7 @@ impl Engine {
         for index in 0..workers {
             engine.states.push(UnsafeCell::new(WorkerState {
                 node: homes.of_worker(index),
-                stack: Stack::new(order),
-                spines: Stack::new(order),
+                stack: Stacks::new(order),
                 arena,
                 survivor_plab: LocalBuffer::default(),
                 old_buffer: BlockBuffer::default(),
@@ -350,7 +331,6 @@ impl Engine {
         }
         for local in self.worker_states() {
             local.stack.forget();
-            local.spines.forget();
             local.remote.forget();
         }
         // SAFETY: leaked by `new`, and freed by `drop` alone.
@@ -398,11 +378,11 @@ impl Run<'_> {
     /// The worker's own next item.
     #[inline(always)]
     fn next(&self, local: &mut WorkerState, deque: &Deque<'_, AtomicU64>) -> Option<Item> {
-        if let Some(item) = local.pop() {
+        if let Some(item) = local.stack.pop() {
             return Some(item);
         }
         self.trace.settle(local);
-        local.pop().or_else(|| deque.pop().map(Item))
+        local.stack.pop().or_else(|| deque.pop().map(Item))
     }
 
     /// Of one of these workers, as bits.
@@ -445,7 +425,7 @@ impl Run<'_> {
         {
             found = true;
             self.trace.item(local, item);
-            if worker.anyone_waiting() && deque.is_empty() && local.share(deque) {
+            if worker.anyone_waiting() && deque.is_empty() && local.stack.share(deque) {
                 worker.announce();
             }
         }
@@ -490,7 +470,7 @@ impl Run<'_> {
         {
             found = true;
             self.trace.item(local, item);
-            if worker.anyone_waits_of(colleagues) && deque.is_empty() && local.share(deque) {
+            if worker.anyone_waits_of(colleagues) && deque.is_empty() && local.stack.share(deque) {
                 worker.announce_to(colleagues);
             }
         }
