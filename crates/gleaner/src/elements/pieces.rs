@@ -121,7 +121,7 @@ impl View {
     ///
     /// # Safety
     /// As for [`View::run`].
-    #[inline]
+    #[inline(never)]
     unsafe fn beside(&self, at: Address, mut bytes: usize, most: usize, mut next: usize) -> usize {
         while bytes < most {
             // SAFETY: the spine has this part, since the array has so many bytes, as asked.
@@ -393,6 +393,9 @@ pub(super) fn address(value: Value) -> Address {
     Address::new(value.bits() as usize)
 }
 
+/// How many values wait while a stock is filled, at most: a place, what is expected there, and what is to be stored.
+const MOST_STOCKED: usize = 3;
+
 /// The stock of arraylets.
 impl Mutator {
     /// Fills the stock with what `needed` says, whose arrays are among the values: these are rooted meanwhile. Returns what
@@ -400,14 +403,36 @@ impl Mutator {
     ///
     /// # Safety
     /// The values are valid; references that this thread holds elsewhere outside of root slots are not used again.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     pub(super) unsafe fn stock<const N: usize>(
         &mut self,
         values: [Value; N],
         contents: Contents,
         needed: impl Fn(&Mutator, &[Value; N]) -> usize,
     ) -> Result<[Value; N], OutOfMemory> {
+        const { assert!(N <= MOST_STOCKED) };
+        let mut all = [Value::NULL; MOST_STOCKED];
+        all[..N].copy_from_slice(&values);
+        let first = |all: &[Value; MOST_STOCKED]| std::array::from_fn(|index| all[index]);
+        // SAFETY: the values are valid, as asked; null is.
+        let all = unsafe {
+            self.stock_for_values(all, contents, &|mutator, all| needed(mutator, &first(all)))
+        }?;
+        Ok(first(&all))
+    }
+
+    /// As [`Mutator::stock`]: compiled once.
+    ///
+    /// # Safety
+    /// As for [`Mutator::stock`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn stock_for_values(
+        &mut self,
+        values: [Value; MOST_STOCKED],
+        contents: Contents,
+        needed: &dyn Fn(&Mutator, &[Value; MOST_STOCKED]) -> usize,
+    ) -> Result<[Value; MOST_STOCKED], OutOfMemory> {
         self.assert_inside("a store into an array");
         let count = needed(self, &values);
         // SAFETY: inside the gate.
@@ -415,7 +440,7 @@ impl Mutator {
             return Ok(values);
         }
         self.assert_may_collect("a store into an array");
-        let body = |mutator: &mut Mutator, roots: &[std::cell::Cell<Value>; N]| {
+        let body = |mutator: &mut Mutator, roots: &[std::cell::Cell<Value>; MOST_STOCKED]| {
             let mut next = Some(Extent::Young);
             // SAFETY: inside the gate; what is used again is in the roots.
             unsafe { mutator.before_stock(contents, count) };

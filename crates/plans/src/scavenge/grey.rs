@@ -220,6 +220,8 @@ impl Stacks {
     }
 
     /// Moves items to the deque, where others steal them; whether there were enough.
+    #[cold]
+    #[inline(never)]
     pub fn share(&mut self, deque: &Deque<'_, AtomicU64>) -> bool {
         self.others.share(deque) || self.spines.share(deque)
     }
