@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from gleaner_lab import cli
-from gleaner_lab.advise import advisor, measure, model, page, race, space
+from gleaner_lab.advise import advisor, files, measure, model, page, race, space
 from gleaner_lab.advise.race import Race, Rules
-from gleaner_lab.advise.runtime import Program, java_options
+from gleaner_lab.advise.runtime import Program, java_options, program_of
 from gleaner_lab.advise.space import REFERENCE, Cell, Machine
 from gleaner_lab.failure import Failure
 from gleaner_lab.store import ResultSet
@@ -216,6 +216,88 @@ def test_a_jvm_is_asked_in_its_own_words_which_replace_the_old_ones():
     assert script.shown(Cell(heap="1g")) == "env JAVA_TOOL_OPTIONS=-Xmx1g ./start.sh 'a b'"
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("-cp", "-classpath", "--class-path", "-p", "--module-path", "--upgrade-module-path"),
+        *("--add-modules", "--limit-modules", "--add-exports", "--add-opens", "--add-reads"),
+        *("--patch-module", "--enable-native-access", "--source"),
+    ],
+)
+def test_an_option_of_java_keeps_its_value(option):
+    java = program("java", "java", option, "a=b", "-Xss1m", "Main", option)
+    assert java.shown(Cell(threads=1)) == (
+        f"java {option} a=b -Xss1m -XX:ParallelGCThreads=1 Main {option}"
+    )
+
+
+def test_java_may_have_its_words_in_a_file_and_a_module_may_be_named_in_one_word(tmp_path):
+    words = tmp_path / "words"
+    words.write_text("-Xmx4g -cp 'a b' # ours\nMain @x")
+    java = program("java", "java", "-Xms2g", f"@{words}", "-Xmx9")
+    assert java.shown(Cell(heap="64m")) == "java -cp 'a b' -Xmx64m Main @x -Xmx9"
+    module = program("java", "java", "--module=m/C", "-Xmx9")
+    assert module.shown(Cell(heap="64m")) == "java -Xmx64m --module=m/C -Xmx9"
+    with pytest.raises(Failure, match="this file of java's arguments"):
+        program("java", "java", "@/none/such").shown(REFERENCE)
+
+
+def test_what_the_environment_says_is_measured_and_pasted(tmp_path, monkeypatch):
+    for name in ("libgc-program", "gleaner"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    path, gleaner = str(tmp_path / "libgc-program"), tmp_path / "gleaner"
+    for name, value in (("GLEANER_OPTIONS", "stats=on,huge-pages=off"), ("GC_NPROCS", "2")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xss2m")
+    libgc = program_of([path], None, gleaner)
+    assert libgc.shown(Cell("auto", threads=2)) == (
+        "gleaner place --opt placement=auto -- env GC_NPROCS=2 gleaner exec --opt stats=on "
+        f"--opt huge-pages=off --opt markers=2 -- {path}"
+    )
+    bench = measure.Bench(Path("/opt/bench"), libgc, tmp_path, 7)
+    words = " ".join(bench.command(Cell(threads=2), tmp_path / "log"))
+    assert "--opt stats=on --opt huge-pages=off --opt markers=2 --" in words
+    own = program_of([path], "gleaner", gleaner)
+    assert own.shown(REFERENCE) == f"env GLEANER_OPTIONS=stats=on,huge-pages=off {path}"
+    assert own.shown(Cell(threads=1)) == (
+        f"env GLEANER_OPTIONS=stats=on,huge-pages=off,workers=1 {path}"
+    )
+    script = program_of([path], "java", gleaner)
+    assert script.shown(REFERENCE) == f"env JAVA_TOOL_OPTIONS=-Xss2m {path}"
+    assert script.shown(Cell(heap="1g")) == f"env 'JAVA_TOOL_OPTIONS=-Xss2m -Xmx1g' {path}"
+    monkeypatch.setenv("_JAVA_OPTIONS", "-Xss2m -Xmx1g")
+    with pytest.raises(Failure, match="_JAVA_OPTIONS says -Xmx1g"):
+        program_of([path], "java", gleaner)
+
+
+def test_the_files_of_a_command_are_those_that_make_another_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    named = {"a.jar", "b/C.class", "lib/d.jar", "agent.jar", "words", "e.conf"}
+    for name in [*named, "b/note.txt", "D.class"]:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("-Xss1m")
+    words = ["java", "-cp", "a.jar:b:lib/*", "-javaagent:agent.jar=x", "@words", "Main"]
+    words.append("--conf=e.conf")
+    found = files.digests(program("java", *words))
+    assert {name for name in found if not name.startswith("/")} == named
+    # Without a class path it is the directory, or what CLASSPATH says.
+    assert "D.class" in files.digests(program("java", "java", "D"))
+    assert "D.class" not in files.digests(program("java", "java", "-jar", "a.jar"))
+    said = Program(("java", "D"), "java", Path("gleaner"), (("CLASSPATH", "a.jar"),))
+    assert {"a.jar"} == {name for name in files.digests(said) if not name.startswith("/")}
+    script = Path("run")
+    script.write_text("#!/usr/bin/env sh\n")
+    script.chmod(0o755)
+    found = files.digests(program("libgc", "./run", "x" * 5000))
+    assert {"run", "/usr/bin/env"} < set(found)
+    assert any(name.endswith("/sh") for name in found)
+    before = files.digests(program("java", *words))
+    Path("b/C.class").write_text("other")
+    after = files.digests(program("java", *words))
+    assert {name for name in after if after[name] != before[name]} == {"b/C.class"}
+
+
 def test_gleaner_is_asked_by_options():
     libgc, own = program("libgc", "guile", "x.scm"), program("gleaner", "./own")
     cell = Cell(threads=2, heap="free-space-divisor=1+initial-heap=64m")
@@ -252,11 +334,9 @@ def test_energy_is_that_of_the_packages_and_may_wrap(tmp_path):
 
 def test_the_environment_of_a_run_is_in_no_command(tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "it's hidden")
-    monkeypatch.setenv("GLEANER_OPTIONS", "stats=on,log=x")
     bench = measure.Bench(Path("/opt/bench"), program("libgc", "guile"), tmp_path, 7)
     words = bench.command(Cell(threads=2), tmp_path / "log")
     assert not any("hidden" in word for word in words)
-    assert " ".join(words).count("--opt") == 3
     script = tmp_path / "environment"
     assert script.stat().st_mode & 0o077 == 0
     shown = subprocess.run([script, "sh", "-c", "echo $SECRET"], capture_output=True, text=True)
@@ -346,6 +426,49 @@ def test_the_same_command_makes_no_run_again_and_a_larger_budget_more(tools, cap
     assert advise(tools, *few, "--budget", "20", "--fresh") == 0
 
 
+def test_a_script_that_changed_is_another_program(tools, capsys):
+    script = tools / "script"
+    script.write_text("one")
+    few = ["--threads", "default", "--goal", "time", "--budget", "15"]
+    asked = ["advise", "--bench", str(tools / "bench"), *few]
+    asked += ["--", str(tools / "libgc-program"), str(script)]
+    assert cli.main(asked) == 0
+    made = len(runs(tools))
+    assert cli.main(asked) == 0
+    assert len(runs(tools)) == made
+    script.write_text("two")
+    assert cli.main(asked) == 2
+    assert f"files {script}:" in capsys.readouterr().err
+    assert len(runs(tools)) == made
+    script.write_text("one")
+    assert cli.main(asked) == 0
+
+
+def test_the_environment_and_the_build_are_those_of_the_runs(tools, capsys, monkeypatch):
+    few = ["--threads", "default", "--goal", "time", "--budget", "15"]
+    assert advise(tools, *few) == 0
+    monkeypatch.setenv("GC_NPROCS", "2")
+    assert advise(tools, *few) == 2
+    assert "environment GC_NPROCS: None, and now 2" in capsys.readouterr().err
+    monkeypatch.delenv("GC_NPROCS")
+    (tools / "gleaner").write_text(GLEANER + "# newer\n")
+    assert advise(tools, *few) == 2
+    assert "tools gleaner:" in capsys.readouterr().err
+
+
+def test_a_file_that_the_program_writes_does_not_make_it_another_one(tools):
+    written = tools / "written"
+    bench = (
+        (tools / "bench").read_text().replace("wall=$((1000", f"date +%N > {written}; wall=$((1000")
+    )
+    (tools / "bench").write_text(bench)
+    few = ["--threads", "default", "--goal", "time", "--budget", "15"]
+    asked = ["advise", "--bench", str(tools / "bench"), *few]
+    asked += ["--", str(tools / "libgc-program"), str(written)]
+    assert cli.main(asked) == 0
+    assert cli.main(asked) == 0
+
+
 def test_what_is_wrong_is_named_before_anything_runs(tools, capsys):
     for words, message in (
         (["--goal", "tme"], "did you mean time?"),
@@ -357,8 +480,11 @@ def test_what_is_wrong_is_named_before_anything_runs(tools, capsys):
     assert not (tools / "runs").exists()
     assert advise(tools, "--placement", "wrong") == 2
     assert "--placement wrong" in capsys.readouterr().err
-    assert advise(tools, "--fresh", "--collector", "G1") == 2
+    assert advise(tools, "--collector", "G1") == 2
     assert "only a JVM has several" in capsys.readouterr().err
+    assert advise(tools, "--runtime", "java", "--heap", "64,big") == 2
+    assert "big is no size for a JVM" in capsys.readouterr().err
+    assert not (tools / "runs").exists() and not (tools / "cache").exists()
     assert advise(tools, program="missing") == 2
     assert "there is no such program" in capsys.readouterr().err
     other = tools / "other"
@@ -373,6 +499,10 @@ def test_a_program_that_fails_as_it_is_ends_it_with_what_it_said(tools, capsys, 
     assert advise(tools) == 2
     error = capsys.readouterr().err
     assert "the program fails as it is" in error and "Out of memory!" in error
+    # Another command may take the directory, for nothing was measured there, and this one may work.
+    assert advise(tools, "--threads", "1") == 2
+    monkeypatch.setenv("ADVISE_FAILS", "")
+    assert advise(tools, "--goal", "time", "--threads", "default", "--budget", "15") == 0
 
 
 def test_a_directory_of_something_else_is_refused(tools, capsys):

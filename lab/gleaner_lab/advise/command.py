@@ -132,8 +132,10 @@ def act(chosen: argparse.Namespace) -> int:
     program = program_of(chosen.program, chosen.runtime, bench.with_name("gleaner"))
     wishes = _wishes(chosen)
     goals = tuple(_goal(one) for one in chosen.goal or advisor.GOALS)
+    here = Machine.here()
+    advisor.check(program, wishes, here)
     facts = machine.describe()
-    plan = advisor.plan_of(program, wishes, chosen.seed, machine.identity(facts))
+    plan = advisor.plan_of(program, wishes, chosen.seed, machine.identity(facts), bench)
     results = advisor.open_results(chosen.out, plan, chosen.fresh)
     results.note_machine(plan["machine"], facts)
     scratch = results.path / "scratch"
@@ -150,10 +152,11 @@ def act(chosen: argparse.Namespace) -> int:
             Bench(bench, program, scratch.resolve(), advisor.FIRST_LIMIT),
             results,
             wishes,
-            Machine.here(),
+            here,
             Rules(goals, chosen.budget, chosen.margin, chosen.seed),
             watch,
             chosen.repetitions or REPETITIONS,
+            plan["files"],
         )
         try:
             race, standings = whole.race()
