@@ -20,7 +20,7 @@ from typing import Any
 
 from gleaner_lab.advise.files import digest_of, digests
 from gleaner_lab.advise.measure import Bench
-from gleaner_lab.advise.race import REPETITIONS, Race, Rules, Standing, default_budget
+from gleaner_lab.advise.race import Race, Rules, Standing, Trials
 from gleaner_lab.advise.runtime import SIZE, Program, check_placement
 from gleaner_lab.advise.space import (
     DEFAULT,
@@ -81,32 +81,28 @@ class Advisor:
     machine: Machine
     rules: Rules
     watch: Watch
-    repetitions: int = REPETITIONS
     #: The hashes of the files that the command names, before the first run.
     files: dict[str, str] = field(default_factory=dict)
 
     def race(self) -> tuple[Race, list[Standing]]:
         """All runs that are needed, and what they say."""
         self.results.mend()
-        cells = self.cells()
-        budget = self.rules.budget or default_budget(len(cells), self.repetitions)
-        race = self.known(cells, budget)
+        race = self.known()
         return race, race.run(lambda cell, number: self._run(race, cell, number))
 
-    def known(self, cells: list[Cell] | None = None, budget: int = 0) -> Race:
+    def known(self) -> Race:
         """The race as it stands in the journal."""
-        cells = cells or self.cells()
+        cells = self.cells()
         of_key = {cell.key: cell for cell in cells}
         made = [
             (of_key[one["cell"]], one["round"], one)
             for one in self.results.records()
             if one["kind"] == "race" and one["cell"] in of_key
         ]
-        rules = Rules(self.rules.goals, budget, self.rules.margin, self.rules.seed)
-        return Race(cells, rules, made)
+        return Race(cells, self.rules, made)
 
     def _run(self, race: Race, cell: Cell, number: int) -> dict[str, Any]:
-        self.watch(cell.key, race.spent, race.rules.budget)
+        self.watch(cell.key, race.spent, race.budget)
         return self._record("race", cell, number)
 
     def cells(self) -> list[Cell]:
@@ -175,18 +171,42 @@ class Advisor:
         return [name for name in now if now[name] != self.files.get(name)]
 
     def exhaustive(self, race: Race) -> list[Made]:
-        """Every cell that works as often as an exhaustive measurement has it."""
+        """Every cell as often as an exhaustive measurement has it, unless it fails."""
         done = {one["key"]: one for one in self.results.records() if one["kind"] == "check"}
-        made, cells = [], race.working
-        for number in range(self.repetitions):
-            order = sorted(cells)
+        made: list[Made] = []
+        trials = dict.fromkeys(race.cells, Trials())
+        for number in range(self.rules.repetitions):
+            order = sorted(cell for cell, one in trials.items() if not one.is_out)
             random.Random(f"{self.rules.seed}/{number}").shuffle(order)
             for cell in order:
                 record = done.get(f"check {number} | {cell.key}")
                 if record is None:
-                    self.watch(f"check: {cell.key}", len(made), self.repetitions * len(cells))
+                    total = self.rules.repetitions * len(race.cells)
+                    self.watch(f"check: {cell.key}", len(made), total)
                     record = self._record("check", cell, number)
                 made.append((cell, number, record))
+                trials[cell] = trials[cell].and_one(record)
+        return made
+
+    def duel(self, cells: Collection[Cell], rounds: int) -> list[Made]:
+        """Cells beside each other: each once a round, in random order, and no others."""
+        made: list[Made] = []
+        kind = (
+            "duel "
+            + hashlib.sha256("|".join(sorted(it.key for it in cells)).encode()).hexdigest()[:8]
+        )
+        done = {one["key"]: one for one in self.results.records() if one["kind"] == kind}
+        for number in range(rounds):
+            order = sorted(cells)
+            random.Random(f"{self.rules.seed}/duel/{number}").shuffle(order)
+            whole = [done.get(f"{kind} {number} | {cell.key}") for cell in order]
+            # A round that was stopped is made anew: its runs belong side by side.
+            for place, cell in enumerate(order):
+                if not all(whole):
+                    self.watch(f"beside: {cell.key}", len(made), rounds * len(order))
+                    made.append((cell, number, self._record(kind, cell, number)))
+                else:
+                    made.append((cell, number, whole[place]))
         return made
 
 
