@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,15 @@ def test_the_statements_are_about_configurations_and_workloads_that_there_are():
             assert {one.ours.configuration, one.ours.against} <= set(experiment.variants())
             assert set(one.ours.workloads) <= {it.name for it in experiment.workloads}
     assert {one.finding for one in tried} == set(range(1, 15))
+
+
+def test_no_question_says_what_an_option_of_the_command_changes():
+    # --iteration, --multiple and --repetitions change it, and the page keeps the question.
+    for file in sorted(cli.find("placement-isolation").parent.glob("placement-*.yaml")):
+        read = experiments.read(file)
+        words = set(re.findall(r"\w+", f"{read.title} {read.question}".lower()))
+        assert not words & {"fifteenth", "fifth", "ten", "minimum", "twice"}, file
+        assert not any(word.isdecimal() for word in words), file
 
 
 def found_with(*verdicts: str) -> list[Finding]:

@@ -12,15 +12,16 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gleaner_lab.advise.files import digest_of, digests
 from gleaner_lab.advise.measure import Bench
-from gleaner_lab.advise.race import REPETITIONS, Race, Rules, Standing, default_budget
-from gleaner_lab.advise.runtime import Program, check_placement
+from gleaner_lab.advise.race import Race, Rules, Standing, Trials
+from gleaner_lab.advise.runtime import SIZE, Program, check_placement
 from gleaner_lab.advise.space import (
     DEFAULT,
     REFERENCE,
@@ -80,30 +81,28 @@ class Advisor:
     machine: Machine
     rules: Rules
     watch: Watch
-    repetitions: int = REPETITIONS
+    #: The hashes of the files that the command names, before the first run.
+    files: dict[str, str] = field(default_factory=dict)
 
     def race(self) -> tuple[Race, list[Standing]]:
         """All runs that are needed, and what they say."""
         self.results.mend()
-        cells = self.cells()
-        budget = self.rules.budget or default_budget(len(cells), self.repetitions)
-        race = self.known(cells, budget)
+        race = self.known()
         return race, race.run(lambda cell, number: self._run(race, cell, number))
 
-    def known(self, cells: list[Cell] | None = None, budget: int = 0) -> Race:
+    def known(self) -> Race:
         """The race as it stands in the journal."""
-        cells = cells or self.cells()
+        cells = self.cells()
         of_key = {cell.key: cell for cell in cells}
         made = [
             (of_key[one["cell"]], one["round"], one)
             for one in self.results.records()
             if one["kind"] == "race" and one["cell"] in of_key
         ]
-        rules = Rules(self.rules.goals, budget, self.rules.margin, self.rules.seed)
-        return Race(cells, rules, made)
+        return Race(cells, self.rules, made)
 
     def _run(self, race: Race, cell: Cell, number: int) -> dict[str, Any]:
-        self.watch(cell.key, race.spent, race.rules.budget)
+        self.watch(cell.key, race.spent, race.budget)
         return self._record("race", cell, number)
 
     def cells(self) -> list[Cell]:
@@ -113,18 +112,13 @@ class Advisor:
             raise Failure(f"the program fails as it is: {first['problem']}")
         self.bench.limit_s = max(LEAST_LIMIT, PATIENCE * first["values"]["wall_s"])
         wishes, is_jvm = self.wishes, self.program.kind == "java"
-        if wishes.collectors and not is_jvm:
-            raise Failure("--collector: only a JVM has several")
         collectors = wishes.collectors
         if collectors is None:
             others = [one for one in COLLECTORS if one != first.get("collector")]
             collectors = ["", *others] if is_jvm else [""]
         uses_all = self.program.kind == "gleaner" or (is_jvm and len(self.machine.processors) <= 8)
-        chosen = placements(self.machine, is_jvm) if wishes.placements is None else None
-        for one in chosen or wishes.placements or []:
-            check_placement(one, self.program.gleaner)
         return cells_of(
-            chosen or wishes.placements or [""],
+            placements_of(self.program, wishes, self.machine),
             collectors,
             wishes.threads or thread_counts(self.machine, uses_all),
             self._heaps(first) if wishes.heaps is None else wishes.heaps,
@@ -149,7 +143,9 @@ class Advisor:
 
     def _probe(self, cell: Cell) -> dict[str, Any]:
         for one in self.results.records():
-            if one["kind"] == "probe" and one["cell"] == cell.key:
+            # What kept the program from working as it is may have been mended.
+            is_over = cell != REFERENCE or "problem" not in one
+            if one["kind"] == "probe" and one["cell"] == cell.key and is_over:
                 return one
         self.watch(f"first: {cell.key}", 0, 0)
         return self._record("probe", cell, 0)
@@ -164,31 +160,82 @@ class Advisor:
             "started": started,
             **self.bench.run(cell),
         }
+        if kind == "probe" and cell == REFERENCE:
+            record["written"] = self._written()
         self.results.append(record)
         return record
 
+    def _written(self) -> list[str]:
+        """Files of the command that the program writes itself: they tell no other program."""
+        now = digests(self.program)
+        return [name for name in now if now[name] != self.files.get(name)]
+
     def exhaustive(self, race: Race) -> list[Made]:
-        """Every cell that works as often as an exhaustive measurement has it."""
+        """Every cell as often as an exhaustive measurement has it, unless it fails."""
         done = {one["key"]: one for one in self.results.records() if one["kind"] == "check"}
-        made, cells = [], race.working
-        for number in range(self.repetitions):
-            order = sorted(cells)
+        made: list[Made] = []
+        trials = dict.fromkeys(race.cells, Trials())
+        for number in range(self.rules.repetitions):
+            order = sorted(cell for cell, one in trials.items() if not one.is_out)
             random.Random(f"{self.rules.seed}/{number}").shuffle(order)
             for cell in order:
                 record = done.get(f"check {number} | {cell.key}")
                 if record is None:
-                    self.watch(f"check: {cell.key}", len(made), self.repetitions * len(cells))
+                    total = self.rules.repetitions * len(race.cells)
+                    self.watch(f"check: {cell.key}", len(made), total)
                     record = self._record("check", cell, number)
                 made.append((cell, number, record))
+                trials[cell] = trials[cell].and_one(record)
         return made
+
+    def duel(self, cells: Collection[Cell], rounds: int) -> list[Made]:
+        """Cells beside each other: each once a round, in random order, and no others."""
+        made: list[Made] = []
+        kind = (
+            "duel "
+            + hashlib.sha256("|".join(sorted(it.key for it in cells)).encode()).hexdigest()[:8]
+        )
+        done = {one["key"]: one for one in self.results.records() if one["kind"] == kind}
+        for number in range(rounds):
+            order = sorted(cells)
+            random.Random(f"{self.rules.seed}/duel/{number}").shuffle(order)
+            whole = [done.get(f"{kind} {number} | {cell.key}") for cell in order]
+            # A round that was stopped is made anew: its runs belong side by side.
+            for place, cell in enumerate(order):
+                if not all(whole):
+                    self.watch(f"beside: {cell.key}", len(made), rounds * len(order))
+                    made.append((cell, number, self._record(kind, cell, number)))
+                else:
+                    made.append((cell, number, whole[place]))
+        return made
+
+
+def placements_of(program: Program, wishes: Wishes, machine: Machine) -> list[str]:
+    """Those of the command line, or those that differ on the machine."""
+    chosen = wishes.placements
+    if chosen is None:
+        chosen = placements(machine, program.kind == "java")
+    return chosen or [""]
+
+
+def check(program: Program, wishes: Wishes, machine: Machine) -> None:
+    """Refuses what cannot be tried, before anything is run or written."""
+    if wishes.collectors and program.kind != "java":
+        raise Failure("--collector: only a JVM has several")
+    for one in placements_of(program, wishes, machine):
+        check_placement(one, program.gleaner)
+    for one in filter(None, wishes.heaps or []):
+        if program.kind == "java" and not SIZE.fullmatch(one):
+            raise Failure(f"--heap: {one} is no size for a JVM, such as 256m, and not default")
 
 
 def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> ResultSet:
     """The directory of this command, which goes on if it is there and its plan is the same."""
-    place = path or _cache() / _digest(json.dumps([plan["command"], plan["directory"]]).encode())
+    identity = json.dumps([plan["command"], plan["directory"]]).encode()
+    place = path or _cache() / hashlib.sha256(identity).hexdigest()[:12]
     if fresh and (place / "form").exists():
-        ResultSet.open(place)
-        shutil.rmtree(place)
+        with ResultSet.open(place).locked():
+            shutil.rmtree(place)
     if not (place / "form").exists():
         return ResultSet.create(place, json.dumps(plan, indent=2) + "\n")
     found = ResultSet.open(place)
@@ -196,33 +243,49 @@ def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> Result
         known = json.loads(found.experiment.read_text())
     except (OSError, ValueError) as error:
         raise Failure(f"{place} holds no advice: name another directory with --out") from error
-    changed = [name for name in plan if known.get(name) != plan[name]]
+    records = list(found.records())
+    changed = changes(known, plan, {name for one in records for name in one.get("written", ())})
+    if changed and not any("values" in one for one in records):
+        # Nothing was measured yet: there is nothing to be compared with.
+        return open_results(place, plan, fresh=True)
     if changed:
-        shown = "; ".join(f"{one}: {known.get(one)}, and now {plan[one]}" for one in changed)
         raise Failure(
-            f"{place} was begun with something else ({shown}): go on with the same command, begin "
-            "anew with --fresh, or keep both with --out DIR"
+            f"{place} was begun with something else ({'; '.join(changed)}): go on with the same "
+            "command, begin anew with --fresh, or keep both with --out DIR"
         )
     return found
 
 
-def plan_of(program: Program, wishes: Wishes, seed: int, machine: str) -> dict[str, Any]:
+def plan_of(
+    program: Program, wishes: Wishes, seed: int, machine: str, bench: Path
+) -> dict[str, Any]:
     """What must be the same for runs to be compared."""
-    path = shutil.which(program.words[0])
-    assert path is not None
+    tools = (bench, program.gleaner, bench.with_name("libgc.so"))
     return {
         "command": list(program.words),
         "directory": os.getcwd(),
         "runtime": program.kind,
-        "program": _digest(Path(path).read_bytes()),
+        "files": digests(program),
+        "environment": dict(program.said),
+        "tools": {one.name: digest_of(one) for one in tools if one.is_file()},
         "machine": machine,
         "space": asdict(wishes),
         "seed": seed,
     }
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:12]
+def changes(known: dict[str, Any], plan: dict[str, Any], written: Collection[str]) -> list[str]:
+    """In words, what a plan has otherwise than the one that runs were made by."""
+    found = []
+    for part, now in plan.items():
+        before = known.get(part)
+        if not (isinstance(now, dict) and isinstance(before, dict)):
+            now, before = {"": now}, {"": before}
+        for name in sorted({*now, *before} - (set(written) if part == "files" else set())):
+            if before.get(name) != now.get(name):
+                shown = f"{part} {name}".strip()
+                found.append(f"{shown}: {before.get(name)}, and now {now.get(name)}")
+    return found
 
 
 def _cache() -> Path:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from gleaner_lab.failure import Failure, nearest
 
 if TYPE_CHECKING:
-    from gleaner_lab.advise.advisor import Advisor, Made, Wishes
+    from gleaner_lab.advise.advisor import Advisor, Wishes
+    from gleaner_lab.advise.check import Check
     from gleaner_lab.advise.race import Race, Standing
     from gleaner_lab.report.modelled import Page
 
@@ -88,6 +89,13 @@ def add(commands: argparse._SubParsersAction) -> None:
         help="afterwards measure every cell, and tell how far the answer is from the best; long",
     )
     one.add_argument(
+        "--rounds",
+        type=_positive,
+        default=20,
+        metavar="N",
+        help="rounds in which --check runs the choice and the best cell beside each other (20)",
+    )
+    one.add_argument(
         "--repetitions",
         type=_positive,
         metavar="N",
@@ -121,6 +129,7 @@ def act(chosen: argparse.Namespace) -> int:
     """Runs the advisor, and prints what it found."""
     from gleaner_lab import machine
     from gleaner_lab.advise import advisor
+    from gleaner_lab.advise.check import compared
     from gleaner_lab.advise.measure import Bench
     from gleaner_lab.advise.race import REPETITIONS, Rules
     from gleaner_lab.advise.runtime import program_of
@@ -132,8 +141,11 @@ def act(chosen: argparse.Namespace) -> int:
     program = program_of(chosen.program, chosen.runtime, bench.with_name("gleaner"))
     wishes = _wishes(chosen)
     goals = tuple(_goal(one) for one in chosen.goal or advisor.GOALS)
+    repetitions = chosen.repetitions or REPETITIONS
+    here = Machine.here()
+    advisor.check(program, wishes, here)
     facts = machine.describe()
-    plan = advisor.plan_of(program, wishes, chosen.seed, machine.identity(facts))
+    plan = advisor.plan_of(program, wishes, chosen.seed, machine.identity(facts), bench)
     results = advisor.open_results(chosen.out, plan, chosen.fresh)
     results.note_machine(plan["machine"], facts)
     scratch = results.path / "scratch"
@@ -150,19 +162,19 @@ def act(chosen: argparse.Namespace) -> int:
             Bench(bench, program, scratch.resolve(), advisor.FIRST_LIMIT),
             results,
             wishes,
-            Machine.here(),
-            Rules(goals, chosen.budget, chosen.margin, chosen.seed),
+            here,
+            Rules(goals, chosen.budget, chosen.margin, chosen.seed, repetitions),
             watch,
-            chosen.repetitions or REPETITIONS,
+            plan["files"],
         )
         try:
             race, standings = whole.race()
-            made = whole.exhaustive(race) if chosen.check else []
+            check = compared(whole, race, standings, chosen.rounds) if chosen.check else None
         except KeyboardInterrupt:
             signal.alarm(0)
             bar.stop()
             return _stopped(whole)
-    answer = _tell(whole, race, standings, made)
+    answer = _tell(whole, race, standings, check)
     if chosen.markdown is not None:
         chosen.markdown.write_text(answer.markdown(), encoding="utf-8")
         print(chosen.markdown)
@@ -207,12 +219,16 @@ def _goal(name: str) -> str:
 
 
 def _tell(
-    whole: Advisor, race: Race, standings: Sequence[Standing], made: Sequence[Made], why: str = ""
+    whole: Advisor,
+    race: Race,
+    standings: Sequence[Standing],
+    check: Check | None,
+    why: str = "",
 ) -> Page:
     from gleaner_lab.advise import page
 
-    answer = page.page(whole, race, standings, made, why)
-    page.show(answer)
+    answer = page.page(whole, race, standings, check, why)
+    page.show(answer, check.verdicts(race) if check else ())
     written = answer.write(whole.results.path)
     print(f"\nthe same with all cells: {written[0]}")
     return answer
@@ -224,7 +240,7 @@ def _stopped(whole: Advisor) -> int:
         race = whole.known()
         if race.has_begun:
             why = "It was stopped: this is what is known so far."
-            _tell(whole, race, race.standings(), [], why)
+            _tell(whole, race, race.standings(), None, why)
     words = [word for word in sys.argv[1:] if word != "--fresh"]
     print(f"stopped; to go on: gleaner-lab {shlex.join(words)}", file=sys.stderr)
     return 130

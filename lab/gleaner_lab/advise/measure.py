@@ -88,8 +88,8 @@ class Bench:
         words = [str(self.bench), "run", "--json", "--out", str(self.scratch)]
         words += ["--limit", str(max(1, round(self.limit_s)))]
         words += ["--library", "none"] if is_java else ["--library", "gleaner", "--log"]
-        kept = [] if is_java else os.environ.get("GLEANER_OPTIONS", "").split(",")
-        for option in [*filter(None, kept), *self.program.options(cell)]:
+        kept = [] if is_java else self.program.own_options
+        for option in [*kept, *self.program.options(cell)]:
             words += ["--opt", option]
         return [*words, "--", str(self._environment()), *self.program.command(cell, log)]
 

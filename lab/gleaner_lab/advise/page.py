@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from gleaner_lab.advise import model
-from gleaner_lab.advise.advisor import GOALS, Advisor, Made
-from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing
+from gleaner_lab.advise.advisor import GOALS, Advisor
+from gleaner_lab.advise.check import NAMES, Check
+from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing, Trials
 from gleaner_lab.advise.runtime import Program
 from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell, Machine
 from gleaner_lab.report.modelled import Page, Table
@@ -24,7 +24,6 @@ UNITS = {
     "longest_pause_s": ("ms", 1e3),
     "energy_j": ("J", 1),
 }
-NAMES = {figure: name for name, figure in GOALS.items()}
 #: From this scatter of one run's time on, the answer says that the machine is not quiet.
 RESTLESS = 0.1
 #: Cells in the plot of a goal.
@@ -35,7 +34,7 @@ def page(
     whole: Advisor,
     race: Race,
     standings: Sequence[Standing],
-    made: Sequence[Made] = (),
+    check: Check | None = None,
     why: str = "",
 ) -> Page:
     """What to take for each goal, what it saves, how sure that is, and what to paste."""
@@ -43,26 +42,27 @@ def page(
         _answer(race, standings),
         _paste(standings, whole.program),
         _idle(race, standings, whole.machine),
-        *([checked(made, race, standings)] if made else []),
+        *(check.tables(race) if check else []),
         _cells(race, standings),
     ]
     words = shlex.join(whole.program.words)
-    check = f"--check --repetitions {whole.repetitions} " if made else ""
+    asked = f"--check --repetitions {race.rules.repetitions} " if check else ""
     return Page(
         name="advice",
         title=f"Advice for {words}",
-        notes=_notes(whole, race, standings, why),
+        notes=[*_notes(whole, race, standings, why), *(check.verdicts(race) if check else [])],
         tables=tables,
         figures={"advice": _plot(standings)},
-        command=f"gleaner-lab advise {check}-- {words}",
+        command=f"gleaner-lab advise {asked}-- {words}",
         label="measured",
     )
 
 
-def show(whole: Page) -> None:
+def show(whole: Page, verdicts: Sequence[str] = ()) -> None:
     """The page on the terminal, as text: a command is to be copied in one piece."""
     for note in whole.notes:
-        print(f"- {note}")
+        if note not in verdicts:
+            print(f"- {note}")
     tables = {table.name: table for table in whole.tables}
     commands = dict(tables["paste"].rows)
     for goal, placement, collectors, heap, takes, ratio_, sure in tables["answer"].rows:
@@ -70,12 +70,14 @@ def show(whole: Page) -> None:
         print(f"    placement {placement}, collector threads {collectors}, heap {heap}")
         print(f"    sure: {sure}")
         print(f"    {commands[goal]}")
-    for name in ("idle", "check"):
+    for name in ("idle", "check", "duel"):
         if name in tables:
             print(f"\n{tables[name].caption}:")
             for row in tables[name].rows:
                 named = zip(tables[name].head, row, strict=True)
                 print("    " + "; ".join(f"{head} {value}" for head, value in named))
+    for verdict in verdicts:
+        print(f"\n{verdict}")
 
 
 def _answer(race: Race, standings: Sequence[Standing]) -> Table:
@@ -113,10 +115,12 @@ def _relative(one: Standing, best: Cell) -> str:
 
 
 def _sureness(race: Race, one: Standing) -> str:
-    runs = sum(cell == one.best for cell, _, _ in race.made)
+    trials = race.trials()[one.best]
+    runs = trials.worked + trials.failed
+    failed = f" ({trials.failed} failed)" if trials.failed else ""
     return (
         f"{_share(one.sureness)} that no cell is more than {race.rules.margin:.1%} better; "
-        f"{CERTAINTY:.0%} that none is more than {one.regret:.1%}; {runs} runs of it, "
+        f"{CERTAINTY:.0%} that none is more than {one.regret:.1%}; {runs} runs of it{failed}, "
         f"{len(one.alive) - 1} other cells may be better"
     )
 
@@ -149,11 +153,12 @@ def _idle(race: Race, standings: Sequence[Standing], machine: Machine) -> Table:
 def _cells(race: Race, standings: Sequence[Standing]) -> Table:
     head = ["cell", "runs", *(f"{NAMES[one.goal]}, of the best" for one in standings), "problem"]
     rows = []
+    trials, given_up, working = race.trials(), race.given_up, set(race.working)
     for cell in race.cells:
-        runs = sum(cell == other for other, _, _ in race.made)
-        problem = race.failed.get(cell, "")
-        ratios = ["" if problem else ratio(one, cell, one.best) for one in standings]
-        rows.append([cell.key, str(runs), *ratios, problem])
+        tried = trials.get(cell, Trials())
+        problem = "; ".join(filter(None, (tried.shown, given_up.get(cell, ""))))
+        ratios = [ratio(one, cell, one.best) if cell in working else "" for one in standings]
+        rows.append([cell.key, str(tried.worked + tried.failed), *ratios, problem])
     return Table("cells", "All cells, by the model", head, rows)
 
 
@@ -179,7 +184,7 @@ def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) 
     noise = ", ".join(f"{one.posterior.noise:.1%} of {NAMES[one.goal]}" for one in standings)
     found = [
         f"{len(race.cells)} cells on {where}; {race.spent} runs of {tried} of them, of "
-        f"{race.rules.budget} allowed. One run scatters by {noise}.",
+        f"{race.budget} allowed. One run scatters by {noise}.",
         why or _why(race, standings),
     ]
     if any(one.goal == "wall_s" and one.posterior.noise > RESTLESS for one in standings):
@@ -198,11 +203,27 @@ def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) 
         wanted = [name for name in missing if GOALS[name] in race.rules.goals]
         if wanted:
             found.append(f"Not measured here: {', '.join(wanted)}.")
-    if race.failed:
-        cell, problem = next(iter(race.failed.items()))
+    return [*found, *_failures(race)]
+
+
+def _failures(race: Race) -> list[str]:
+    """How often runs failed, and what that did."""
+    failed, found = race.failed, []
+    if failed:
+        cell, problem = next(iter(failed.items()))
         reason = " ".join(problem.split())
+        found.append(f"{len(failed)} cells failed and are out, the first: {cell.key}: {reason}")
+    if given_up := race.given_up:
+        reasons = sorted(set(given_up.values()))
+        found.append(f"{len(given_up)} more are not run further: {'; '.join(reasons)}")
+    now_and_then = [
+        (cell, one) for cell, one in race.trials().items() if one.failed and cell not in failed
+    ]
+    if now_and_then:
+        cell, one = max(now_and_then, key=lambda it: it[1].failed)
         found.append(
-            f"{len(race.failed)} cells failed and are out, the first: {cell.key}: {reason}"
+            f"Runs of {len(now_and_then)} other cells failed, too rarely to be out, most often of "
+            f"{cell.key}: {' '.join(one.shown.split())}"
         )
     return found
 
@@ -230,52 +251,3 @@ def _plot(standings: Sequence[Standing]) -> Figure:
         axes.axvline(1, linewidth=0.8, color="grey")
     figure.tight_layout()
     return figure
-
-
-def checked(made: Sequence[Made], race: Race, standings: Sequence[Standing]) -> Table:
-    """The race's choice among runs that took no part in it, with each cell as often as any other.
-
-    What did best in some runs did so by luck, too. So beside the plain regret, of medians, stands
-    one of which the best cell is chosen in one half of the rounds and compared in the other, and
-    that of the model fitted to these runs alone, which draws single cells to what others say.
-    """
-    rows = []
-    for one in standings:
-        logs: dict[Cell, dict[int, float]] = {}
-        for cell, number, record in made:
-            if "values" in record:
-                value = math.log(max(record["values"][one.goal], LEAST))
-                logs.setdefault(cell, {})[number] = value
-        numbers = sorted({number for _, number, _ in made})
-        halves = [set(numbers[::2]), set(numbers[1::2])]
-        plain = _regret(logs, one.best, set(numbers), set(numbers))
-        across = [_regret(logs, one.best, *pair) for pair in (halves, halves[::-1])]
-        runs = [(cell, *pair) for cell, values in logs.items() for pair in values.items()]
-        known = model.fit(runs, list(logs))
-        first = known.cells[int(np.argmin(known.means))]
-        value, low, high = known.ratio(one.best, first)
-        rows.append(
-            [
-                NAMES[one.goal],
-                f"{race.spent / len(made):.0%}",
-                f"{math.expm1(plain):.1%}",
-                f"{math.expm1(sum(across) / 2):.1%}",
-                f"{value - 1:.1%} ({low - 1:.1%} to {high - 1:.1%})",
-                f"{known.noise:.1%}",
-            ]
-        )
-    head = ["best for", "share of its runs", "regret", "regret, chosen in other rounds"]
-    head += ["regret by the model", "one run scatters by"]
-    caption = f"Beside an exhaustive measurement of {len(made)} runs"
-    return Table("check", caption, head, rows)
-
-
-def _regret(
-    logs: dict[Cell, dict[int, float]], best: Cell, choosing: set[int], judging: set[int]
-) -> float:
-    def score(cell: Cell, rounds: set[int]) -> float:
-        values = [value for number, value in logs[cell].items() if number in rounds]
-        return float(np.median(values)) if values else math.inf
-
-    other = min(logs, key=lambda cell: score(cell, choosing))
-    return score(best, judging) - score(other, judging)

@@ -26,7 +26,7 @@ import numpy as np
 
 from gleaner_lab.advise import model
 from gleaner_lab.advise.model import Posterior, Run
-from gleaner_lab.advise.space import REFERENCE, Cell
+from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell
 from gleaner_lab.failure import Failure
 
 #: What a run came to: `values`, or the `problem` for which it has none.
@@ -44,6 +44,12 @@ REPETITIONS = 10
 SHARE = 0.25
 #: Cells in a round: this share of all, but not less than so many.
 ROUND_SHARE, ROUND_LEAST = 1 / 6, 6
+#: The last share of the budget is for the final, whose rounds have so many cells for each goal.
+FINAL_SHARE, FINAL_CELLS = 0.4, 3
+#: A cell is out when so many of its runs failed, and more than worked.
+STRIKES = 2
+#: Runs with one level of a factor that must have failed, if none worked, to give the level up.
+GIVEN_UP = 3
 #: Draws from the model, for probabilities.
 DRAWS = 2000
 #: Seconds or joules: what is less, such as no pause at all, counts as this much.
@@ -55,11 +61,16 @@ class Rules:
     """How the race is run."""
 
     goals: tuple[str, ...] = ("wall_s",)
+    #: Runs that may be made; 0 is a quarter of those of an exhaustive measurement.
     budget: int = 0
     margin: float = 0.01
     seed: int = 1
+    #: Runs of a cell in an exhaustive measurement.
+    repetitions: int = REPETITIONS
     #: Only tests take it away: then what did best in its first run is taken.
     intervals: bool = True
+    #: Only tests take it away: then all rounds are alike.
+    final: bool = True
 
 
 @dataclass(frozen=True)
@@ -82,9 +93,31 @@ class Standing:
         return self.sureness >= CERTAINTY
 
 
-def default_budget(cells: int, repetitions: int = REPETITIONS) -> int:
-    """A quarter of an exhaustive measurement's runs."""
-    return int(cells * repetitions * SHARE)
+@dataclass(frozen=True)
+class Trials:
+    """How often a cell worked and failed, and what it said last."""
+
+    worked: int = 0
+    failed: int = 0
+    problem: str = ""
+
+    def and_one(self, record: Record) -> Trials:
+        """With one run more."""
+        if "problem" in record:
+            return Trials(self.worked, self.failed + 1, record["problem"])
+        return Trials(self.worked + 1, self.failed, self.problem)
+
+    @property
+    def is_out(self) -> bool:
+        """A run may fail by accident: only a second failure tells something of the cell."""
+        return self.failed >= STRIKES and self.failed > self.worked
+
+    @property
+    def shown(self) -> str:
+        """In words, how often it failed; nothing if it never did."""
+        if not self.failed:
+            return ""
+        return f"{self.failed} of {self.failed + self.worked} runs failed: {self.problem}"
 
 
 @dataclass
@@ -102,20 +135,68 @@ class Race:
         return len(self.made)
 
     @property
+    def budget(self) -> int:
+        """Runs that may be made.
+
+        An exhaustive measurement ends with a cell as the race does, when it has failed so often. So
+        cells that fail make both shorter.
+        """
+        if self.rules.budget:
+            return self.rules.budget
+        failing = len(self.cells) - len(self.working)
+        runs = len(self.working) * self.rules.repetitions + failing * STRIKES
+        return int(SHARE * runs)
+
+    def trials(self) -> dict[Cell, Trials]:
+        """What came of the runs of each cell."""
+        found: dict[Cell, Trials] = {}
+        for cell, _, one in self.made:
+            found[cell] = found.get(cell, Trials()).and_one(one)
+        return found
+
+    @property
     def failed(self) -> dict[Cell, str]:
-        """Cells that cannot be run, and why."""
-        return {cell: one["problem"] for cell, _, one in self.made if "problem" in one}
+        """Cells that are out because their runs fail, and why."""
+        return {cell: one.shown for cell, one in self.trials().items() if one.is_out}
+
+    @property
+    def given_up(self) -> dict[Cell, str]:
+        """Cells that are not out, but have a level with which no run of any cell worked.
+
+        With another level of that factor some did: else it says nothing of this one.
+        """
+        trials = self.trials()
+        worked: set[tuple[int, Any]] = set()
+        failed: Counter[tuple[int, Any]] = Counter()
+        for cell, one in trials.items():
+            for level in enumerate(cell.levels):
+                failed[level] += one.failed
+                if one.worked:
+                    worked.add(level)
+        factors = {factor for factor, _ in worked}
+        dead = {
+            level
+            for level, count in failed.items()
+            if count >= GIVEN_UP and level not in worked and level[0] in factors
+        }
+        found = {}
+        for cell in self.cells:
+            is_out = cell in trials and trials[cell].is_out
+            for _, level in () if is_out else sorted(dead & set(enumerate(cell.levels))):
+                found[cell] = f"given up: no run with {level or DEFAULT} worked"
+        return found
 
     @property
     def working(self) -> list[Cell]:
         """The others."""
-        failed = self.failed
-        return [cell for cell in self.cells if cell not in failed]
+        out = {**self.failed, **self.given_up}
+        return [cell for cell in self.cells if cell not in out]
 
     @property
     def has_begun(self) -> bool:
         """Whether the runs say anything: two cells that work have been run."""
-        return len({cell for cell, _, _ in self.made} - self.failed.keys()) > 1
+        working = set(self.working)
+        return sum(one.worked > 0 and cell in working for cell, one in self.trials().items()) > 1
 
     def goals(self) -> list[str]:
         """Those of the wanted ones that are measured."""
@@ -124,25 +205,26 @@ class Race:
 
     def run(self, make: Make) -> list[Standing]:
         """Makes rounds until all goals are settled or the budget is spent."""
-        if self.rules.budget < len(self.cells) // 2:
+        if self.budget < len(self.cells) // 2:
             raise Failure(
-                f"--budget {self.rules.budget} is too small for {len(self.cells)} cells: give at "
+                f"--budget {self.budget} is too small for {len(self.cells)} cells: give at "
                 f"least {len(self.cells) // 2}, or fewer cells (--placement, --threads, --heap)"
             )
         number = 1 + max((one for _, one, _ in self.made), default=-1)
         while chosen := self._choice(number):
-            for cell in chosen[: self.rules.budget - self.spent]:
-                self.made.append((cell, number, make(cell, number)))
+            for cell in chosen:
+                if self.spent < self.budget:
+                    self.made.append((cell, number, make(cell, number)))
             number += 1
         return self.standings()
 
     def runs(self, goal: str) -> list[Run]:
         """The runs of the cells that work, as the model takes them."""
-        failed = self.failed
+        working = set(self.working)
         return [
             (cell, number, math.log(max(one["values"][goal], LEAST)))
             for cell, number, one in self.made
-            if cell not in failed
+            if cell in working and "values" in one
         ]
 
     def standings(self) -> list[Standing]:
@@ -151,15 +233,17 @@ class Race:
 
     def _choice(self, number: int) -> list[Cell]:
         """The cells of the next round, in random order; none when there is nothing left to do."""
-        if self.spent >= self.rules.budget:
-            return []
         if not self.working:
-            raise Failure(_all_failed(self.failed))
+            raise Failure(_all_failed({**self.given_up, **self.failed}))
+        if self.spent >= self.budget:
+            if not self.has_begun:
+                raise Failure(_all_failed({**self.failed, **self._once()}))
+            return []
         random = np.random.default_rng([self.rules.seed, number])
         seen = {cell for cell, _, _ in self.made}
         first = [cell for cell in self.first_round if cell not in seen]
         if not first and not self.has_begun:
-            first = [cell for cell in self.working if cell not in seen][:ROUND_LEAST]
+            first = sorted(self.working, key=lambda cell: cell in seen)[:ROUND_LEAST]
         chosen = first or self._contenders()
         return [chosen[index] for index in random.permutation(len(chosen))]
 
@@ -184,6 +268,8 @@ class Race:
             return []
         count = max(ROUND_LEAST, math.ceil(ROUND_SHARE * len(self.cells)))
         chosen = dict.fromkeys([REFERENCE] if REFERENCE in self.working else [])
+        if self.rules.final and self.budget - self.spent <= FINAL_SHARE * self.budget:
+            count, chosen = FINAL_CELLS * len(open_goals), {}
         queues = [iter(one.alive) for one in open_goals]
         for queue in _turns(queues):
             if len(chosen) == count:
@@ -195,6 +281,9 @@ class Race:
                 if not queues:
                     break
         return list(chosen)
+
+    def _once(self) -> dict[Cell, str]:
+        return {cell: one.shown for cell, one in self.trials().items() if one.failed}
 
     def _standing(self, goal: str) -> Standing:
         cells = self.working
