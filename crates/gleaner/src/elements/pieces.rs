@@ -126,7 +126,8 @@ impl View {
         while bytes < most {
             // SAFETY: the spine has this part, since the array has so many bytes, as asked.
             let pointer = unsafe { self.pieces.load(self.array, next) };
-            if pointer.is_tainted() || self.pieces.untainted(pointer) != at.add(bytes) {
+            // A tainted pointer is another one.
+            if pointer != self.pieces.pointer_to(at.add(bytes)) {
                 break;
             }
             (bytes, next) = (bytes + self.pieces.arraylet_bytes(), next + 1);
