@@ -294,7 +294,8 @@ impl Follower {
             number: task,
             started: stat.started,
         };
-        let named = self.naming.role(&stat.name, task == process);
+        let first = (task != process).then(|| self.first_name(process));
+        let named = self.naming.role(&stat.name, first.as_deref());
         let mut is_new = false;
         let known = self.known.entry(id).or_insert_with(|| {
             is_new = true;
@@ -328,6 +329,14 @@ impl Follower {
         }
         known.name = stat.name;
         Some((id, is_new))
+    }
+
+    /// The name of the thread that a process began with, once that was seen; empty before.
+    fn first_name(&self, process: u32) -> String {
+        let mut inside = self.known.range(ThreadId::range(process));
+        inside
+            .next_back()
+            .map_or(String::new(), |(_, known)| known.name.clone())
     }
 
     /// HotSpot's `main` does not run in the thread that its process began with, which waits, but in the oldest other one

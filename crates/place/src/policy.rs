@@ -20,6 +20,14 @@ pub struct ThreadId {
     pub started: u64,
 }
 
+impl ThreadId {
+    /// All that have had the kernel's number.
+    pub(crate) fn range(number: u32) -> std::ops::RangeInclusive<ThreadId> {
+        let at = |started| ThreadId { number, started };
+        at(0)..=at(u64::MAX)
+    }
+}
+
 /// A thread to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {

@@ -64,7 +64,7 @@ fn by_role() -> BTreeMap<Role, Vec<Processors>> {
     let mut found = BTreeMap::<Role, Vec<Processors>>::new();
     for (name, processors) in threads() {
         found
-            .entry(naming.role(&name, false))
+            .entry(naming.role(&name, Some("kernel")))
             .or_default()
             .push(processors);
     }
