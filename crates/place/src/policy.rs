@@ -53,6 +53,16 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// A thread that its program has put somewhere, and that is left there.
+    pub(crate) fn left(processors: Processors) -> Decision {
+        Decision {
+            processors,
+            reason: "left where its program has put it".into(),
+            group: usize::MAX,
+            pinned: None,
+        }
+    }
+
     /// Whether the thread is pinned to one processor.
     pub fn is_pinned(&self) -> bool {
         self.pinned.is_some()

@@ -1,7 +1,8 @@
 //! What threads have used, as the kernel counts it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::time::Duration;
 
 use crate::habits::Deeds;
@@ -93,12 +94,18 @@ fn number_after(text: &str, name: &str) -> Option<u64> {
     line.trim_matches([' ', '\t', ':']).parse().ok()
 }
 
-/// The processor time of a process and of those that it has waited for, in seconds; also of one that has ended but was
-/// not waited for itself. `None` when there is no such process.
-pub fn seconds_of_process(process: u32) -> Option<f64> {
-    let stat = Stat::read(&format!("/proc/{process}"))?;
-    let ticks = stat.user_ticks + stat.system_ticks + stat.waited_ticks;
-    Some(ticks as f64 / ticks_per_second() as f64)
+/// The processor time of the processes that the calling one has waited for, and of those that they have waited for, in
+/// seconds.
+pub fn seconds_of_ended() -> Option<f64> {
+    let stat = Stat::read("/proc/self")?;
+    Some(stat.waited_ticks as f64 / ticks_per_second() as f64)
+}
+
+/// For how long the first thread of a process has run; also of one that has ended but was not waited for.
+pub fn time_of_process(process: u32) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
+    let ran = text.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(ran))
 }
 
 /// How many of the kernel's ticks make a second.
@@ -125,9 +132,12 @@ pub(crate) struct Stat {
 impl Stat {
     /// Of `/proc/PID` or `/proc/PID/task/TID`; `None` when it has ended.
     pub(crate) fn read(directory: &str) -> Option<Stat> {
+        // The kernel gives all of it at once, in less than that.
+        let mut bytes = [0; 1024];
+        let mut file = File::open(format!("{directory}/stat")).ok()?;
+        let count = file.read(&mut bytes).ok()?;
         // A name need not be UTF-8.
-        let bytes = fs::read(format!("{directory}/stat")).ok()?;
-        Stat::parse(&String::from_utf8_lossy(&bytes))
+        Stat::parse(&String::from_utf8_lossy(&bytes[..count]))
     }
 
     /// Whether it runs, or could if it had a processor.
@@ -144,12 +154,18 @@ impl Stat {
     fn parse(text: &str) -> Option<Stat> {
         let (start, rest) = text.rsplit_once(')')?;
         let (_, name) = start.split_once('(')?;
-        let fields: Vec<_> = rest.split_ascii_whitespace().collect();
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?.chars().next()?;
         // Counted as in proc(5), where the state behind the name is number 3.
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let mut at = 4;
+        let mut field = |number: usize| {
+            let field = fields.nth(number - at)?.parse::<u64>().ok();
+            at = number + 1;
+            field
+        };
         Some(Stat {
             name: name.to_string(),
-            state: fields.first()?.chars().next()?,
+            state,
             parent: field(4)? as u32,
             user_ticks: field(14)?,
             system_ticks: field(15)?,

@@ -6,13 +6,14 @@ use std::time::Duration;
 use gleaner_place::{Energy, Machine, Placement, Usages};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A line for each role, what was not seen, and what placing took itself. `total` is the processor time of the program
-/// and of what it waited for, in seconds.
+/// A line for each role, what was not seen, and what placing took itself, with `guarding`, what the guard took. `total` is
+/// the processor time of the processes that have ended, in seconds.
 pub(super) fn table(
     placement: Placement,
     usages: &Usages,
     total: Option<f64>,
     wall: Duration,
+    guarding: Duration,
 ) -> String {
     let processors = Machine::host().processors().len();
     let mut text = format!(
@@ -54,7 +55,7 @@ pub(super) fn table(
         );
     }
     let own = clock_gettime(ClockId::ProcessCPUTime);
-    let own = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9;
+    let own = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9 + guarding.as_secs_f64();
     let share = own / (wall.as_secs_f64() * processors.max(1) as f64);
     let _ = writeln!(
         text,
