@@ -34,7 +34,7 @@ pub use record::{put_back_threads, put_back_threads_left};
 use crate::files::Files;
 use crate::habits::Watch;
 use crate::machine::Host;
-use crate::usage::Stat;
+use crate::usage::{Clock, Stat};
 use crate::{
     Decision, Naming, Placement, Plan, Processors, Role, Seen, Settings, ThreadId, Usage, Usages,
     Writer,
@@ -45,6 +45,10 @@ use crate::{
 const SHORT_WAIT: Duration = Duration::from_millis(10);
 const LONG_WAIT: Duration = Duration::from_millis(80);
 const PART: u32 = 64;
+/// So many threads have a clock, each of which is an open file.
+const CLOCKS: usize = 64;
+/// Processor time that whole looks leave for those at threads that ran lately.
+const RESERVE: Duration = Duration::from_micros(300);
 /// Where there is no budget, at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The least time between two whole looks, between two of them where nothing is counted, and between two wide ones.
@@ -105,8 +109,9 @@ pub struct Follower {
     new_walk: Option<Walk>,
     whole_walk: Option<Walk>,
     whole_walks: u64,
-    /// Those that ran lately.
-    running: Vec<ThreadId>,
+    /// Those that ran lately, and all that have a clock; how many these are.
+    watched: Vec<ThreadId>,
+    clocks: usize,
     new_budget: Budget,
     whole_budget: Budget,
     /// The processor time of this thread that was charged last: what lies between two calls is for what is new, too.
@@ -126,6 +131,13 @@ struct Known {
     named: Role,
     role: Role,
     first_seen: Instant,
+    /// When a look at what is new reads it again, while it is young.
+    next_read: Instant,
+    /// Of the first threads.
+    clock: Option<Clock>,
+    /// Its time when the rest was read, and when its switches were.
+    read_at: Option<Duration>,
+    switched_at: Option<Duration>,
     /// The whole look that saw it last.
     seen_in: u64,
     usage: Usage,
@@ -180,7 +192,8 @@ impl Follower {
             new_walk: None,
             whole_walk: None,
             whole_walks: 0,
-            running: Vec::new(),
+            watched: Vec::new(),
+            clocks: 0,
             new_budget: Budget::new(now),
             whole_budget: Budget::new(now),
             charged: processor_time(),
@@ -224,7 +237,11 @@ impl Follower {
         self.look_at_new(now, &mut limit);
         let between = processor_time();
         self.new_budget.charge(between.saturating_sub(since));
-        let mut limit = Limit::of(self.whole_budget.left(now));
+        let left = self.whole_budget.left(now);
+        if self.counts {
+            self.look_at_watched(&mut Limit::of(left));
+        }
+        let mut limit = Limit::of(left.saturating_sub(RESERVE));
         self.look_at_all(now, &mut limit);
         self.charged = processor_time();
         self.whole_budget
@@ -327,6 +344,10 @@ impl Known {
             named,
             role: named,
             first_seen: now,
+            next_read: now,
+            clock: None,
+            read_at: None,
+            switched_at: None,
             seen_in: 0,
             usage: Usage::default(),
             runs: false,
@@ -336,10 +357,34 @@ impl Known {
         }
     }
 
+    /// Takes in what it has used.
     fn count(&mut self, stat: &Stat) {
         let before = self.usage.seconds();
         self.usage.sample(stat);
+        self.read_at = self.clock.as_ref().and_then(Clock::ran);
+        self.usage.ran = self.read_at.unwrap_or(self.usage.ran);
         self.runs = stat.is_running() || self.usage.seconds() > before;
+    }
+
+    /// Takes in how long it ran, and no more, if it has a clock.
+    fn is_counted_by_clock(&mut self) -> bool {
+        let ran = self.clock.as_ref().and_then(Clock::ran);
+        if let Some(ran) = ran {
+            self.runs = ran != self.usage.ran;
+            self.usage.ran = ran;
+        }
+        ran.is_some()
+    }
+
+    /// Whether it has a clock, and has not run since it was read; or not since its switches were, if these are wanted.
+    fn stood(&self, is_wide: bool) -> bool {
+        let ran = self.clock.as_ref().and_then(Clock::ran);
+        let read = if is_wide {
+            self.switched_at
+        } else {
+            self.read_at
+        };
+        ran.is_some() && ran == read
     }
 }
 

@@ -84,6 +84,8 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
     let groups = groups::cut(machine, settings);
     let members = groups::members(&groups, threads, settings, before);
     let mut plan = Plan::new();
+    // Groups share processors, so each is told of the pinned threads of those before it.
+    let mut others = Vec::new();
     for (index, group) in groups.iter().enumerate() {
         let inside = |thread: &&Thread| members[&thread.id] == index;
         let mine: Vec<Thread> = threads.iter().filter(inside).copied().collect();
@@ -93,9 +95,10 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
         for thread in free {
             plan.insert(thread.id, free_in(group, &thread, settings));
         }
-        let cores = pins::pin(&group.machine, &pinned, settings.first_core, |id| {
-            before.get(id).filter(|it| it.group == group.id)?.pinned
-        });
+        let earlier = |id: &ThreadId| before.get(id).filter(|it| it.group == group.id)?.pinned;
+        let first = settings.first_core;
+        let cores = pins::pin(&group.machine, &pinned, first, &others, earlier);
+        others.extend(pinned.iter().map(|it| (it.role, cores[&it.id])));
         for thread in pinned {
             let number = cores[&thread.id];
             let decision = Decision {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use crate::habits::Deeds;
@@ -17,6 +18,9 @@ pub struct Usage {
     pub user_ticks: u64,
     /// Processor time in the kernel, in its ticks.
     pub system_ticks: u64,
+    /// Processor time of both kinds as the scheduler counts it, where the kernel tells: ticks leave out up to two of each
+    /// thread.
+    pub ran: Duration,
     /// How often it gave its processor up to wait.
     pub voluntary: u64,
     /// How often it was taken.
@@ -33,7 +37,8 @@ pub type Usages = BTreeMap<Role, Usage>;
 impl Usage {
     /// Both kinds of processor time, in seconds.
     pub fn seconds(&self) -> f64 {
-        (self.user_ticks + self.system_ticks) as f64 / ticks_per_second() as f64
+        let ticks = (self.user_ticks + self.system_ticks) as f64 / ticks_per_second() as f64;
+        ticks.max(self.ran.as_secs_f64())
     }
 
     /// Adds what others have used.
@@ -41,6 +46,7 @@ impl Usage {
         self.threads += other.threads;
         self.user_ticks += other.user_ticks;
         self.system_ticks += other.system_ticks;
+        self.ran += other.ran;
         self.voluntary += other.voluntary;
         self.involuntary += other.involuntary;
         self.migrations = match (self.migrations, other.migrations) {
@@ -71,6 +77,28 @@ impl Usage {
         if let Ok(sched) = fs::read_to_string(format!("{task}/sched")) {
             self.migrations = number_after(&sched, "\nse.nr_migrations").or(self.migrations);
         }
+    }
+}
+
+/// A thread's processor time, which costs a system call to ask while the file is open. So the kernel is asked for more
+/// only of threads that ran.
+#[derive(Debug)]
+pub(crate) struct Clock(File);
+
+impl Clock {
+    /// Of `/proc/PID/task/TID`; none on kernels that do not tell.
+    pub(crate) fn open(directory: &str) -> Option<Clock> {
+        let clock = Clock(File::open(format!("{directory}/schedstat")).ok()?);
+        clock.ran().map(|_| clock)
+    }
+
+    /// `None`: the thread has ended.
+    pub(crate) fn ran(&self) -> Option<Duration> {
+        let mut bytes = [0; 64];
+        let count = self.0.read_at(&mut bytes, 0).ok()?;
+        let text = std::str::from_utf8(&bytes[..count]).ok()?;
+        let nanoseconds = text.split_ascii_whitespace().next()?.parse().ok()?;
+        Some(Duration::from_nanos(nanoseconds))
     }
 }
 
@@ -202,6 +230,11 @@ mod tests {
     #[test]
     fn this_thread_has_used_something() {
         let task = "/proc/thread-self";
+        if let Some(clock) = Clock::open(task) {
+            let since = clock.ran().unwrap();
+            while clock.ran() == Some(since) {}
+            assert!(clock.ran().unwrap() > since);
+        }
         let mut usage = Usage::default();
         usage.sample(&Stat::read(task).unwrap());
         usage.sample_switches(task);

@@ -7,8 +7,8 @@ use super::budget::Limit;
 use super::record::Record;
 use super::tasks::set_of;
 use super::walk::Walk;
-use super::{Follower, Known, WHOLE, WIDE, YOUTH, directory};
-use crate::usage::{Stat, deeds};
+use super::{CLOCKS, Follower, Known, SHORT_WAIT, WHOLE, WIDE, YOUTH, directory};
+use crate::usage::{Clock, Stat, deeds};
 use crate::{Placement, Role, ThreadId};
 
 impl Follower {
@@ -29,9 +29,6 @@ impl Follower {
 
     /// Finds all threads, those that have ended, and what threads have used.
     pub(super) fn look_at_all(&mut self, now: Instant, limit: &mut Limit) {
-        if self.counts {
-            self.look_at_running(limit);
-        }
         if self.whole_walk.is_none() && now >= self.next_whole && !limit.is_reached() {
             let is_wide = now >= self.next_wide || now < self.began + YOUTH;
             self.next_whole = now + if self.counts { WHOLE } else { WIDE };
@@ -52,20 +49,21 @@ impl Follower {
     }
 
     /// Reads what those have used that ran lately.
-    pub(super) fn look_at_running(&mut self, limit: &mut Limit) {
-        let running = std::mem::take(&mut self.running);
-        for id in running {
+    pub(super) fn look_at_watched(&mut self, limit: &mut Limit) {
+        let watched = std::mem::take(&mut self.watched);
+        for id in watched {
             let Some(known) = self.known.get_mut(&id) else {
                 continue;
             };
-            if !limit.is_reached() {
+            if !limit.is_reached() && !known.is_counted_by_clock() {
                 let stat = Stat::read(&directory(known.process, id.number));
                 let stat = stat.filter(|stat| stat.started == id.started);
+                // It has ended: a whole look will find that.
                 let Some(stat) = stat else { continue };
                 known.count(&stat);
             }
-            if known.runs {
-                self.running.push(id);
+            if known.runs || known.clock.is_some() {
+                self.watched.push(id);
             }
         }
     }
@@ -124,6 +122,7 @@ impl Follower {
             .collect();
         for id in &gone {
             if let Some(known) = self.known.remove(id) {
+                self.clocks -= usize::from(known.clock.is_some());
                 self.ended.entry(known.role).or_default().add(&known.usage);
             }
         }
@@ -154,11 +153,8 @@ impl Follower {
         if task == rustix::thread::gettid().as_raw_nonzero().get() as u32 {
             return;
         }
-        if walk.whole.is_none() {
-            let known = self.known.range(ThreadId::range(task)).next_back();
-            if known.is_some_and(|(_, known)| known.first_seen + YOUTH <= now) {
-                return;
-            }
+        if self.is_as_it_was(process, task, now, walk) {
+            return;
         }
         let directory = directory(process, task);
         let Some(stat) = Stat::read(&directory) else {
@@ -189,18 +185,27 @@ impl Follower {
         if let Some((number, _)) = walk.whole {
             known.seen_in = number;
         }
+        // Less and less often while it is young.
+        known.next_read = now + (now - known.first_seen).max(SHORT_WAIT);
         if self.counts {
-            let ran = known.runs;
-            known.count(&stat);
-            if known.runs && !ran {
-                self.running.push(id);
+            let was_watched = known.runs || known.clock.is_some();
+            if known.clock.is_none() && self.clocks < CLOCKS {
+                known.clock = Clock::open(&directory);
+                self.clocks += usize::from(known.clock.is_some());
             }
-            if walk.is_wide {
+            known.count(&stat);
+            if !was_watched && (known.runs || known.clock.is_some()) {
+                self.watched.push(id);
+            }
+            if walk.is_wide && !(known.switched_at.is_some() && known.switched_at == known.read_at)
+            {
+                known.switched_at = known.read_at;
                 known.usage.sample_switches(&directory);
+            }
+            if walk.is_wide && self.settings.placement == Placement::Auto {
                 let deeds = deeds(&directory, &known.usage);
-                if let (Placement::Auto, Some(deeds)) = (self.settings.placement, deeds) {
-                    known.is_watched = known.watch.look(self.began.elapsed(), deeds);
-                }
+                let look = |deeds| known.watch.look(self.began.elapsed(), deeds);
+                known.is_watched = deeds.is_some_and(look);
             }
         }
         known.name = stat.name;
@@ -209,6 +214,31 @@ impl Follower {
         if walk.whole.is_some() {
             self.notice_own(id);
         }
+    }
+
+    /// Whether the walk need not read a thread: one about new ones, if it is none; others, if it stood still.
+    fn is_as_it_was(&mut self, process: u32, task: u32, now: Instant, walk: &Walk) -> bool {
+        let known = self.known.range_mut(ThreadId::range(task)).next_back();
+        let Some((&id, known)) = known else {
+            return false;
+        };
+        let is_old = known.first_seen + YOUTH <= now;
+        let Some((number, _)) = walk.whole else {
+            return is_old || now < known.next_read;
+        };
+        let is_watched = walk.is_wide && self.settings.placement == Placement::Auto;
+        // Where nothing is counted, a whole look in eight sees late names.
+        let stood = match self.counts {
+            true => known.stood(walk.is_wide),
+            false => number % 8 > 0,
+        };
+        // Whether a process has ended is told by its first thread.
+        if !is_old || is_watched || task == process || !stood {
+            return false;
+        }
+        (known.seen_in, known.runs) = (number, false);
+        self.notice_own(id);
+        true
     }
 
     /// The name of the thread that a process began with, once that was seen; empty before.
