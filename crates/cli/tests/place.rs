@@ -678,3 +678,49 @@ fn runtimes_are_asked_for_collectors() {
     // Gleaner's options have a bound.
     assert!(said(&["--opt", "collectors=100"]).ends_with("=100|100|workers=64,markers=64\n"));
 }
+
+/// A program of libgc with two markers, by the names that either library gives them, and a thread of its own.
+const MARKS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int GC_which(void);
+static void *sleeps(void *unused) { for (;;) pause(); return unused; }
+
+static void start(const char *name) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, sleeps, NULL);
+    if (name) pthread_setname_np(thread, name);
+}
+
+int main(void) {
+    start("gleaner-mark-1");
+    start("GC-marker-0");
+    start(NULL);
+    sleep(1);
+    printf("%d\n", GC_which());
+    return 0;
+}
+"#;
+
+#[test]
+fn markers_are_recognised_behind_exec() {
+    let directory = replaceable();
+    let flags = ["-pthread", "stock/libgc.so.1", "-Wl,-rpath,$ORIGIN/stock"];
+    // Named as a collector's threads are, which tells nothing of its threads.
+    let marks = directory.compile("gleaner-mark-7", MARKS, &flags);
+    let command = env!("CARGO_BIN_EXE_gleaner");
+    let output = gleaner()
+        .env("GLEANER_LIBGC", directory.path("ours/libgc.so.1"))
+        .args(["place", "--stats", "--", command, "exec", "--"])
+        .arg(marks)
+        .output()
+        .unwrap();
+    assert_eq!(assert_succeeds(&output), "1\n");
+    let said = stderr(&output);
+    for (role, threads) in [("main", "1"), ("collector", "2"), ("application", "1")] {
+        assert_eq!(line_of(&said, role)[1], threads, "{role} in {said}");
+    }
+}
