@@ -34,7 +34,7 @@ pub use record::{put_back_threads, put_back_threads_left};
 use crate::files::Files;
 use crate::habits::Watch;
 use crate::machine::Host;
-use crate::usage::{Clock, Stat};
+use crate::usage::{Clock, Counters, Stat};
 use crate::{
     Decision, Naming, Placement, Plan, Processors, Role, Seen, Settings, ThreadId, Usage, Usages,
     Writer,
@@ -45,7 +45,7 @@ use crate::{
 const SHORT_WAIT: Duration = Duration::from_millis(10);
 const LONG_WAIT: Duration = Duration::from_millis(80);
 const PART: u32 = 64;
-/// So many threads have a clock, each of which is an open file.
+/// So many threads have a clock and counters, each of which is an open file.
 const CLOCKS: usize = 64;
 /// Processor time that whole looks leave for those at threads that ran lately.
 const RESERVE: Duration = Duration::from_micros(300);
@@ -112,6 +112,8 @@ pub struct Follower {
     /// Those that ran lately, and all that have a clock; how many these are.
     watched: Vec<ThreadId>,
     clocks: usize,
+    /// Whether the processor counts for us.
+    has_counters: bool,
     new_budget: Budget,
     whole_budget: Budget,
     /// The processor time of this thread that was charged last: what lies between two calls is for what is new, too.
@@ -135,6 +137,7 @@ struct Known {
     next_read: Instant,
     /// Of the first threads.
     clock: Option<Clock>,
+    counters: Option<Counters>,
     /// Its time when the rest was read, and when its switches were.
     read_at: Option<Duration>,
     switched_at: Option<Duration>,
@@ -194,6 +197,7 @@ impl Follower {
             whole_walks: 0,
             watched: Vec::new(),
             clocks: 0,
+            has_counters: Counters::are_there(),
             new_budget: Budget::new(now),
             whole_budget: Budget::new(now),
             charged: processor_time(),
@@ -346,6 +350,7 @@ impl Known {
             first_seen: now,
             next_read: now,
             clock: None,
+            counters: None,
             read_at: None,
             switched_at: None,
             seen_in: 0,
@@ -363,6 +368,9 @@ impl Known {
         self.usage.sample(stat);
         self.read_at = self.clock.as_ref().and_then(Clock::ran);
         self.usage.ran = self.read_at.unwrap_or(self.usage.ran);
+        if let Some(counters) = &self.counters {
+            counters.read(&mut self.usage);
+        }
         self.runs = stat.is_running() || self.usage.seconds() > before;
     }
 

@@ -6,6 +6,8 @@ use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
+use gleaner_os::counters::{Counter, Event};
+
 use crate::habits::Deeds;
 use crate::{Processors, Role};
 
@@ -27,6 +29,10 @@ pub struct Usage {
     pub involuntary: u64,
     /// How often the kernel moved it to another processor; `None` on kernels that do not say.
     pub migrations: Option<u64>,
+    /// Cycles, and accesses to memory that no cache had, in user mode; `None` where the processor does not count for us.
+    pub cycles: Option<u64>,
+    /// See `cycles`.
+    pub misses: Option<u64>,
     /// The processors that it was seen on.
     pub processors: Processors,
 }
@@ -49,10 +55,16 @@ impl Usage {
         self.ran += other.ran;
         self.voluntary += other.voluntary;
         self.involuntary += other.involuntary;
-        self.migrations = match (self.migrations, other.migrations) {
-            (Some(mine), Some(theirs)) => Some(mine + theirs),
-            (mine, theirs) => mine.or(theirs),
-        };
+        for (mine, theirs) in [
+            (&mut self.migrations, other.migrations),
+            (&mut self.cycles, other.cycles),
+            (&mut self.misses, other.misses),
+        ] {
+            *mine = match (*mine, theirs) {
+                (Some(mine), Some(theirs)) => Some(mine + theirs),
+                (mine, theirs) => mine.or(theirs),
+            };
+        }
         for processor in other.processors.iter() {
             self.processors.insert(processor);
         }
@@ -99,6 +111,35 @@ impl Clock {
         let text = std::str::from_utf8(&bytes[..count]).ok()?;
         let nanoseconds = text.split_ascii_whitespace().next()?.parse().ok()?;
         Some(Duration::from_nanos(nanoseconds))
+    }
+}
+
+/// The processor's counters for a thread.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    cycles: Option<Counter>,
+    misses: Option<Counter>,
+}
+
+impl Counters {
+    /// Whether the kernel offers any, asked of the calling thread.
+    pub(crate) fn are_there() -> bool {
+        let counters = Counters::open(0);
+        counters.cycles.is_some() || counters.misses.is_some()
+    }
+
+    /// Of a thread, from now on; nothing is counted that is refused.
+    pub(crate) fn open(thread: u32) -> Counters {
+        Counters {
+            cycles: Counter::open(thread, Event::Cycles).ok(),
+            misses: Counter::open(thread, Event::CacheMisses).ok(),
+        }
+    }
+
+    pub(crate) fn read(&self, usage: &mut Usage) {
+        let count = |counter: &Option<Counter>| counter.as_ref().and_then(Counter::read);
+        usage.cycles = count(&self.cycles).or(usage.cycles);
+        usage.misses = count(&self.misses).or(usage.misses);
     }
 }
 
@@ -240,11 +281,20 @@ mod tests {
         usage.sample_switches(task);
         assert_eq!(usage.threads, 1);
         assert_eq!(usage.processors.count(), 1);
+        let counters = Counters {
+            cycles: Counter::open(0, Event::Switches).ok(),
+            misses: None,
+        };
+        std::thread::sleep(Duration::from_millis(1));
+        counters.read(&mut usage);
+        assert_eq!(usage.cycles.is_some(), counters.cycles.is_some());
+        assert_eq!(usage.misses, None);
         let mut both = Usage::default();
         both.add(&usage);
         both.add(&usage);
         assert_eq!(both.threads, 2);
         assert_eq!(both.voluntary, 2 * usage.voluntary);
+        assert_eq!(both.cycles, usage.cycles.map(|count| 2 * count));
         assert!(number_after("a\nb:\t12\nc", "\nb:") == Some(12));
         assert!(number_after("a\nb   :   12\nc", "\nb") == Some(12));
     }

@@ -8,7 +8,7 @@ use super::record::Record;
 use super::tasks::set_of;
 use super::walk::Walk;
 use super::{CLOCKS, Follower, Known, SHORT_WAIT, WHOLE, WIDE, YOUTH, directory};
-use crate::usage::{Clock, Stat, deeds};
+use crate::usage::{Clock, Counters, Stat, deeds};
 use crate::{Placement, Role, ThreadId};
 
 impl Follower {
@@ -192,6 +192,7 @@ impl Follower {
             if known.clock.is_none() && self.clocks < CLOCKS {
                 known.clock = Clock::open(&directory);
                 self.clocks += usize::from(known.clock.is_some());
+                known.counters = self.has_counters.then(|| Counters::open(task));
             }
             known.count(&stat);
             if !was_watched && (known.runs || known.clock.is_some()) {
