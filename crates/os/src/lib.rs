@@ -25,6 +25,7 @@ pub mod access;
 pub mod cgroup;
 pub mod clock;
 pub mod contention;
+pub mod counters;
 pub mod environment;
 pub mod fork;
 pub mod hugepages;

@@ -25,6 +25,8 @@ pub struct Topology {
     /// Whether it is the machine's that this runs on, as far as the process may use it.
     is_host: bool,
     nodes: Nodes,
+    /// How many processors the thread that made it could use, whatever the quota.
+    allowed: usize,
     /// How many threads can really run at once, as of the last [`Topology::refresh`]; at least 1.
     pub processors: usize,
 }
@@ -64,10 +66,12 @@ impl Topology {
 
     /// That of the machine, as the calling thread may use it now.
     pub fn host() -> Topology {
+        let allowed = allowed_processors().count().max(1);
         Topology {
             is_host: true,
             nodes: Nodes::read(Files { root: "" }),
-            processors: host_processors(),
+            allowed,
+            processors: within_quota(allowed),
         }
     }
 
@@ -79,6 +83,7 @@ impl Topology {
         Topology {
             is_host: false,
             nodes: Nodes::alike(nodes, processors_of_each),
+            allowed: processors,
             processors,
         }
     }
@@ -88,10 +93,12 @@ impl Topology {
         !self.is_host
     }
 
-    /// Asks anew how many processors there are: the limits of a process change while it runs. Gives the number.
+    /// Asks anew how many processors there are: the limits of a process change while it runs. Gives the number. Only the
+    /// quota makes it fewer than they were at first, for a calling thread that is pinned says nothing of the others.
     pub fn refresh(&mut self) -> usize {
         if self.is_host {
-            self.processors = host_processors();
+            let allowed = allowed_processors().count();
+            self.processors = within_quota(allowed.max(self.allowed));
         }
         self.processors
     }
@@ -183,8 +190,7 @@ pub(crate) fn allowed_processors() -> ProcessorSet {
 /// The allowed processors, or the control group's quota of processor time (`cpu.max`, rounded up) when that is smaller.
 /// At least 1. The quota is read again after a second at the earliest: it is asked for at each collection, and lies in
 /// a dozen files.
-fn host_processors() -> usize {
-    let allowed = allowed_processors().count().max(1);
+fn within_quota(allowed: usize) -> usize {
     allowed.min(quota(clock::monotonic_ns()) as usize)
 }
 

@@ -20,6 +20,14 @@ pub struct ThreadId {
     pub started: u64,
 }
 
+impl ThreadId {
+    /// All that have had the kernel's number.
+    pub(crate) fn range(number: u32) -> std::ops::RangeInclusive<ThreadId> {
+        let at = |started| ThreadId { number, started };
+        at(0)..=at(u64::MAX)
+    }
+}
+
 /// A thread to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
@@ -45,6 +53,16 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// A thread that its program has put somewhere, and that is left there.
+    pub(crate) fn left(processors: Processors) -> Decision {
+        Decision {
+            processors,
+            reason: "left where its program has put it".into(),
+            group: usize::MAX,
+            pinned: None,
+        }
+    }
+
     /// Whether the thread is pinned to one processor.
     pub fn is_pinned(&self) -> bool {
         self.pinned.is_some()
@@ -66,6 +84,8 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
     let groups = groups::cut(machine, settings);
     let members = groups::members(&groups, threads, settings, before);
     let mut plan = Plan::new();
+    // Groups share processors, so each is told of the pinned threads of those before it.
+    let mut others = Vec::new();
     for (index, group) in groups.iter().enumerate() {
         let inside = |thread: &&Thread| members[&thread.id] == index;
         let mine: Vec<Thread> = threads.iter().filter(inside).copied().collect();
@@ -75,9 +95,10 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
         for thread in free {
             plan.insert(thread.id, free_in(group, &thread, settings));
         }
-        let cores = pins::pin(&group.machine, &pinned, settings.first_core, |id| {
-            before.get(id).filter(|it| it.group == group.id)?.pinned
-        });
+        let earlier = |id: &ThreadId| before.get(id).filter(|it| it.group == group.id)?.pinned;
+        let first = settings.first_core;
+        let cores = pins::pin(&group.machine, &pinned, first, &others, earlier);
+        others.extend(pinned.iter().map(|it| (it.role, cores[&it.id])));
         for thread in pinned {
             let number = cores[&thread.id];
             let decision = Decision {

@@ -84,8 +84,10 @@ impl Naming {
         Ok(())
     }
 
-    /// The role of a thread by its name: what the user says, what it registered ([`Role::thread_name`]), what runtimes do. `is_first`: of the thread that its process began with.
-    pub fn role(&self, name: &str, is_first: bool) -> Role {
+    /// The role of a thread by its name: what the user says, what it registered ([`Role::thread_name`]), what runtimes
+    /// do. `first` is the name of the thread that its process began with; `None` for that thread itself. Its name is that
+    /// of the program, and new threads inherit it, so it tells nothing of what runtimes do.
+    pub fn role(&self, name: &str, first: Option<&str>) -> Role {
         let mine = self.0.iter().find(|(pattern, _)| matches(pattern, name));
         if let Some(&(_, role)) = mine {
             return role;
@@ -98,18 +100,25 @@ impl Naming {
         if let Some(role) = Role::ALL.into_iter().find(registered) {
             return role;
         }
-        let known = NAMES.iter().find(|(pattern, _)| matches(pattern, name));
-        match known {
-            Some(&(_, role)) => role,
-            None if is_first => Role::Main,
-            None => Role::Application,
+        match first {
+            None => Role::Main,
+            Some(first) if first == name => Role::Application,
+            Some(_) => {
+                let known = NAMES.iter().find(|(pattern, _)| matches(pattern, name));
+                known.map_or(Role::Application, |&(_, role)| role)
+            }
         }
     }
 }
 
-/// Whether a name that the kernel may have cut is what the pattern says.
+/// Whether a name that the kernel may have cut is what the pattern says: at its end, `*` stands for any rest and `#N` for
+/// a number.
 fn matches(pattern: &str, name: &str) -> bool {
     let cut = |text: &str| text.as_bytes()[..text.len().min(NAME_BYTES)].to_vec();
+    if let Some(start) = pattern.strip_suffix("#N") {
+        let number = name.strip_prefix(start).unwrap_or_default();
+        return !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    }
     match pattern.strip_suffix('*') {
         Some(start) => name.as_bytes().starts_with(&cut(start)),
         None => name.as_bytes() == cut(pattern),
@@ -119,10 +128,10 @@ fn matches(pattern: &str, name: &str) -> bool {
 /// The names that runtimes give their threads, whole; the first that matches counts.
 const NAMES: &[(&str, Role)] = &[
     // Gleaner, behind either door.
-    ("gleaner-zero-*", Role::Zeroing),
-    ("gleaner-mark-*", Role::Collector),
-    ("gleaner-place*", Role::Vm),
-    ("gleaner-*", Role::Collector),
+    ("gleaner-zero-#N", Role::Zeroing),
+    ("gleaner-mark-#N", Role::Collector),
+    ("gleaner-#N", Role::Collector),
+    ("gleaner-place", Role::Vm),
     // The markers of Boehm's collector.
     ("GC-marker-*", Role::Collector),
     // HotSpot: its collectors.
@@ -205,10 +214,27 @@ mod tests {
             ("Thread-0", Role::Application),
             ("GC", Role::Application),
         ] {
-            assert_eq!(naming.role(name, false), role, "{name}");
+            assert_eq!(naming.role(name, Some("java")), role, "{name}");
         }
-        assert_eq!(naming.role("java", true), Role::Main);
-        assert_eq!(naming.role("java", false), Role::Application);
+        assert_eq!(naming.role("java", None), Role::Main);
+        assert_eq!(naming.role("java", Some("java")), Role::Application);
+    }
+
+    #[test]
+    fn names_of_programs_are_no_names_of_threads() {
+        let naming = Naming::default();
+        for name in ["gleaner-bench", "gleaner-mark-x", "gleaner-", "gleaner-1x"] {
+            let role = naming.role(name, Some("java"));
+            assert_eq!(role, Role::Application, "{name}");
+        }
+        // The threads of a program of such a name inherit it.
+        for name in ["gleaner-1", "main", "Finalizer", "GC Thread#0"] {
+            assert_eq!(naming.role(name, None), Role::Main, "{name}");
+            let inherited = naming.role(name, Some(name));
+            assert_eq!(inherited, Role::Application, "{name}");
+        }
+        // What a thread registered, it has not inherited.
+        assert_eq!(naming.role("gleaner-compile", None), Role::Compiler);
     }
 
     #[test]
@@ -216,9 +242,9 @@ mod tests {
         let mut naming = Naming::default();
         naming.add("GC Thread#0=profiler").unwrap();
         naming.add("a=b*=timer").unwrap();
-        assert_eq!(naming.role("GC Thread#0", false), Role::Profiler);
-        assert_eq!(naming.role("GC Thread#1", false), Role::Collector);
-        assert_eq!(naming.role("a=bc", false), Role::Timer);
+        assert_eq!(naming.role("GC Thread#0", None), Role::Profiler);
+        assert_eq!(naming.role("GC Thread#1", Some("java")), Role::Collector);
+        assert_eq!(naming.role("a=bc", Some("java")), Role::Timer);
         assert!(naming.add("worker").unwrap_err().contains("NAME=ROLE"));
         assert!(naming.add("=vm").unwrap_err().contains("NAME=ROLE"));
         assert!(naming.add("w=worker").unwrap_err().contains("organizer"));

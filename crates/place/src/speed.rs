@@ -23,6 +23,7 @@ use crate::files::Files;
 pub use decide::{Domain, Frequencies, Seen, Share, frequencies, share};
 pub use settings::{Slow, SlowBy, SlowWhen};
 pub use state::{Writer, put_back, put_back_left};
+pub(crate) use state::{append, believed, directories};
 
 /// A change of speed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,12 @@
 //! What threads have used, as the kernel counts it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
+
+use gleaner_os::counters::{Counter, Event};
 
 use crate::habits::Deeds;
 use crate::{Processors, Role};
@@ -16,12 +20,19 @@ pub struct Usage {
     pub user_ticks: u64,
     /// Processor time in the kernel, in its ticks.
     pub system_ticks: u64,
+    /// Processor time of both kinds as the scheduler counts it, where the kernel tells: ticks leave out up to two of each
+    /// thread.
+    pub ran: Duration,
     /// How often it gave its processor up to wait.
     pub voluntary: u64,
     /// How often it was taken.
     pub involuntary: u64,
     /// How often the kernel moved it to another processor; `None` on kernels that do not say.
     pub migrations: Option<u64>,
+    /// Cycles, and accesses to memory that no cache had, in user mode; `None` where the processor does not count for us.
+    pub cycles: Option<u64>,
+    /// See `cycles`.
+    pub misses: Option<u64>,
     /// The processors that it was seen on.
     pub processors: Processors,
 }
@@ -32,7 +43,8 @@ pub type Usages = BTreeMap<Role, Usage>;
 impl Usage {
     /// Both kinds of processor time, in seconds.
     pub fn seconds(&self) -> f64 {
-        (self.user_ticks + self.system_ticks) as f64 / ticks_per_second() as f64
+        let ticks = (self.user_ticks + self.system_ticks) as f64 / ticks_per_second() as f64;
+        ticks.max(self.ran.as_secs_f64())
     }
 
     /// Adds what others have used.
@@ -40,12 +52,19 @@ impl Usage {
         self.threads += other.threads;
         self.user_ticks += other.user_ticks;
         self.system_ticks += other.system_ticks;
+        self.ran += other.ran;
         self.voluntary += other.voluntary;
         self.involuntary += other.involuntary;
-        self.migrations = match (self.migrations, other.migrations) {
-            (Some(mine), Some(theirs)) => Some(mine + theirs),
-            (mine, theirs) => mine.or(theirs),
-        };
+        for (mine, theirs) in [
+            (&mut self.migrations, other.migrations),
+            (&mut self.cycles, other.cycles),
+            (&mut self.misses, other.misses),
+        ] {
+            *mine = match (*mine, theirs) {
+                (Some(mine), Some(theirs)) => Some(mine + theirs),
+                (mine, theirs) => mine.or(theirs),
+            };
+        }
         for processor in other.processors.iter() {
             self.processors.insert(processor);
         }
@@ -73,6 +92,57 @@ impl Usage {
     }
 }
 
+/// A thread's processor time, which costs a system call to ask while the file is open. So the kernel is asked for more
+/// only of threads that ran.
+#[derive(Debug)]
+pub(crate) struct Clock(File);
+
+impl Clock {
+    /// Of `/proc/PID/task/TID`; none on kernels that do not tell.
+    pub(crate) fn open(directory: &str) -> Option<Clock> {
+        let clock = Clock(File::open(format!("{directory}/schedstat")).ok()?);
+        clock.ran().map(|_| clock)
+    }
+
+    /// `None`: the thread has ended.
+    pub(crate) fn ran(&self) -> Option<Duration> {
+        let mut bytes = [0; 64];
+        let count = self.0.read_at(&mut bytes, 0).ok()?;
+        let text = std::str::from_utf8(&bytes[..count]).ok()?;
+        let nanoseconds = text.split_ascii_whitespace().next()?.parse().ok()?;
+        Some(Duration::from_nanos(nanoseconds))
+    }
+}
+
+/// The processor's counters for a thread.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    cycles: Option<Counter>,
+    misses: Option<Counter>,
+}
+
+impl Counters {
+    /// Whether the kernel offers any, asked of the calling thread.
+    pub(crate) fn are_there() -> bool {
+        let counters = Counters::open(0);
+        counters.cycles.is_some() || counters.misses.is_some()
+    }
+
+    /// Of a thread, from now on; nothing is counted that is refused.
+    pub(crate) fn open(thread: u32) -> Counters {
+        Counters {
+            cycles: Counter::open(thread, Event::Cycles).ok(),
+            misses: Counter::open(thread, Event::CacheMisses).ok(),
+        }
+    }
+
+    pub(crate) fn read(&self, usage: &mut Usage) {
+        let count = |counter: &Option<Counter>| counter.as_ref().and_then(Counter::read);
+        usage.cycles = count(&self.cycles).or(usage.cycles);
+        usage.misses = count(&self.misses).or(usage.misses);
+    }
+}
+
 /// What a thread has done, for `placement=auto`: `schedstat` has two times in nanoseconds. A kernel that keeps neither
 /// says nothing; one that does not count moves tells of none.
 pub(crate) fn deeds(task: &str, usage: &Usage) -> Option<Deeds> {
@@ -93,12 +163,18 @@ fn number_after(text: &str, name: &str) -> Option<u64> {
     line.trim_matches([' ', '\t', ':']).parse().ok()
 }
 
-/// The processor time of a process and of those that it has waited for, in seconds; also of one that has ended but was
-/// not waited for itself. `None` when there is no such process.
-pub fn seconds_of_process(process: u32) -> Option<f64> {
-    let stat = Stat::read(&format!("/proc/{process}"))?;
-    let ticks = stat.user_ticks + stat.system_ticks + stat.waited_ticks;
-    Some(ticks as f64 / ticks_per_second() as f64)
+/// The processor time of the processes that the calling one has waited for, and of those that they have waited for, in
+/// seconds.
+pub fn seconds_of_ended() -> Option<f64> {
+    let stat = Stat::read("/proc/self")?;
+    Some(stat.waited_ticks as f64 / ticks_per_second() as f64)
+}
+
+/// For how long the first thread of a process has run; also of one that has ended but was not waited for.
+pub fn time_of_process(process: u32) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
+    let ran = text.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(ran))
 }
 
 /// How many of the kernel's ticks make a second.
@@ -125,9 +201,12 @@ pub(crate) struct Stat {
 impl Stat {
     /// Of `/proc/PID` or `/proc/PID/task/TID`; `None` when it has ended.
     pub(crate) fn read(directory: &str) -> Option<Stat> {
+        // The kernel gives all of it at once, in less than that.
+        let mut bytes = [0; 1024];
+        let mut file = File::open(format!("{directory}/stat")).ok()?;
+        let count = file.read(&mut bytes).ok()?;
         // A name need not be UTF-8.
-        let bytes = fs::read(format!("{directory}/stat")).ok()?;
-        Stat::parse(&String::from_utf8_lossy(&bytes))
+        Stat::parse(&String::from_utf8_lossy(&bytes[..count]))
     }
 
     /// Whether it runs, or could if it had a processor.
@@ -144,12 +223,18 @@ impl Stat {
     fn parse(text: &str) -> Option<Stat> {
         let (start, rest) = text.rsplit_once(')')?;
         let (_, name) = start.split_once('(')?;
-        let fields: Vec<_> = rest.split_ascii_whitespace().collect();
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?.chars().next()?;
         // Counted as in proc(5), where the state behind the name is number 3.
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let mut at = 4;
+        let mut field = |number: usize| {
+            let field = fields.nth(number - at)?.parse::<u64>().ok();
+            at = number + 1;
+            field
+        };
         Some(Stat {
             name: name.to_string(),
-            state: fields.first()?.chars().next()?,
+            state,
             parent: field(4)? as u32,
             user_ticks: field(14)?,
             system_ticks: field(15)?,
@@ -186,16 +271,30 @@ mod tests {
     #[test]
     fn this_thread_has_used_something() {
         let task = "/proc/thread-self";
+        if let Some(clock) = Clock::open(task) {
+            let since = clock.ran().unwrap();
+            while clock.ran() == Some(since) {}
+            assert!(clock.ran().unwrap() > since);
+        }
         let mut usage = Usage::default();
         usage.sample(&Stat::read(task).unwrap());
         usage.sample_switches(task);
         assert_eq!(usage.threads, 1);
         assert_eq!(usage.processors.count(), 1);
+        let counters = Counters {
+            cycles: Counter::open(0, Event::Switches).ok(),
+            misses: None,
+        };
+        std::thread::sleep(Duration::from_millis(1));
+        counters.read(&mut usage);
+        assert_eq!(usage.cycles.is_some(), counters.cycles.is_some());
+        assert_eq!(usage.misses, None);
         let mut both = Usage::default();
         both.add(&usage);
         both.add(&usage);
         assert_eq!(both.threads, 2);
         assert_eq!(both.voluntary, 2 * usage.voluntary);
+        assert_eq!(both.cycles, usage.cycles.map(|count| 2 * count));
         assert!(number_after("a\nb:\t12\nc", "\nb:") == Some(12));
         assert!(number_after("a\nb   :   12\nc", "\nb") == Some(12));
     }

@@ -4,8 +4,12 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
 
-use gleaner_place::{Files, Processors, Writer, put_back, release};
+use gleaner_place::{
+    Files, Processors, Writer, put_back, put_back_threads, release, time_of_process,
+};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::start::warn;
 use crate::GuardArgs;
@@ -43,13 +47,25 @@ impl Guard {
         Ok(Guard(child))
     }
 
-    /// Ends it: nothing is to be put back.
-    pub(super) fn dismiss(mut self) {
+    /// The process that guards.
+    pub(super) fn process(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends it: nothing is to be put back. Gives its processor time, as far as the kernel tells.
+    pub(super) fn dismiss(mut self) -> Duration {
         // A guard that is gone already has nothing to be told.
         if let Some(mut pipe) = self.0.stdin.take() {
             let _ = pipe.write_all(&[IN_ORDER]);
         }
+        if let Some(process) = Pid::from_raw(self.process() as i32) {
+            // It stays to be asked until it is waited for below.
+            let until_it_ends = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let _ = waitid(WaitId::Pid(process), until_it_ends);
+        }
+        let time = time_of_process(self.process()).unwrap_or_default();
         let _ = self.0.wait();
+        time
     }
 }
 
@@ -63,13 +79,14 @@ pub(crate) fn run(args: GuardArgs) -> Result<ExitCode, Failure> {
     // A pipe that cannot be read has nobody at its other end.
     let _ = std::io::stdin().read_to_end(&mut told);
     if told != [IN_ORDER] {
+        let files = Files::below(&args.root);
+        let writer = Writer::parse(&args.writer);
         // Speeds first: they are other programs' concern, too.
-        if let Some(writer) = Writer::parse(&args.writer) {
-            put_back(&Files::below(&args.root), writer)
-                .iter()
-                .for_each(warn);
+        if let Some(writer) = writer {
+            put_back(&files, writer).iter().for_each(warn);
         }
-        if !processors.is_empty() {
+        let placed = writer.and_then(|writer| put_back_threads(&files, writer));
+        if placed.is_none() && !processors.is_empty() {
             release(args.program, &processors);
         }
     }

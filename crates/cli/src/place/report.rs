@@ -6,17 +6,18 @@ use std::time::Duration;
 use gleaner_place::{Energy, Machine, Placement, Usages};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A line for each role, what was not seen, and what placing took itself. `total` is the processor time of the program
-/// and of what it waited for, in seconds.
+/// A line for each role, what was not seen, and what placing took itself, with `guarding`, what the guard took. `total` is
+/// the processor time of the processes that have ended, in seconds.
 pub(super) fn table(
     placement: Placement,
     usages: &Usages,
     total: Option<f64>,
     wall: Duration,
+    guarding: Duration,
 ) -> String {
     let processors = Machine::host().processors().len();
     let mut text = format!(
-        "gleaner place: placement={}, {:.2} s on {processors} processors\n  {:12} {:>7} {:>10} {:>9} {:>9} {:>9}  {}\n",
+        "gleaner place: placement={}, {:.2} s on {processors} processors\n  {:12} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n",
         placement.name(),
         wall.as_secs_f64(),
         "role",
@@ -25,23 +26,25 @@ pub(super) fn table(
         "waited",
         "preempted",
         "moved",
+        "cycles",
+        "misses",
         "seen on",
     );
     let mut seen = 0.0;
     for (role, usage) in usages {
         seen += usage.seconds();
-        let moved = usage
-            .migrations
-            .map_or("-".to_string(), |count| count.to_string());
+        let known = |count: Option<u64>, write: fn(u64) -> String| count.map_or("-".into(), write);
         let _ = writeln!(
             text,
-            "  {:12} {:>7} {:>10.2} {:>9} {:>9} {:>9}  {}",
+            "  {:12} {:>7} {:>10.2} {:>9} {:>9} {:>9} {:>9} {:>9}  {}",
             role.name(),
             usage.threads,
             usage.seconds(),
             usage.voluntary,
             usage.involuntary,
-            moved,
+            known(usage.migrations, |count| count.to_string()),
+            known(usage.cycles, short),
+            known(usage.misses, short),
             usage.processors
         );
     }
@@ -54,7 +57,7 @@ pub(super) fn table(
         );
     }
     let own = clock_gettime(ClockId::ProcessCPUTime);
-    let own = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9;
+    let own = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9 + guarding.as_secs_f64();
     let share = own / (wall.as_secs_f64() * processors.max(1) as f64);
     let _ = writeln!(
         text,
@@ -66,6 +69,16 @@ pub(super) fn table(
     text
 }
 
+/// A count in at most six letters.
+fn short(count: u64) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..10_000_000 => format!("{}k", count / 1000),
+        10_000_000..10_000_000_000 => format!("{}M", count / 1_000_000),
+        _ => format!("{}G", count / 1_000_000_000),
+    }
+}
+
 /// A line about what the processors took.
 pub(super) fn energy(energy: &Energy) -> String {
     format!(
@@ -75,4 +88,36 @@ pub(super) fn energy(energy: &Energy) -> String {
         energy.joules(),
         energy.packages()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_processor_counted_stands_in_the_table_and_a_dash_where_it_did_not() {
+        let line = |usage: gleaner_place::Usage| {
+            let usages = Usages::from([(gleaner_place::Role::Collector, usage)]);
+            let wall = Duration::from_secs(1);
+            let text = table(Placement::None, &usages, None, wall, Duration::ZERO);
+            let line = text
+                .lines()
+                .find(|line| line.contains("collector"))
+                .unwrap();
+            line.split_whitespace()
+                .skip(5)
+                .map(str::to_string)
+                .collect::<Vec<_>>()
+        };
+        let counted = gleaner_place::Usage {
+            migrations: Some(3),
+            cycles: Some(25_400_000_000),
+            misses: Some(12_345),
+            processors: [1].into_iter().collect(),
+            ..Default::default()
+        };
+        assert_eq!(line(counted), ["3", "25G", "12k", "1"]);
+        assert_eq!(line(Default::default()), ["-", "-", "-"]);
+        assert_eq!([9_999, 10_000_000].map(short), ["9999", "10M"]);
+    }
 }

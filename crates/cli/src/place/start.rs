@@ -8,11 +8,15 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use gleaner_place::{
-    Energy, Files, Follower, Machine, Naming, Settings, Writer, put_back_left, seconds_of_process,
+    Energy, Files, Follower, Machine, Naming, Settings, Writer, put_back_left,
+    put_back_threads_left, seconds_of_ended,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, set_child_subreaper,
+    waitpid,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
@@ -47,6 +51,8 @@ pub(super) fn run(
         .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
     let files = Files::below(&args.root);
     let mut energy = args.stats.then(|| Energy::start(&files)).flatten();
+    // So that processes whose parents end are found, too. A kernel that refuses leaves those that were not seen before.
+    let _ = set_child_subreaper(Some(getpid()));
     let start = Instant::now();
     let mut energy_seen = start;
     let mut child = command.spawn().map_err(|error| {
@@ -58,6 +64,7 @@ pub(super) fn run(
     forward(forwarded, child.id());
     let placement = settings.placement;
     put_back_left(&files).iter().for_each(warn);
+    put_back_threads_left(&files).iter().for_each(warn);
     let writer = Writer::of(std::process::id());
     let is_placed = settings.places();
     let guard = match is_placed || settings.slow.is_any() {
@@ -70,8 +77,17 @@ pub(super) fn run(
             })
             .ok(),
     };
+    let mut follower = Follower::new(child.id(), settings.clone(), naming);
+    follower.count(args.stats);
+    follower.adopt(guard.as_ref().map(Guard::process));
+    if let (true, Some(writer)) = (is_placed, writer) {
+        follower.write_down(&files, writer).unwrap_or_else(|error| {
+            warn(format_args!(
+                "processes whose parents end stay where they are if this command is killed, for that cannot be written down: {error}"
+            ));
+        });
+    }
     let mut slowing = Slowing::start(&settings.slow, files, writer, child.id());
-    let mut follower = Follower::new(child.id(), settings, naming);
     let mut ending = Ending::of(&child);
     loop {
         let wait = follower.follow();
@@ -80,6 +96,7 @@ pub(super) fn run(
                 log.write(start, &placed);
             }
         }
+        follower.take_ended().into_iter().for_each(reap);
         slowing.follow(&follower, start, &mut log);
         if energy_seen.elapsed() > ENERGY_LOOK {
             energy.iter_mut().for_each(Energy::look);
@@ -90,18 +107,22 @@ pub(super) fn run(
         }
     }
     slowing.end(start, &mut log);
-    let total = seconds_of_process(child.id());
     let status = child.wait().map_err(|error| {
         Failure::refused(format_args!("the program cannot be waited for: {error}"))
     })?;
-    if let Some(guard) = guard {
-        guard.dismiss();
-    }
+    let total = seconds_of_ended();
+    let guarding = guard.map_or(Duration::ZERO, Guard::dismiss);
     for (why, count) in follower.refusals() {
         warn(format_args!("{count} threads run unplaced: {why}"));
     }
     if args.stats {
-        let mut text = report::table(placement, &follower.usages(), total, start.elapsed());
+        let mut text = report::table(
+            placement,
+            &follower.usages(),
+            total,
+            start.elapsed(),
+            guarding,
+        );
         text += &slowing.summary();
         if let Some(energy) = &mut energy {
             energy.look();
@@ -110,6 +131,12 @@ pub(super) fn run(
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     Ok(exit_code(status))
+}
+
+/// Waits for a process that has ended, and whose parent had before.
+fn reap(process: u32) {
+    // One that somebody waited for meanwhile has gone.
+    let _ = waitpid(Pid::from_raw(process as i32), WaitOptions::NOHANG);
 }
 
 pub(super) fn warn(message: impl Display) {

@@ -4,7 +4,7 @@ use super::*;
 use gleaner_base::options::Options;
 
 #[test]
-fn a_thread_bound_to_one_processor_counts_one_when_it_asks_anew() {
+fn a_thread_bound_to_one_processor_says_nothing_of_the_others() {
     let mut topology = Topology::host();
     std::thread::spawn(move || {
         let (all, before) = (topology.allowed(), topology.processors);
@@ -17,7 +17,9 @@ fn a_thread_bound_to_one_processor_counts_one_when_it_asks_anew() {
             assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &one), 0);
         }
         assert_eq!(topology.processors, before);
-        assert_eq!((topology.refresh(), topology.processors), (1, 1));
+        assert_eq!((topology.refresh(), topology.processors), (before, before));
+        let mut bound = Topology::host();
+        assert_eq!((bound.processors, bound.refresh()), (1, 1));
         assert_eq!(topology.allowed(), ProcessorSet::range(last, last + 1));
         let place = topology.place();
         assert_eq!(place.processor, last);
@@ -111,6 +113,7 @@ impl Laid {
         Topology {
             is_host: true,
             nodes: Nodes::read(Files { root: &self.0 }),
+            allowed: 1,
             processors: 1,
         }
     }

@@ -1,19 +1,26 @@
 //! Pinning: threads get a processor each, and no core two while another has none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::policy::{Thread, ThreadId};
 use crate::{Machine, Processor, Role};
 
 /// The processor of each thread. `earlier` is the one that it had. The threads stand in the order of their age, the
 /// machine has a processor, and `first` is the core, counted from 0 and round the machine, that gets the first thread.
+/// `others` are the roles of threads of other groups, with the number of the processor that each is pinned to.
 pub(super) fn pin(
     machine: &Machine,
     threads: &[Thread],
     first: usize,
+    others: &[(Role, usize)],
     earlier: impl Fn(&ThreadId) -> Option<usize>,
 ) -> BTreeMap<ThreadId, usize> {
     let mut pins = Pins::new(machine, first);
+    for &(role, number) in others {
+        if let Some(at) = pins.index(number) {
+            pins.count(role, at, 1);
+        }
+    }
     let mut new = Vec::new();
     for thread in threads {
         match earlier(&thread.id).and_then(|number| pins.index(number)) {
@@ -126,7 +133,8 @@ impl<'m> Pins<'m> {
         }
     }
 
-    /// The youngest thread that gains by a move, and where to.
+    /// The youngest thread that gains by a move, and where to. Threads of a role on the same processor gain alike, so one
+    /// of each kind is asked.
     fn crowded(&self) -> Option<(usize, usize)> {
         let gains = |role: Role, at: usize, to: usize| {
             let ((of_role, core, processor), least) = (self.load(role, at), self.load(role, to));
@@ -135,8 +143,12 @@ impl<'m> Pins<'m> {
                 || of_role > least.0 && core >= least.1 + 2
                 || same_core && processor >= least.2 + 2
         };
+        let mut asked = BTreeSet::new();
         (0..self.placed.len()).rev().find_map(|index| {
             let (thread, at) = self.placed[index];
+            if !asked.insert((thread.role, at)) {
+                return None;
+            }
             let core = self.processors[at].core;
             let sibling = self.best_of(thread.role, |it| it.core == core);
             let targets = [self.best(thread.role), sibling];

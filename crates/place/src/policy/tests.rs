@@ -187,6 +187,18 @@ fn answers_are_those_written_by_hand() {
             "0 1 2 3 0",
         ),
         ("4x2", "sockets=2", "application:3+main:1", "0 1 2 0-3"),
+        (
+            "2x4",
+            "placement=paired,pin=application+collector+main",
+            "main:1+application:1",
+            "1 0",
+        ),
+        (
+            "1x4",
+            "placement=paired,pin=application+collector+main",
+            "application:1+collector:1+main:2+vm:1",
+            "0 1 2 3 0-3",
+        ),
     ] {
         let found = decided(machine, items, them).join(" ");
         assert_eq!(found, expected, "{machine}, {items}, {them}");
@@ -371,7 +383,10 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
     }
     // No core of a group has two pinned threads more than another.
     let counts = on_cores(&limits, plan);
-    for group in groups::cut(&limits, settings) {
+    let cut = groups::cut(&limits, settings);
+    // Threads in no pair are where the pairs have left room, which need not be as even.
+    let sockets = cut.len() - usize::from(settings.placement == Placement::Paired);
+    for group in &cut[..sockets] {
         let of = |core: usize| counts.get(&(group.id, core)).copied().unwrap_or(0);
         let loads: Vec<_> = group
             .machine
@@ -382,6 +397,7 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
         let (most, least) = (loads.iter().max().unwrap(), loads.iter().min().unwrap());
         assert!(most - least <= 1, "{loads:?} in {}", group.label);
     }
+    check_free_cores(&limits, &cut, plan);
     for role in [Role::Application, Role::Collector] {
         let mine = |id: &ThreadId| threads.iter().any(|it| it.id == *id && it.role == role);
         let some: Plan = plan
@@ -402,6 +418,24 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
     }
     if settings.placement == Placement::Paired {
         check_pairs(threads, plan);
+    }
+}
+
+/// No two pinned threads, of whatever groups, share a core while one of them could have a core that has none.
+fn check_free_cores(machine: &Machine, groups: &[groups::Group], plan: &Plan) {
+    let core = |number| machine.processor(number).unwrap().core;
+    let mut loads = BTreeMap::new();
+    for number in plan.values().filter_map(|it| it.pinned) {
+        *loads.entry(core(number)).or_insert(0) += 1;
+    }
+    for decision in plan.values() {
+        let Some(number) = decision.pinned.filter(|&number| loads[&core(number)] > 1) else {
+            continue;
+        };
+        let group = groups.iter().find(|it| it.id == decision.group).unwrap();
+        let processors = group.machine.processors();
+        let free = processors.iter().find(|it| !loads.contains_key(&it.core));
+        assert!(free.is_none(), "{number} is shared, {free:?} is free");
     }
 }
 

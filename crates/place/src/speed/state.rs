@@ -47,7 +47,7 @@ impl Writer {
     }
 
     /// Whether it has ended.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         let stat = Stat::read(&format!("/proc/{}", self.process));
         stat.is_none_or(|stat| stat.started != self.started || stat.has_ended())
     }
@@ -176,7 +176,7 @@ fn file_name(writer: Writer) -> String {
     format!("{}.state", writer.name())
 }
 
-fn append(path: &Path, line: &str, is_new: bool) -> io::Result<()> {
+pub(crate) fn append(path: &Path, line: &str, is_new: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(is_new).mode(0o600);
     options.open(path)?.write_all(line.as_bytes())
@@ -194,7 +194,7 @@ fn undo(files: &Files, entries: &[Entry], path: Option<&Path>) -> Vec<String> {
 }
 
 /// Where such files may be.
-fn directories(files: &Files) -> Vec<PathBuf> {
+pub(crate) fn directories(files: &Files) -> Vec<PathBuf> {
     let own = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
     let own = own.starts_with('/').then_some(own);
     let all = own.as_deref().into_iter().chain(["/run", "/tmp"]);
@@ -238,15 +238,20 @@ pub fn put_back_left(files: &Files) -> Vec<String> {
 
 /// The entries of a file that may be believed.
 fn read(path: &Path, writer: Writer) -> Option<Vec<Entry>> {
-    let about = fs::symlink_metadata(path).ok()?;
-    let is_mine = about.is_file() && about.uid() == rustix::process::geteuid().as_raw();
-    if !is_mine || about.mode() & 0o022 != 0 || about.nlink() != 1 {
-        return None;
-    }
-    let text = fs::read_to_string(path).ok()?;
+    let text = believed(path)?;
     Some(
         text.lines()
             .filter_map(|line| Entry::parse(line, writer))
             .collect(),
     )
+}
+
+/// A file of this user's that no other may write.
+pub(crate) fn believed(path: &Path) -> Option<String> {
+    let about = fs::symlink_metadata(path).ok()?;
+    let is_mine = about.is_file() && about.uid() == rustix::process::geteuid().as_raw();
+    if !is_mine || about.mode() & 0o022 != 0 || about.nlink() != 1 {
+        return None;
+    }
+    fs::read_to_string(path).ok()
 }

@@ -1,0 +1,322 @@
+//! `gleaner place`: threads that their program has put somewhere are left there, processes whose parents have ended are
+//! followed, and all are found again as they were when the placer is killed.
+
+#[allow(dead_code)]
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use support::*;
+
+/// A program with a thread that has moved itself to the processor that it is told before it says "ready", and another
+/// that has not. Both sleep.
+const OWN: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void *moves(void *word) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(atoi(word), &one);
+    if (sched_setaffinity(0, sizeof one, &one)) exit(9);
+    pthread_setname_np(pthread_self(), "moves");
+    puts("ready");
+    fflush(stdout);
+    for (;;) pause();
+}
+
+static void *sleeps(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "sleeps");
+    for (;;) pause();
+}
+
+int main(int count, char **words) {
+    pthread_t first, second;
+    (void)count;
+    pthread_create(&first, NULL, moves, words[1]);
+    usleep(200000);
+    pthread_create(&second, NULL, sleeps, NULL);
+    for (;;) pause();
+}
+"#;
+
+/// `gleaner place` and a first word of what its program says.
+struct Placer {
+    process: Child,
+    word: String,
+}
+
+impl Placer {
+    /// What is to be put back is written down in the directory.
+    fn start(directory: &Directory, arguments: &[&str]) -> Placer {
+        let mut process = gleaner()
+            .arg("place")
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", directory.path(""))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut word = String::new();
+        let mut output = BufReader::new(process.stdout.as_mut().unwrap());
+        output.read_line(&mut word).unwrap();
+        let word = word.trim().to_string();
+        Placer { process, word }
+    }
+
+    fn children(&self) -> Vec<(u32, String)> {
+        children(self.process.id())
+    }
+
+    fn child(&self, name: &str) -> u32 {
+        let children = self.children();
+        let found = children
+            .iter()
+            .find(|(_, line)| line.contains(&format!("({name})")));
+        found.unwrap_or_else(|| panic!("{name} in {children:?}")).0
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// The children of a process, each with what the kernel says of it.
+fn children(parent: u32) -> Vec<(u32, String)> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let child = |process: u32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        let is_child = rest.split(' ').nth(2) == Some(&parent.to_string());
+        is_child.then(|| (process, stat.clone()))
+    };
+    numbers.filter_map(child).collect()
+}
+
+fn kill(process: u32) {
+    let killed = Command::new("kill")
+        .args(["-9", &process.to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Where the thread of that name may run; nowhere if there is none.
+fn of_thread(process: u32, name: &str) -> Vec<usize> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task"))
+        .unwrap()
+        .flatten();
+    let named = |path: &Path| {
+        let found = fs::read_to_string(path.join("comm")).unwrap_or_default();
+        found.trim() == name
+    };
+    let mut paths = tasks.map(|entry| entry.path()).filter(|path| named(path));
+    let path = paths.next();
+    path.map_or(Vec::new(), |path| {
+        numbers(&affinity(path.to_str().unwrap()))
+    })
+}
+
+fn of_process(process: u32) -> Vec<usize> {
+    numbers(&affinity(&format!("/proc/{process}")))
+}
+
+/// The processors of this process; none, with the reason printed, where there is one alone.
+fn processors() -> Option<Vec<usize>> {
+    let all = numbers(&affinity("/proc/thread-self"));
+    if all.len() < 2 {
+        println!("skipped: there is one processor");
+        return None;
+    }
+    Some(all)
+}
+
+#[test]
+fn threads_that_their_program_has_moved_are_left_there() {
+    let Some(all) = processors() else { return };
+    let directory = Directory::new();
+    let own = directory.compile("own", OWN, &["-pthread"]);
+    let log = directory.path("place.jsonl");
+    // The policy would put it on the first one.
+    let last = all[all.len() - 1];
+    let arguments = ["--log", log.to_str().unwrap(), "--", own.to_str().unwrap()];
+    let mut placer = Placer::start(&directory, &[&arguments[..], &[&last.to_string()]].concat());
+    assert_eq!(placer.word, "ready");
+    let program = placer.child("own");
+    until(|| of_thread(program, "sleeps").len() == 1);
+    let says = || fs::read_to_string(&log).unwrap_or_default();
+    until(|| says().contains("left where its program has put it"));
+    assert_eq!(of_thread(program, "moves"), [last], "{}", says());
+    // It stays there when the others go back.
+    placer.kill();
+    until(|| of_thread(program, "sleeps") == all && of_process(program) == all);
+    assert_eq!(of_thread(program, "moves"), [last]);
+    kill(program);
+}
+
+#[test]
+fn a_program_that_is_put_somewhere_by_another_is_left_there() {
+    let Some(all) = processors() else { return };
+    let directory = Directory::new();
+    let last = all[all.len() - 1].to_string();
+    let script = "echo ready; exec sleep 1000";
+    let log = directory.path("place.jsonl");
+    let mut placer = Placer::start(
+        &directory,
+        &[
+            "--opt",
+            "placement=isolated,pin=none",
+            "--log",
+            log.to_str().unwrap(),
+        ]
+        .into_iter()
+        .chain(["--", "taskset", "-c", &last, "sh", "-c", script])
+        .collect::<Vec<_>>(),
+    );
+    let sleep = || {
+        let children = placer.children();
+        let found = children.iter().find(|(_, line)| line.contains("(sleep)"));
+        found.map(|it| it.0)
+    };
+    until(|| sleep().is_some());
+    let program = sleep().unwrap();
+    let says = || fs::read_to_string(&log).unwrap_or_default();
+    until(|| says().contains("left where its program has put it"));
+    assert_eq!(affinity(&format!("/proc/{program}")), last);
+    placer.kill();
+    until(|| {
+        fs::read_dir(directory.path(""))
+            .unwrap()
+            .flatten()
+            .all(|it| it.path().extension().is_none_or(|it| it != "placed"))
+    });
+    assert_eq!(affinity(&format!("/proc/{program}")), last);
+    kill(program);
+}
+
+/// Starts a process, says which, and ends; the other one goes on.
+const LEAVES: &str = "sh -c 'sleep 1000 & echo $!'; sleep 1000";
+
+#[test]
+fn processes_whose_parents_have_ended_are_followed_and_put_back() {
+    let Some(all) = processors() else { return };
+    let directory = Directory::new();
+    let options = [
+        "--opt",
+        "placement=isolated,pin=none",
+        "--",
+        "sh",
+        "-c",
+        LEAVES,
+    ];
+    let mut placer = Placer::start(&directory, &options);
+    let left: u32 = placer.word.parse().unwrap();
+    let program = placer.child("sh");
+    until(|| of_process(left).len() < all.len());
+    placer.kill();
+    until(|| of_process(left) == all && of_process(program) == all);
+    kill(left);
+    kill(program);
+}
+
+#[test]
+fn the_next_start_puts_back_what_a_guard_could_not() {
+    let Some(all) = processors() else { return };
+    let directory = Directory::new();
+    let options = [
+        "--opt",
+        "placement=isolated,pin=none",
+        "--",
+        "sh",
+        "-c",
+        LEAVES,
+    ];
+    let mut placer = Placer::start(&directory, &options);
+    let left: u32 = placer.word.parse().unwrap();
+    let program = placer.child("sh");
+    until(|| of_process(left).len() < all.len());
+    kill(placer.child("gleaner"));
+    placer.kill();
+    assert!(of_process(left).len() < all.len());
+    let next = gleaner()
+        .args(["place", "--", "true"])
+        .env("XDG_RUNTIME_DIR", directory.path(""))
+        .output()
+        .unwrap();
+    assert!(
+        stderr(&next).contains("an earlier start had placed"),
+        "{next:?}"
+    );
+    assert_eq!((of_process(left), of_process(program)), (all.clone(), all));
+    kill(left);
+    kill(program);
+}
+
+#[test]
+fn processes_whose_parents_have_ended_do_not_stay_when_they_end() {
+    let directory = Directory::new();
+    let script = "sh -c 'sleep 0.3 & sleep 0.3 & echo $!'; sleep 1000";
+    let mut placer = Placer::start(&directory, &["--", "sh", "-c", script]);
+    let left: u32 = placer.word.parse().unwrap();
+    until(|| !fs::exists(format!("/proc/{left}")).unwrap());
+    until(|| {
+        placer
+            .children()
+            .iter()
+            .all(|(_, line)| !line.contains(") Z"))
+    });
+    let program = placer.child("sh");
+    placer.kill();
+    kill(program);
+}
+
+/// A program that belongs to another user: the kernel lets nobody but that one place it.
+#[test]
+fn what_the_kernel_refuses_is_said_and_the_program_runs() {
+    let Some(_) = processors() else { return };
+    let is_root = fs::read_to_string("/proc/self/status")
+        .unwrap()
+        .contains("Uid:\t0\t0");
+    let has_setpriv = Command::new("setpriv").arg("--version").output().is_ok();
+    if !is_root || !has_setpriv {
+        println!("skipped: only root can start a program as somebody else, by setpriv");
+        return;
+    }
+    let directory = Directory::new();
+    set_mode(&directory.path(""), 0o755);
+    let source = "#include <unistd.h>\nint main(void) { sleep(1); return 5; }\n";
+    let program = directory.compile("other", source, &[]);
+    set_mode(&program, 0o4755);
+    // The command may lie where nobody else may go.
+    let command = directory.path("gleaner");
+    fs::copy(env!("CARGO_BIN_EXE_gleaner"), &command).unwrap();
+    set_mode(&command, 0o755);
+    let output = clean(Command::new("setpriv"))
+        .args(["--reuid=65534", "--clear-groups"])
+        .arg(&command)
+        .args(["place", "--opt", "placement=isolated,pin=none", "--"])
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(
+        stderr(&output).contains("1 threads run unplaced: "),
+        "{output:?}"
+    );
+}

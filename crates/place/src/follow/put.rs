@@ -1,0 +1,213 @@
+//! Putting threads where the plan says, unless their program has put them somewhere else; and writing down first what is
+//! to be put back.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::CpuSet;
+
+use super::Follower;
+use super::budget::{Limit, processor_time};
+use super::record;
+use super::tasks::{affinity, processors_of, set_affinity, set_of};
+use crate::{Thread, ThreadId, decide};
+
+impl Follower {
+    /// Whether the plan is to be made anew before more threads are looked for: where there are thousands, not for each
+    /// piece of a look.
+    pub(super) fn wants_decision(&self) -> bool {
+        self.is_stale && (self.new_walk.is_none() || self.fresh > self.plan.len() / 2 + 64)
+    }
+
+    /// What it will take, as far as is known.
+    pub(super) fn cost_of_decision(&self) -> Duration {
+        let (time, threads) = self.took;
+        time * self.known.len() as u32 / threads.max(1) as u32
+    }
+
+    /// Decides if that is due and can be had, and applies what is not as it was.
+    pub(super) fn place(&mut self, limit: &mut Limit) {
+        if self.wants_decision() && limit.leaves(self.cost_of_decision()) {
+            let since = processor_time();
+            self.decide();
+            self.took = (processor_time().saturating_sub(since), self.known.len());
+        }
+        self.apply(limit);
+    }
+
+    pub(super) fn decide(&mut self) {
+        self.recognise_launchers();
+        (self.is_stale, self.fresh) = (false, 0);
+        let mut threads: Vec<_> = self
+            .known
+            .iter()
+            .map(|(&id, known)| Thread {
+                id,
+                role: known.role,
+                habit: known.watch.habit(),
+            })
+            .collect();
+        threads.sort_by_key(|thread| (thread.id.started, thread.id.number));
+        let plan = decide(self.host.machine(), &threads, &self.settings, &self.plan);
+        self.queue.clear();
+        for (&id, decision) in &plan {
+            let Some(known) = self.known.get(&id).filter(|_| self.settings.places()) else {
+                continue;
+            };
+            let affinity = &known.placement;
+            let before = self.plan.get(&id);
+            let is_same = before.is_some_and(|before| before.processors == decision.processors);
+            if !is_same || affinity.tried.is_none() || affinity.is_shaken || affinity.own.is_some()
+            {
+                self.queue.push_back(id);
+            } else if before.is_some_and(|before| before.reason != decision.reason) {
+                // It is there for another reason now.
+                self.placed.push(id);
+            }
+        }
+        self.plan = plan;
+        self.version += 1;
+    }
+
+    /// Puts threads where the plan says.
+    pub(super) fn apply(&mut self, limit: &mut Limit) {
+        while !self.queue.is_empty() && !limit.is_reached() {
+            if let Some(id) = self.queue.pop_front() {
+                self.put(id);
+            }
+        }
+    }
+
+    pub(super) fn put(&mut self, id: ThreadId) {
+        let Some(decision) = self.plan.get(&id) else {
+            return;
+        };
+        let wanted = set_of(&decision.processors);
+        // It has ended: a whole look will find that.
+        let Ok(current) = affinity(id.number) else {
+            return;
+        };
+        if self.is_own(id, &current) {
+            self.leave(id, current);
+            return;
+        }
+        self.write_given(&wanted);
+        let set = match current == wanted {
+            true => Ok(()),
+            false => set_affinity(id.number, &wanted),
+        };
+        let Some(known) = self.known.get_mut(&id) else {
+            return;
+        };
+        let affinity = &mut known.placement;
+        (affinity.own, affinity.is_shaken) = (None, false);
+        match set {
+            Ok(()) => {
+                affinity.given = Some(wanted);
+                self.family.give(known.process, wanted);
+                self.placed.push(id);
+            }
+            Err(Errno::SRCH) => {}
+            Err(_) if affinity.tried == Some(wanted) => {}
+            Err(errno) => *self.refusals.entry(errno.to_string()).or_default() += 1,
+        }
+        affinity.tried = Some(wanted);
+    }
+
+    /// Whether a thread runs where its program has put it, and not where all of it runs, where it was put, or, if it is
+    /// new, where the thread was put that started it.
+    pub(super) fn is_own(&mut self, id: ThreadId, current: &CpuSet) -> bool {
+        let is_usual = |this: &Follower| {
+            let Some(known) = this.known.get(&id) else {
+                return true;
+            };
+            let affinity = &known.placement;
+            *current == this.usual
+                || match (affinity.is_shaken, affinity.own, affinity.given) {
+                    // Whatever the kernel made of it.
+                    (true, own, _) => own.as_ref() != Some(current),
+                    (false, _, Some(given)) => *current == given,
+                    (false, _, None) => this.family.may_inherit(known.process, current),
+                }
+        };
+        if is_usual(self) {
+            return false;
+        }
+        if !self.is_host_fresh {
+            // The machine may have changed just now.
+            self.refresh_host();
+        }
+        !is_usual(self)
+    }
+
+    /// Leaves a thread where its program has put it.
+    pub(super) fn leave(&mut self, id: ThreadId, current: CpuSet) {
+        let Some(known) = self.known.get_mut(&id) else {
+            return;
+        };
+        let affinity = &mut known.placement;
+        (affinity.tried, affinity.is_shaken) = (Some(current), false);
+        if affinity.own.replace(current) != Some(current) {
+            self.placed.push(id);
+            self.write(&record::own_line(id));
+        }
+    }
+
+    /// Writes down a set before a thread is given it.
+    pub(super) fn write_given(&mut self, set: &CpuSet) {
+        if *set != self.usual && !self.recorded.contains(set) {
+            self.recorded.push(*set);
+            self.write(&record::given_line(&processors_of(set)));
+        }
+    }
+
+    /// Writes down the processes that are new.
+    pub(super) fn note_processes(&mut self) {
+        let new = self.family.take_new().into_iter();
+        let lines: String = new
+            .map(|(it, started)| record::process_line(it, started))
+            .collect();
+        self.write(&lines);
+    }
+
+    pub(super) fn write(&mut self, lines: &str) {
+        if let Some(record) = self.record.as_mut().filter(|_| !lines.is_empty()) {
+            // A full disk must not end the program that is placed.
+            let _ = record.add(lines);
+        }
+    }
+
+    /// Writes down all that is to be put back, and nothing of what has ended.
+    pub(super) fn rewrite(&mut self) {
+        let Some(record) = &mut self.record else {
+            return;
+        };
+        let mut text = record::usual_line(&processors_of(&self.usual));
+        for set in &self.recorded {
+            text += &record::given_line(&processors_of(set));
+        }
+        for (process, started) in self.family.started() {
+            text += &record::process_line(process, started);
+        }
+        let own = self
+            .known
+            .iter()
+            .filter(|(_, known)| known.placement.own.is_some());
+        own.for_each(|(&id, _)| text += &record::own_line(id));
+        let _ = record.rewrite(&text);
+    }
+
+    /// A thread that was placed may have been moved by its program since.
+    pub(super) fn notice_own(&mut self, id: ThreadId) {
+        let placement = self.known.get(&id).map(|known| &known.placement);
+        let is_placed = placement.is_some_and(|it| it.given.is_some() && !it.is_shaken);
+        if !is_placed {
+            return;
+        }
+        // One that has ended is nobody's.
+        let current = affinity(id.number).ok();
+        if let Some(current) = current.filter(|current| self.is_own(id, current)) {
+            self.leave(id, current);
+        }
+    }
+}
