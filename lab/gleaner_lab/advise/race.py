@@ -44,8 +44,6 @@ REPETITIONS = 10
 SHARE = 0.25
 #: Cells in a round: this share of all, but not less than so many.
 ROUND_SHARE, ROUND_LEAST = 1 / 6, 6
-#: The last share of the budget is for the final, whose rounds have so many cells for each goal.
-FINAL_SHARE, FINAL_CELLS = 0.4, 3
 #: A cell is out when so many of its runs failed, and more than worked.
 STRIKES = 2
 #: Runs with one level of a factor that must have failed, if none worked, to give the level up.
@@ -69,8 +67,6 @@ class Rules:
     repetitions: int = REPETITIONS
     #: Only tests take it away: then what did best in its first run is taken.
     intervals: bool = True
-    #: Only tests take it away: then all rounds are alike.
-    final: bool = True
 
 
 @dataclass(frozen=True)
@@ -268,8 +264,6 @@ class Race:
             return []
         count = max(ROUND_LEAST, math.ceil(ROUND_SHARE * len(self.cells)))
         chosen = dict.fromkeys([REFERENCE] if REFERENCE in self.working else [])
-        if self.rules.final and self.budget - self.spent <= FINAL_SHARE * self.budget:
-            count, chosen = FINAL_CELLS * len(open_goals), {}
         queues = [iter(one.alive) for one in open_goals]
         for queue in _turns(queues):
             if len(chosen) == count:
