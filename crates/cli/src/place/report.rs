@@ -3,19 +3,19 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use gleaner_place::{Energy, Machine, Placement, Usages};
+use gleaner_place::{Energy, Placement, Usages};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A line for each role, what was not seen, and what placing took itself, with `guarding`, what the guard took. `total` is
+/// A line for each role, on so many processors, what was not seen, and what placing took itself, with `guarding`, what the guard took. `total` is
 /// the processor time of the processes that have ended, in seconds.
 pub(super) fn table(
     placement: Placement,
+    processors: usize,
     usages: &Usages,
     total: Option<f64>,
     wall: Duration,
     guarding: Duration,
 ) -> String {
-    let processors = Machine::host().processors().len();
     let mut text = format!(
         "gleaner place: placement={}, {:.2} s on {processors} processors\n  {:12} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n",
         placement.name(),
@@ -99,7 +99,7 @@ mod tests {
         let line = |usage: gleaner_place::Usage| {
             let usages = Usages::from([(gleaner_place::Role::Collector, usage)]);
             let wall = Duration::from_secs(1);
-            let text = table(Placement::None, &usages, None, wall, Duration::ZERO);
+            let text = table(Placement::None, 2, &usages, None, wall, Duration::ZERO);
             let line = text
                 .lines()
                 .find(|line| line.contains("collector"))

@@ -118,6 +118,7 @@ pub(super) fn run(
     if args.stats {
         let mut text = report::table(
             placement,
+            machine.processors().len(),
             &follower.usages(),
             total,
             start.elapsed(),
