@@ -455,6 +455,8 @@ fn nobody_that_reads_is_no_reason_to_end() {
     let directory = Directory::new();
     // The guard is gone.
     let mut placed = Placed::start(&directory, &["--stats"], ["1", "1"]);
+    // It is there when threads are placed.
+    placed.until(|threads| of(threads, "Thread-").any(|it| it.len() == 1));
     let guard = child_of(placed.placer.id(), "gleaner");
     assert!(
         Command::new("kill")

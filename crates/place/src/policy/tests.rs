@@ -187,6 +187,8 @@ fn answers_are_those_written_by_hand() {
             "0 1 2 3 0",
         ),
         ("4x2", "sockets=2", "application:3+main:1", "0 1 2 0-3"),
+        ("1x4+1x4@512", "placement=pinned", "application:2", "0 1"),
+        ("1x2@512+1x2", "placement=pinned,pin=main", "main:1", "2"),
         (
             "2x4",
             "placement=paired,pin=application+collector+main",
