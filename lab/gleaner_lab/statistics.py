@@ -107,6 +107,15 @@ def geometric_mean_of_set(rounds: Sequence[Mapping[int, float]], confidence: flo
     return geometric_mean_of(means, confidence)
 
 
+def mean_of_set(means: Sequence[Estimate]) -> Estimate:
+    """The mean over given workloads of the mean of each, with the interval of the rounds."""
+    if not means:
+        return UNKNOWN
+    value = float(np.mean([mean.value for mean in means]))
+    margin = math.hypot(*((mean.high - mean.low) / 2 for mean in means)) / len(means)
+    return Estimate(value, value - margin, value + margin, min(mean.runs for mean in means))
+
+
 def _log_interval(ratios: np.ndarray, confidence: float) -> tuple[float, float]:
     if len(ratios) < 2:
         return 0.0, math.inf

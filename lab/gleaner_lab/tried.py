@@ -3,7 +3,8 @@
 The statements are data, in lab/papers/. A verdict follows from the runs alone: a statement holds if
 the whole interval of our figure lies within its bounds, and does not hold if none of it does; else,
 or without an interval, it is undecided. Intervals of means are those of the spread over workloads,
-so that more rounds do not narrow them. Of what cannot be tried at all the file says why.
+so that more rounds do not narrow them, unless a statement is about the `set` of these: then they
+are those of rounds. Of what cannot be tried at all the file says why.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Ours(Part):
     metric: str = "printed.cpu_s"
     #: Those that it is about; all of them unless given.
     workloads: Sequence[str] = ()
+    #: What a mean is to stand for: programs like these, or this set of them.
+    of: Literal["workloads", "set"] = "workloads"
     #: Another experiment with these configurations: how much more the mean is than there.
     than: str = ""
 
@@ -55,6 +58,8 @@ class Ours(Part):
             raise ValueError(f"{self.quantity} is about {'one' if self.against else 'two'}")
         if self.than and self.quantity != "mean-overhead":
             raise ValueError("than is about mean-overhead")
+        if self.of == "set" and not self.quantity.startswith("mean"):
+            raise ValueError("of is about means")
         return self
 
     @property
@@ -113,9 +118,12 @@ class Runs:
         """Our figure, and what it is over."""
         lines = self.lines(ours)
         if ours.quantity == "mean":
-            means = [line.mean.value for line in lines if line.mean.runs > 0]
-            confidence = self.experiment.statistics.confidence
-            return statistics.mean_of(means, confidence), f"{len(means)} workloads"
+            means = [line.mean for line in lines if line.mean.runs > 0]
+            over = f"{len(means)} workloads"
+            if ours.of == "set":
+                return statistics.mean_of_set(means), over
+            values = [mean.value for mean in means]
+            return statistics.mean_of(values, self.experiment.statistics.confidence), over
         lines = [line for line in lines if line.ratio.runs > 0]
         if not lines:
             return UNKNOWN, "no round"
@@ -123,6 +131,11 @@ class Runs:
             choose = max if ours.quantity == "greatest-overhead" else min
             one = choose(lines, key=lambda line: line.ratio.value)
             return _excess(one.ratio), f"{one.group}, {one.ratio.runs} rounds"
+        if ours.of == "set":
+            rounds = [line.rounds for line in lines]
+            confidence = self.experiment.statistics.confidence
+            ratio = statistics.geometric_mean_of_set(rounds, confidence)
+            return _excess(ratio), f"these {_counted(lines)}, {ratio.runs} rounds"
         (mean,) = analysis.means_of(lines, self.experiment)
         return _excess(mean.ratio), _counted(lines)
 

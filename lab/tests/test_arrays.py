@@ -79,6 +79,39 @@ def test_a_mean_is_judged_by_its_interval(ratios, verdict):
     assert found.ours.endswith("]")
 
 
+def test_the_mean_of_a_set_has_the_interval_of_its_rounds():
+    # The same ratio in each round: the spread over workloads says nothing of these.
+    runs = timed({"compress": 0.9, "chart": 1.1, "db": 1.4})
+    ours = statement().ours.model_copy(update={"of": "set"}).model_dump()
+    found = judge(statement(ours=ours), {"arrays-kinds": runs})
+    assert found.verdict == "holds"
+    mean = (0.9 * 1.1 * 1.4) ** (1 / 3) - 1
+    for value in (found.estimate.value, found.estimate.low, found.estimate.high):
+        assert value == pytest.approx(mean)
+    assert "these 3 workloads, 3 rounds of arrays-kinds" in found.reason
+
+
+def test_the_mean_of_values_of_a_set_has_the_interval_of_their_rounds():
+    experiment = experiments.parse(COUNTING, Path("array-counts.yaml"))
+    saved = {"compress": (0.1, 0.12), "chart": (0.5, 0.52)}
+    metrics = {
+        workload: {"zray": [{"printed.saved": value} for value in values]}
+        for workload, values in saved.items()
+    }
+    runs = {"array-counts": runs_of(experiment, metrics)}
+    ours = {
+        "quantity": "mean",
+        "experiment": "array-counts",
+        "configuration": "zray",
+        "metric": "printed.saved",
+    }
+    apart = judge(statement(ours=ours), runs).estimate
+    of_set = judge(statement(ours=ours | {"of": "set"}), runs).estimate
+    assert of_set.value == apart.value == pytest.approx(0.31)
+    assert of_set.high - of_set.low < (apart.high - apart.low) / 10
+    assert of_set.low < 0.31 < of_set.high
+
+
 def test_the_greatest_overhead_is_that_of_one_workload():
     runs = timed({"compress": 1.02, "chart": 1.71, "db": 1.3})
     ours = statement().ours.model_copy(update={"quantity": "greatest-overhead"})
@@ -101,6 +134,8 @@ def test_an_overhead_is_over_something_and_a_mean_is_not():
         statement(ours=ours | {"against": ""})
     with pytest.raises(ValidationError, match="about one"):
         statement(ours=ours | {"quantity": "mean"})
+    with pytest.raises(ValidationError, match="about means"):
+        statement(ours=ours | {"quantity": "greatest-overhead", "of": "set"})
 
 
 def costs(path, within=0.1, beyond=1.0, cursor=0.05):

@@ -36,7 +36,8 @@ def page(found: Sequence[Finding], command: str) -> Page:
         notes=[
             "Statements of the PLDI 2010 paper (lab/papers/zrays-findings.yaml). One holds if the "
             "whole 95 % interval of our figure lies within its bounds, and does not hold if none "
-            "of it does."
+            "of it does. Means are about these workloads, most of which were chosen for their "
+            "large arrays, and not about all programs: the intervals are those of the rounds."
         ],
         tables=[Table("findings", caption, head, rows)],
         figures={},
