@@ -28,7 +28,7 @@ cd "$(dirname "$0")/../.."
 # What runs on each machine, as arguments of `cargo test`: one test program a
 # line, and behind -- which of its tests.
 CHECKS=(
-    "-p gleaner-os --lib -- numa:: topology:: spawn::"
+    "-p gleaner-os --lib -- numa:: topology:: spawn:: written::"
     "-p gleaner-os --test nodes"
     "-p gleaner-plans --test nodes"
     "-p gleaner --test nodes"

@@ -38,3 +38,4 @@ pub mod residency;
 pub mod signals;
 pub mod threads;
 pub mod topology;
+pub mod written;
