@@ -31,6 +31,7 @@ CHECKS=(
     "-p gleaner-os --lib -- numa:: topology:: spawn:: written::"
     "-p gleaner-os --test nodes"
     "-p gleaner-plans --test nodes"
+    "-p gleaner-plans --test sticky"
     "-p gleaner --test nodes"
     "-p gleaner-bench --bins -- placement::"
     "-p gleaner-place --test kernel"
