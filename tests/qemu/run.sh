@@ -28,9 +28,10 @@ cd "$(dirname "$0")/../.."
 # What runs on each machine, as arguments of `cargo test`: one test program a
 # line, and behind -- which of its tests.
 CHECKS=(
-    "-p gleaner-os --lib -- numa:: topology:: spawn::"
+    "-p gleaner-os --lib -- numa:: topology:: spawn:: written::"
     "-p gleaner-os --test nodes"
     "-p gleaner-plans --test nodes"
+    "-p gleaner-plans --test sticky"
     "-p gleaner --test nodes"
     "-p gleaner-bench --bins -- placement::"
     "-p gleaner-place --test kernel"

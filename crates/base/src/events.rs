@@ -40,7 +40,10 @@ phases! {
     Libraries = "libraries",
     /// All threads were asked to stop, and did.
     StopWorld = "stop-world",
-    /// The marks of the collection before were removed.
+    /// Under sticky marks it was decided what to collect, as the reason says, and the kernel was asked which pages were
+    /// written since the collection before: the objects are pages.
+    Written = "written",
+    /// The marks of the collection before were removed, or kept.
     ClearMarks = "clear-marks",
     /// Registers, stacks, static data and registered roots were searched.
     Roots = "roots",
@@ -76,6 +79,9 @@ phases! {
     ZeroingAhead = "zeroing-ahead",
     /// How long mutators waited for zeroing threads since the collection before; the objects are how often.
     ZeroingStalls = "zeroing-stalls",
+    /// How it is found out which pages were written; the duration is what the first write to such a page takes. In the
+    /// first collection.
+    WriteWatch = "write-watch",
     /// What zeroes blocks of memory, and why that; in the first collection.
     ZeroingKernel = "zeroing-kernel",
     /// The threads run again.
@@ -256,7 +262,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 28);
+        assert_eq!(Phase::ALL.len(), 30);
     }
 
     #[test]

@@ -45,11 +45,13 @@ pub enum FaultPoint {
     SectionEndLate,
     /// The system refuses to take access to memory away behind an array.
     FenceMemory,
+    /// The system does not say any more which pages were written.
+    WatchWrites,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 16;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -68,6 +70,7 @@ impl FaultPoint {
         FaultPoint::WorkerLate,
         FaultPoint::SectionEndLate,
         FaultPoint::FenceMemory,
+        FaultPoint::WatchWrites,
     ];
 
     /// The names, in the same order.
@@ -87,6 +90,7 @@ impl FaultPoint {
         "worker-late",
         "section-end-late",
         "fence-memory",
+        "watch-writes",
     ];
 
     /// The name that the option `fault` uses.

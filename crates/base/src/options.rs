@@ -3,7 +3,7 @@
 //!
 //! An option has a name, a type, a default, what it accepts, a tier, the heaps it serves, one line of documentation
 //! and, when a paper describes it, the section. [`Options`] is a plain value, which is copied into a heap when it
-//! starts.
+//! starts. An option that means something else to each kind of heap has a row for each, with values of its own.
 //!
 //! Invariants: a refused name or value changes nothing; the text of a value reads back as the same value; sizes fit in
 //! `usize`. The module allocates nothing and forbids unsafe code, so it can run first thing in any process.
@@ -22,9 +22,9 @@ use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
-    ArrayKinds, Arrays, Crew, Generations, HugePages, LogPath, OldPages, OldPolicy, Optimisation,
-    Pages, Parking, Plan, Prefetch, PrefetchHint, PushOrder, References, Sweep, TaskQueue,
-    TraceOrder, Verify, Zeroing, ZeroingKernel,
+    ArrayKinds, Arrays, Crew, Generations, HugePages, LogPath, MarkGenerations, OldPages,
+    OldPolicy, Optimisation, Pages, Parking, Plan, Prefetch, PrefetchHint, PushOrder, References,
+    Sweep, TaskQueue, TraceOrder, Verify, WriteWatch, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -100,6 +100,14 @@ impl Serves {
             Serves::Both => true,
         }
     }
+
+    /// Whether heaps of that kind are served; any for `None`.
+    const fn is_for(self, kind: Option<HeapKind>) -> bool {
+        match kind {
+            Some(kind) => self.includes(kind),
+            None => true,
+        }
+    }
 }
 
 /// What becomes of an option that serves only the other kind of heap.
@@ -136,9 +144,11 @@ impl OptionInfo {
     }
 }
 
-/// The row of that name.
-pub fn find(name: &str) -> Option<&'static OptionInfo> {
-    TABLE.iter().find(|info| info.name == name)
+/// The rows of that name; of a heap of that kind, unless `kind` is `None`.
+fn rows(name: &str, kind: Option<HeapKind>) -> impl Iterator<Item = &'static OptionInfo> {
+    TABLE
+        .iter()
+        .filter(move |info| info.name == name && info.serves.is_for(kind))
 }
 
 /// A whole number of that range whose 0 has a meaning of its own.
@@ -179,13 +189,26 @@ macro_rules! option_table {
             /// Every option at its default.
             pub const DEFAULT: Options = Options { $( $field: $default, )+ };
 
-            /// Reads `value` into the option `name`, or says what is wrong with it.
-            fn read<'a>(&mut self, name: &str, value: &'a str) -> Result<(), Problem<'a>> {
-                match name {
-                    $( $name => self.$field = OptionValue::parse(value, &$accepted)?, )+
-                    _ => return Err(Problem::UnknownName),
-                }
-                Ok(())
+            /// Reads `value` into each option `name` of a heap of that kind that accepts it, or says what is wrong.
+            fn read<'a>(
+                &mut self,
+                name: &str,
+                value: &'a str,
+                kind: Option<HeapKind>,
+            ) -> Result<(), Problem<'a>> {
+                let mut result = Err(Problem::UnknownName);
+                $(
+                    if name == $name && Serves::$serves.is_for(kind) {
+                        match OptionValue::parse(value, &$accepted) {
+                            Ok(value) => {
+                                self.$field = value;
+                                result = Ok(());
+                            }
+                            Err(problem) => result = result.or(Err(problem)),
+                        }
+                    }
+                )+
+                result
             }
         }
 
@@ -251,6 +274,10 @@ option_table! {
     old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
     /// Whether the young generation is collected by itself; auto: while that costs less than to collect everything.
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
+    /// Whether collections may keep the marks of the one before, and reclaim only what was allocated since.
+    mark_generations: MarkGenerations = MarkGenerations::None, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
+    /// How the heap learns under generations=sticky which pages were written: from what the kernel offers, in this order.
+    write_watch: WriteWatch = WriteWatch::Auto, "write-watch", Tuning, Libgc, None, Accepted::Choice(WriteWatch::NAMES);
     /// When the memory of fresh objects is zeroed, and by whom.
     zeroing: Zeroing = Zeroing::HotPath, "zeroing", Tuning, Precise, Some("OOPSLA 2011"), Accepted::Choice(Zeroing::NAMES);
     /// What zeroes blocks of memory and large objects.
@@ -339,19 +366,21 @@ impl Options {
         value: &'a str,
         kind: Option<HeapKind>,
     ) -> Result<(), OptionError<'a>> {
-        let info = find(name);
-        let read = if let (Some(info), Some(kind)) = (info, kind)
-            && !info.serves.includes(kind)
+        let exists = rows(name, None).next().is_some();
+        let read = if let Some(kind) = kind
+            && exists
+            && rows(name, Some(kind)).next().is_none()
         {
             Err(Problem::OtherHeap(kind))
-        } else if value.is_empty() && info.is_some() {
+        } else if value.is_empty() && exists {
             Err(Problem::NoValue)
         } else {
-            self.read(name, value)
+            self.read(name, value, kind)
         };
         read.map_err(|problem| OptionError {
             name,
             value,
+            kind,
             problem,
         })
     }
@@ -419,13 +448,12 @@ impl Options {
     ) -> Result<(), OptionError<'a>> {
         let mut options = *self;
         for (name, value) in items(list) {
-            let ignored = foreign == Foreign::Ignored
-                && find(name).is_some_and(|info| !info.serves.includes(kind));
-            if ignored {
-                // A mistyped value is to be reported, whichever heap comes first.
+            let set = options.set_of(kind, name, value);
+            if foreign == Foreign::Ignored && set.is_err() {
+                // For the other heap? A mistyped value is to be reported, whichever heap comes first.
                 Options::default().set(name, value)?;
             } else {
-                options.set_of(kind, name, value)?;
+                set?;
             }
         }
         *self = options;
@@ -491,6 +519,7 @@ impl Options {
             Some((name, _)) if self.arrays == Arrays::Contiguous => Err(OptionError {
                 name,
                 value: "",
+                kind: None,
                 problem: Problem::OfPieces,
             }),
             _ => Ok(()),
@@ -511,6 +540,7 @@ impl Options {
         Err(OptionError {
             name,
             value: "",
+            kind: None,
             problem: Problem::Exceeds {
                 value,
                 other,

@@ -144,8 +144,12 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
             }
             Err(Remedy::TryAgain) => collect::tell_of_growth(),
             Err(Remedy::Collect(reason)) => {
-                collect::collect_unless(collections, reason);
+                collect::collect_unless(collections, reason, false);
                 attempts += usize::from(reason != "stress");
+            }
+            Err(Remedy::CollectEverything(reason)) => {
+                collect::collect_unless(collections, reason, true);
+                attempts += 1;
             }
             Err(Remedy::OutOfMemory(reason)) => {
                 warn_of_exhaustion(wanted.bytes, reason);
@@ -415,8 +419,12 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
                 }
                 Err(Remedy::TryAgain) => collect::tell_of_growth(),
                 Err(Remedy::Collect(reason)) => {
-                    collect::collect_unless(collections, reason);
+                    collect::collect_unless(collections, reason, false);
                     attempts += usize::from(reason != "stress");
+                }
+                Err(Remedy::CollectEverything(reason)) => {
+                    collect::collect_unless(collections, reason, true);
+                    attempts += 1;
                 }
                 Err(Remedy::OutOfMemory(reason)) => {
                     warn_of_exhaustion(bytes, reason);

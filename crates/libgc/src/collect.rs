@@ -50,16 +50,19 @@ pub struct Order {
     pub unless_past: Option<u64>,
     /// Whether all free memory goes back to the system.
     pub release_all: bool,
+    /// Whether everything is to be collected, also where marks may be kept.
+    pub everything: bool,
     /// Whether the stop function may end it.
     pub obeys_stop: bool,
 }
 
-/// Collects unless another thread has since `collections` were counted.
-pub fn collect_unless(collections: u64, reason: &'static str) {
+/// Collects unless another thread has since `collections` were counted; `everything`, or what a decider says.
+pub fn collect_unless(collections: u64, reason: &'static str, everything: bool) {
     collect(Order {
         reason,
         unless_past: Some(collections),
         release_all: false,
+        everything,
         obeys_stop: true,
     });
 }
@@ -111,6 +114,8 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             libraries: &mut libraries,
             stack_pointer: frame,
             release_all: order.release_all,
+            everything: order.everything,
+            finds_leaks: crate::leaks::is_armed(),
             again: attempt > 1,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };
@@ -335,6 +340,7 @@ pub extern "C-unwind" fn GC_gcollect() {
     collect(Order {
         reason: "GC_gcollect",
         unless_past: None,
+        everything: true,
         release_all: crate::settings::unmaps_on_gcollect(),
         obeys_stop: true,
     });
@@ -346,6 +352,7 @@ pub extern "C-unwind" fn GC_gcollect_and_unmap() {
     collect(Order {
         reason: "GC_gcollect_and_unmap",
         unless_past: None,
+        everything: true,
         release_all: true,
         obeys_stop: false,
     });
@@ -359,6 +366,7 @@ pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
     let done = collect(Order {
         reason: "GC_try_to_collect",
         unless_past: None,
+        everything: true,
         release_all: false,
         obeys_stop: true,
     });
@@ -371,7 +379,7 @@ pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
 pub extern "C-unwind" fn GC_collect_a_little() -> c_int {
     let (due, seen) = with_heap(|heap| (heap.is_collection_due(), heap.collections));
     if due {
-        collect_unless(seen, "GC_collect_a_little");
+        collect_unless(seen, "GC_collect_a_little", false);
     }
     0
 }
@@ -400,6 +408,7 @@ extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
     collect(Order {
         reason: "exit",
         unless_past: None,
+        everything: true,
         release_all: false,
         obeys_stop: false,
     });

@@ -15,7 +15,7 @@ use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 use crate::collect::GC_push_other_roots;
 use crate::message::die;
 use crate::start::with_heap;
-use crate::state::{Locked, context, is_ready, table};
+use crate::state::{Locked, context, is_collecting, is_ready, table};
 use crate::variables::Procedure;
 
 /// Indices below this are given out by no call (`GC_RESERVED_MARK_PROCS`).
@@ -204,6 +204,13 @@ fn mark_of(object: *const c_void) -> Option<&'static core::sync::atomic::AtomicU
         .map(|found| unsafe { &*found.mark })
 }
 
+/// Marks that a client changes between collections are not to be built on by one that keeps marks.
+fn note_change() {
+    if !is_collecting() {
+        context().disturbed.store(true, Ordering::Relaxed);
+    }
+}
+
 /// As in gc_mark.h; the caller holds the allocator lock.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_is_marked(object: *const c_void) -> c_int {
@@ -217,6 +224,7 @@ pub extern "C-unwind" fn GC_is_marked(object: *const c_void) -> c_int {
 pub extern "C-unwind" fn GC_set_mark_bit(object: *const c_void) {
     if let Some(mark) = mark_of(object) {
         mark.store(MARKED, Ordering::Relaxed);
+        note_change();
     }
 }
 
@@ -225,6 +233,7 @@ pub extern "C-unwind" fn GC_set_mark_bit(object: *const c_void) {
 pub extern "C-unwind" fn GC_clear_mark_bit(object: *const c_void) {
     if let Some(mark) = mark_of(object) {
         mark.store(WHITE, Ordering::Relaxed);
+        note_change();
     }
 }
 

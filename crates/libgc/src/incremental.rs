@@ -1,5 +1,6 @@
 //! Incremental mode (gc.h): accepted and ignored. Every collection stops the world and finishes before the program
-//! goes on, so there are no dirty bits to keep, and the getters say that the mode is off.
+//! goes on, and the getters say that the mode is off. Which pages were written matters under `generations=sticky` alone,
+//! and there the kernel tells it: nothing is protected that the program could notice, and no store must be announced.
 
 use core::ffi::{c_int, c_void};
 
@@ -40,7 +41,7 @@ pub extern "C-unwind" fn GC_get_manual_vdb_allowed() -> c_int {
     CLIENT.manual_dirty_bits.get()
 }
 
-/// As in gc.h: there are no dirty bits to set.
+/// As in gc.h: there are no dirty bits to set, since the kernel sees stores where they matter.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_end_stubborn_change(_object: *const c_void) {}
 

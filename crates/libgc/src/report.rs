@@ -139,7 +139,13 @@ fn print_summary(heap: HeapView) {
         "gleaner: statistics of process {}",
         threads::current_process()
     );
-    let _ = writeln!(text, "  collections    {collections:>12}");
+    let _ = match totals.kept_marks {
+        0 => writeln!(text, "  collections    {collections:>12}"),
+        kept => writeln!(
+            text,
+            "  collections    {collections:>12}, {kept} of new objects alone"
+        ),
+    };
     let _ = writeln!(
         text,
         "  pauses         {:>12.6} s total, {:.6} s longest, {:.6} s mean",

@@ -15,7 +15,7 @@ use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 use crate::message::{die, say};
 use crate::variables::{
     GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_dont_precollect,
-    GC_free_space_divisor, GC_gc_no, GC_max_retries, Variable,
+    GC_free_space_divisor, GC_full_freq, GC_gc_no, GC_max_retries, Variable,
 };
 
 /// What the client can set and no exported variable holds. Words like those variables: unsynchronized.
@@ -156,6 +156,8 @@ pub fn register_displacement(heap: Option<&mut Heap>, offset: usize) {
     DISPLACEMENTS[offset].store(true, Ordering::Relaxed);
     if let Some(heap) = heap {
         heap.context.displacements[offset] = true;
+        // What was scanned before may hold such pointers.
+        heap.context.disturbed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -165,6 +167,7 @@ pub fn read_variables(heap: &mut Heap) {
     heap.settings.may_collect = GC_dont_gc.get() == 0;
     heap.settings.may_grow = GC_dont_expand.get() == 0;
     heap.settings.retries = GC_max_retries.get();
+    heap.settings.full_frequency = usize::try_from(GC_full_freq.get()).unwrap_or(0);
     heap.settings.limit = CLIENT.heap_limit.get();
     let automatic = CLIENT.no_automatic.get() == 0;
     // Without automatic collection no amount is enough, so only a shortage of memory starts one.

@@ -108,6 +108,11 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
     heap.context.all_interior = GC_all_interior_pointers.get() != 0;
     heap.space.timed = options.stats || options.log.as_str().is_some();
     open_log(&mut heap, options);
+    if let Some(unavailable) = heap.unwatched {
+        say(format_args!(
+            "generations=sticky is not possible here, so that everything is collected each time: {unavailable}"
+        ));
+    }
     GC_free_space_divisor.set(heap.settings.divisor);
     if options.stats {
         report::want_summary();

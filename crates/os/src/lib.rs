@@ -39,3 +39,4 @@ pub mod residency;
 pub mod signals;
 pub mod threads;
 pub mod topology;
+pub mod written;

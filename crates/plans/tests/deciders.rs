@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn nothing_is_collected_when_that_is_forbidden(m in measurements()) {
-        if matches!(decide(&m), Decision::Collect(_)) {
+        if matches!(decide(&m), Decision::Collect(_) | Decision::CollectEverything(_)) {
             prop_assert!(m.may_collect);
         }
     }
@@ -71,7 +71,7 @@ proptest! {
                 break;
             }
             match decide(&m) {
-                Decision::Collect(reason) => {
+                Decision::Collect(reason) | Decision::CollectEverything(reason) => {
                     collections += 1;
                     m.attempts += 1;
                     m.used = m.used.saturating_sub(frees);

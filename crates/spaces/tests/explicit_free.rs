@@ -206,6 +206,7 @@ fn a_stale_word_does_not_keep_a_freed_cell() {
         own_procs: 0,
         overflowed: AtomicBool::new(false),
         dropped: AtomicUsize::new(0),
+        disturbed: AtomicBool::new(false),
     };
     let [live, stale] = [0, 1].map(|_| space.0.allocate_small(UNCOLLECTABLE, 3).unwrap());
     space.0.free(stale).unwrap();

@@ -4,7 +4,7 @@
 use core::fmt;
 
 use super::accepted::{Problem, Size, write_joined};
-use super::{Accepted, Pages, TABLE};
+use super::{Accepted, HeapKind, OptionInfo, Pages, TABLE, rows};
 use crate::faults::{FaultError, FaultPoint};
 
 /// Why an option was refused. It borrows the refused text and prints without allocating.
@@ -12,6 +12,8 @@ use crate::faults::{FaultError, FaultPoint};
 pub struct OptionError<'a> {
     pub(super) name: &'a str,
     pub(super) value: &'a str,
+    /// The heap that it was for, if that was said.
+    pub(super) kind: Option<HeapKind>,
     pub(super) problem: Problem<'a>,
 }
 
@@ -92,21 +94,23 @@ impl<'a> OptionError<'a> {
         self.name == "old-pages" && Pages::NAMES.contains(&self.value)
     }
 
-    /// What the option accepts; nothing when the name is unknown.
-    fn accepted(&self) -> Option<Accepted> {
-        super::find(self.name).map(|info| info.accepted)
+    /// What the option accepts, for each heap that it could be for; nothing when the name is unknown.
+    fn accepted(&self) -> impl Iterator<Item = Accepted> {
+        rows(self.name, self.kind).map(|info| info.accepted)
     }
 
     /// The valid text that is nearest to the bad one.
     fn nearest(&self) -> Option<Nearest> {
-        match (self.problem, self.accepted()) {
+        let words = self.accepted().flat_map(|accepted| match accepted {
+            Accepted::Choice(words) => words,
+            _ => &[],
+        });
+        match (self.problem, self.accepted().next()) {
             (Problem::UnknownName, _) => {
                 nearest(self.name, TABLE.iter().map(|info| info.name)).map(Nearest::Word)
             }
-            (Problem::UnknownValue, Some(Accepted::Choice(words)))
-                if !self.cuts_the_old_space() =>
-            {
-                nearest(self.value, words.iter().copied()).map(Nearest::Word)
+            (Problem::UnknownValue, Some(Accepted::Choice(_))) if !self.cuts_the_old_space() => {
+                nearest(self.value, words.copied()).map(Nearest::Word)
             }
             (Problem::Fault(FaultError::UnknownPoint(point)), _) => {
                 nearest(point, FaultPoint::NAMES.into_iter()).map(Nearest::Word)
@@ -136,11 +140,17 @@ impl fmt::Display for OptionError<'_> {
             }
             None => {}
         }
-        match (self.problem, self.accepted()) {
-            (Problem::UnknownName, _) => write_names(out),
-            (Problem::Exceeds { .. } | Problem::OtherHeap(_) | Problem::OfPieces, _) => Ok(()),
-            (_, Some(accepted)) => write!(out, "; accepted: {accepted}"),
-            _ => Ok(()),
+        match self.problem {
+            Problem::UnknownName => write_names(out),
+            Problem::Exceeds { .. } | Problem::OtherHeap(_) | Problem::OfPieces => Ok(()),
+            _ => {
+                let mut separator = "; accepted: ";
+                for accepted in self.accepted() {
+                    write!(out, "{separator}{accepted}")?;
+                    separator = ", or for the other heap ";
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -156,10 +166,19 @@ enum Nearest {
 
 fn write_names(out: &mut fmt::Formatter<'_>) -> fmt::Result {
     out.write_str("; options: ")?;
-    for (index, info) in TABLE.iter().enumerate() {
-        write_joined(out, &[if index > 0 { ", " } else { "" }, info.name], "")?;
+    let mut before = "";
+    for info in TABLE.iter().filter(|info| is_first_row(info)) {
+        write_joined(out, &[before, info.name], "")?;
+        before = ", ";
     }
     Ok(())
+}
+
+/// Whether a row is the first of its name.
+fn is_first_row(info: &OptionInfo) -> bool {
+    rows(info.name, None)
+        .next()
+        .is_some_and(|first| core::ptr::eq(first, info))
 }
 
 /// The power of two nearest to `number` and not above `most`; the smaller one when both are as near.

@@ -91,9 +91,62 @@ fn names_are_the_field_names() {
 }
 
 #[test]
-fn names_are_unique() {
+fn names_are_unique_for_each_heap() {
     for (index, info) in TABLE.iter().enumerate() {
-        assert!(TABLE[..index].iter().all(|other| other.name != info.name));
+        for other in TABLE[..index]
+            .iter()
+            .filter(|other| other.name == info.name)
+        {
+            let kinds = [HeapKind::Libgc, HeapKind::Precise];
+            let both = |kind| info.serves.includes(kind) && other.serves.includes(kind);
+            assert!(!kinds.into_iter().any(both), "{}", info.name);
+        }
+    }
+}
+
+#[test]
+fn a_name_with_two_rows_takes_the_values_of_the_heap_that_it_is_for() {
+    let of = |kind, value| {
+        let mut options = Options::DEFAULT;
+        options
+            .set_of(kind, "generations", value)
+            .map(|()| (options.generations, options.mark_generations))
+            .map_err(|error| error.to_string())
+    };
+    let default = (Generations::Auto, MarkGenerations::None);
+    let sticky = (Generations::Auto, MarkGenerations::Sticky);
+    let never = (Generations::Never, MarkGenerations::None);
+    assert_eq!(of(HeapKind::Libgc, "none"), Ok(default));
+    assert_eq!(of(HeapKind::Libgc, "sticky"), Ok(sticky));
+    assert_eq!(of(HeapKind::Precise, "never"), Ok(never));
+    assert_eq!(
+        of(HeapKind::Libgc, "never").unwrap_err(),
+        "option generations cannot be 'never'; the nearest is 'none'; accepted: none|sticky"
+    );
+    assert_eq!(
+        of(HeapKind::Precise, "stick").unwrap_err(),
+        "option generations cannot be 'stick'; the nearest is 'auto'; accepted: auto|always|never"
+    );
+    // Where it was not said which heap is meant, either will do.
+    let both = list("generations=sticky,generations=never");
+    assert_eq!(both.generations, Generations::Never);
+    assert_eq!(both.mark_generations, MarkGenerations::Sticky);
+    assert_eq!(
+        refused("generations", "stick"),
+        "option generations cannot be 'stick'; the nearest is 'sticky'; accepted: auto|always|never, or for the other \
+         heap none|sticky"
+    );
+    // A list for all heaps of a process.
+    for (kind, expected) in [(HeapKind::Libgc, sticky), (HeapKind::Precise, never)] {
+        let mut options = Options::DEFAULT;
+        let list = "generations=never,generations=sticky";
+        options.parse_list_of(kind, Foreign::Ignored, list).unwrap();
+        assert_eq!((options.generations, options.mark_generations), expected);
+        assert!(
+            options
+                .parse_list_of(kind, Foreign::Ignored, "generations=stick")
+                .is_err()
+        );
     }
 }
 

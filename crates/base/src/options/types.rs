@@ -117,6 +117,28 @@ choice! {
 }
 
 choice! {
+    /// Whether collections of the libgc heap may keep the marks of the one before (ISMM 2000, section 6).
+    MarkGenerations {
+        /// Every collection is of everything.
+        None = "none",
+        /// What is marked stays so until a decider wants everything collected.
+        Sticky = "sticky",
+    }
+}
+
+choice! {
+    /// What tells which pages of the libgc heap were written.
+    WriteWatch {
+        /// The first that works.
+        Auto = "auto",
+        /// Pages protected through a userfaultfd, in one call a round (Linux 6.7).
+        PageScan = "page-scan",
+        /// Soft-dirty bits of the page table, cleared for the whole process.
+        SoftDirty = "soft-dirty",
+    }
+}
+
+choice! {
     /// When the memory of fresh objects is zeroed, and by whom (OOPSLA 2011).
     Zeroing {
         /// Each object as it is allocated (section 5.1).

@@ -15,6 +15,7 @@ use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::Entry;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
+use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::mutator::Mutator;
 use crate::mark_sweep::roots::LibraryList;
@@ -79,6 +80,10 @@ pub struct Request<'a> {
     pub stack_pointer: Address,
     /// Whether all free memory goes back to the system.
     pub release_all: bool,
+    /// Whether everything is to be collected, also where marks may be kept.
+    pub everything: bool,
+    /// Whether the client looks for leaks.
+    pub finds_leaks: bool,
     /// Whether an attempt before this one found its list of libraries outdated: the client heard of the start then.
     pub again: bool,
     /// Whether an outdated list of libraries is to be used nevertheless.
@@ -151,9 +156,13 @@ impl Heap {
             return Outcome::Abandoned;
         }
         client.moment(self, Moment::MarkStart);
-        self.clear_marks(record);
+        let extent = self.decide_extent(record, request);
+        self.prepare_marks(record, extent);
         self.space.born_marked = true;
         self.push_roots(record, request.stack_pointer, client);
+        if let Extent::New(_) = extent {
+            self.push_written();
+        }
         self.mark(record, request.workers);
         if client.wants_to_stop(self) {
             self.space.born_marked = false;
@@ -162,6 +171,10 @@ impl Heap {
         let newly_ready = self.process_weak(record);
         client.moment(self, Moment::MarkEnd);
         self.verify_marks(record, request.stack_pointer);
+        if let Extent::New(_) = extent {
+            self.space.forget_fresh();
+        }
+        self.extent = extent;
         self.collections += 1;
         self.count_allocation(record);
         self.engine.release_stacks();
@@ -229,9 +242,13 @@ impl Heap {
         }
     }
 
-    fn clear_marks(&mut self, record: &mut Record) {
+    /// Clears the marks, or keeps them.
+    fn prepare_marks(&mut self, record: &mut Record, extent: Extent) {
         record.step(Phase::ClearMarks, |_| {
-            self.space.clear_marks();
+            match extent {
+                Extent::Everything(_) => self.space.clear_marks(),
+                Extent::New(_) => self.space.keep_marks(),
+            }
             self.mutators.for_each(|thread| {
                 // SAFETY: the thread is stopped, blocked or the calling one.
                 unsafe { self.space.keep_listed_cells(&raw const (*thread).cache) };
@@ -309,7 +326,7 @@ impl Heap {
     }
 
     /// Pushes an object whose contents are to be scanned; scans at once what fits no more.
-    fn push_entry(&self, start: Address, descriptor: usize) {
+    pub(crate) fn push_entry(&self, start: Address, descriptor: usize) {
         let entry = Entry {
             start: start.word(),
             descriptor,
@@ -432,6 +449,7 @@ impl Heap {
             self.settings.release_after
         };
         self.space.born_marked = false;
+        let allocated = self.space.account.net_allocated();
         let reclaimed = record.step(Phase::Reclaim, |event| {
             let reclaimed = self.space.reclaim(release_after);
             event.bytes = self.space.census.dead_bytes as u64;
@@ -439,6 +457,7 @@ impl Heap {
             reclaimed
         });
         self.totals.reclaimed_bytes += self.space.census.dead_bytes as u64;
+        self.note_extent(self.extent, allocated);
         record.step(Phase::Sweep, |event| {
             event.objects = self.space.sweep_all() as u64
         });
@@ -481,6 +500,7 @@ impl Heap {
         libraries.objects = request.libraries.segments() as u64;
         record.add(libraries);
         if record.collection() == 1 {
+            self.record_watch(record);
             record.step(Phase::ZeroingKernel, |event| {
                 event.reason = self.space.zeroing.reason;
             });
@@ -507,7 +527,7 @@ impl Heap {
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         record.step(Phase::End, |event| {
-            event.bytes = (census.composite_bytes + census.atomic_bytes) as u64;
+            event.bytes = census.live_bytes() as u64;
             event.objects = census.objects as u64;
             event.reason = reason;
         });

@@ -14,6 +14,7 @@ use gleaner_mem::Address;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
+use gleaner_os::written::Unavailable;
 use gleaner_os::{memory, refusal, signals};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
@@ -25,7 +26,9 @@ use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
 use crate::mark_sweep::collect::LeaderStack;
+use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
+use crate::mark_sweep::generations::{self, Generations};
 use crate::mark_sweep::history::Totals;
 use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::roots::Roots;
@@ -60,6 +63,8 @@ pub struct Settings {
     pub suspend_signal: c_int,
     /// Bytes that must be allocated for each new finalizer to put off a collection; 0 for no such rule.
     pub bytes_per_finalizer: usize,
+    /// The most collections that keep marks, from one of everything to the next (`GC_full_freq`).
+    pub full_frequency: usize,
 }
 
 impl Settings {
@@ -78,6 +83,7 @@ impl Settings {
             java_finalization: false,
             suspend_signal: signals::DEFAULT_SUSPEND,
             bytes_per_finalizer: 10_000,
+            full_frequency: 19,
         }
     }
 }
@@ -134,6 +140,12 @@ pub struct Heap {
     pub free_processors: FreeProcessors,
     /// How many workers paid.
     pub crew_size: CrewSize,
+    /// What decides whether marks are kept.
+    pub generations: Generations,
+    /// What the last collection was of.
+    pub extent: Extent,
+    /// Why marks cannot be kept although the options want that.
+    pub unwatched: Option<Unavailable>,
 }
 
 /// How an allocation that found no memory goes on.
@@ -143,6 +155,8 @@ pub enum Remedy {
     TryAgain,
     /// A collection is called for; it needs the lock released first.
     Collect(&'static str),
+    /// So is one of everything.
+    CollectEverything(&'static str),
     /// Memory is exhausted.
     OutOfMemory(&'static str),
 }
@@ -187,10 +201,12 @@ impl Heap {
             own_procs: 0,
             overflowed: AtomicBool::new(false),
             dropped: AtomicUsize::new(0),
+            disturbed: AtomicBool::new(false),
         });
         let mut space = MarkSweep::new(layout, sweep, options.poison);
         // Blocks are swept when their cells are needed, so what is zeroed is used soon.
         space.zeroing = processor::choose(options.zeroing_kernel, true, &Processor::detect());
+        let unwatched = generations::watch_writes(&mut space, options).err();
         let mut heap = Heap {
             engine: MarkEngine::new(
                 prefetch_settings(options),
@@ -220,6 +236,9 @@ impl Heap {
             topology,
             free_processors: FreeProcessors::new(),
             crew_size: CrewSize::new(),
+            generations: Generations::new(),
+            extent: Extent::Everything(""),
+            unwatched,
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
             let asked = mark_stack_bytes(options, table.span, &topology);
@@ -267,6 +286,7 @@ impl Heap {
     fn follow(&mut self, decision: Decision) -> Remedy {
         match decision {
             Decision::Collect(reason) => Remedy::Collect(reason),
+            Decision::CollectEverything(reason) => Remedy::CollectEverything(reason),
             Decision::Grow(capacity, reason) => {
                 self.grow_to(capacity, reason);
                 Remedy::TryAgain
@@ -279,7 +299,7 @@ impl Heap {
     fn system_shortage(&mut self, shortage: Shortage, attempts: usize) -> Remedy {
         self.space.release_dirty(usize::MAX);
         if self.settings.may_collect && attempts < self.settings.retries.max(2) {
-            Remedy::Collect("the system has no more memory")
+            Remedy::CollectEverything("the system has no more memory")
         } else {
             // What was granted to this request in vain would only put off the next collections.
             let enough = self
@@ -300,8 +320,13 @@ impl Heap {
         }
     }
 
-    fn measure(&self, needed: usize, attempts: usize, foreign_stack: bool) -> Measurements {
-        let census = &self.space.census;
+    pub(crate) fn measure(
+        &self,
+        needed: usize,
+        attempts: usize,
+        foreign_stack: bool,
+    ) -> Measurements {
+        let census = self.surely_live();
         // What was freed explicitly and waits to be reused does not count, but an eighth of what was handed out does:
         // without any collection free cells of one size would never become blocks for another.
         let account = &self.space.account;

@@ -27,6 +27,8 @@ pub struct Totals {
     pub peak_capacity: usize,
     /// Finalizers that became ready.
     pub finalized: u64,
+    /// Collections that kept the marks of the one before.
+    pub kept_marks: u64,
 }
 
 impl Heap {

@@ -9,6 +9,7 @@
 
 pub mod collect;
 pub mod decide;
+pub mod generations;
 pub mod heap;
 pub mod history;
 pub mod mutator;

@@ -23,16 +23,23 @@ impl Program {
     }
 
     pub fn collect(&mut self) {
-        self.bench.collect();
+        if self.sticky && !self.rng.one_in(6) {
+            let outcome = self.bench.collect_new("new objects");
+            assert_eq!(outcome, Outcome::Done);
+        } else {
+            self.bench.collect();
+        }
         self.settle(None);
     }
 
     /// Compares after a collection; `fresh` was allocated since.
     pub fn settle(&mut self, fresh: Option<Address>) {
         self.collections += 1;
-        let (alive, newly, cleared) = self.model.collect();
+        let (alive, newly, cleared) = self.model.collect(self.bench.kept_marks());
+        self.kept_marks += usize::from(self.bench.kept_marks());
         let expected = self.model.addresses(&alive);
         let mut marked = self.bench.marked();
+        self.model.old = alive.clone();
         if let Some(fresh) = fresh {
             marked.remove(&fresh.word());
         }

@@ -103,6 +103,8 @@ pub struct Model {
     pub long: Vec<Link>,
     /// Displacements that count, if not all do.
     pub displacements: Option<Vec<usize>>,
+    /// What a collection that keeps marks finds marked.
+    pub old: Set,
     next: Id,
 }
 
@@ -173,9 +175,14 @@ impl Model {
             .collect()
     }
 
-    /// A collection: which objects outlive it, which became ready, which places outside are cleared.
-    pub fn collect(&mut self) -> (Set, Set, Vec<usize>) {
-        let mut alive = self.closure(self.roots());
+    /// A collection: which objects outlive it, which became ready, which places outside are cleared. One that keeps marks
+    /// takes what is old for reachable.
+    pub fn collect(&mut self, keeps_marks: bool) -> (Set, Set, Vec<usize>) {
+        let mut from = self.roots();
+        if keeps_marks {
+            from.extend(&self.old);
+        }
+        let mut alive = self.closure(from);
         let mut cleared = Vec::new();
         clear(&mut self.short, &alive, &mut cleared);
         let unreached: Vec<Id> = self

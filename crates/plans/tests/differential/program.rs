@@ -50,6 +50,9 @@ pub struct Program {
     /// that a small mark stack cannot hold it.
     pub(crate) ballast: BTreeSet<usize>,
     pub collections: usize,
+    /// Whether collections may keep marks, and how many did.
+    pub(crate) sticky: bool,
+    pub kept_marks: usize,
 }
 
 const BALLAST_BYTES: usize = 1100 << 10;
@@ -78,6 +81,7 @@ impl Program {
             bench.heap.context.displacements[8] = true;
             model.displacements = Some(vec![8]);
         }
+        let sticky = bench.heap.space.written.is_some();
         let outside = vec![0; OUTSIDE].into_boxed_slice();
         let rng = Rng::new(seed);
         let kinds = OwnKinds { bitmap, procedure };
@@ -91,6 +95,8 @@ impl Program {
             description,
             ballast,
             collections: 0,
+            sticky,
+            kept_marks: 0,
         };
         program.take_ballast();
         program
@@ -128,6 +134,8 @@ impl Program {
         self.roots_go();
         self.collect();
         self.collect();
+        self.bench.collect();
+        self.settle(None);
     }
 
     fn shape(&mut self) -> (usize, Reading, usize) {
@@ -190,6 +198,10 @@ impl Program {
             );
         }
         let id = self.model.insert(known);
+        if self.bench.is_marked(object) {
+            // A cell that was freed explicitly when it was old, or was on a list at a collection.
+            self.model.old.insert(id);
+        }
         if !self.rng.one_in(4) {
             let root = self.rng.below(ROOTS);
             self.set_root(
@@ -314,6 +326,7 @@ impl Program {
             self.bench.roots[root] = 0;
         }
         let object = self.model.objects.remove(&id).unwrap();
+        self.model.old.remove(&id);
         self.bench.free(object.address());
     }
 

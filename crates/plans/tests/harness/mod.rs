@@ -22,6 +22,7 @@ use gleaner_os::threads::{self, Placement, Role, Thread};
 use gleaner_os::topology::Topology;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::{Client, Moment, Outcome, Request};
+use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_plans::mark_sweep::heap::{Remedy, prefetch_settings};
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::roots::{LibraryList, Range};
@@ -170,6 +171,16 @@ impl Bench {
         *free.expect("not so many are kept") = object.word();
     }
 
+    /// The first object that is kept.
+    pub fn kept_object(&self) -> Address {
+        Address::new(self.kept[0])
+    }
+
+    /// Keeps another object in its place.
+    pub fn replace_kept(&mut self, object: Address) {
+        self.kept[0] = object.word();
+    }
+
     /// Gives each worker a mark stack of one page.
     pub fn shrink_mark_stacks(&mut self) {
         let settings = prefetch_settings(&self.heap.options);
@@ -207,6 +218,10 @@ impl Bench {
             match self.heap.remedy(shortage, attempts, false) {
                 Remedy::TryAgain => {}
                 Remedy::Collect(reason) => {
+                    assert_eq!(self.collect_new(reason), Outcome::Done);
+                    attempts += 1;
+                }
+                Remedy::CollectEverything(reason) => {
                     assert_eq!(self.collect_for(reason), Outcome::Done);
                     attempts += 1;
                 }
@@ -276,7 +291,16 @@ impl Bench {
         self.collect_with(reason, false)
     }
 
+    /// Collects what the decider says.
+    pub fn collect_new(&mut self, reason: &'static str) -> Outcome {
+        self.collect_of(reason, false, false)
+    }
+
     pub fn collect_with(&mut self, reason: &'static str, release_all: bool) -> Outcome {
+        self.collect_of(reason, release_all, true)
+    }
+
+    fn collect_of(&mut self, reason: &'static str, release_all: bool, everything: bool) -> Outcome {
         let workers = self.heap.workers();
         let wanted = workers.0.min(self.heap.crew.helpers() + 1);
         let context = &raw const *self.heap.context;
@@ -289,6 +313,8 @@ impl Bench {
                 workers,
                 stack_pointer: Address::new(STACK),
                 release_all,
+                everything,
+                finds_leaks: false,
                 again: attempt > 1,
                 last_attempt: attempt == 4,
             };
@@ -328,12 +354,14 @@ impl Bench {
         marked
     }
 
-    /// The cells on the mutator's lists.
+    /// The cells on the mutator's lists and on the shared ones.
     pub fn listed(&self) -> BTreeSet<usize> {
         let mut listed = BTreeSet::new();
         // SAFETY: the record is this thread's; a listed cell links to the next in its first word.
         unsafe {
-            for head in (*self.record).cache.heads.iter().flatten() {
+            let own = (*self.record).cache.heads.iter().flatten();
+            let shared = self.heap.space.shared.heads.iter().flatten();
+            for head in own.chain(shared) {
                 let mut cell = *head;
                 while !cell.is_null() {
                     assert!(
@@ -375,6 +403,18 @@ impl Bench {
             .space
             .verify_marks(&self.heap.context, Address::NULL)
             .unwrap_or_else(|fault| panic!("{fault:?}"));
+    }
+
+    /// Whether the object at `base` is marked.
+    pub fn is_marked(&self, base: Address) -> bool {
+        let found = self.heap.space.object_base(base.word()).expect("an object");
+        // SAFETY: the mark of a resolved object.
+        unsafe { (*found.mark).load(Ordering::Relaxed) == MARKED }
+    }
+
+    /// Whether the last collection kept the marks of the one before.
+    pub fn kept_marks(&self) -> bool {
+        matches!(self.heap.extent, Extent::New(_))
     }
 
     /// The descriptor of the object at `base`.

@@ -62,10 +62,10 @@ impl Account {
             .saturating_sub(self.shared_bytes)
     }
 
-    /// The cells of the shared lists were taken back into their blocks.
-    pub(super) fn drop_shared(&mut self) {
-        self.entered = self.entered.wrapping_sub(self.shared_bytes);
-        self.shared_bytes = 0;
+    /// So many bytes of cells of the shared lists were taken back into their blocks.
+    pub(super) fn drop_shared(&mut self, bytes: usize) {
+        self.entered = self.entered.wrapping_sub(bytes);
+        self.shared_bytes -= bytes;
     }
 
     /// A collection begins a new count.

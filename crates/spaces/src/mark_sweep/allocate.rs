@@ -15,7 +15,7 @@ use super::cache::{Cache, CellList};
 use super::pool::Taken;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State,
+    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, FRESH, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State,
     inverse_of,
 };
 use crate::mark_sweep::large_runs::{Run, blocks_for};
@@ -441,7 +441,7 @@ impl MarkSweep {
         block.kind = kind as u8;
         block.class = class as u8;
         block.age = 0;
-        block.flags.store(0, Ordering::Relaxed);
+        block.flags.store(FRESH, Ordering::Relaxed);
         block.state = State::Small;
         self.fill_marks(index, objects, WHITE);
     }
@@ -469,7 +469,11 @@ impl MarkSweep {
         head.class = 0;
         head.age = 0;
         head.flags.store(
-            if off_page { IGNORE_OFF_PAGE } else { 0 },
+            if off_page {
+                FRESH | IGNORE_OFF_PAGE
+            } else {
+                FRESH
+            },
             Ordering::Relaxed,
         );
         head.large_mark.store(WHITE, Ordering::Relaxed);

@@ -63,6 +63,9 @@ pub const SWEPT: u8 = 16;
 /// The large object was freed explicitly while marks were made: it goes when blocks are reclaimed, marked or not.
 pub const FREED: u8 = 32;
 
+/// The block was handed out since the last collection.
+pub const FRESH: u8 = 64;
+
 /// Bytes at the start of an `IGNORE_OFF_PAGE` object in which pointers count.
 pub const FIRST_PAGE: usize = 4096;
 

@@ -15,6 +15,8 @@
 //! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
 //! - Between the clearing of marks and reclaiming (`born_marked`) every object is born `MARKED`, from a fresh block or
 //!   run, and what is freed explicitly goes on no list: it dies with this collection, or with the next.
+//! - Under sticky marks: a marked object of a collectable kind whose pages were not written since the last collection
+//!   refers to no unmarked object, except by words that are no references (`sticky`).
 //!
 //! All methods that take `&mut self` run under the allocator lock.
 
@@ -36,6 +38,7 @@ pub mod reclaim;
 pub mod roots;
 pub mod scan;
 pub mod size_classes;
+pub mod sticky;
 pub mod sweep;
 pub mod verify;
 
@@ -51,6 +54,7 @@ use crate::mark_sweep::size_classes::CLASSES;
 use account::Account;
 use cache::Cache;
 use pool::FreePool;
+use sticky::WrittenPages;
 
 /// Mark of an object that was not reached, or of a cell whose state is not known.
 pub const WHITE: u8 = 0;
@@ -82,6 +86,21 @@ pub struct Census {
     pub objects: usize,
     /// Bytes of cells found dead.
     pub dead_bytes: usize,
+}
+
+impl Census {
+    /// Of a heap with nothing in it.
+    pub const NONE: Census = Census {
+        composite_bytes: 0,
+        atomic_bytes: 0,
+        objects: 0,
+        dead_bytes: 0,
+    };
+
+    /// Bytes of live objects.
+    pub fn live_bytes(&self) -> usize {
+        self.composite_bytes + self.atomic_bytes
+    }
 }
 
 /// A queue of blocks waiting to be swept.
@@ -134,6 +153,10 @@ pub struct MarkSweep {
     pub timed: bool,
     /// Nanoseconds spent in sweeping since the last collection, if timed.
     pub sweep_ns: u64,
+    /// Whether the verifier is going to run: set before writes are watched.
+    pub verified: bool,
+    /// What tells which pages were written, if collections may keep marks.
+    pub written: Option<WrittenPages>,
 }
 
 impl MarkSweep {
@@ -159,6 +182,8 @@ impl MarkSweep {
             swept_blocks: 0,
             timed: false,
             sweep_ns: 0,
+            verified: false,
+            written: None,
         }
     }
 

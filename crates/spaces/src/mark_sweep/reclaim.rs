@@ -14,7 +14,9 @@ use gleaner_mem::Address;
 
 use super::cache::{Cache, CellList};
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
-use crate::mark_sweep::block::{BlockIndex, FREED, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State};
+use crate::mark_sweep::block::{
+    BlockIndex, FREED, FRESH, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State,
+};
 use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE};
 use crate::mark_sweep::size_classes::CLASSES;
 
@@ -43,6 +45,7 @@ struct Marks {
 impl MarkSweep {
     /// Takes back the shared cache's lists and clears the marks of everything collectable.
     pub fn clear_marks(&mut self) {
+        self.set_kept(false);
         self.drop_shared_lists();
         for index in 0..self.pool.frontier() {
             let (state, kind, objects) = {
@@ -57,7 +60,8 @@ impl MarkSweep {
                 continue;
             }
             self.cut_swept_list(index);
-            self.block(index).clear_flag(QUEUED | SWEPT | RESCAN);
+            self.block(index)
+                .clear_flag(QUEUED | SWEPT | RESCAN | FRESH);
             let Some(kind) = self.kinds.get(kind) else {
                 continue;
             };
@@ -74,7 +78,7 @@ impl MarkSweep {
                 .get(usize::from(block.kind))
                 .is_some_and(|kind| kind.uncollectable);
             if block.state == State::LargeHead {
-                block.clear_flag(RESCAN);
+                block.clear_flag(RESCAN | FRESH);
                 if !kept {
                     block.large_mark.store(WHITE, Ordering::Relaxed);
                 }
@@ -94,36 +98,40 @@ impl MarkSweep {
         }
     }
 
-    /// No thread owns the shared lists, so the collector may take their cells back. Their links are cut:
-    /// the next cell may soon be an object, and a cell that is marked by accident must not lead to it.
+    /// No thread owns the shared lists, so the collector may take their cells back.
     fn drop_shared_lists(&mut self) {
         for kind in 0..self.kinds.count() {
-            let is_scanned = self.kinds.get(kind).is_some_and(Kind::is_scanned);
             for class in 0..CLASSES {
-                let owned = self.shared.owned[kind][class];
-                if owned != NO_BLOCK {
-                    self.block(owned).clear_flag(OWNED);
-                }
-                let mut cell = self.shared.heads[kind][class];
-                while is_scanned && !cell.is_null() {
-                    // SAFETY: a cell on the shared list is free; its first word links to the next.
-                    unsafe {
-                        let next = Address::new(cell.load());
-                        cell.store(0);
-                        cell = next;
-                    }
-                }
+                self.drop_shared_list(kind, class);
             }
         }
-        self.shared = Cache {
-            freed_bytes: self.shared.freed_bytes,
-            ..Cache::new()
-        };
-        self.account.drop_shared();
+        self.account.drop_shared(self.account.shared_bytes);
+    }
+
+    /// Takes back the cells of one shared list. Their links are cut: the next cell may soon be an object, and a cell that
+    /// is marked by accident must not lead to it.
+    pub(super) fn drop_shared_list(&mut self, kind: usize, class: usize) {
+        let is_scanned = self.kinds.get(kind).is_some_and(Kind::is_scanned);
+        let owned = self.shared.owned[kind][class];
+        if owned != NO_BLOCK {
+            self.block(owned).clear_flag(OWNED);
+        }
+        let mut cell = self.shared.heads[kind][class];
+        while is_scanned && !cell.is_null() {
+            // SAFETY: a cell on the shared list is free; its first word links to the next.
+            unsafe {
+                let next = Address::new(cell.load());
+                cell.store(0);
+                cell = next;
+            }
+        }
+        self.shared.heads[kind][class] = Address::NULL;
+        self.shared.owned[kind][class] = NO_BLOCK;
+        self.shared.foreign[kind][class] = 0;
     }
 
     /// Cuts the links of a block that was swept eagerly and not used since, where they could mislead the scanner.
-    fn cut_swept_list(&self, index: BlockIndex) {
+    pub(super) fn cut_swept_list(&self, index: BlockIndex) {
         let block = self.block(index);
         let exact = self
             .kinds

@@ -59,6 +59,9 @@ pub struct MarkContext {
     pub overflowed: AtomicBool,
     /// Entries dropped, over the whole collection.
     pub dropped: AtomicUsize,
+    /// Set when the client changed marks, or what counts as a reference, outside of a collection: what is marked is not
+    /// to be built on.
+    pub disturbed: AtomicBool,
 }
 
 /// Whether the rule for heap-sourced pointers applies, or the lax one of stacks.
@@ -98,7 +101,13 @@ impl MarkContext {
     /// Whether the mark procedure of a descriptor may run on helper threads.
     #[inline]
     fn may_run_on_helpers(&self, descriptor: usize) -> bool {
-        self.procs_on_helpers || self.own_procs >> ((descriptor >> 2) & (MAX_PROCS - 1)) & 1 != 0
+        self.procs_on_helpers || self.is_own_proc(descriptor)
+    }
+
+    /// Whether the mark procedure of a descriptor is one of the collector's own, which read nothing but the object.
+    #[inline]
+    pub fn is_own_proc(&self, descriptor: usize) -> bool {
+        self.own_procs >> ((descriptor >> 2) & (MAX_PROCS - 1)) & 1 != 0
     }
 
     #[inline]

@@ -150,7 +150,8 @@ impl MarkSweep {
         }
     }
 
-    /// Checks that no marked object refers to an unmarked one (I3). The frames below `stack_pointer` have changed since
+    /// Checks that no marked object refers to an unmarked one (I3), also of those that were marked by a collection before
+    /// and not scanned again. The frames below `stack_pointer` have changed since
     /// marking: they are the collector's own, which count for nothing where the stack lies in an object.
     pub fn verify_marks(&self, context: &MarkContext, stack_pointer: Address) -> Result<(), Fault> {
         let own = self.object_at(stack_pointer.word());
@@ -214,7 +215,8 @@ impl MarkSweep {
                 continue;
             }
             // SAFETY: the mark of a resolved object.
-            if unsafe { (*found.mark).load(Ordering::Relaxed) } == WHITE {
+            let mark = unsafe { (*found.mark).load(Ordering::Relaxed) };
+            if mark == WHITE && !self.cannot_refer(start.add(offset), found.base) {
                 return fault(
                     "a marked object refers to marked objects",
                     start.add(offset),

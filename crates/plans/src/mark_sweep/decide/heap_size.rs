@@ -51,6 +51,8 @@ pub struct Measurements {
 pub enum Decision {
     /// Collect, then try again.
     Collect(&'static str),
+    /// Collect everything, also where marks may be kept, then try again: memory is short.
+    CollectEverything(&'static str),
     /// Raise the capacity to this many bytes, then try again.
     Grow(usize, &'static str),
     /// Report that memory is exhausted.
@@ -112,7 +114,7 @@ pub fn decide(m: &Measurements) -> Decision {
         );
     }
     if m.may_collect && m.attempts < m.retries.max(2) {
-        return Decision::Collect(if must_have > ceiling {
+        return Decision::CollectEverything(if must_have > ceiling {
             "the heap limit is reached"
         } else {
             "growth is forbidden"
@@ -216,7 +218,7 @@ mod tests {
         };
         assert_eq!(
             decide(&limited),
-            Decision::Collect("the heap limit is reached")
+            Decision::CollectEverything("the heap limit is reached")
         );
         let second = Measurements {
             attempts: 1,
@@ -224,7 +226,7 @@ mod tests {
         };
         assert_eq!(
             decide(&second),
-            Decision::Collect("the heap limit is reached")
+            Decision::CollectEverything("the heap limit is reached")
         );
         let last = Measurements {
             attempts: 2,

@@ -3,4 +3,5 @@
 
 #![forbid(unsafe_code)]
 
+pub mod extent;
 pub mod heap_size;

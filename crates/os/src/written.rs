@@ -1,0 +1,352 @@
+//! Which pages of a range were written since the last time that was asked.
+//!
+//! Two mechanisms of the kernel answer that, behind one interface. *Page scan* (Linux 6.7) protects the pages of the
+//! range through a userfaultfd whose write faults the kernel resolves by itself; one call tells the written pages and
+//! protects them anew. *Soft-dirty* bits (`CONFIG_MEM_SOFT_DIRTY`) are set in the page table by the first write to a
+//! page, and cleared for the whole process at once, so they cost a fault for each page that the process writes, and are
+//! shared with everybody who clears them. In both, the kernel sees its own writes to user memory: a `read` into a page
+//! works and counts. No signal is used, and the program's handler of SIGSEGV is never called.
+//!
+//! `mprotect` with a handler is not among them: a system call that writes to a protected page fails with `EFAULT`
+//! instead of raising a signal, so each call that a program makes would have to be wrapped.
+//!
+//! What neither sees is a device that writes to a page which was pinned before the question (direct I/O, registered
+//! buffers of io_uring).
+//!
+//! [`Watch::start`] tries a mechanism on a few pages of its own before it is used: whether it finds exactly what was
+//! written, by the program and by a system call, and what it costs.
+//!
+//! # Invariants
+//! - A [`Round`] that ended without an error has named every page of the ranges asked about that was written since the
+//!   round before ended, whether that asked about the page or not. It may name pages that were written earlier.
+//! - A round that failed, or a fork, ends the watch: pages may have been written unseen.
+//! - One watch of a process at a time uses soft-dirty bits, since clearing them clears them for all.
+//!
+//! Any thread, one at a time; no allocation, no lock.
+
+mod page_scan;
+mod soft_dirty;
+
+use core::fmt;
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::slice;
+
+use gleaner_base::faults::{self, FaultPoint};
+
+use crate::output::{Fd, open_read};
+use crate::syscall::{Errno, call};
+use crate::{clock, memory, threads};
+use page_scan::PageScan;
+use soft_dirty::SoftDirty;
+
+/// Bytes of a page, of which both mechanisms speak.
+pub const PAGE_BYTES: usize = 4096;
+
+/// What tells which pages were written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mechanism {
+    /// `PAGEMAP_SCAN` over pages that are protected through a userfaultfd.
+    PageScan,
+    /// Soft-dirty bits of the page table.
+    SoftDirty,
+}
+
+impl Mechanism {
+    /// All, in the order in which they are tried.
+    pub const ALL: [Mechanism; 2] = [Mechanism::PageScan, Mechanism::SoftDirty];
+
+    /// The name that options and logs use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Mechanism::PageScan => "page-scan",
+            Mechanism::SoftDirty => "soft-dirty",
+        }
+    }
+}
+
+/// Why a mechanism does not work here, or works no longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Pages have another size than 4096 bytes.
+    PageSize,
+    /// The kernel has no system call `userfaultfd`, or a filter of system calls hides it.
+    NoUserfaultfd,
+    /// The system call is not permitted: `vm.unprivileged_userfaultfd`, or a container's filter.
+    Forbidden,
+    /// The kernel cannot resolve the faults by itself: it is older than 6.7, or was built without.
+    OldKernel,
+    /// A file below `/proc/self` cannot be opened.
+    NoProc,
+    /// A write was not seen, as where `CONFIG_MEM_SOFT_DIRTY` is missing.
+    NotSeen,
+    /// A page counted as written that was not.
+    Inexact,
+    /// There is no memory for the trial, or none for the kernel's tables.
+    Memory,
+    /// The process has forked: the child starts anew.
+    Forked,
+    /// Another watch of the process has the bits.
+    Taken,
+    /// A fault was injected.
+    Injected,
+    /// The kernel refused a request, with this error number.
+    Refused(i32),
+}
+
+impl Reason {
+    fn of(Errno(number): Errno) -> Reason {
+        match number {
+            libc::ENOMEM => Reason::Memory,
+            other => Reason::Refused(other),
+        }
+    }
+
+    /// The reason in words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reason::PageSize => "pages are not of 4096 bytes",
+            Reason::NoUserfaultfd => {
+                "the system call userfaultfd is missing, or a filter of system calls hides it"
+            }
+            Reason::Forbidden => "the system call userfaultfd is not permitted",
+            Reason::OldKernel => {
+                "the kernel cannot resolve write faults by itself (Linux 6.7 or later can)"
+            }
+            Reason::NoProc => "/proc/self cannot be read or written",
+            Reason::NotSeen => "the kernel did not see a write (CONFIG_MEM_SOFT_DIRTY is off)",
+            Reason::Inexact => "the kernel took a page for written that was not",
+            Reason::Memory => "there is no memory for it",
+            Reason::Forked => "the process has forked",
+            Reason::Taken => "another heap of the process uses it",
+            Reason::Injected => "a fault was injected",
+            Reason::Refused(libc::EPERM) => "the kernel does not watch these addresses any more",
+            Reason::Refused(_) => "the kernel refused the request",
+        }
+    }
+}
+
+/// What the mechanisms that were tried answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unavailable {
+    /// Why each does not work; `None` for one that was not tried.
+    pub reasons: [Option<Reason>; Mechanism::ALL.len()],
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (mechanism, reason) in Mechanism::ALL.into_iter().zip(self.reasons) {
+            if let Some(reason) = reason {
+                write!(
+                    out,
+                    "{separator}{}: {}",
+                    mechanism.as_str(),
+                    reason.as_str()
+                )?;
+                if let Reason::Refused(number) = reason {
+                    write!(out, " (error {number})")?;
+                }
+                separator = "; ";
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a mechanism cost when it was tried.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Cost {
+    /// Nanoseconds that the first write to a watched page takes.
+    pub write_ns: u64,
+    /// Nanoseconds for each page that a round asks about.
+    pub page_ns: u64,
+}
+
+enum Means {
+    PageScan(#[allow(dead_code, reason = "dropping it ends the watch")] PageScan),
+    SoftDirty(#[allow(dead_code, reason = "dropping it lets another have the bits")] SoftDirty),
+}
+
+impl Means {
+    /// # Safety
+    /// As for [`Watch::start`].
+    unsafe fn start(mechanism: Mechanism, ranges: &[Range<usize>]) -> Result<Means, Reason> {
+        match mechanism {
+            // SAFETY: the ranges are whole pages of private mappings of the caller's, as asked.
+            Mechanism::PageScan => unsafe { PageScan::start(ranges) }.map(Means::PageScan),
+            Mechanism::SoftDirty => SoftDirty::claim().map(Means::SoftDirty),
+        }
+    }
+}
+
+/// Ranges of addresses that are watched.
+pub struct Watch {
+    means: Means,
+    /// The process that started it: what it holds says nothing of a child.
+    process: i32,
+    /// What it costs.
+    pub cost: Cost,
+}
+
+impl Watch {
+    /// Watches ranges by the mechanism named, or by the first that works. Which parts of them are asked about is said in
+    /// each round: pages outside of those are not protected by page scan.
+    ///
+    /// # Safety
+    /// The ranges are whole pages of private anonymous mappings of the caller's, and stay that as long as this exists.
+    pub unsafe fn start(
+        named: Option<Mechanism>,
+        ranges: &[Range<usize>],
+    ) -> Result<Watch, Unavailable> {
+        let mut reasons = [None; Mechanism::ALL.len()];
+        for (mechanism, answer) in Mechanism::ALL.into_iter().zip(&mut reasons) {
+            if named.is_some_and(|named| named != mechanism) {
+                continue;
+            }
+            // SAFETY: the ranges are whole pages of private mappings of the caller's, as asked.
+            match unsafe { Watch::by(mechanism, ranges) } {
+                Ok(watch) => return Ok(watch),
+                Err(reason) => *answer = Some(reason),
+            }
+        }
+        Err(Unavailable { reasons })
+    }
+
+    /// # Safety
+    /// As for [`Watch::start`].
+    unsafe fn by(mechanism: Mechanism, ranges: &[Range<usize>]) -> Result<Watch, Reason> {
+        let cost = trial(mechanism)?;
+        Ok(Watch {
+            // SAFETY: the ranges are whole pages of private mappings of the caller's, as asked.
+            means: unsafe { Means::start(mechanism, ranges)? },
+            process: threads::current_process(),
+            cost,
+        })
+    }
+
+    /// What this watches by.
+    pub fn mechanism(&self) -> Mechanism {
+        match self.means {
+            Means::PageScan(_) => Mechanism::PageScan,
+            Means::SoftDirty(_) => Mechanism::SoftDirty,
+        }
+    }
+
+    /// Begins a round of questions.
+    pub fn round(&self) -> Result<Round<'_>, Reason> {
+        if faults::armed(FaultPoint::WatchWrites) {
+            return Err(Reason::Injected);
+        }
+        if self.process != threads::current_process() {
+            return Err(Reason::Forked);
+        }
+        self.ask()
+    }
+
+    fn ask(&self) -> Result<Round<'_>, Reason> {
+        // Opened each time: the program may close what it does not know, and in a child it would lead to the parent.
+        let pages = open_read(c"/proc/self/pagemap").ok_or(Reason::NoProc)?;
+        Ok(Round { watch: self, pages })
+    }
+}
+
+/// One round of questions. From its end on, or from the question if the mechanism can do both at once, pages count as
+/// written only when they are written again.
+pub struct Round<'a> {
+    watch: &'a Watch,
+    pages: Fd,
+}
+
+impl Round<'_> {
+    /// Calls `visit` with the runs of written pages in `low..high`, in order, and with nothing else.
+    pub fn take(
+        &self,
+        low: usize,
+        high: usize,
+        visit: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Reason> {
+        match self.watch.means {
+            Means::PageScan(_) => page_scan::take(self.pages, low, high, visit),
+            Means::SoftDirty(_) => soft_dirty::take(self.pages, low, high, visit),
+        }
+    }
+
+    /// Ends the round.
+    pub fn finish(self) -> Result<(), Reason> {
+        match self.watch.means {
+            Means::PageScan(_) => Ok(()),
+            Means::SoftDirty(_) => soft_dirty::clear(),
+        }
+    }
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        self.pages.close();
+    }
+}
+
+/// Pages of a trial.
+const TRIAL_PAGES: usize = 32;
+
+/// Whether a mechanism finds what is written to some pages and nothing else, and what that costs.
+fn trial(mechanism: Mechanism) -> Result<Cost, Reason> {
+    if memory::page_size() != PAGE_BYTES {
+        return Err(Reason::PageSize);
+    }
+    let bytes = TRIAL_PAGES * PAGE_BYTES;
+    let start = memory::map(bytes).ok_or(Reason::Memory)?;
+    // SAFETY: just mapped, nobody else knows it, and what watches it ends in there.
+    let result = unsafe { try_on(mechanism, start) };
+    // SAFETY: the mapping made above, into which no pointer is used any more.
+    unsafe { memory::unmap(start, bytes) };
+    result
+}
+
+/// # Safety
+/// `start` is a private mapping of `TRIAL_PAGES` pages that nobody else uses.
+unsafe fn try_on(mechanism: Mechanism, start: NonNull<u8>) -> Result<Cost, Reason> {
+    let low = start.as_ptr() as usize;
+    let high = low + TRIAL_PAGES * PAGE_BYTES;
+    // SAFETY: the mapping is the caller's alone, as asked, and page numbers lie below its end.
+    let write = |page: usize| unsafe { start.add(page * PAGE_BYTES).write_volatile(1) };
+    (0..TRIAL_PAGES).for_each(write);
+    let all = low..high;
+    let watch = Watch {
+        // SAFETY: the mapping is the caller's alone, as asked, and lasts longer than this.
+        means: unsafe { Means::start(mechanism, slice::from_ref(&all))? },
+        process: threads::current_process(),
+        cost: Cost::default(),
+    };
+    let written = |expected: &dyn Fn(usize) -> bool| {
+        let mut found = [false; TRIAL_PAGES];
+        let round = watch.ask()?;
+        round.take(low, high, &mut |from, to| {
+            found[(from - low) / PAGE_BYTES..(to - low) / PAGE_BYTES].fill(true);
+        })?;
+        round.finish()?;
+        match (0..TRIAL_PAGES).find(|&page| found[page] != expected(page)) {
+            Some(page) if found[page] => Err(Reason::Inexact),
+            Some(_) => Err(Reason::NotSeen),
+            None => Ok(()),
+        }
+    };
+    written(&|_| true)?;
+    let before = clock::monotonic_ns();
+    written(&|_| false)?;
+    let asked = clock::monotonic_ns();
+    (0..TRIAL_PAGES).step_by(2).for_each(write);
+    let wrote = clock::monotonic_ns();
+    let clock = [libc::CLOCK_MONOTONIC as usize, low + PAGE_BYTES, 0, 0, 0, 0];
+    // SAFETY: the kernel writes the time to a page of the mapping.
+    unsafe { call(libc::SYS_clock_gettime, clock) }.map_err(Reason::of)?;
+    written(&|page| page % 2 == 0 || page == 1)?;
+    Ok(Cost {
+        write_ns: (wrote - asked) / (TRIAL_PAGES / 2) as u64,
+        page_ns: (asked - before) / TRIAL_PAGES as u64,
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

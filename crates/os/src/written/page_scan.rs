@@ -1,0 +1,189 @@
+//! Page scan: `PAGEMAP_SCAN` of `/proc/self/pagemap` over pages that are write-protected through a userfaultfd, whose
+//! faults the kernel resolves by itself (`UFFD_FEATURE_WP_ASYNC`). One call tells the written pages of a range and
+//! protects them again, page by page under the lock of the page table, so that no write is lost in between.
+//!
+//! The numbers are those of the kernel's `userfaultfd.h` and `fs.h`. A child does not inherit the protection: the kernel
+//! drops it at the fork. Closing the descriptor ends it, too; then a scan is refused (`PM_SCAN_CHECK_WPASYNC`).
+
+use core::ops::Range;
+
+use super::Reason;
+use crate::output::Fd;
+use crate::syscall::{Errno, call};
+
+/// `_IOWR(0xAA, 0x3F, struct uffdio_api)`.
+const UFFDIO_API: usize = 0xc018_aa3f;
+/// `_IOWR(0xAA, 0x00, struct uffdio_register)`.
+const UFFDIO_REGISTER: usize = 0xc020_aa00;
+/// `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: usize = 0xc060_6610;
+
+const UFFD_API: u64 = 0xaa;
+/// Only faults of user mode are reported; needs no privilege. Faults that the kernel resolves are none of these.
+const UFFD_USER_MODE_ONLY: usize = 1;
+const WP_UNPOPULATED: u64 = 1 << 13;
+const WP_ASYNC: u64 = 1 << 15;
+const REGISTER_MODE_WP: u64 = 1 << 1;
+
+const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const WP_MATCHING: u64 = 1 << 0;
+const CHECK_WPASYNC: u64 = 1 << 1;
+
+#[repr(C)]
+struct ApiArgument {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct RegisterArgument {
+    start: u64,
+    bytes: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// A run of pages in the kernel's answer.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Run {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+#[repr(C)]
+struct ScanArgument {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    runs: u64,
+    runs_length: u64,
+    most_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const _: () = assert!(size_of::<ScanArgument>() == 96 && size_of::<RegisterArgument>() == 32);
+
+/// Ranges whose pages may be protected.
+pub(super) struct PageScan {
+    userfaultfd: Fd,
+}
+
+impl PageScan {
+    /// # Safety
+    /// The ranges are whole pages of private anonymous mappings that stay the caller's as long as this exists.
+    pub(super) unsafe fn start(ranges: &[Range<usize>]) -> Result<PageScan, Reason> {
+        let flags = libc::O_CLOEXEC as usize | libc::O_NONBLOCK as usize | UFFD_USER_MODE_ONLY;
+        // SAFETY: the call takes flags alone.
+        let opened = unsafe { call(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) };
+        let userfaultfd = match opened {
+            Ok(number) => Fd(number as i32),
+            Err(Errno(libc::ENOSYS)) => return Err(Reason::NoUserfaultfd),
+            Err(Errno(libc::EPERM)) => return Err(Reason::Forbidden),
+            Err(Errno(libc::EINVAL)) => return Err(Reason::OldKernel),
+            Err(error) => return Err(Reason::of(error)),
+        };
+        let scan = PageScan { userfaultfd }; // Closed where the rest fails.
+        let mut api = ApiArgument {
+            api: UFFD_API,
+            features: WP_ASYNC | WP_UNPOPULATED,
+            ioctls: 0,
+        };
+        // SAFETY: the argument is what this request reads and writes.
+        match unsafe { request(userfaultfd, UFFDIO_API, &mut api) } {
+            Ok(_) => {}
+            Err(Errno(libc::EINVAL)) => return Err(Reason::OldKernel),
+            Err(error) => return Err(Reason::of(error)),
+        }
+        for range in ranges {
+            let mut register = RegisterArgument {
+                start: range.start as u64,
+                bytes: range.len() as u64,
+                mode: REGISTER_MODE_WP,
+                ioctls: 0,
+            };
+            // SAFETY: the argument is what this request reads and writes. It changes nothing that the owner of the
+            // range sees: faults on pages that a scan protects are resolved by the kernel.
+            unsafe { request(userfaultfd, UFFDIO_REGISTER, &mut register) }.map_err(Reason::of)?;
+        }
+        Ok(scan)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl PageScan {
+    /// What a program does that closes descriptors it does not know.
+    pub(super) fn close_early(&self) {
+        self.userfaultfd.close();
+    }
+}
+
+impl Drop for PageScan {
+    fn drop(&mut self) {
+        self.userfaultfd.close();
+    }
+}
+
+/// # Safety
+/// `argument` is what the request reads and writes, and it must be sound to make.
+unsafe fn request<T>(file: Fd, request: usize, argument: &mut T) -> Result<usize, Errno> {
+    let arguments = [
+        file.0 as usize,
+        request,
+        &raw mut *argument as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the request is sound and its argument fits, as asked.
+    unsafe { call(libc::SYS_ioctl, arguments) }
+}
+
+/// Names the written pages of `low..high` and protects them.
+pub(super) fn take(
+    pages: Fd,
+    low: usize,
+    high: usize,
+    visit: &mut dyn FnMut(usize, usize),
+) -> Result<(), Reason> {
+    let mut runs = [Run::default(); 64];
+    let mut low = low;
+    while low < high {
+        let mut argument = ScanArgument {
+            size: size_of::<ScanArgument>() as u64,
+            flags: WP_MATCHING | CHECK_WPASYNC,
+            start: low as u64,
+            end: high as u64,
+            walk_end: 0,
+            runs: runs.as_mut_ptr() as u64,
+            runs_length: runs.len() as u64,
+            most_pages: 0,
+            category_inverted: 0,
+            category_mask: PAGE_IS_WRITTEN,
+            category_anyof_mask: 0,
+            return_mask: PAGE_IS_WRITTEN,
+        };
+        // SAFETY: the argument is what this request reads and writes, and its runs are writable. What is protected is
+        // registered for that, which the kernel checks.
+        let found = match unsafe { request(pages, PAGEMAP_SCAN, &mut argument) } {
+            Ok(found) => found,
+            Err(Errno(libc::EINTR)) => continue,
+            Err(error) => return Err(Reason::of(error)),
+        };
+        for run in &runs[..found.min(runs.len())] {
+            visit(run.start as usize, run.end as usize);
+        }
+        if argument.walk_end <= low as u64 {
+            return Err(Reason::Refused(0)); // No progress: not what the interface promises.
+        }
+        low = argument.walk_end as usize;
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Soft-dirty bits: bit 55 of a page's entry in `/proc/self/pagemap`, set by the first write after all bits of the
+//! process were cleared through `/proc/self/clear_refs`.
+//!
+//! A write between the question and the clearing is lost, so only threads that are stopped may write to the range, which
+//! is what a stopped world promises. A mapping that the kernel merges with a new one counts as written as a whole.
+
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use super::{PAGE_BYTES, Reason};
+use crate::output::{Fd, open_write};
+use crate::syscall::{Errno, call};
+use crate::threads;
+
+const SOFT_DIRTY: u64 = 1 << 55;
+/// What `clear_refs` takes for clearing soft-dirty bits.
+const CLEAR: &[u8] = b"4";
+/// Entries that are read at a time.
+const ENTRIES: usize = 256;
+
+/// The process whose watch has the bits; 0 for none.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+/// The right to clear the bits.
+pub(super) struct SoftDirty(());
+
+impl SoftDirty {
+    /// Takes the right, unless another watch of this process has it.
+    pub(super) fn claim() -> Result<SoftDirty, Reason> {
+        let own = threads::current_process();
+        let taken = |owner: i32| (owner != own).then_some(own);
+        // Relaxed: the bits themselves are the kernel's.
+        match OWNER.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken) {
+            Ok(_) => Ok(SoftDirty(())),
+            Err(_) => Err(Reason::Taken),
+        }
+    }
+}
+
+impl Drop for SoftDirty {
+    fn drop(&mut self) {
+        // In a child, what its parent had is no one's.
+        OWNER.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Names the written pages of `low..high`.
+pub(super) fn take(
+    pages: Fd,
+    low: usize,
+    high: usize,
+    visit: &mut dyn FnMut(usize, usize),
+) -> Result<(), Reason> {
+    let mut entries = [0u64; ENTRIES];
+    let mut run = low..low;
+    let mut at = low;
+    while at < high {
+        let wanted = ((high - at) / PAGE_BYTES).min(ENTRIES);
+        let arguments = [
+            pages.0 as usize,
+            entries.as_mut_ptr() as usize,
+            wanted * size_of::<u64>(),
+            at / PAGE_BYTES * size_of::<u64>(),
+            0,
+            0,
+        ];
+        // SAFETY: so many entries of the array are writable.
+        let read = match unsafe { call(libc::SYS_pread64, arguments) } {
+            Ok(bytes) => bytes / size_of::<u64>(),
+            Err(Errno(libc::EINTR)) => continue,
+            Err(error) => return Err(Reason::of(error)),
+        };
+        if read == 0 {
+            return Err(Reason::NoProc);
+        }
+        for entry in &entries[..read] {
+            if entry & SOFT_DIRTY != 0 {
+                if run.end != at {
+                    visit_run(&run, visit);
+                    run.start = at;
+                }
+                run.end = at + PAGE_BYTES;
+            }
+            at += PAGE_BYTES;
+        }
+    }
+    visit_run(&run, visit);
+    Ok(())
+}
+
+fn visit_run(run: &core::ops::Range<usize>, visit: &mut dyn FnMut(usize, usize)) {
+    if !run.is_empty() {
+        visit(run.start, run.end);
+    }
+}
+
+/// Clears the bits of the whole process.
+pub(super) fn clear() -> Result<(), Reason> {
+    let file = open_write(c"/proc/self/clear_refs").ok_or(Reason::NoProc)?;
+    let cleared = file.write_all(CLEAR);
+    file.close();
+    if cleared { Ok(()) } else { Err(Reason::NoProc) }
+}

@@ -1,0 +1,278 @@
+//! Each test waits for the others: soft-dirty bits are one for the process.
+
+use super::*;
+use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A private mapping of written pages, each of which begins with its number.
+struct Pages {
+    start: NonNull<u8>,
+    count: usize,
+}
+
+impl Pages {
+    fn new(count: usize) -> Pages {
+        let start = memory::map(count * PAGE_BYTES).unwrap();
+        let pages = Pages { start, count };
+        (0..count).for_each(|page| pages.write(page));
+        pages
+    }
+
+    fn low(&self) -> usize {
+        self.start.as_ptr() as usize
+    }
+
+    fn high(&self) -> usize {
+        self.low() + self.count * PAGE_BYTES
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.low()..self.high()
+    }
+
+    fn at(&self, page: usize) -> *mut u8 {
+        assert!(page < self.count);
+        self.start.as_ptr().wrapping_add(page * PAGE_BYTES)
+    }
+
+    fn write(&self, page: usize) {
+        // SAFETY: a page of the mapping, which is this test's alone.
+        unsafe { self.at(page).write_volatile(page as u8) };
+    }
+
+    fn watch(&self, mechanism: Mechanism) -> Watch {
+        // SAFETY: the mapping lasts longer than the watch in each test.
+        unsafe { Watch::start(Some(mechanism), slice::from_ref(&self.range())) }.unwrap()
+    }
+
+    /// The pages that a round finds.
+    fn written(&self, watch: &Watch) -> Vec<usize> {
+        let mut found = Vec::new();
+        let round = watch.round().unwrap();
+        let mut visit = |from: usize, to: usize| {
+            assert!(from < to && from.is_multiple_of(PAGE_BYTES) && to.is_multiple_of(PAGE_BYTES));
+            found.extend((from - self.low()) / PAGE_BYTES..(to - self.low()) / PAGE_BYTES);
+        };
+        round.take(self.low(), self.high(), &mut visit).unwrap();
+        round.finish().unwrap();
+        found
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's.
+        unsafe { memory::unmap(self.start, self.count * PAGE_BYTES) };
+    }
+}
+
+/// The mechanisms that work here. A machine of the emulation is known to have soft-dirty bits, the other one is made
+/// sure of by [`what_this_kernel_must_have`].
+fn here() -> Vec<Mechanism> {
+    Mechanism::ALL
+        .into_iter()
+        .filter(|&mechanism| trial(mechanism).is_ok())
+        .collect()
+}
+
+fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().unwrap().parse().unwrap();
+    (next(), next())
+}
+
+#[test]
+fn what_this_kernel_must_have() {
+    let _alone = alone();
+    match trial(Mechanism::PageScan) {
+        Ok(_) => assert!(kernel() >= (6, 7)),
+        // A container's filter may deny the call, so that only the reason can be checked.
+        Err(reason) if kernel() >= (6, 7) => assert!(
+            matches!(reason, Reason::Forbidden | Reason::NoUserfaultfd),
+            "{reason:?}"
+        ),
+        Err(reason) => assert!(
+            matches!(
+                reason,
+                Reason::OldKernel | Reason::Forbidden | Reason::NoUserfaultfd
+            ),
+            "{reason:?}"
+        ),
+    }
+    if std::env::var_os("GLEANER_MACHINE").is_some() {
+        assert_eq!(trial(Mechanism::SoftDirty).map(|_| ()), Ok(()));
+    }
+}
+
+#[test]
+fn a_round_names_what_was_written_since_the_round_before() {
+    let _alone = alone();
+    for mechanism in here() {
+        let pages = Pages::new(2000);
+        let watch = pages.watch(mechanism);
+        assert_eq!(watch.mechanism(), mechanism);
+        pages.written(&watch);
+        assert_eq!(pages.written(&watch), []);
+        (0..2000).for_each(|page| pages.write(page));
+        assert_eq!(pages.written(&watch), (0..2000).collect::<Vec<_>>());
+        // More runs than fit into one answer.
+        let odd: Vec<usize> = (1..2000).step_by(2).collect();
+        odd.iter().for_each(|&page| pages.write(page));
+        assert_eq!(pages.written(&watch), odd);
+        pages.write(1999);
+        pages.write(0);
+        assert_eq!(pages.written(&watch), [0, 1999]);
+        assert_eq!(pages.written(&watch), []);
+        for page in 0..2000 {
+            // SAFETY: a page of the mapping.
+            assert_eq!(unsafe { pages.at(page).read_volatile() }, page as u8);
+        }
+    }
+}
+
+#[test]
+fn system_calls_write_to_watched_pages_and_are_seen() {
+    let _alone = alone();
+    let path = std::env::temp_dir().join(format!("gleaner-written-{}", std::process::id()));
+    std::fs::write(&path, [7u8; 3 * PAGE_BYTES]).unwrap();
+    let name = CString::new(path.to_str().unwrap()).unwrap();
+    for mechanism in here() {
+        let pages = Pages::new(16);
+        let watch = pages.watch(mechanism);
+        pages.written(&watch);
+        let file = open_read(&name).unwrap();
+        // SAFETY: three pages of the mapping, which nobody else uses.
+        let into = unsafe { core::slice::from_raw_parts_mut(pages.at(4), 3 * PAGE_BYTES) };
+        assert_eq!(file.read(into), Some(3 * PAGE_BYTES));
+        assert!(into.iter().all(|&byte| byte == 7));
+        file.close();
+        // SAFETY: the kernel writes some bytes to a page of the mapping.
+        let random = unsafe { call(libc::SYS_getrandom, [pages.at(9) as usize, 16, 0, 0, 0, 0]) };
+        assert_eq!(random, Ok(16));
+        assert_eq!(pages.written(&watch), [4, 5, 6, 9]);
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn pages_that_a_round_left_out_or_that_were_given_back_are_seen() {
+    let _alone = alone();
+    for mechanism in here() {
+        let pages = Pages::new(8);
+        let watch = pages.watch(mechanism);
+        pages.written(&watch);
+        let round = watch.round().unwrap();
+        // Half of the range.
+        let middle = pages.low() + 4 * PAGE_BYTES;
+        round.take(pages.low(), middle, &mut |_, _| {}).unwrap();
+        round.finish().unwrap();
+        pages.write(6);
+        assert_eq!(pages.written(&watch), [6]);
+        let third = NonNull::new(pages.at(3)).unwrap();
+        // SAFETY: a page of the mapping, whose contents nobody needs.
+        assert!(unsafe { memory::release(third, PAGE_BYTES) });
+        pages.write(3);
+        assert_eq!(pages.written(&watch), [3]);
+    }
+}
+
+#[test]
+fn one_watch_at_a_time_has_the_soft_dirty_bits() {
+    let _alone = alone();
+    let first = SoftDirty::claim().ok().unwrap();
+    assert_eq!(SoftDirty::claim().err(), Some(Reason::Taken));
+    assert_eq!(trial(Mechanism::SoftDirty), Err(Reason::Taken));
+    drop(first);
+    assert!(SoftDirty::claim().is_ok());
+}
+
+#[test]
+fn a_child_must_start_anew_and_does_not_disturb_its_parent() {
+    let _alone = alone();
+    for mechanism in here() {
+        let pages = Pages::new(8);
+        let watch = pages.watch(mechanism);
+        pages.written(&watch);
+        pages.write(2);
+        // SAFETY: the child makes system calls alone and leaves without running anything of its parent's.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            pages.write(5);
+            let refused = watch.round().err() == Some(Reason::Forked);
+            drop(watch);
+            let own = pages.watch(mechanism);
+            let first = pages.written(&own);
+            pages.write(6);
+            // What it wrote before its own watch began, it must not rely on.
+            let known = mechanism == Mechanism::SoftDirty || first.contains(&5);
+            let right = refused && known && pages.written(&own) == [6];
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!right)) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "{mechanism:?}");
+        pages.write(4);
+        assert_eq!(pages.written(&watch), [2, 4], "{mechanism:?}");
+    }
+}
+
+#[test]
+fn a_watch_that_the_program_closed_is_known_to_be_lost() {
+    let _alone = alone();
+    let pages = Pages::new(8);
+    if trial(Mechanism::PageScan).is_err() {
+        return;
+    }
+    let watch = pages.watch(Mechanism::PageScan);
+    pages.written(&watch);
+    let Means::PageScan(scan) = &watch.means else {
+        unreachable!()
+    };
+    scan.close_early();
+    let round = watch.round().unwrap();
+    let answer = round.take(pages.low(), pages.high(), &mut |_, _| {});
+    assert_eq!(answer, Err(Reason::Refused(libc::EPERM)));
+    drop(round);
+    core::mem::forget(watch); // Its descriptor may be another test's by now.
+}
+
+#[test]
+fn what_does_not_work_is_said_by_name() {
+    let _alone = alone();
+    let pages = Pages::new(8);
+    for mechanism in Mechanism::ALL {
+        let Err(reason) = trial(mechanism) else {
+            continue;
+        };
+        // SAFETY: the mapping lasts longer than what is refused.
+        let refused = unsafe { Watch::start(Some(mechanism), slice::from_ref(&pages.range())) };
+        let text = refused.err().unwrap().to_string();
+        assert!(text.starts_with(mechanism.as_str()), "{text}");
+        assert!(text.contains(reason.as_str()), "{text}");
+    }
+    let both = Unavailable {
+        reasons: [Some(Reason::Forbidden), Some(Reason::Refused(22))],
+    };
+    assert_eq!(
+        both.to_string(),
+        "page-scan: the system call userfaultfd is not permitted; soft-dirty: the kernel refused the request (error 22)"
+    );
+}
+
+#[test]
+fn a_watch_costs_something_and_says_so() {
+    let _alone = alone();
+    for mechanism in here() {
+        let cost = trial(mechanism).unwrap();
+        assert!(cost.write_ns > 0, "{cost:?}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Under sticky marks: whether a collection keeps the marks of the one before, or is of everything.
+//!
+//! What a collection of new objects leaves is old, and old objects that die stay until everything is collected. So
+//! everything is collected when the old objects have grown by as much as the program allocates between two collections
+//! of everything without sticky marks: there are never more of them than without, and what is dead and old takes no more
+//! than that. Where collections of everything find that what had grown lives, the next waits twice as long, up to
+//! [`MOST_PATIENCE`] times; where most of it was dead, half as long.
+//!
+//! Roots are scanned in either case. Where little lives beside them, everything costs hardly more than what is new.
+
+/// What is known when a collection begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measurements {
+    /// Whether everything was asked for: by the program, or because memory is short.
+    pub everything_asked: bool,
+    /// Whether marks of a collection before are there to build on, and all writes since were seen.
+    pub marks_hold: bool,
+    /// Whether the program changed marks since, or what counts as a reference.
+    pub disturbed: bool,
+    /// Whether leaks are looked for: each collection is to report all of them.
+    pub finds_leaks: bool,
+    /// Bytes that lived after the last collection, among them old objects that may be dead by now.
+    pub live: usize,
+    /// Bytes that lived after the last collection of everything.
+    pub live_after_everything: usize,
+    /// Bytes of `live` that have pointers.
+    pub composite: usize,
+    /// Bytes of roots.
+    pub roots: usize,
+    /// Whether marks are kept also where that cannot pay: for tests.
+    pub even_if_small: bool,
+    /// Bytes that are allocated between two collections.
+    pub interval: usize,
+    /// How many intervals the old objects may grow by.
+    pub patience: usize,
+    /// Collections since the last one of everything.
+    pub kept: usize,
+    /// How many there may be (`GC_full_freq`).
+    pub most_kept: usize,
+}
+
+/// What to collect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// What was allocated since the last collection, and why.
+    New(&'static str),
+    /// Everything, and why.
+    Everything(&'static str),
+}
+
+/// The old objects never grow by more intervals than this.
+pub const MOST_PATIENCE: usize = 4;
+
+/// Decides what to collect.
+pub fn decide(m: &Measurements) -> Extent {
+    let grown = m.live.saturating_sub(m.live_after_everything);
+    let small = m.composite < m.roots / 2 && !m.even_if_small;
+    match () {
+        () if !m.marks_hold => Extent::Everything("everything: there are no marks to keep"),
+        () if m.everything_asked => Extent::Everything("everything: asked for"),
+        () if m.finds_leaks => Extent::Everything("everything: leaks are looked for"),
+        () if m.disturbed => Extent::Everything("everything: the program changed marks"),
+        () if small => Extent::Everything("everything: little lives beside the roots"),
+        () if grown >= m.interval.saturating_mul(m.patience) => {
+            Extent::Everything("everything: collections of new objects have freed too little")
+        }
+        () if m.kept >= m.most_kept => {
+            Extent::Everything("everything: there were many collections of new objects")
+        }
+        () => Extent::New("new objects: what the last collections left has not grown much"),
+    }
+}
+
+/// What a collection of everything found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Found {
+    /// The patience until now.
+    pub patience: usize,
+    /// By how many bytes the old objects had grown.
+    pub grown: usize,
+    /// Bytes that lived after the collection before.
+    pub before: usize,
+    /// Bytes that live now, less those that were allocated since and live.
+    pub after: usize,
+}
+
+/// How many intervals the old objects may grow by until the next collection of everything.
+pub fn patience_after(found: &Found) -> usize {
+    let dead = found.before.saturating_sub(found.after);
+    let patience = match () {
+        () if found.grown == 0 => found.patience,
+        () if dead < found.grown / 4 => found.patience * 2,
+        () if dead > found.grown / 2 => found.patience / 2,
+        () => found.patience,
+    };
+    patience.clamp(1, MOST_PATIENCE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual() -> Measurements {
+        Measurements {
+            marks_hold: true,
+            live: 110,
+            live_after_everything: 100,
+            composite: 80,
+            roots: 160,
+            interval: 50,
+            patience: 1,
+            kept: 3,
+            most_kept: 19,
+            ..Measurements::default()
+        }
+    }
+
+    fn is_of_everything(m: &Measurements) -> bool {
+        matches!(decide(m), Extent::Everything(_))
+    }
+
+    #[test]
+    fn new_objects_are_collected_until_the_old_ones_have_grown() {
+        assert!(!is_of_everything(&usual()));
+        let grown = |live, patience| {
+            is_of_everything(&Measurements {
+                live,
+                patience,
+                ..usual()
+            })
+        };
+        assert!(!grown(149, 1) && grown(150, 1));
+        assert!(!grown(299, 4) && grown(300, 4));
+        // Old objects that were freed explicitly.
+        assert!(!grown(0, 1));
+    }
+
+    #[test]
+    fn everything_is_collected_where_marks_cannot_be_built_on() {
+        let changes: [fn(&mut Measurements); 6] = [
+            |m| m.everything_asked = true,
+            |m| m.marks_hold = false,
+            |m| m.disturbed = true,
+            |m| m.finds_leaks = true,
+            |m| m.kept = 19,
+            |m| m.composite = 79,
+        ];
+        let mut reasons = std::vec::Vec::new();
+        for change in changes {
+            let mut measured = usual();
+            change(&mut measured);
+            let Extent::Everything(reason) = decide(&measured) else {
+                panic!("{measured:?}")
+            };
+            assert!(!reasons.contains(&reason), "{reason}");
+            reasons.push(reason);
+        }
+    }
+
+    #[test]
+    fn a_test_may_have_marks_kept_where_little_lives() {
+        assert!(!is_of_everything(&Measurements {
+            composite: 0,
+            even_if_small: true,
+            ..usual()
+        }));
+    }
+
+    #[test]
+    fn patience_grows_where_what_had_grown_lives_and_shrinks_where_it_was_dead() {
+        let after = |patience, after| {
+            patience_after(&Found {
+                patience,
+                grown: 100,
+                before: 1000,
+                after,
+            })
+        };
+        assert_eq!(after(1, 990), 2);
+        assert_eq!(after(2, 1000), 4);
+        assert_eq!(after(4, 1000), MOST_PATIENCE);
+        assert_eq!(after(2, 960), 2);
+        assert_eq!(after(2, 900), 1);
+        assert_eq!(after(1, 100), 1);
+        let still = Found {
+            patience: 2,
+            before: 10,
+            after: 0,
+            grown: 0,
+        };
+        assert_eq!(patience_after(&still), 2);
+    }
+}

@@ -1,0 +1,246 @@
+//! Collections that keep marks: what they scan, what they leave, and when everything is collected after all. What they
+//! find is compared with a model in `differential`.
+//!
+//! Points of failure are one for the whole process, so this is one test after the other.
+
+#![cfg(not(loom))]
+
+mod harness;
+
+use gleaner_base::events::Phase;
+use gleaner_base::faults::{FaultPoint, arm};
+use gleaner_mem::Address;
+use gleaner_plans::mark_sweep::collect::Outcome;
+use gleaner_plans::mark_sweep::decide::extent::Extent;
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
+use harness::Bench;
+use std::sync::atomic::Ordering;
+
+const OBJECTS: usize = 4000;
+
+/// A heap that keeps marks, with a list of old objects; nothing where the kernel does not say what is written.
+struct Old {
+    bench: Bench,
+    objects: Vec<usize>,
+}
+
+impl Old {
+    fn new(options: &str, kind: usize) -> Option<Old> {
+        let mut bench = Bench::new(&format!("generations=sticky,{options}"));
+        if let Some(unavailable) = bench.heap.unwatched {
+            eprintln!("not tested: {unavailable}");
+            return None;
+        }
+        // An array of references, outside of which nothing keeps them.
+        let all = bench.allocate(NORMAL, OBJECTS * 8).unwrap();
+        bench.keep(all);
+        let mut objects = Vec::new();
+        for number in 0..OBJECTS {
+            let object = bench.allocate(kind, 200).unwrap();
+            store(all, number, object.word());
+            objects.push(!object.word());
+        }
+        bench.collect();
+        let mut old = Old { bench, objects };
+        old.collect_new(); // The array was written before.
+        Some(old)
+    }
+
+    fn object(&self, number: usize) -> Address {
+        Address::new(!self.objects[number])
+    }
+
+    fn collect_new(&mut self) {
+        assert_eq!(self.bench.collect_new("new"), Outcome::Done);
+        self.bench.verify_collected();
+    }
+
+    /// The number of an event of the last collection.
+    fn last(&self, phase: Phase) -> gleaner_base::events::Event {
+        // Tests publish no records: the heap's ring has them.
+        *self.bench.events(phase).last().expect("an event")
+    }
+}
+
+fn store(object: Address, word: usize, value: usize) {
+    // SAFETY: an object of the test, and `word` is inside it.
+    unsafe { object.add(word * 8).store(value) };
+}
+
+#[test]
+fn marks_are_kept_and_what_was_written_is_scanned() {
+    only_written_pages_are_scanned();
+    pointer_free_blocks_are_not_watched();
+    what_dies_old_stays_until_everything_is_collected();
+    freed_cells_are_not_lost();
+    what_is_known_is_lost_once();
+    one_given_up_is_not_built_on();
+    changed_marks_are_not_built_on();
+    uncollectable_objects_are_scanned_unwritten();
+}
+
+fn only_written_pages_are_scanned() {
+    let Some(mut old) = Old::new("", NORMAL) else {
+        return;
+    };
+    old.collect_new();
+    assert!(old.bench.kept_marks());
+    assert_eq!(old.last(Phase::Written).objects, 0);
+    let roots = old.last(Phase::Mark).bytes;
+    let young = old.bench.allocate(NORMAL, 64).unwrap();
+    old.collect_new();
+    let nothing = old.last(Phase::Mark).bytes;
+    store(old.object(1234), 3, young.word());
+    let young = old.bench.allocate(NORMAL, 64).unwrap();
+    store(old.object(1234), 4, young.word());
+    old.collect_new();
+    assert!(old.bench.is_marked(young), "a reference was missed");
+    // One page of old objects, the block of the young one, and roots.
+    assert!(old.last(Phase::Written).objects <= 9);
+    let scanned = old.last(Phase::Mark).bytes;
+    assert!(scanned > nothing, "{scanned} {nothing}");
+    assert!(scanned < roots + (64 << 10), "{scanned} beside {roots}");
+    old.bench.collect();
+    assert!(!old.bench.kept_marks());
+    assert!(old.last(Phase::Mark).bytes >= (OBJECTS * 208) as u64);
+}
+
+fn pointer_free_blocks_are_not_watched() {
+    let Some(mut old) = Old::new("", PTRFREE) else {
+        return;
+    };
+    old.collect_new();
+    for number in 0..OBJECTS {
+        store(old.object(number), 5, number);
+    }
+    old.collect_new();
+    assert!(old.bench.kept_marks());
+    assert_eq!(old.last(Phase::Written).objects, 0);
+}
+
+fn what_dies_old_stays_until_everything_is_collected() {
+    let Some(mut old) = Old::new("", NORMAL) else {
+        return;
+    };
+    let live = old.bench.heap.space.census.objects;
+    assert!(live >= OBJECTS);
+    let all = old.bench.allocate(NORMAL, OBJECTS * 8).unwrap();
+    let kept = old.object(7);
+    store(all, 0, kept.word());
+    // Another array takes the place of the one that had them all.
+    old.bench.replace_kept(all);
+    old.collect_new();
+    assert!(old.bench.heap.space.census.objects > OBJECTS);
+    old.bench.collect();
+    let left = old.bench.heap.space.census.objects;
+    assert!(left < OBJECTS / 10, "{left} objects are left");
+    assert!(old.bench.is_marked(kept));
+}
+
+/// Cells that were old and were freed explicitly are on a list, or handed out, but never neither.
+fn freed_cells_are_not_lost() {
+    for options in ["poison=off", "poison=on"] {
+        let Some(mut old) = Old::new(options, NORMAL) else {
+            return;
+        };
+        for kept in [false, true] {
+            let used = old.bench.heap.space.used_bytes();
+            let all = old.bench.kept_object();
+            for number in 0..OBJECTS {
+                store(all, number, 0);
+                old.bench.free(old.object(number));
+            }
+            if kept {
+                old.collect_new();
+                old.collect_new();
+            }
+            for number in 0..OBJECTS {
+                let object = old.bench.allocate(NORMAL, 200).unwrap();
+                store(all, number, object.word());
+                old.objects[number] = !object.word();
+            }
+            old.collect_new();
+            assert!((0..OBJECTS).all(|number| old.bench.is_marked(old.object(number))));
+            let now = old.bench.heap.space.used_bytes();
+            assert!(
+                now <= used + (64 << 10),
+                "{now} bytes in use, {used} before"
+            );
+        }
+    }
+}
+
+/// The kernel fails to answer once: everything is collected, and what comes after builds on that.
+fn what_is_known_is_lost_once() {
+    let Some(mut old) = Old::new("", NORMAL) else {
+        return;
+    };
+    let young = old.bench.allocate(NORMAL, 64).unwrap();
+    store(old.object(99), 3, young.word());
+    arm(FaultPoint::WatchWrites, 1);
+    old.collect_new();
+    let reason = "everything: the kernel no longer knew what was written";
+    assert_eq!(old.bench.heap.extent, Extent::Everything(reason));
+    assert_eq!(old.last(Phase::Written).reason, reason);
+    assert!(old.bench.is_marked(young));
+    let young = old.bench.allocate(NORMAL, 64).unwrap();
+    store(old.object(77), 3, young.word());
+    old.collect_new();
+    assert!(old.bench.kept_marks() && old.bench.is_marked(young));
+    // It fails again when it is started anew: from now on everything is collected.
+    arm(FaultPoint::WatchWrites, 1);
+    arm(FaultPoint::ReserveMemory, 1);
+    old.collect_new();
+    assert!(old.bench.heap.space.written.is_none());
+    old.collect_new();
+    assert!(!old.bench.kept_marks());
+    arm(FaultPoint::ReserveMemory, 0);
+}
+
+fn one_given_up_is_not_built_on() {
+    let Some(mut old) = Old::new("", NORMAL) else {
+        return;
+    };
+    let young = old.bench.allocate(NORMAL, 64).unwrap();
+    store(old.object(99), 3, young.word());
+    // Asked before marks are touched, and when all is marked.
+    for (asked, builds) in [(1, true), (2, false)] {
+        old.bench
+            .client
+            .abandon_when_asked
+            .store(asked, Ordering::Relaxed);
+        assert_eq!(old.bench.collect_new("given up"), Outcome::Abandoned);
+        old.collect_new();
+        assert_eq!(old.bench.kept_marks(), builds);
+        assert!(old.bench.is_marked(young));
+    }
+}
+
+fn changed_marks_are_not_built_on() {
+    let Some(mut old) = Old::new("", NORMAL) else {
+        return;
+    };
+    old.collect_new();
+    assert!(old.bench.kept_marks());
+    old.bench
+        .heap
+        .context
+        .disturbed
+        .store(true, Ordering::Relaxed);
+    old.collect_new();
+    assert!(!old.bench.kept_marks());
+    old.collect_new();
+    assert!(old.bench.kept_marks());
+}
+
+fn uncollectable_objects_are_scanned_unwritten() {
+    let Some(mut old) = Old::new("", NORMAL) else {
+        return;
+    };
+    let holder = old.bench.allocate(UNCOLLECTABLE, 100).unwrap();
+    let held = old.bench.allocate(NORMAL, 64).unwrap();
+    store(holder, 2, held.word());
+    old.collect_new();
+    old.collect_new();
+    assert!(old.bench.kept_marks() && old.bench.is_marked(held));
+}

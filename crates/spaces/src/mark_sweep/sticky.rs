@@ -1,0 +1,494 @@
+//! Sticky marks: a collection that keeps the marks of the one before, so that it reclaims only what was allocated since
+//! (ISMM 2000, section 6, *incremental*: "most collections do not reset the mark bit state").
+//!
+//! What was marked is old. An old object can refer to an unmarked one only if it was written after it was scanned, so
+//! besides the roots only old objects on written pages are scanned again. Which pages were written, the kernel tells
+//! ([`gleaner_os::written`]); it is asked once a collection, in the stopped world and before anything is scanned, about
+//! blocks with pointers alone. Of a block that was handed out since the last collection it is not asked: most of those hold
+//! little that lives, and are written soon; whatever they hold counts as written at the next question.
+//!
+//! Objects are born unmarked and thereby young. Cells that were freed explicitly keep their mark and are handed out with
+//! it: such an object is old from birth, and on a written page.
+//!
+//! Of some kinds all old objects are scanned each time: uncollectable ones and those marked unconditionally are roots;
+//! a client's mark procedure, and what a descriptor in the object leads to, may read memory that is not watched; and what
+//! a disclaim procedure kept may refer to what is gone.
+//!
+//! # Invariants
+//! - `pages` has the answers of the last question: bit `n` of a block's byte says that its page `n` counts as written. It
+//!   is 0 for blocks without pointers, and all ones where all objects are scanned or the kernel was not asked.
+//! - The shared lists outlive such a collection, except of kinds that mark free cells: those are found by sweeping.
+//!   Without that, cells that were freed explicitly and are marked would be lost until marks are cleared.
+//!
+//! Runs on the collecting thread under the allocator lock, in the stopped world.
+
+use core::ops::Range;
+
+use gleaner_base::sync::{AtomicU8, AtomicU32, Ordering};
+use gleaner_mem::Address;
+use gleaner_mem::side::Side;
+use gleaner_os::written::{Mechanism, PAGE_BYTES, Reason, Unavailable, Watch};
+
+use super::kinds::{Kind, descriptor};
+use super::layout::Layout;
+use super::scan::MarkContext;
+use super::{MARKED, MarkSweep, SweepQueue};
+use crate::mark_sweep::block::{
+    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, FRESH, QUEUED, RESCAN, SWEPT, State,
+};
+use crate::mark_sweep::kinds::MAX_KINDS;
+use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
+
+const PAGE_SHIFT: usize = PAGE_BYTES.trailing_zeros() as usize;
+/// All pages of a block.
+const ALL_PAGES: u8 = (1 << (BLOCK_BYTES / PAGE_BYTES)) - 1;
+
+/// Which pages of a space were written.
+pub struct WrittenPages {
+    /// What tells it.
+    pub watch: Watch,
+    pages: Side<AtomicU8>,
+    /// For the verifier.
+    ages: Option<Ages>,
+    /// Whether the collection that is in progress, or was the last, keeps marks.
+    kept: bool,
+}
+
+/// Since when blocks are there, and when pages were last known to be written, in numbers of questions. A word cannot be a
+/// reference into a block that was handed out after the word was written: it is a number that looks like one.
+struct Ages {
+    question: AtomicU32,
+    /// Of the small and of the large part.
+    parts: [PartAges; 2],
+}
+
+struct PartAges {
+    range: Range<Address>,
+    /// For each block.
+    handed_out: Side<AtomicU32>,
+    /// For each page.
+    written: Side<AtomicU32>,
+}
+
+/// So many bytes of each part of the heap have ages: tables for all addresses that a heap reserves would be large.
+const AGED_BYTES: usize = 1 << 30;
+
+impl Ages {
+    fn new(layout: &Layout) -> Option<Ages> {
+        let large = layout.table.large_start;
+        Some(Ages {
+            question: AtomicU32::new(0),
+            parts: [
+                PartAges::new(layout, 0..layout.small_end())?,
+                PartAges::new(layout, large..layout.end())?,
+            ],
+        })
+    }
+
+    fn part(&self, at: Address) -> Option<&PartAges> {
+        self.parts.iter().find(|part| part.range.contains(&at))
+    }
+}
+
+impl PartAges {
+    fn new(layout: &Layout, blocks: Range<BlockIndex>) -> Option<PartAges> {
+        let low = layout.table.start(blocks.start);
+        let bytes = AGED_BYTES.min(blocks.len() << BLOCK_SHIFT);
+        Some(PartAges {
+            range: low..low.add(bytes),
+            handed_out: Side::new(low, bytes, BLOCK_SHIFT as u32)?,
+            written: Side::new(low, bytes, PAGE_SHIFT as u32)?,
+        })
+    }
+}
+
+fn set_age(of: &Side<AtomicU32>, at: Address, question: u32) {
+    of.get(of.index(at)).store(question, Ordering::Relaxed);
+}
+
+fn age(of: &Side<AtomicU32>, at: Address) -> u32 {
+    of.get(of.index(at)).load(Ordering::Relaxed)
+}
+
+/// How blocks of a kind are dealt with when marks are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Care {
+    /// Nothing there is scanned.
+    None,
+    /// Old objects on written pages are scanned.
+    Written,
+    /// All old objects are scanned.
+    All,
+    /// All objects are roots in any collection.
+    Roots,
+}
+
+/// How the objects of a block with this descriptor and kind are found.
+fn care_for(described: usize, kind: &Kind, context: &MarkContext) -> Care {
+    if described == 0 {
+        return Care::None;
+    }
+    if kind.uncollectable || kind.mark_unconditionally {
+        return Care::Roots;
+    }
+    let looks_elsewhere = match described & descriptor::TAGS {
+        descriptor::PROC => !context.is_own_proc(described),
+        descriptor::PER_OBJECT => true,
+        _ => false,
+    };
+    if looks_elsewhere || kind.disclaim.is_some() {
+        Care::All
+    } else {
+        Care::Written
+    }
+}
+
+impl WrittenPages {
+    fn of(&self, block: BlockIndex) -> &AtomicU8 {
+        self.pages.get(block as usize)
+    }
+
+    /// Notes for the verifier what the question that was just answered said of a block.
+    fn note_age(&self, block: &Block, start: Address) {
+        let Some(ages) = &self.ages else { return };
+        let Some(part) = ages.part(start) else { return };
+        let question = ages.question.load(Ordering::Relaxed);
+        if block.has_flag(FRESH) {
+            set_age(&part.handed_out, start, question);
+        }
+        for page in (0..BLOCK_BYTES).step_by(PAGE_BYTES) {
+            if self.is_written(start.add(page)) {
+                set_age(&part.written, start.add(page), question);
+            }
+        }
+    }
+
+    /// Whether the page of an address counts as written.
+    fn is_written(&self, at: Address) -> bool {
+        let page = (at.word() >> PAGE_SHIFT) % (BLOCK_BYTES / PAGE_BYTES);
+        self.pages.get(self.pages.index(at)).load(Ordering::Relaxed) >> page & 1 != 0
+    }
+
+    /// Marks the pages of `low..high` as written.
+    fn note(&self, low: usize, high: usize) {
+        for page in (low..high).step_by(PAGE_BYTES) {
+            let at = Address::new(page);
+            let bit = 1 << ((page >> PAGE_SHIFT) % (BLOCK_BYTES / PAGE_BYTES));
+            // Relaxed: the world is stopped, and this thread alone writes here.
+            self.pages
+                .get(self.pages.index(at))
+                .fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}
+
+impl MarkSweep {
+    /// Has the kernel watch which pages are written, by the mechanism named or the first that works.
+    pub fn watch_writes(&mut self, named: Option<Mechanism>) -> Result<(), Unavailable> {
+        // A watch that is there ends first: the kernel has one of an address at a time.
+        let pages = self.written.take().map(|before| before.pages);
+        let table = self.layout.table;
+        let range = |first, end| self.start(first).word()..self.start(end).word();
+        let ranges = [
+            range(0, self.layout.small_end()),
+            range(table.large_start, self.layout.end()),
+        ];
+        // SAFETY: the parts of the reservation that hold blocks, which stay mapped.
+        let watch = unsafe { Watch::start(named, &ranges)? };
+        let pages = pages.or_else(|| Side::new(table.heap, table.span, BLOCK_SHIFT as u32));
+        let ages = if self.verified {
+            Ages::new(&self.layout)
+        } else {
+            None
+        };
+        match pages {
+            Some(pages) if ages.is_some() == self.verified => {
+                self.written = Some(WrittenPages {
+                    watch,
+                    pages,
+                    ages,
+                    kept: false,
+                });
+                Ok(())
+            }
+            _ => Err(Unavailable {
+                reasons: [Some(Reason::Memory); Mechanism::ALL.len()],
+            }),
+        }
+    }
+
+    /// Asks the kernel which pages of blocks with pointers were written since this was asked last, and begins anew:
+    /// what is written from now on counts for the next time. Returns how many were. After an error nothing is known.
+    pub fn ask_written(&self, context: &MarkContext) -> Result<usize, Reason> {
+        let Some(written) = &self.written else {
+            return Ok(0);
+        };
+        self.set_all_pages(written, context);
+        let round = written.watch.round()?;
+        let mut count = 0;
+        let mut result = Ok(());
+        self.for_each_watched(context, |low, high| {
+            if result.is_ok() {
+                result = round.take(low.word(), high.word(), &mut |from, to| {
+                    written.note(from, to);
+                    count += (to - from) / PAGE_BYTES;
+                });
+            }
+        });
+        result?;
+        round.finish()?;
+        self.note_ages(written);
+        Ok(count)
+    }
+
+    fn note_ages(&self, written: &WrittenPages) {
+        let Some(ages) = &written.ages else { return };
+        ages.question.fetch_add(1, Ordering::Relaxed);
+        self.for_each_small_block(|index, block| written.note_age(block, self.start(index)));
+        self.for_each_large(|index, block| {
+            for rest in index..index + block.next {
+                written.note_age(block, self.start(rest));
+            }
+        });
+    }
+
+    /// Sets the bytes of all blocks to what they are before the kernel is asked.
+    fn set_all_pages(&self, written: &WrittenPages, context: &MarkContext) {
+        let first = |block: &Block| match self.care(block, context) {
+            Care::None => 0,
+            _ if self.is_watched(block, context) => 0,
+            _ => ALL_PAGES,
+        };
+        for index in 0..self.pool.frontier() {
+            let block = self.block(index);
+            let pages = match block.state {
+                State::Small => first(block),
+                _ => 0,
+            };
+            written.of(index).store(pages, Ordering::Relaxed);
+        }
+        self.for_each_large(|index, block| {
+            for rest in index..index + block.next {
+                written.of(rest).store(first(block), Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Whether the kernel is asked about a block.
+    fn is_watched(&self, block: &Block, context: &MarkContext) -> bool {
+        !block.has_flag(FRESH) && self.care(block, context) == Care::Written
+    }
+
+    fn care(&self, block: &Block, context: &MarkContext) -> Care {
+        match self.kinds.get(usize::from(block.kind)) {
+            Some(kind) => care_for(block.descriptor, kind, context),
+            None => Care::None,
+        }
+    }
+
+    /// Calls `visit` with the runs of neighbouring pages about which the kernel is asked.
+    fn for_each_watched(&self, context: &MarkContext, mut visit: impl FnMut(Address, Address)) {
+        let mut run = Address::NULL..Address::NULL;
+        let mut extend = |low: Address, high: Address| {
+            if run.end != low {
+                if run.start < run.end {
+                    visit(run.start, run.end);
+                }
+                run.start = low;
+            }
+            run.end = high;
+        };
+        self.for_each_small_block(|index, block| {
+            if self.is_watched(block, context) {
+                extend(self.start(index), self.start(index + 1));
+            }
+        });
+        self.for_each_large(|index, block| {
+            if self.is_watched(block, context) {
+                let start = self.start(index);
+                extend(start, start.add(block.bytes).align_up(PAGE_BYTES));
+            }
+        });
+        // Ends the last run.
+        extend(Address::NULL, Address::NULL);
+    }
+
+    /// Says whether the collection that begins keeps marks.
+    pub(super) fn set_kept(&mut self, kept: bool) {
+        if let Some(written) = &mut self.written {
+            written.kept = kept;
+        }
+    }
+
+    /// Begins a collection that keeps the marks: takes back what waits to be swept, as [`MarkSweep::clear_marks`] does.
+    pub fn keep_marks(&mut self) {
+        self.set_kept(true);
+        self.keep_shared_lists();
+        for index in 0..self.pool.frontier() {
+            if self.block(index).state == State::Small {
+                self.cut_swept_list(index);
+                self.block(index).clear_flag(QUEUED | SWEPT | RESCAN);
+            }
+        }
+        self.for_each_large(|_, block| block.clear_flag(RESCAN));
+        self.queues = [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS];
+    }
+
+    fn keep_shared_lists(&mut self) {
+        let mut dropped = 0;
+        for kind in 0..self.kinds.count() {
+            if !self.kinds.get(kind).is_some_and(Kind::marks_free_cells) {
+                continue;
+            }
+            for (class, &bytes) in CELL_BYTES.iter().enumerate() {
+                dropped += self.count_shared(kind, class) * usize::from(bytes);
+                self.drop_shared_list(kind, class);
+            }
+        }
+        self.account.drop_shared(dropped);
+        // SAFETY: the shared lists change under the lock alone.
+        unsafe { self.keep_listed_cells(&raw const self.shared) };
+    }
+
+    /// Cells on a shared list.
+    fn count_shared(&self, kind: usize, class: usize) -> usize {
+        let (mut cell, mut cells) = (self.shared.heads[kind][class], 0);
+        while !cell.is_null() {
+            cells += 1;
+            // SAFETY: a listed cell links to the next in its first word.
+            cell = unsafe { Address::new(cell.load()) };
+        }
+        cells
+    }
+
+    /// Calls `visit` with a range or object, and its descriptor, for all that old objects may have been written to refer
+    /// to since they were scanned. The kinds whose objects are roots in any collection are left to those.
+    pub fn for_each_written(&self, context: &MarkContext, mut visit: impl FnMut(Address, usize)) {
+        let Some(written) = &self.written else {
+            return;
+        };
+        self.for_each_small_block(|index, block| {
+            let pages = written.of(index).load(Ordering::Relaxed);
+            if pages != 0 && self.care(block, context) != Care::Roots {
+                self.visit_written_cells(index, block, pages, &mut visit);
+            }
+        });
+        self.for_each_large(|index, block| {
+            let care = self.care(block, context);
+            if block.large_mark.load(Ordering::Relaxed) != MARKED {
+                return;
+            }
+            if care == Care::Written && block.descriptor & descriptor::TAGS == descriptor::LENGTH {
+                self.visit_written_pages(written, index, block, &mut visit);
+            } else if matches!(care, Care::Written | Care::All)
+                && (index..index + block.next)
+                    .any(|rest| written.of(rest).load(Ordering::Relaxed) != 0)
+            {
+                visit(self.start(index), block.descriptor);
+            }
+        });
+    }
+
+    /// Neighbouring marked cells that are scanned word by word come as one range.
+    fn visit_written_cells(
+        &self,
+        index: BlockIndex,
+        block: &Block,
+        pages: u8,
+        visit: &mut impl FnMut(Address, usize),
+    ) {
+        let (start, marks) = (self.start(index), self.layout.table.marks_of(index));
+        let joins = block.descriptor == block.bytes;
+        let mut run: Range<usize> = 0..0;
+        for object in 0..usize::from(block.objects) {
+            let offset = object * block.bytes;
+            let touched = pages_of(offset..offset + block.bytes);
+            // SAFETY: `object` is below the number of cells.
+            let mark = unsafe { (*marks.add(object)).load(Ordering::Relaxed) };
+            if pages & touched == 0 || mark != MARKED {
+                continue;
+            }
+            if !joins {
+                visit(start.add(offset), block.descriptor);
+                continue;
+            }
+            if run.end != offset {
+                visit_run(start, &run, visit);
+                run.start = offset;
+            }
+            run.end = offset + block.bytes;
+        }
+        visit_run(start, &run, visit);
+    }
+
+    fn visit_written_pages(
+        &self,
+        written: &WrittenPages,
+        index: BlockIndex,
+        block: &Block,
+        visit: &mut impl FnMut(Address, usize),
+    ) {
+        let start = self.start(index);
+        let mut run: Range<usize> = 0..0;
+        for page in (0..block.descriptor).step_by(PAGE_BYTES) {
+            if !written.is_written(start.add(page)) {
+                continue;
+            }
+            if run.end != page {
+                visit_run(start, &run, visit);
+                run.start = page;
+            }
+            run.end = (page + PAGE_BYTES).min(block.descriptor);
+        }
+        visit_run(start, &run, visit);
+    }
+
+    /// Whether a word at `place` that looks like a reference into the block of `to` cannot be one.
+    pub(super) fn cannot_refer(&self, place: Address, to: Address) -> bool {
+        let Some(WrittenPages {
+            ages: Some(ages),
+            kept: true,
+            ..
+        }) = &self.written
+        else {
+            return false;
+        };
+        match (ages.part(place), ages.part(to)) {
+            (Some(of), Some(of_block)) => age(&of.written, place) < age(&of_block.handed_out, to),
+            _ => true,
+        }
+    }
+
+    /// From now on all blocks count as handed out before the last collection.
+    pub fn forget_fresh(&self) {
+        self.for_each_small_block(|_, block| block.clear_flag(FRESH));
+        self.for_each_large(|_, block| block.clear_flag(FRESH));
+    }
+}
+
+/// The pages of a block that a part of it touches.
+fn pages_of(part: Range<usize>) -> u8 {
+    let (first, last) = (part.start >> PAGE_SHIFT, (part.end - 1) >> PAGE_SHIFT);
+    ((2u32 << last) - (1 << first)) as u8
+}
+
+fn visit_run(start: Address, run: &Range<usize>, visit: &mut impl FnMut(Address, usize)) {
+    if !run.is_empty() {
+        visit(start.add(run.start), run.len());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_touches_the_pages_that_it_lies_on() {
+        assert_eq!(pages_of(0..16), 0b0001);
+        assert_eq!(pages_of(4080..4096), 0b0001);
+        assert_eq!(pages_of(4080..4112), 0b0011);
+        assert_eq!(pages_of(4096..8192), 0b0010);
+        assert_eq!(pages_of(12288..16384), 0b1000);
+        assert_eq!(pages_of(0..16384), ALL_PAGES);
+    }
+}
