@@ -45,7 +45,8 @@ phases! {
     Written = "written",
     /// The marks of the collection before were removed, or kept.
     ClearMarks = "clear-marks",
-    /// Registers, stacks, static data and registered roots were searched.
+    /// Registers, stacks, static data and registered roots were searched; and old objects that were written, where marks
+    /// are kept.
     Roots = "roots",
     /// Everything reachable was marked.
     Mark = "mark",

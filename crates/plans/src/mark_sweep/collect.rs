@@ -159,10 +159,7 @@ impl Heap {
         let extent = self.decide_extent(record, request);
         self.prepare_marks(record, extent);
         self.space.born_marked = true;
-        self.push_roots(record, request.stack_pointer, client);
-        if let Extent::New(_) = extent {
-            self.push_written();
-        }
+        self.push_roots(record, request.stack_pointer, extent, client);
         self.mark(record, request.workers);
         if client.wants_to_stop(self) {
             self.space.born_marked = false;
@@ -256,7 +253,13 @@ impl Heap {
         });
     }
 
-    fn push_roots(&mut self, record: &mut Record, stack_pointer: Address, client: &dyn Client) {
+    fn push_roots(
+        &mut self,
+        record: &mut Record,
+        stack_pointer: Address,
+        extent: Extent,
+        client: &dyn Client,
+    ) {
         record.step(Phase::Roots, |event| {
             let mut bytes = 0;
             self.roots.for_each(|range| {
@@ -265,6 +268,9 @@ impl Heap {
                 unsafe { self.engine.push_range(range.low, range.high) };
             });
             self.push_inner_roots();
+            if let Extent::New(_) = extent {
+                self.push_written();
+            }
             self.leader_stack = Some(LeaderStack {
                 pointer: stack_pointer,
                 scanned: None,

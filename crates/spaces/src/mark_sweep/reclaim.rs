@@ -37,8 +37,8 @@ pub struct Reclaimed {
 
 /// How many of a block's marks are what.
 #[derive(Clone, Copy)]
-struct Marks {
-    marked: usize,
+pub(super) struct Marks {
+    pub(super) marked: usize,
     white: usize,
 }
 
@@ -463,7 +463,7 @@ impl DueRun {
 }
 
 /// Counts the marks of a block, eight at a time. Mark bytes are 0, 1 or 2.
-fn count_marks(marks: *const AtomicU8, objects: usize) -> Marks {
+pub(super) fn count_marks(marks: *const AtomicU8, objects: usize) -> Marks {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let (mut marked, mut free, mut at) = (0, 0, 0);
     while at + 8 <= objects {

@@ -31,6 +31,7 @@ use gleaner_os::written::{Mechanism, PAGE_BYTES, Reason, Unavailable, Watch};
 
 use super::kinds::{Kind, descriptor};
 use super::layout::Layout;
+use super::reclaim::count_marks;
 use super::scan::MarkContext;
 use super::{MARKED, MarkSweep, SweepQueue};
 use crate::mark_sweep::block::{
@@ -398,6 +399,9 @@ impl MarkSweep {
         visit: &mut impl FnMut(Address, usize),
     ) {
         let (start, marks) = (self.start(index), self.layout.table.marks_of(index));
+        if count_marks(marks, usize::from(block.objects)).marked == 0 {
+            return; // As in most blocks that were handed out since the last collection.
+        }
         let joins = block.descriptor == block.bytes;
         let mut run: Range<usize> = 0..0;
         for object in 0..usize::from(block.objects) {

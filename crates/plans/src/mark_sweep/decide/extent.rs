@@ -4,7 +4,7 @@
 //! everything is collected when the old objects have grown by as much as the program allocates between two collections
 //! of everything without sticky marks: there are never more of them than without, and what is dead and old takes no more
 //! than that. Where collections of everything find that what had grown lives, the next waits twice as long, up to
-//! [`MOST_PATIENCE`] times; where most of it was dead, half as long.
+//! [`MOST_PATIENCE`] intervals; where most of it was dead, half as long.
 //!
 //! Roots are scanned in either case. Where little lives beside them, everything costs hardly more than what is new.
 
@@ -49,7 +49,7 @@ pub enum Extent {
 }
 
 /// The old objects never grow by more intervals than this.
-pub const MOST_PATIENCE: usize = 4;
+pub const MOST_PATIENCE: usize = 2;
 
 /// Decides what to collect.
 pub fn decide(m: &Measurements) -> Extent {
@@ -130,7 +130,7 @@ mod tests {
             })
         };
         assert!(!grown(149, 1) && grown(150, 1));
-        assert!(!grown(299, 4) && grown(300, 4));
+        assert!(!grown(199, 2) && grown(200, 2));
         // Old objects that were freed explicitly.
         assert!(!grown(0, 1));
     }
@@ -177,8 +177,7 @@ mod tests {
             })
         };
         assert_eq!(after(1, 990), 2);
-        assert_eq!(after(2, 1000), 4);
-        assert_eq!(after(4, 1000), MOST_PATIENCE);
+        assert_eq!(after(MOST_PATIENCE, 1000), MOST_PATIENCE);
         assert_eq!(after(2, 960), 2);
         assert_eq!(after(2, 900), 1);
         assert_eq!(after(1, 100), 1);
