@@ -12,7 +12,7 @@ use super::random::Rng;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
-pub const GENERATOR: u32 = 8;
+pub const GENERATOR: u32 = 9;
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -250,13 +250,14 @@ pub struct OfLibgc {
 }
 
 /// The points that the libgc heap can meet when it is there.
-const LIBGC_POINTS: [(FaultPoint, usize); 6] = [
+const LIBGC_POINTS: [(FaultPoint, usize); 7] = [
     (FaultPoint::CommitMemory, 12),
     (FaultPoint::StartWorker, 3),
     (FaultPoint::MarkStackFull, 300),
     (FaultPoint::SuspendAckLate, 12),
     (FaultPoint::LibraryListChanged, 12),
     (FaultPoint::ArenaHeld, 12),
+    (FaultPoint::WatchWrites, 12),
 ];
 
 /// Options of the libgc heap of which each value is equally likely.
@@ -268,6 +269,7 @@ const LIBGC_CHOICES: &[(&str, &[&str])] = &[
     ("fifo-length", &["1", "4", "16", "64"]),
     ("edges-length", &["2", "16", "64"]),
     ("sweep", &["lazy", "eager"]),
+    ("generations", &["none", "sticky"]),
     ("poison", &["off", "off", "on"]),
     ("zeroing-kernel", &["auto", "memset", "movntdq"]),
     ("release-after", &["0", "1", "6"]),
@@ -382,7 +384,7 @@ mod tests {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
-        assert_eq!((GENERATOR, hash), (8, 14_486_859_819_750_739_555));
+        assert_eq!((GENERATOR, hash), (9, 2_535_942_748_752_838_184));
     }
 
     #[test]
