@@ -79,7 +79,7 @@ impl View {
     ///
     /// # Safety
     /// The array is where it was, and has these bytes.
-    #[inline(always)]
+    #[inline]
     pub unsafe fn run(&self, offset: usize, most: usize) -> Run {
         let first_n = self.pieces.first_n;
         // Behind the last element there is no part.
