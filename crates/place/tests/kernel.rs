@@ -37,8 +37,10 @@ impl Drop for Sleeper {
 }
 
 /// The threads of this process, but not the first, which is that of the tests' harness, and not the calling one, which
-/// follows: the name of each, and where the kernel lets it run.
+/// follows: the name of each, and where the kernel lets it run. Its masks have processors that are offline, too.
 fn threads() -> Vec<(String, Processors)> {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let online: Processors = online.trim().parse().unwrap();
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let first = std::process::id().to_string();
     let mine = fs::read_link("/proc/thread-self").unwrap();
@@ -53,7 +55,9 @@ fn threads() -> Vec<(String, Processors)> {
         let list = status
             .lines()
             .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        Some((name.trim().to_string(), list.trim().parse().unwrap()))
+        let list: Processors = list.trim().parse().unwrap();
+        let usable = list.iter().filter(|&number| online.contains(number));
+        Some((name.trim().to_string(), usable.collect()))
     };
     tasks.filter_map(describe).collect()
 }
