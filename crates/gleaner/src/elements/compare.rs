@@ -38,8 +38,8 @@ impl Mutator {
         while done < all {
             // SAFETY: the arrays have these ranges, which was checked, and no other thread writes them.
             let (mine, theirs, bytes) = unsafe {
-                let mine = one.run((index << log2) + done, all - done);
-                let theirs = other.run((other_index << log2) + done, mine.bytes);
+                let mine = one.run_of_part((index << log2) + done, all - done);
+                let theirs = other.run_of_part((other_index << log2) + done, mine.bytes);
                 (mine.at, theirs.at, theirs.bytes)
             };
             if mine != theirs {

@@ -216,8 +216,8 @@ impl Mutator {
     unsafe fn copy_run(&self, from: Address, to: Address, all: Range, copied: Copied) -> bool {
         // SAFETY: the arrays have these ranges, as this function asks.
         unsafe {
-            let read = self.view(from).run(all.from, all.bytes);
-            let write = self.view(to).run(all.to, all.bytes);
+            let read = self.view(from).run_of_part(all.from, all.bytes);
+            let write = self.view(to).run_of_part(all.to, all.bytes);
             let is_one = read.bytes.min(write.bytes) == all.bytes && write.writable;
             if !is_one || self.copies_singly() {
                 return false;
@@ -534,9 +534,9 @@ impl Mutator {
         let one = |offset: usize| {
             // SAFETY: both arrays have the element, as this function asks, and the stock is filled.
             unsafe {
-                let read = source.run(range.from + offset, E::BYTES);
+                let read = source.run_of_part(range.from + offset, E::BYTES);
                 let item = E::read_at(read.at, base);
-                let write = target.run(range.to + offset, E::BYTES);
+                let write = target.run_of_part(range.to + offset, E::BYTES);
                 let is_wanted = |part| wanted.binary_search(&part).is_ok();
                 // As in `copy_runs`, what was all zero when the stock was filled may stay so.
                 if write.zero && (E::is_zero(item) || !write.part.is_some_and(is_wanted)) {
@@ -583,8 +583,8 @@ impl Mutator {
                     let at = read.at.add(skipped);
                     (Run { at, ..read }, write)
                 } else {
-                    let read = from.run(range.from + done, left);
-                    (read, to.run(range.to + done, read.bytes))
+                    let read = from.run_of_part(range.from + done, left);
+                    (read, to.run_of_part(range.to + done, read.bytes))
                 }
             };
             let bytes = read.bytes.min(write.bytes);

@@ -81,6 +81,25 @@ impl View {
     /// The array is where it was, and has these bytes.
     #[inline]
     pub unsafe fn run(&self, offset: usize, most: usize) -> Run {
+        // SAFETY: as this function asks.
+        let mut run = unsafe { self.run_of_part(offset, most) };
+        if let Some(number) = run.part
+            && run.bytes < most
+            && run.writable
+        {
+            // SAFETY: the array has `most` bytes from the offset on, as asked.
+            run.bytes = unsafe { self.beside(run.at, run.bytes, most, number + 1) }.min(most);
+        }
+        run
+    }
+
+    /// As [`View::run`], and no more than lie in one part: for what goes through two arrays at once, of which the one
+    /// with the shorter runs would have those of the other looked for again and again.
+    ///
+    /// # Safety
+    /// As for [`View::run`].
+    #[inline(always)]
+    pub unsafe fn run_of_part(&self, offset: usize, most: usize) -> Run {
         let first_n = self.pieces.first_n;
         // Behind the last element there is no part.
         if !self.is_spine || offset < first_n || most == 0 {
@@ -100,15 +119,9 @@ impl View {
         let part = self.pieces.part(offset);
         // SAFETY: the spine has this part, as asked.
         let pointer = unsafe { self.pieces.load(self.array, part.number) };
-        let at = self.pieces.target(pointer).add(part.within);
-        let mut bytes = self.pieces.arraylet_bytes() - part.within;
-        if bytes < most && !pointer.is_tainted() {
-            // SAFETY: the array has `most` bytes from the offset on, as asked.
-            bytes = unsafe { self.beside(at, bytes, most, part.number + 1) };
-        }
         Run {
-            at,
-            bytes: most.min(bytes),
+            at: self.pieces.target(pointer).add(part.within),
+            bytes: most.min(self.pieces.arraylet_bytes() - part.within),
             part: Some(part.number),
             writable: !pointer.is_tainted(),
             zero: pointer == self.pieces.zero,
@@ -148,7 +161,7 @@ impl View {
         };
         let bytes = most.min(end - start);
         // SAFETY: as this function asks.
-        unsafe { self.run(end - bytes, bytes) }
+        unsafe { self.run_of_part(end - bytes, bytes) }
     }
 
     /// The numbers of the parts that hold arraylets and lie wholly in `bytes` bytes from `offset` on.

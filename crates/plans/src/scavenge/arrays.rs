@@ -31,9 +31,13 @@ use super::collect::Extent;
 use super::mutator::Mutator;
 use super::parts::{Part, Writable};
 
-/// How many arraylets a mutator gets beyond one that it needs, at most: with the usual sizes, the rest of a chunk, which
-/// nobody else may take before the next collection.
-const MORE_FOR_ONE: usize = 15;
+/// How many arraylets a mutator gets beyond one that it needs.
+const MORE_FOR_ONE: usize = 3;
+/// How many where they are zeroed together: with the usual sizes, the rest of a chunk, which nobody else may take before
+/// the next collection.
+const MORE_OF_ZEROS: usize = 15;
+/// After so many arraylets in a row that had to be zero, those in stock are zeroed together. What is copied to needs none.
+const ZEROS_IN_A_ROW: u32 = 16;
 
 /// How the arrays of a heap are cut, and which optimisations are made (PLDI 2010, section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,8 +189,8 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Fills the stock of a mutator up to `count` arraylets, without a collection; whether there was room for all of them.
-    /// Where one is asked for there are a few, since another store is likely to ask for the next; and if the last one that
-    /// was used had to be zero, these are zeroed together. An arraylet that is zeroed when it is used makes the exchange of
+    /// Where one is asked for there are a few, since another store is likely to ask for the next; and if the last ones that
+    /// were used had to be zero, these are zeroed together. An arraylet that is zeroed when it is used makes the exchange of
     /// its pointer wait for all of these stores.
     ///
     /// # Safety
@@ -201,7 +205,12 @@ impl<F: SlotFormat> Scavenge<F> {
         if self.arraylet_bytes(missing) > self.config.limit {
             return false;
         }
-        let more = if count == 1 { MORE_FOR_ONE } else { 0 };
+        let zeroes = count == 1 && mutator.zeros_in_a_row.get() >= ZEROS_IN_A_ROW;
+        let more = match count {
+            1 if zeroes => MORE_OF_ZEROS,
+            1 => MORE_FOR_ONE,
+            _ => 0,
+        };
         let most = missing * (1 + more);
         let mut taken = 0;
         while taken < most {
@@ -214,7 +223,6 @@ impl<F: SlotFormat> Scavenge<F> {
             taken += 1;
         }
         let bytes = self.model.pieces.arraylet_bytes();
-        let zeroes = more > 0 && mutator.zeroes_stock.get();
         mutator.with_stock(contents, |stock| {
             let fresh = stock.len().min(before);
             for (arraylet, clean) in stock[fresh..].iter_mut().filter(|_| zeroes) {
@@ -318,9 +326,11 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut was_zero = false;
         let fill = |before: Pointer| {
             was_zero = before == self.model.pieces.zero;
-            mutator
-                .zeroes_stock
-                .set(was_zero && filling == Filling::Same);
+            let zeros = match was_zero && filling == Filling::Same {
+                true => mutator.zeros_in_a_row.get().saturating_add(1),
+                false => 0,
+            };
+            mutator.zeros_in_a_row.set(zeros);
             let taken = mutator.with_stock(contents, |stock| {
                 let (arraylet, clean) = stock.pop()?;
                 let next = stock.last().filter(|&&(_, clean)| !clean);

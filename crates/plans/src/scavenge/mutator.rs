@@ -131,8 +131,8 @@ pub struct Mutator {
     stock: UnsafeCell<[Vec<(Address, bool)>; 2]>,
     /// What it did about arrays in pieces.
     pub(super) array_counts: Cell<ArrayCounts>,
-    /// Whether the arraylet that was used last had to be zero, so that a stock is zeroed as it is taken.
-    pub(super) zeroes_stock: Cell<bool>,
+    /// How many arraylets that it used last had to be zero, one after the other.
+    pub(super) zeros_in_a_row: Cell<u32>,
     /// Where the buffer ends; its limit may be less.
     pub(super) tlab_end: Cell<Address>,
     /// What this mutator zeroed since the last collection.
@@ -247,7 +247,7 @@ impl Mutator {
             arraylets: Default::default(),
             stock: UnsafeCell::default(),
             array_counts: Cell::default(),
-            zeroes_stock: Cell::default(),
+            zeros_in_a_row: Cell::default(),
             number,
             tlab_end: Cell::new(Address::NULL),
             zeroed: Cell::new(Zeroed::default()),
