@@ -145,25 +145,30 @@ fn what_is_shared_is_written_in_none_of_the_arrays() {
 fn a_stock_that_is_zeroed_together_reads_as_zero() {
     let heap = heap("arrays=zray,heap-limit=8m,poison=on,verify=edges");
     let mut mutator = heap.attach().unwrap();
-    // Arraylets that held something else before are given to arrays of which one byte is written in each part.
+    // Arraylets that held something else before are given to arrays of which one byte is written in each part: many in
+    // a row have to be zero.
+    const PARTS: usize = 60;
     for round in 0..60_u8 {
-        let [full, sparse] = arrays(&heap, &mut mutator, 20);
-        for part in 0..20 {
-            write_part(&mut mutator, &full, part, 0xee);
+        let [full, sparse] = arrays(&heap, &mut mutator, PARTS);
+        (0..PARTS).for_each(|part| write_part(&mut mutator, &full, part, 0xee));
+        for part in 0..PARTS {
             let at = FIRST_N + part * ARRAYLET + usize::from(round) * 7;
             // SAFETY: the array is one of bytes with this element.
             unsafe { mutator.store_element_in::<u8>(address(&sparse), at, 1 + round) }.unwrap();
         }
-        let expected: Vec<u8> = (0..20 * ARRAYLET)
-            .map(|at| {
-                if at % ARRAYLET == usize::from(round) * 7 {
-                    1 + round
-                } else {
-                    0
-                }
-            })
-            .collect();
-        assert_eq!(content(&mutator, &sparse, 20), expected, "round {round}");
+        let written = usize::from(round) * 7;
+        let byte = |at: usize| {
+            if at % ARRAYLET == written {
+                1 + round
+            } else {
+                0
+            }
+        };
+        let expected: Vec<u8> = (0..PARTS * ARRAYLET).map(byte).collect();
+        assert!(
+            content(&mutator, &sparse, PARTS) == expected,
+            "round {round}"
+        );
     }
 }
 
