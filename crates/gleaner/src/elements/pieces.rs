@@ -19,6 +19,9 @@ use super::{Element, Layout};
 use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
 
+/// So many arraylets are one run at most.
+const MOST_BESIDE: usize = 16;
+
 /// Bytes of an array that lie side by side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Run {
@@ -87,6 +90,8 @@ impl View {
             && run.bytes < most
             && run.writable
         {
+            // A cursor over a long array may be given up after a few elements.
+            let most = most.min(MOST_BESIDE << self.pieces.arraylet_shift);
             // SAFETY: the array has `most` bytes from the offset on, as asked.
             run.bytes = unsafe { self.beside(run.at, run.bytes, most, number + 1) }.min(most);
         }
