@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! - A process that was found once stays one of them until it ends, whoever is its parent then.
+//! - A process that was found once stays one of them until it ends, also when another process becomes its parent.
 //! - Where the placer adopts (`PR_SET_CHILD_SUBREAPER`), a process whose parent ended is the placer's child, and so one of
 //!   them, though nobody has seen it before.
 //! - No other process becomes one of them: what was seen to be foreign is not read again, but for a census in 64, since
