@@ -71,7 +71,7 @@ impl<'m> Place<'m> {
             Some(at) => (at, count * E::BYTES),
             // The first piece is found here, so that there is one loop and not one for each case.
             None => {
-                let run = find::<E>(mutator, array, index * E::BYTES, count * E::BYTES);
+                let run = find_first::<E>(mutator, array, index * E::BYTES, count * E::BYTES);
                 (run.at, run.bytes)
             }
         };
@@ -128,16 +128,32 @@ fn count_next<E: Element>(place: &Place<'_>, access: Access) {
 #[cold]
 #[inline(never)]
 fn find<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
+    // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
+    unsafe { far_view::<E>(mutator, array).run(offset, most) }
+}
+
+/// As [`find`], of one part: a cursor over a long array may be given up after a few elements.
+#[cold]
+#[inline(never)]
+fn find_first<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
+    // SAFETY: as in `find`.
+    unsafe { far_view::<E>(mutator, array).run_of_part(offset, most) }
+}
+
+/// An array with a range that goes beyond N, or it would have been one piece.
+///
+/// # Safety
+/// `array` is a valid reference to such an array.
+#[inline(always)]
+unsafe fn far_view<E: Element>(mutator: &Mutator, array: Address) -> View {
     let pieces = E::Layout::pieces(mutator.record());
-    // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed. The range
-    // goes beyond N, or it would have been one piece.
+    // SAFETY: as this function asks.
     unsafe {
-        let view = if E::Layout::ALL_CUT {
+        if E::Layout::ALL_CUT {
             View::of_spine(array, pieces)
         } else {
             View::new(array, pieces)
-        };
-        view.run(offset, most)
+        }
     }
 }
 

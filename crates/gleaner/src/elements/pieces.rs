@@ -90,7 +90,7 @@ impl View {
             && run.bytes < most
             && run.writable
         {
-            // A cursor over a long array may be given up after a few elements.
+            // What goes through a long array may be given up after a few elements.
             let most = most.min(MOST_BESIDE << self.pieces.arraylet_shift);
             // SAFETY: the array has `most` bytes from the offset on, as asked.
             run.bytes = unsafe { self.beside(run.at, run.bytes, most, number + 1) }.min(most);
@@ -266,8 +266,9 @@ impl Mutator {
         // SAFETY: a valid reference, as asked.
         debug_assert!(unsafe { is_spine(array) }, "code for arrays in pieces");
         let pieces = E::Layout::pieces(self.record());
-        // SAFETY: an array has fewer than 2^32 elements, of up to 8 bytes each.
-        let part = pieces.part(unsafe { index.unchecked_mul(E::BYTES) });
+        // An array has fewer than 2^32 elements: said so that the number of the part is scaled as it is added to an address,
+        // where the compiler would mask it otherwise.
+        let part = pieces.part(index as u32 as usize * E::BYTES);
         // SAFETY: the spine has this part, since the array has the element, as asked.
         let pointer = unsafe { pieces.load(array, part.number) };
         (pieces, part.within, pointer)

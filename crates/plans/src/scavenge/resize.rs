@@ -150,6 +150,7 @@ impl<F: SlotFormat> Scavenge<F> {
             nursery_used: self.nursery.used(),
             allocated_lately: lately.allocated,
             beside_lately: lately.beside,
+            most_beside_lately: lately.most_beside,
             least_survivors: 2 * BLOCK_BYTES,
             young: lately.young,
             wanted: (lately.young, "the sizes do"),
@@ -310,6 +311,7 @@ impl Lately {
         self.cycle_allocated += over.allocated;
         self.allocated = moving_average(self.allocated, over.allocated);
         self.beside = moving_average(self.beside, over.beside);
+        self.most_beside = over.beside.max(self.most_beside - self.most_beside / 16);
         if over.for_room {
             self.cycle_ns += paused;
         }
