@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -244,6 +245,13 @@ def _placement(commands: argparse._SubParsersAction) -> None:
     _shown(one)
     one.set_defaults(act=_placement_findings)
 
+    one = commands.add_parser(
+        "modelled", help="two sockets, from a run of placement-modelled: an estimate"
+    )
+    one.add_argument("results", type=Path)
+    _shown(one)
+    one.set_defaults(act=_placement_modelled)
+
 
 def _shown(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="also a page and CSV files")
@@ -459,6 +467,21 @@ def _placement_findings(chosen: argparse.Namespace) -> int:
     words = ["gleaner-lab", "placement", "findings", *map(str, chosen.results)]
     found = placement.findings(tried.read(chosen.results))
     return _present(placement.page(found, shlex.join(words)), chosen.out, chosen.markdown)
+
+
+def _placement_modelled(chosen: argparse.Namespace) -> int:
+    from gleaner_lab.numa.evidence import Evidence
+    from gleaner_lab.numa.sockets import MACHINE
+    from gleaner_lab.report import modelled
+    from gleaner_lab.store import ResultSet
+
+    results = ResultSet.open(chosen.results)
+    evidence = replace(Evidence.read(results), machine=MACHINE)
+    if not evidence.workloads:
+        raise Failure(f"{chosen.results} has no runs yet: gleaner-lab resume {chosen.results}")
+    found = {workload: evidence.on_sockets(workload) for workload in evidence.workloads}
+    words = ["gleaner-lab", "placement", "modelled", str(chosen.results)]
+    return _present(modelled.sockets(found, shlex.join(words)), chosen.out, chosen.markdown)
 
 
 def _arrays_model(chosen: argparse.Namespace) -> int:

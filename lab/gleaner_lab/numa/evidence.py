@@ -25,6 +25,7 @@ from gleaner_lab.numa.application import Application
 from gleaner_lab.numa.collection import CollectionTime, Costs, Run, collection_time
 from gleaner_lab.numa.hardware import PAPER, Machine
 from gleaner_lab.numa.locality import non_locality
+from gleaner_lab.numa.sockets import Mutators, Sockets, Time, times
 from gleaner_lab.store import ResultSet
 
 #: The numbers of collecting threads that the paper's figures are made for.
@@ -255,6 +256,28 @@ class Evidence:
             self.application(workload, configuration),
             self.collecting(workload, configuration, threads),
         )
+
+    def on_sockets(self, workload: str) -> list[Mapping[Sockets, Time]]:
+        """What threads on two sockets would take, by round: of experiments/placement-modelled.yaml.
+
+        What the workers did with each other is counted where they ran at the same time.
+        """
+        costs, met = self.costs(workload), self.counted(workload, "meeting")
+        found = []
+        for number, run in self.counted(workload, "counted").items():
+            if number not in costs or number not in met:
+                continue
+            other = met[number]
+            events = other.synchronisation.scaled(run.collections / other.collections)
+            values = self.rounds(workload, ALONE)[number]["values"]
+            mutators = Mutators(
+                values["printed.allocated_bytes"],
+                max(0.0, values["printed.cpu_s"] - values["printed.total_pause_s"]),
+            )
+            found.append(times(replace(run, synchronisation=events), mutators, costs[number]))
+        if not found:
+            raise Failure(f"{workload}: no round has the runs counted, meeting and {ALONE}")
+        return found
 
     # ---- measured on this host ----
 
