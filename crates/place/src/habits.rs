@@ -174,7 +174,7 @@ mod tests {
     fn each_time_it_rests_for_longer() {
         let mut life = Life::new();
         let mut rests = Vec::new();
-        for _ in 0..9 {
+        for _ in 0..11 {
             let mut rest = 0;
             while life.half_second(400, 0, 9, true) != Habit::Moved {
                 rest += 1;
@@ -182,7 +182,7 @@ mod tests {
             rests.push(rest);
             assert_eq!(life.half_second(400, 100, 0, true), Habit::Waited);
         }
-        assert_eq!(rests, [0, 7, 15, 31, 63, 127, 255, 511, 1023]);
+        assert_eq!(rests, [0, 7, 15, 31, 63, 127, 255, 511, 1023, 1023, 1023]);
     }
 
     #[test]

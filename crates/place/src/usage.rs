@@ -248,6 +248,7 @@ impl Stat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::likeness::Tree;
 
     #[test]
     fn names_with_brackets_are_read() {
@@ -297,5 +298,39 @@ mod tests {
         assert_eq!(both.cycles, usage.cycles.map(|count| 2 * count));
         assert!(number_after("a\nb:\t12\nc", "\nb:") == Some(12));
         assert!(number_after("a\nb   :   12\nc", "\nb") == Some(12));
+    }
+
+    #[test]
+    fn switches_and_moves_are_told_apart_and_summed() {
+        let status = "Name:\ta\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n";
+        let sched = "a (1, #threads: 1)\nse.nr_migrations            :              5\n";
+        let tree = Tree::new(&[("task/status", status), ("task/sched", sched)]);
+        let task = tree.0.join("task").display().to_string();
+        let mut usage = Usage {
+            threads: 1,
+            ran: Duration::from_secs(2),
+            ..Usage::default()
+        };
+        usage.sample_switches(&task);
+        assert_eq!((usage.voluntary, usage.involuntary), (7, 3));
+        assert_eq!(usage.migrations, Some(5));
+        tree.write("task/status", "");
+        tree.write("task/sched", "");
+        usage.sample_switches(&task);
+        assert_eq!((usage.voluntary, usage.involuntary), (7, 3), "it stays");
+        let other = Usage {
+            voluntary: 1,
+            involuntary: 20,
+            migrations: None,
+            ..usage.clone()
+        };
+        let mut both = Usage::default();
+        both.add(&usage);
+        both.add(&other);
+        assert_eq!((both.threads, both.ran.as_secs()), (2, 4));
+        assert_eq!((both.voluntary, both.involuntary), (8, 23));
+        assert_eq!(both.migrations, Some(5));
+        both.add(&usage);
+        assert_eq!(both.migrations, Some(10));
     }
 }

@@ -45,6 +45,21 @@ fn decided(machine: &str, items: &str, them: &str) -> Vec<String> {
 }
 
 #[test]
+fn hardware_threads_of_a_core_are_levelled_when_threads_go() {
+    let machine = Machine::synthetic("1x1x2").unwrap();
+    let settings = settings("placement=pinned");
+    let all = threads("application:4");
+    let before = decide(&machine, &all, &settings, &Plan::new());
+    let left: Vec<_> = [0, 2].map(|number| all[number]).into();
+    for it in &left {
+        assert_eq!(before[&it.id].processors.to_string(), "0");
+    }
+    let after = decide(&machine, &left, &settings, &before);
+    let processors: Vec<_> = after.values().map(|it| it.processors.to_string()).collect();
+    assert_eq!(processors, ["0", "1"]);
+}
+
+#[test]
 fn answers_are_those_written_by_hand() {
     let both = "application:4+collector:4";
     for (machine, items, them, expected) in [

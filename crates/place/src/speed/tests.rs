@@ -227,6 +227,25 @@ fn what_is_missing_is_said() {
     assert!(said.contains("cannot be written down"), "{said}");
 }
 
+#[test]
+fn what_was_slowed_before_a_failure_is_put_back_at_once() {
+    let tree = frequencies_tree();
+    let usable = "0-2".parse().unwrap();
+    let mut speed = start(&tree, "slow=collector,speed=40", alive());
+    // The second maximum can no longer be written.
+    fs::remove_file(tree.0.join(MAXIMA[1])).unwrap();
+    fs::create_dir(tree.0.join(MAXIMA[1])).unwrap();
+    let both = [seen(1, Role::Collector, "0"), seen(2, Role::Collector, "2")];
+    speed.update(SECOND, &both, &usable);
+    let said = speed.take_messages().join("");
+    assert!(said.contains("all threads run at full speed"), "{said}");
+    assert!(
+        speed.take_changes().iter().any(|it| it.by == "frequency"),
+        "the first was slowed"
+    );
+    assert_eq!(tree.text(MAXIMA[0]).trim(), "2800000");
+}
+
 const HOME: &str = "sys/fs/cgroup/user/app";
 
 /// cgroup v2, with the program 4711 in a group, and a thread of it in another one.
