@@ -591,9 +591,11 @@ impl Mutator {
         let base = self.record().base;
         // SAFETY: the array has this element, as this function asks.
         let whole = unsafe { self.whole::<E>(array, index, 1) };
-        let (at, before) = if let Some(at) = whole {
-            // SAFETY: such an element lies there, as this function asks.
-            (at, unsafe { E::read_at(at, base) })
+        // Compiled for each path by itself, or all would wait for where the element lies.
+        let at = if let Some(at) = whole {
+            // SAFETY: such an element lies there, and the item is valid, as this function asks.
+            unsafe { E::write_at(at, base, change(E::read_at(at, base))) };
+            at
         } else {
             // SAFETY: as this function asks.
             let Some(at) = (unsafe { self.far_to_write::<E>(array, index) }) else {
@@ -603,13 +605,11 @@ impl Mutator {
                     self.store_far::<E>(array, index, item)
                 };
             };
-            // SAFETY: such an element lies there, as this function asks.
-            let before = unsafe { E::read_at(at, base) };
+            // SAFETY: such an element lies there, and the item is valid, as this function asks.
+            unsafe { E::write_at(at, base, change(E::read_at(at, base))) };
             apart();
-            (at, before)
+            at
         };
-        // SAFETY: such an element lies there, and the item is valid, as this function asks.
-        unsafe { E::write_at(at, base, change(before)) };
         if E::SLOTS {
             self.dirty(at);
         }
