@@ -15,7 +15,7 @@ use gleaner_os::memory;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::{Lately, Scavenge, State};
-use crate::scavenge::decide::collection::{self, moving_average};
+use crate::scavenge::decide::collection::{self, fading_most, moving_average};
 use crate::scavenge::decide::generation_sizes::{self, Decision, Measurements};
 use crate::scavenge::decide::generations;
 use crate::scavenge::decide::young_size;
@@ -311,7 +311,7 @@ impl Lately {
         self.cycle_allocated += over.allocated;
         self.allocated = moving_average(self.allocated, over.allocated);
         self.beside = moving_average(self.beside, over.beside);
-        self.most_beside = over.beside.max(self.most_beside - self.most_beside / 16);
+        self.most_beside = fading_most(self.most_beside, over.beside);
         if over.for_room {
             self.cycle_ns += paused;
         }

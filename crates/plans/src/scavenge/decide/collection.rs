@@ -73,9 +73,24 @@ pub fn moving_average(average: usize, value: usize) -> usize {
     }
 }
 
+/// The most of what was seen, which fades by a sixteenth each time: to a half in eleven.
+pub fn fading_most(most: usize, value: usize) -> usize {
+    value.max(most - most / 16)
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_is_taken_at_once_and_fades_slowly() {
+        assert_eq!(fading_most(0, 0), 0);
+        assert_eq!(fading_most(100, 300), 300);
+        assert_eq!(fading_most(320, 0), 300);
+        let halved = (0..11).fold(1 << 20, |most, _| fading_most(most, 1));
+        assert!((500_000..540_000).contains(&halved), "{halved}");
+        assert_eq!(fading_most(15, 0), 15, "little stays");
+    }
 
     /// An old generation with `old_free` bytes, and room for as many large ones.
     fn found(old_free: usize, promoted_lately: usize) -> Measurements {

@@ -7,7 +7,8 @@
 //! has room for half as much again as survives, and is not made a little smaller. What is left of the young generation
 //! is cut into eden and what young large objects may take, as lately as much was allocated of both: so both are full at
 //! the same time. The old generation may fill to twice what lived in it after the last full collection, or more when
-//! full collections take much of the time. Where there are no scavenges, eden takes what neither of the two needs.
+//! full collections take much of the time. Where there are no scavenges, eden takes what neither of the two needs, nor
+//! large objects and arraylets lately took: they would be given memory anew each time.
 
 /// What is known. Sizes are in bytes, shares in thousandths of the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
