@@ -300,23 +300,29 @@ fn what_the_kernel_refuses_is_said_and_the_program_runs() {
     }
     let directory = Directory::new();
     set_mode(&directory.path(""), 0o755);
-    let source = "#include <unistd.h>\nint main(void) { sleep(1); return 5; }\n";
+    let source =
+        "#include <unistd.h>\nint main(void) { sleep(1); write(2, \"ends\", 4); return 5; }\n";
     let program = directory.compile("other", source, &[]);
     set_mode(&program, 0o4755);
     // The command may lie where nobody else may go.
     let command = directory.path("gleaner");
     fs::copy(env!("CARGO_BIN_EXE_gleaner"), &command).unwrap();
     set_mode(&command, 0o755);
+    let log = directory.path("log");
+    fs::write(&log, "").unwrap();
+    set_mode(&log, 0o666);
     let output = clean(Command::new("setpriv"))
         .args(["--reuid=65534", "--clear-groups"])
         .arg(&command)
-        .args(["place", "--opt", "placement=isolated,pin=none", "--"])
-        .arg(&program)
+        .args(["place", "--opt", "placement=isolated,pin=none", "--log"])
+        .args([log.as_path(), Path::new("--"), &program])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(5), "{output:?}");
-    assert!(
-        stderr(&output).contains("1 threads run unplaced: "),
-        "{output:?}"
-    );
+    let said = stderr(&output);
+    let (during, after) = said.split_once("ends").expect(&said);
+    assert!(during.contains("a thread runs unplaced: "), "{said}");
+    assert!(after.contains("1 threads in all ran unplaced: "), "{said}");
+    let log = fs::read_to_string(&log).unwrap();
+    assert!(log.contains(r#""event":"refused""#), "{log}");
 }

@@ -119,6 +119,11 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
     plan
 }
 
+/// Whether so many busy threads have a core each, of those that the settings leave.
+pub(crate) fn has_room(machine: &Machine, settings: &Settings, busy: usize) -> bool {
+    busy <= limited(machine, settings).cores()
+}
+
 /// The processors that the settings leave.
 fn limited(machine: &Machine, settings: &Settings) -> Machine {
     let machine = match &settings.processors {

@@ -37,6 +37,17 @@ impl Log {
         // A full disk must not end the program that is placed.
         let _ = writeln!(self.0, "{line}");
     }
+
+    pub(super) fn write_refusal(&mut self, start: Instant, why: &str) {
+        let line = serde_json::json!({
+            "event": "refused",
+            "time_s": start.elapsed().as_secs_f64(),
+            "reason": why,
+        });
+        // As above.
+        let _ = writeln!(self.0, "{line}");
+    }
+
     pub(super) fn write_change(&mut self, start: Instant, change: &Change) {
         let line = serde_json::json!({
             "event": "speed",

@@ -1,6 +1,6 @@
 //! Starting the program, following it, and ending as it did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::Write as _;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -89,11 +89,18 @@ pub(super) fn run(
     }
     let mut slowing = Slowing::start(&settings.slow, files, writer, child.id());
     let mut ending = Ending::of(&child);
+    let mut refused = BTreeSet::new();
     loop {
         let wait = follower.follow();
         for placed in follower.take_placed() {
             if let Some(log) = &mut log {
                 log.write(start, &placed);
+            }
+        }
+        for why in follower.refusals().keys() {
+            if refused.insert(why.clone()) {
+                warn(format_args!("a thread runs unplaced: {why}"));
+                log.iter_mut().for_each(|log| log.write_refusal(start, why));
             }
         }
         follower.take_ended().into_iter().for_each(reap);
@@ -113,7 +120,7 @@ pub(super) fn run(
     let total = seconds_of_ended();
     let guarding = guard.map_or(Duration::ZERO, Guard::dismiss);
     for (why, count) in follower.refusals() {
-        warn(format_args!("{count} threads run unplaced: {why}"));
+        warn(format_args!("{count} threads in all ran unplaced: {why}"));
     }
     if args.stats {
         let mut text = report::table(

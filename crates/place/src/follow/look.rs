@@ -9,7 +9,7 @@ use super::tasks::set_of;
 use super::walk::Walk;
 use super::{CLOCKS, Follower, Known, SHORT_WAIT, WHOLE, WIDE, YOUTH, directory};
 use crate::usage::{Clock, Counters, Stat, deeds};
-use crate::{Placement, Role, ThreadId};
+use crate::{Placement, Role, ThreadId, policy};
 
 impl Follower {
     /// Finds the threads that are new, and those that have another name, and places them.
@@ -136,7 +136,7 @@ impl Follower {
     /// Decides on the threads that were watched. Gives whether the habit of one has changed.
     pub(super) fn decide_on_habits(&mut self) -> bool {
         let busy = self.known.values().filter(|it| it.watch.is_busy()).count();
-        let has_room = busy <= self.host.machine().cores();
+        let has_room = policy::has_room(self.host.machine(), &self.settings, busy);
         let mut has_changed = false;
         for known in self.known.values_mut() {
             if std::mem::take(&mut known.is_watched) {

@@ -60,6 +60,21 @@ fn hardware_threads_of_a_core_are_levelled_when_threads_go() {
 }
 
 #[test]
+fn there_is_room_on_the_cores_that_the_settings_leave() {
+    for (items, machine, most) in [
+        ("placement=auto", "2x4", 8),
+        ("placement=auto,processors=0-1", "2x4", 2),
+        ("placement=auto,sockets=1", "2x4", 4),
+        ("placement=auto,processors=0+4", "1x4x2", 1),
+    ] {
+        let machine = Machine::synthetic(machine).unwrap();
+        let settings = settings(items);
+        assert!(has_room(&machine, &settings, most), "{items}");
+        assert!(!has_room(&machine, &settings, most + 1), "{items}");
+    }
+}
+
+#[test]
 fn answers_are_those_written_by_hand() {
     let both = "application:4+collector:4";
     for (machine, items, them, expected) in [
