@@ -20,7 +20,7 @@ use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
 
 /// So many arraylets are one run at most.
-const MOST_BESIDE: usize = 16;
+const MOST_BESIDE: usize = 64;
 
 /// Bytes of an array that lie side by side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
