@@ -137,7 +137,7 @@ impl<F: SlotFormat> Scavenge<F> {
             for_room: request.bytes > 0,
             needed: request.beside(),
             beside: beside.saturating_sub(state.lately.beside_used),
-            freed_beside: beside.saturating_sub(self.beside_used()),
+            beside_used: beside,
             allocated,
             stopped_ns: started,
             now_ns: now,

@@ -31,8 +31,8 @@ pub(super) struct Collection {
     pub needed: usize,
     /// Bytes that were taken beside the nursery since the collection before.
     pub beside: usize,
-    /// Bytes that it freed there.
-    pub freed_beside: usize,
+    /// What was used there when it began.
+    pub beside_used: usize,
     /// How long the mutators ran since the one before, in nanoseconds.
     pub mutator_ns: u64,
     /// Bytes that were allocated since the one before.
@@ -152,7 +152,7 @@ impl<F: SlotFormat> Scavenge<F> {
             nursery_used: self.nursery.used(),
             allocated_lately: lately.allocated,
             beside_lately: lately.beside,
-            freed_beside_lately: lately.most_freed_beside,
+            more_beside_lately: lately.most_beside.saturating_sub(lately.beside_used),
             least_survivors: 2 * BLOCK_BYTES,
             young: lately.young,
             wanted: (lately.young, "the sizes do"),
@@ -313,7 +313,7 @@ impl Lately {
         self.cycle_allocated += over.allocated;
         self.allocated = moving_average(self.allocated, over.allocated);
         self.beside = moving_average(self.beside, over.beside);
-        self.most_freed_beside = fading_most(self.most_freed_beside, over.freed_beside);
+        self.most_beside = fading_most(self.most_beside, over.beside_used);
         if over.for_room {
             self.cycle_ns += paused;
         }

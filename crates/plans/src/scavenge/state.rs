@@ -70,8 +70,8 @@ pub(super) struct Lately {
     pub(super) allocated: usize,
     /// Of that, what large and pinned objects took.
     pub(super) beside: usize,
-    /// The most that a collection freed beside it lately.
-    pub(super) most_freed_beside: usize,
+    /// The most that large and pinned objects held lately when a collection began.
+    pub(super) most_beside: usize,
     /// What the young generation is to have while it is collected by itself.
     pub(super) young: usize,
     /// Up to which the old, the pinned and the large space are to be filled before everything is collected.

@@ -8,7 +8,7 @@
 //! is cut into eden and what young large objects may take, as lately as much was allocated of both: so both are full at
 //! the same time. The old generation may fill to twice what lived in it after the last full collection, or more when
 //! full collections take much of the time. Where there are no scavenges, eden takes what neither of the two needs, nor
-//! what was freed beside the nursery lately: it would be given memory anew each time.
+//! what comes and goes beside the nursery: it would be given memory anew each time.
 
 /// What is known. Sizes are in bytes, shares in thousandths of the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,8 +25,8 @@ pub struct Measurements {
     pub allocated_lately: usize,
     /// Of that, what was taken beside the nursery.
     pub beside_lately: usize,
-    /// The most that a collection freed beside it lately: what comes and goes there keeps its memory.
-    pub freed_beside_lately: usize,
+    /// What was held beside it lately and is not now: what comes and goes there keeps its memory.
+    pub more_beside_lately: usize,
     /// What the survivor spaces have at least, both together.
     pub least_survivors: usize,
     /// Of the young generation: eden, both survivor spaces and what large objects may take; as it is while it is
@@ -166,7 +166,7 @@ fn share_of_large(found: &Measurements, fresh: usize) -> usize {
 fn all_that_is_free(found: &Measurements, otherwise: usize) -> usize {
     let used = found.old_used + found.nursery_used;
     let beside = found.needed.max(found.beside_lately);
-    let beside = beside.max(found.freed_beside_lately) + found.least_survivors;
+    let beside = beside.max(found.more_beside_lately) + found.least_survivors;
     let free = otherwise
         .min(found.limit)
         .saturating_sub(used + used / 8 + beside);
@@ -204,7 +204,7 @@ mod tests {
             nursery_used: 4 * MB,
             allocated_lately: 0,
             beside_lately: 0,
-            freed_beside_lately: 0,
+            more_beside_lately: 0,
             least_survivors: 0,
             young: 64 * MB,
             wanted: (64 * MB, "as it is"),
@@ -359,9 +359,9 @@ mod tests {
         assert_eq!((decision.eden, decision.survivor), ((4 + 184 - 72) * MB, 0));
         (found.needed, found.beside_lately, found.least_survivors) = (20 * MB, 8 * MB, MB);
         assert_eq!(next_sizes(&found).eden, (4 + 184 - 93) * MB);
-        found.freed_beside_lately = 40 * MB;
+        found.more_beside_lately = 40 * MB;
         assert_eq!(next_sizes(&found).eden, (4 + 184 - 113) * MB);
-        (found.beside_lately, found.freed_beside_lately) = (30 * MB, 0);
+        (found.beside_lately, found.more_beside_lately) = (30 * MB, 0);
         assert_eq!(next_sizes(&found).eden, (4 + 184 - 103) * MB);
         found.finalizers = true;
         assert_eq!(next_sizes(&found).eden, (4 + (184 - 103) / 2) * MB + MB / 2);
