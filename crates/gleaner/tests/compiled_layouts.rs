@@ -242,3 +242,54 @@ fn arrays_in_one_piece() {
     all::<WholeArrays, Wide>("refs=wide");
     all::<WholeArrays, Compressed>("refs=compressed");
 }
+
+/// Indices that take more than two bytes.
+fn long<L: Layout>(options: &str) {
+    let options = format!("{options},verify=edges,poison=on,heap-limit=12m");
+    let heap = Heap::builder().options(&options).unwrap().build().unwrap();
+    let id: TypeId = heap.register_raw(Shape::Primitives { log2: 1 }).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let length = 200_000_u32;
+    let indices = [0, 65_535, 65_536, 65_537, 131_072, 131_073, 199_999];
+    let body = |mutator: &mut gleaner::Mutator, [root]: &[std::cell::Cell<Value>; 1]| {
+        // SAFETY: an array of such numbers, which is in a root, with these elements; there is no other thread.
+        unsafe {
+            let made = mutator
+                .allocate_array_raw(id, length, array_bytes(length, 1))
+                .unwrap();
+            root.set(Value::reference(made));
+            let array = || root.get().as_object().unwrap();
+            for (number, &index) in (1_u16..).zip(&indices) {
+                let at = array();
+                mutator
+                    .store_element_in::<In<L, u16>>(at, index, number)
+                    .unwrap();
+                let at = array();
+                mutator
+                    .update_element_in::<In<L, u16>>(at, index, |found| found + 100)
+                    .unwrap();
+            }
+            for (number, &index) in (101_u16..).zip(&indices) {
+                let found = mutator.load_element_in::<In<L, u16>>(array(), index);
+                assert_eq!(found, number, "element {index}");
+            }
+            let all = mutator.cursor::<In<L, u16>>(array(), 0, length as usize);
+            let written: Vec<_> = all
+                .enumerate()
+                .filter(|&(_, it)| it != 0)
+                .map(|(index, _)| index)
+                .collect();
+            assert_eq!(written, indices);
+        }
+    };
+    // SAFETY: null is valid, and the program keeps its array in the root.
+    unsafe { mutator.with_roots([Value::NULL; 1], body) };
+}
+
+#[test]
+fn elements_far_into_a_long_array_are_those_that_were_written() {
+    long::<CutArrays<Wide, 4096, 1024>>("arrays=zray,refs=wide");
+    long::<CutArrays<Wide, 0, 1024>>("arrays=naive-a,refs=wide");
+    long::<AnyArrays>("arrays=zray,refs=compressed");
+    long::<WholeArrays>("refs=wide");
+}
