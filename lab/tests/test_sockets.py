@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gleaner_lab.numa.application import Application
 from gleaner_lab.numa.collection import Costs, Run, Synchronisation
 from gleaner_lab.numa.locality import Locality
-from gleaner_lab.numa.sockets import MACHINE, Mutators, Sockets, times
+from gleaner_lab.numa.sockets import MACHINE, Sockets, times
 from gleaner_lab.report import modelled
 
 numbers = st.integers(0, 10**6)
@@ -25,7 +26,7 @@ def run_of(scanned, copied, updated=((0, 0), (0, 0)), promoted=None):
 
 
 mutators = st.builds(
-    Mutators, st.floats(0, 1e10, allow_nan=False), st.floats(0, 100, allow_nan=False)
+    Application, st.just(4), st.floats(0, 1e10, allow_nan=False), st.floats(0, 100, allow_nan=False)
 )
 
 
@@ -45,13 +46,13 @@ def test_isolation_never_gains_without_caches_and_costs_at_most_what_a_hop_does(
 
 def test_what_nothing_survives_costs_nothing_to_isolate():
     nothing = ((0, 0), (0, 0))
-    found = times(run_of(nothing, nothing), Mutators(1e9, 1.0), Costs())
+    found = times(run_of(nothing, nothing), Application(4, 1e9, 1.0), Costs())
     assert found[Sockets.ISOLATED] == found[Sockets.ONE]
 
 
 def test_promoted_objects_are_fetched_from_eden_and_read_again_from_afar():
     nothing, promoted = ((0, 0), (0, 0)), ((10**6, 0), (0, 0))
-    application = Mutators(0.0, 0.0)
+    application = Application(4, 0.0, 0.0)
     found = times(run_of(nothing, nothing, promoted=promoted), application, Costs())
     one, isolated = found[Sockets.ONE], found[Sockets.ISOLATED]
     far = 10**6 * MACHINE.hop_ns / MACHINE.cores * 1e-9
@@ -64,10 +65,10 @@ def test_promoted_objects_are_fetched_from_eden_and_read_again_from_afar():
 
 def test_divided_threads_use_both_controllers():
     scanned, copied = ((10**6, 0), (0, 10**6)), ((10**6, 0), (0, 10**6))
-    found = times(run_of(scanned, copied), Mutators(1e9, 0.0), Costs())
+    found = times(run_of(scanned, copied), Application(4, 1e9, 0.0), Costs())
     assert found[Sockets.DIVIDED].application_s < found[Sockets.ONE].application_s
     far = run_of(tuple(reversed(scanned)), tuple(reversed(copied)))
-    assert times(far, Mutators(1e9, 0.0), Costs())[Sockets.DIVIDED].collecting_s > (
+    assert times(far, Application(4, 1e9, 0.0), Costs())[Sockets.DIVIDED].collecting_s > (
         found[Sockets.DIVIDED].collecting_s
     )
 
@@ -75,7 +76,7 @@ def test_divided_threads_use_both_controllers():
 def test_the_page_says_what_is_modelled_and_whether_it_agrees():
     scanned = copied = ((10**6, 0), (0, 10**6))
     rounds = [
-        times(run_of(scanned, copied), Mutators(1e9, 1.0), replace(Costs(), processor_ns=9.0))
+        times(run_of(scanned, copied), Application(4, 1e9, 1.0), replace(Costs(), processor_ns=9.0))
     ]
     page = modelled.sockets({"jbb": rounds}, "gleaner-lab placement modelled DIR")
     text = page.markdown()

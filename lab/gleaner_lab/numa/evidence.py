@@ -25,7 +25,7 @@ from gleaner_lab.numa.application import Application
 from gleaner_lab.numa.collection import CollectionTime, Costs, Run, collection_time
 from gleaner_lab.numa.hardware import PAPER, Machine
 from gleaner_lab.numa.locality import non_locality
-from gleaner_lab.numa.sockets import Mutators, Sockets, Time, times
+from gleaner_lab.numa.sockets import Sockets, Time, times
 from gleaner_lab.store import ResultSet
 
 #: The numbers of collecting threads that the paper's figures are made for.
@@ -170,12 +170,15 @@ class Evidence:
 
     # ---- modelled ----
 
-    def events(self, workload: str, configuration: str) -> dict[int, Run]:
+    def events(
+        self, workload: str, configuration: str, meeting: str | None = None
+    ) -> dict[int, Run]:
         """What the runs counted, with the synchronisation of workers that ran at the same time.
 
-        That is counted under `MEETING`, and taken to be the same for each collection.
+        That is counted under `meeting`, which `MEETING` tells unless it is given, and taken to be
+        the same for each collection.
         """
-        met = self.counted(workload, MEETING[configuration in SYNCHRONISED])
+        met = self.counted(workload, meeting or MEETING[configuration in SYNCHRONISED])
         found = {}
         for number, run in self.counted(workload, configuration).items():
             if number in met:
@@ -239,12 +242,7 @@ class Evidence:
                     "less than a cache, and the model has none"
                 )
             if number in alone:
-                values = alone[number]["values"]
-                application = Application(
-                    int(values["printed.mutators"]),
-                    values["printed.allocated_bytes"],
-                    max(0.0, values["printed.cpu_s"] - values["printed.total_pause_s"]),
-                )
+                application = _mutators(alone[number])
                 own = configuration in ON_OWN_NODE
                 times[number] = application.time(self.machine, run.locality, on_own_node=own)
         return _both(times)
@@ -258,23 +256,13 @@ class Evidence:
         )
 
     def on_sockets(self, workload: str) -> list[Mapping[Sockets, Time]]:
-        """What threads on two sockets would take, by round: of experiments/placement-modelled.yaml.
-
-        What the workers did with each other is counted where they ran at the same time.
-        """
-        costs, met = self.costs(workload), self.counted(workload, "meeting")
-        found = []
-        for number, run in self.counted(workload, "counted").items():
-            if number not in costs or number not in met:
-                continue
-            other = met[number]
-            events = other.synchronisation.scaled(run.collections / other.collections)
-            values = self.rounds(workload, ALONE)[number]["values"]
-            mutators = Mutators(
-                values["printed.allocated_bytes"],
-                max(0.0, values["printed.cpu_s"] - values["printed.total_pause_s"]),
-            )
-            found.append(times(replace(run, synchronisation=events), mutators, costs[number]))
+        """What threads on two sockets would take, by round of placement-modelled."""
+        costs, alone = self.costs(workload), self.rounds(workload, ALONE)
+        found = [
+            times(run, _mutators(alone[number]), costs[number])
+            for number, run in self.events(workload, "counted", "meeting").items()
+            if number in costs
+        ]
         if not found:
             raise Failure(f"{workload}: no round has the runs counted, meeting and {ALONE}")
         return found
@@ -291,6 +279,16 @@ class Evidence:
             "completion": wall,
             "pause": combined(_over, pauses, value("collections")),
         }
+
+
+def _mutators(record: Mapping[str, Any]) -> Application:
+    """What the mutators of a run did."""
+    values = record["values"]
+    return Application(
+        int(values["printed.mutators"]),
+        values["printed.allocated_bytes"],
+        max(0.0, values["printed.cpu_s"] - values["printed.total_pause_s"]),
+    )
 
 
 def combined(rule: Callable[[float, float], float], one: Samples, other: Samples) -> Samples:

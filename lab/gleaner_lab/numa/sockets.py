@@ -26,7 +26,7 @@ from enum import StrEnum
 import numpy as np
 
 from gleaner_lab.numa import MODELLED
-from gleaner_lab.numa.application import ALLOCATED_LINES
+from gleaner_lab.numa.application import ALLOCATED_LINES, Application
 from gleaner_lab.numa.collection import Costs, Run, collection_time
 from gleaner_lab.numa.hardware import LINE, Link, Machine, connected
 from gleaner_lab.numa.locality import Locality, Matrix
@@ -73,17 +73,8 @@ class Time:
         return self.application_s + self.collecting_s
 
 
-@dataclass(frozen=True)
-class Mutators:
-    """What the application of a run did."""
-
-    allocated_bytes: float
-    #: Processor time on the host, all threads together, in seconds.
-    processor_s: float
-
-
 def times(
-    run: Run, mutators: Mutators, costs: Costs, machine: Machine = MACHINE
+    run: Run, mutators: Application, costs: Costs, machine: Machine = MACHINE
 ) -> Mapping[Sockets, Time]:
     """The three placements, with what the run counted on two nodes."""
     workers = machine.cores
@@ -130,7 +121,7 @@ def _gathered(run: Run) -> Run:
 
 
 def _application(
-    run: Run, mutators: Mutators, costs: Costs, machine: Machine, sockets: Sockets
+    run: Run, mutators: Application, costs: Costs, machine: Machine, sockets: Sockets
 ) -> float:
     """The application's time by the bound: what it allocates, reads again, and computes."""
     allocated = mutators.allocated_bytes / LINE * ALLOCATED_LINES
