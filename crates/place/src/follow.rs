@@ -101,7 +101,8 @@ pub struct Follower {
     /// Threads that are not yet where the plan says.
     queue: VecDeque<ThreadId>,
     refusals: Refusals,
-    placed: Vec<ThreadId>,
+    /// As they were when they were put there: they may end at once.
+    placed: Vec<Placed>,
     /// How often threads or what is known of them may have changed.
     version: u64,
     ended: Usages,
@@ -308,21 +309,7 @@ impl Follower {
 
     /// What was placed since the last call.
     pub fn take_placed(&mut self) -> Vec<Placed> {
-        let placed = std::mem::take(&mut self.placed);
-        let describe = |thread: ThreadId| {
-            let (known, decision) = (self.known.get(&thread)?, self.plan.get(&thread)?);
-            Some(Placed {
-                thread,
-                process: known.process,
-                name: known.name.clone(),
-                role: known.role,
-                decision: match &known.placement.own {
-                    Some(own) => Decision::left(processors_of(own)),
-                    None => decision.clone(),
-                },
-            })
-        };
-        placed.into_iter().filter_map(describe).collect()
+        std::mem::take(&mut self.placed)
     }
 
     /// What the kernel refused.
@@ -359,6 +346,17 @@ impl Known {
             watch: Watch::default(),
             is_watched: false,
             placement: Affinity::default(),
+        }
+    }
+
+    /// What is told of it when it is somewhere.
+    fn placed(&self, thread: ThreadId, decision: Decision) -> Placed {
+        Placed {
+            thread,
+            process: self.process,
+            name: self.name.clone(),
+            role: self.role,
+            decision,
         }
     }
 

@@ -10,7 +10,7 @@ use super::Follower;
 use super::budget::{Limit, processor_time};
 use super::record;
 use super::tasks::{affinity, processors_of, set_affinity, set_of};
-use crate::{Thread, ThreadId, decide};
+use crate::{Decision, Thread, ThreadId, decide};
 
 impl Follower {
     /// Whether the plan is to be made anew before more threads are looked for: where there are thousands, not for each
@@ -62,7 +62,7 @@ impl Follower {
                 self.queue.push_back(id);
             } else if before.is_some_and(|before| before.reason != decision.reason) {
                 // It is there for another reason now.
-                self.placed.push(id);
+                self.placed.push(known.placed(id, decision.clone()));
             }
         }
         self.plan = plan;
@@ -79,7 +79,7 @@ impl Follower {
     }
 
     pub(super) fn put(&mut self, id: ThreadId) {
-        let Some(decision) = self.plan.get(&id) else {
+        let Some(decision) = self.plan.get(&id).cloned() else {
             return;
         };
         let wanted = set_of(&decision.processors);
@@ -99,19 +99,18 @@ impl Follower {
         let Some(known) = self.known.get_mut(&id) else {
             return;
         };
-        let affinity = &mut known.placement;
-        (affinity.own, affinity.is_shaken) = (None, false);
+        let before = known.placement.tried.replace(wanted);
+        (known.placement.own, known.placement.is_shaken) = (None, false);
         match set {
             Ok(()) => {
-                affinity.given = Some(wanted);
+                known.placement.given = Some(wanted);
                 self.family.give(known.process, wanted);
-                self.placed.push(id);
+                self.placed.push(known.placed(id, decision));
             }
             Err(Errno::SRCH) => {}
-            Err(_) if affinity.tried == Some(wanted) => {}
+            Err(_) if before == Some(wanted) => {}
             Err(errno) => *self.refusals.entry(errno.to_string()).or_default() += 1,
         }
-        affinity.tried = Some(wanted);
     }
 
     /// Whether a thread runs where its program has put it, and not where all of it runs, where it was put, or, if it is
@@ -148,7 +147,8 @@ impl Follower {
         let affinity = &mut known.placement;
         (affinity.tried, affinity.is_shaken) = (Some(current), false);
         if affinity.own.replace(current) != Some(current) {
-            self.placed.push(id);
+            let decision = Decision::left(processors_of(&current));
+            self.placed.push(known.placed(id, decision));
             self.write(&record::own_line(id));
         }
     }
