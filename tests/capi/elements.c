@@ -194,12 +194,73 @@ static void primitives_in_all_ways(bool compressed)
     tear_down(&s);
 }
 
+/* Long loops that poll: what a collection moves is found again. Immortal arrays,
+   to which nobody refers, are there at the end. */
+static void cursors_go_on_and_immortal_arrays_stay(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    const uint32_t length = 60000;
+    struct gleaner_cursor cursor;
+    uint64_t sum = 0;
+    uint32_t i = 0;
+    gleaner_weak *weak;
+
+    GLEANER_FRAME(s.m, frame, 1);
+    frame.values[0] = gleaner_reference(
+        gleaner_allocate_array_immortal(s.m, s.bytes, length, 1));
+    CHECK(gleaner_cursor_begin_writing(&cursor, s.m,
+                                       gleaner_object(frame.values[0]), 0,
+                                       length, 1));
+    while (gleaner_cursor_more(&cursor)) {
+        gleaner_cursor_store_u8(&cursor, (uint8_t)(i & 63));
+        if (++i % 1000 == 0) {
+            gleaner_collect(s.m, i % 3000 == 0);
+            CHECK(gleaner_cursor_resume_writing(
+                &cursor, gleaner_object(frame.values[0])));
+        }
+    }
+    CHECK(i == length && cursor.index == length);
+    gleaner_cursor_begin(&cursor, s.m, gleaner_object(frame.values[0]), 100,
+                         length - 100, 1);
+    for (i = 100; gleaner_cursor_more(&cursor); i++) {
+        CHECK(cursor.index == i);
+        sum += gleaner_cursor_load_u8(&cursor);
+        if (i % 777 == 0) {
+            new_node(&s, i);
+            gleaner_collect(s.m, i % 5 == 0);
+            gleaner_cursor_resume(&cursor, gleaner_object(frame.values[0]));
+        }
+    }
+    CHECK(i == length);
+    for (i = 100; i < length; i++)
+        sum -= i & 63;
+    CHECK(sum == 0);
+    /* A resumed cursor goes as far as the first one would have. */
+    gleaner_cursor_begin(&cursor, s.m, gleaner_object(frame.values[0]), 0, 10, 1);
+    for (i = 0; gleaner_cursor_more(&cursor); i++) {
+        gleaner_cursor_load_u8(&cursor);
+        gleaner_cursor_resume(&cursor, gleaner_object(frame.values[0]));
+    }
+    CHECK(i == 10);
+    weak = gleaner_weak_new(s.m, gleaner_object(frame.values[0]));
+    frame.values[0] = 0;
+    gleaner_collect(s.m, true);
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_length(gleaner_object(gleaner_weak_get(weak))) == length);
+    gleaner_weak_free(weak);
+    CHECK(gleaner_allocate_array_immortal(s.m, s.bytes, 5 << 20, 1) == NULL);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct stage_case cases[] = {
         { "copies and initialized objects", copies_and_initialized_objects },
         { "elements in all ways", elements_in_all_ways },
         { "primitives in all ways", primitives_in_all_ways },
+        { "cursors go on, and immortal arrays stay",
+          cursors_go_on_and_immortal_arrays_stay },
     };
 
     return run_cases(cases, sizeof cases / sizeof *cases);

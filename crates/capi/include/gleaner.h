@@ -477,6 +477,14 @@ void *gleaner_allocate_pinned(gleaner_mutator *mutator, gleaner_type type,
 void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
                                     uint32_t length, size_t element_bytes);
 
+/* A fresh array of zeros that lives as long as its heap: for tables that a
+   runtime has to its end. One in pieces has all its arraylets from the start,
+   and keeps them to itself: no store into it takes memory, so none fails. Each
+   takes one of the heap's handles. */
+void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
+                                      gleaner_type type, uint32_t length,
+                                      size_t element_bytes);
+
 /* ---- objects ------------------------------------------------------------- */
 
 static inline gleaner_type gleaner_type_of(const void *object)

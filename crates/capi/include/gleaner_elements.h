@@ -230,7 +230,7 @@ uint32_t gleaner_compare_elements(gleaner_mutator *mutator, const void *one,
 /* A cursor goes over elements in order. Between gleaner_cursor_begin (or
    _begin_writing, which may collect and answers false when the heap is full) and
    its last use nothing is allocated, stored by another function or polled;
-   afterwards another cursor goes on at `index`. A store through a cursor cannot
+   afterwards gleaner_cursor_resume (or _resume_writing) goes on. A store through a cursor cannot
    fail. Where the elements lie is found out once for each piece. */
 struct gleaner_cursor {
     uint32_t index, end; /* the next element, and the one that ends the range */
@@ -288,6 +288,22 @@ static inline bool gleaner_cursor_begin_writing(struct gleaner_cursor *cursor,
     gleaner_cursor_set(cursor, mutator, array, index, is_taken ? count : 0,
                        element_bytes, true);
     return is_taken;
+}
+/* Both go on with the elements that are left, behind an allocation, a store or a
+   poll: `array` is where the array is now. */
+static inline void gleaner_cursor_resume(struct gleaner_cursor *cursor,
+                                         const void *array)
+{
+    gleaner_cursor_begin(cursor, cursor->mutator, array, cursor->index,
+                         cursor->end - cursor->index, cursor->element_bytes);
+}
+static inline bool gleaner_cursor_resume_writing(struct gleaner_cursor *cursor,
+                                                 void *array)
+{
+    return gleaner_cursor_begin_writing(cursor, cursor->mutator, array,
+                                        cursor->index,
+                                        cursor->end - cursor->index,
+                                        cursor->element_bytes);
 }
 /* Whether there is another element. */
 static inline bool gleaner_cursor_more(const struct gleaner_cursor *cursor)

@@ -128,6 +128,21 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     pointer(array.ok())
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_array_immortal(
+    record: *mut Record,
+    id: u32,
+    length: u32,
+    element_bytes: usize,
+) -> *mut u8 {
+    check_type(id);
+    let bytes = array_bytes_of(length, element_bytes);
+    // SAFETY: the calling thread's mutator and an array type of its heap, as gleaner.h asks.
+    let array =
+        unsafe { mutator(record).allocate_array_immortal_raw(TypeId::new(id), length, bytes) };
+    pointer(array.ok())
+}
+
 /// What is called for each object of a heap.
 type Visit = unsafe extern "C" fn(data: *mut c_void, object: *mut u8, bytes: usize);
 

@@ -33,6 +33,7 @@ pub use copy::elements;
 pub use counted::Counted;
 pub use cursor::{Cursor, CursorMut};
 pub use far::Piece;
+pub(crate) use spines::Life;
 
 use std::marker::PhantomData;
 use std::slice;

@@ -36,6 +36,7 @@ pub use gleaner_plans::scavenge::mutator::{
 
 use gleaner_plans::scavenge::walk::Found;
 
+use crate::elements::Life;
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
 use crate::members;
@@ -268,7 +269,7 @@ impl Mutator {
         if let Some((elements, slots)) = cut {
             let room = (bytes, elements, Contents::of(slots));
             // SAFETY: as this function asks.
-            return unsafe { self.spine(id, length, room, fresh) };
+            return unsafe { self.spine(id, length, room, fresh, Life::Mortal) };
         }
         let object = self.room(id, Some(length), bytes, fresh)?;
         self.count_array(id, length, bytes);

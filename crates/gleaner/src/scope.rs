@@ -239,6 +239,41 @@ impl<'s> Scope<'s> {
         self.fresh_array(of.0, length, of.1 as u32)
     }
 
+    /// A new array of null references that lives as long as the heap. In pieces, it has all its arraylets from the start,
+    /// and keeps them (PLDI 2010, section 5.2): no store into it takes memory, so none of them can fail.
+    pub fn allocate_immortal_references(
+        &mut self,
+        of: ReferenceArray,
+        length: u32,
+    ) -> Result<Local<'s>, OutOfMemory> {
+        let log2 = self.slot_bytes().trailing_zeros();
+        self.immortal_array(of.0, length, log2)
+    }
+
+    /// A new array of zeros, otherwise as [`Scope::allocate_immortal_references`].
+    pub fn allocate_immortal_array(
+        &mut self,
+        of: Array,
+        length: u32,
+    ) -> Result<Local<'s>, OutOfMemory> {
+        self.immortal_array(of.0, length, of.1 as u32)
+    }
+
+    fn immortal_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
+        let (id, bytes) = (self.own(of), array_bytes(length, log2));
+        let mutator = self.mutator();
+        // SAFETY: the type is this heap's (`own`) and an array, and `bytes` are what its length takes.
+        let object = unsafe {
+            if of.pinned {
+                let object = mutator.allocate_array_pinned_raw(id, length, bytes)?;
+                mutator.keep(object, bytes)
+            } else {
+                mutator.allocate_array_immortal_raw(id, length, bytes)
+            }
+        }?;
+        Ok(self.local(Value::reference(object)))
+    }
+
     #[inline]
     fn fresh_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
         let (id, bytes) = (self.own(of), array_bytes(length, log2));

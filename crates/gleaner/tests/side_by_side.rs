@@ -337,3 +337,33 @@ fn what_an_array_refers_to_is_copied_in_its_order() {
         });
     }
 }
+
+/// A table that is filled while much else is allocated: what its arraylets take beside the nursery.
+#[test]
+fn arraylets_fill_their_chunks_however_much_is_allocated_between() {
+    const PARTS: usize = 256;
+    let heap = heap("arrays=zray,young=16m,resize=off,generations=always");
+    let small = heap
+        .structure(Structure {
+            references: 0,
+            bytes: 48,
+        })
+        .unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let [table] = arrays::<1>(&heap, &mut mutator, PARTS);
+    let mut allocated = 0;
+    for part in 0..PARTS {
+        write_part(&mut mutator, &table, part, 1);
+        // More than a buffer, as a rule.
+        while allocated < (part + 1) << 15 {
+            mutator.scope(|scope| drop(scope.allocate(small).unwrap()));
+            allocated += small.size();
+        }
+    }
+    let totals = heap.totals();
+    assert_eq!(totals.scavenges + totals.full_collections, 0);
+    // They were handed out one after the other, so they lie in as few chunks as they can.
+    let piece = piece(&mutator, &table, 0, PARTS);
+    assert_eq!(piece, 64 * ARRAYLET);
+    assert_eq!(content(&mutator, &table, PARTS), of_parts(&[1; PARTS]));
+}

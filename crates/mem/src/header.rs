@@ -1,11 +1,12 @@
 //! The header of a precise object: one 64-bit word.
 //!
 //! ```text
-//!  63        40 39 37  36   35          8 7   4 3  2 1   0
-//! |  type id   |  -  |spine| identity hash | age | -  |state|
+//!  63        40 39 38    37      36   35          8 7   4 3  2 1   0
+//! |  type id   |  -  |immortal|spine| identity hash | age | -  |state|
 //! ```
 //!
-//! An array in pieces is a [spine](crate::spine).
+//! An array in pieces is a [spine](crate::spine); all arraylets of an immortal one were made at once, and stay its own
+//! (PLDI 2010, section 5.2).
 //!
 //! State `forwarded` replaces the whole word by the new address, whose low three bits are free. State `self-forwarded`
 //! (an object whose promotion failed stays where it is) keeps all other bits. Marks are never here: they are side
@@ -33,6 +34,7 @@ const HASH_BITS: u32 = 28;
 const HASH: u64 = ((1 << HASH_BITS) - 1) << HASH_SHIFT;
 /// Set in the header of an array in pieces: compiled code may test it.
 pub const SPINE: u64 = 1 << 36;
+const IMMORTAL: u64 = 1 << 37;
 /// Where the type begins: compiled code writes the header of a fresh object as the type's number shifted by this.
 pub const TYPE_SHIFT: u32 = 40;
 
@@ -60,6 +62,17 @@ impl Header {
     #[inline(always)]
     pub const fn is_spine(self) -> bool {
         self.0 & SPINE != 0
+    }
+
+    /// The same of an immortal array in pieces, which has all its arraylets.
+    pub const fn immortal(self) -> Header {
+        Header(self.0 | IMMORTAL)
+    }
+
+    /// Whether the object is an immortal array in pieces; not of one that moved.
+    #[inline(always)]
+    pub const fn is_immortal(self) -> bool {
+        self.0 & IMMORTAL != 0
     }
 
     /// The word.

@@ -356,6 +356,10 @@ impl Mutator {
         }
         // SAFETY: valid arrays, as this function asks.
         unsafe {
+            // The arraylets of an immortal array are never those of another.
+            if [from, to].iter().any(|&array| self.is_immortal(array)) {
+                return None;
+            }
             let parts = [(from, all.from), (to, all.to)].map(|(array, offset)| {
                 let bytes = self.bytes_of(array);
                 let whole = self.view(array).whole_parts(offset, all.bytes, bytes);

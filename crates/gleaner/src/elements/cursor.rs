@@ -3,6 +3,7 @@
 //! there is another element.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
@@ -16,7 +17,8 @@ use crate::heap::OutOfMemory;
 use crate::mutator::Mutator;
 
 /// Loads elements of an array one after the other; an iterator. While it exists nothing can be allocated or polled;
-/// [`Cursor::index`] is where the next one goes on.
+/// [`Cursor::rest`] is where the next one goes on: what polls may do to an array (move its spine, give it other arraylets)
+/// is found out again then, which takes as long as going over from one piece to the next.
 #[derive(Debug)]
 pub struct Cursor<'m, E> {
     place: Place<'m>,
@@ -249,6 +251,30 @@ impl<E: Element> Cursor<'_, E> {
     pub fn index(&self) -> usize {
         self.place.index(E::BYTES)
     }
+
+    /// The indices that are left: where another cursor goes on behind a poll, or an allocation.
+    ///
+    /// ```
+    /// use gleaner::{Elements, Heap};
+    ///
+    /// let heap = Heap::builder().limit(16 << 20).build().unwrap();
+    /// let words = heap.array(Elements::Words).unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let array = scope.allocate_array(words, 1_000_000).unwrap();
+    ///     let (mut sum, mut rest) = (0_u64, 0..1_000_000);
+    ///     while !rest.is_empty() {
+    ///         let mut numbers = scope.numbers::<u32>(array, rest.start, rest.len());
+    ///         sum += numbers.by_ref().take(10_000).map(u64::from).sum::<u64>();
+    ///         rest = numbers.rest();
+    ///         // Others that wait for a collection do not wait for all of this.
+    ///         scope.poll();
+    ///     }
+    ///     assert_eq!(sum, 0);
+    /// });
+    /// ```
+    pub fn rest(&self) -> Range<usize> {
+        self.index()..self.place.last
+    }
 }
 
 impl<E: Element> Iterator for Cursor<'_, E> {
@@ -284,6 +310,11 @@ impl<'m, E: Element> CursorMut<'m, E> {
     /// The index of the next element.
     pub fn index(&self) -> usize {
         self.place.index(E::BYTES)
+    }
+
+    /// The indices that are left: where another cursor goes on behind a poll, or an allocation.
+    pub fn rest(&self) -> Range<usize> {
+        self.index()..self.place.last
     }
 
     /// The array, which may have moved when the cursor was opened.

@@ -1,9 +1,11 @@
 //! Allocation of arrays in pieces (PLDI 2010, section 5.1): a spine, and the arraylets that are not left for the first
-//! store. All of it is there, or the array is none.
+//! store. All of it is there, or the array is none. Immortal arrays (section 5.2) have all arraylets, and keep them.
 
+use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
-use gleaner_mem::header::Header;
+use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_model::TypeId;
+use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::LARGE_BYTES;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
@@ -12,6 +14,15 @@ use gleaner_plans::scavenge::collect::Extent;
 use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
 use crate::raw::begin_array;
+
+/// How long an array lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    /// As long as it is reachable.
+    Mortal,
+    /// As long as its heap, with all its arraylets (PLDI 2010, section 5.2).
+    Immortal,
+}
 
 impl Mutator {
     /// An array in pieces (PLDI 2010, section 5.1, array allocation): `whole` bytes if it were in one, `elements` bytes of
@@ -25,6 +36,7 @@ impl Mutator {
         length: u32,
         (whole, elements, contents): (usize, usize, Contents),
         fresh: Fresh,
+        life: Life,
     ) -> Result<Address, OutOfMemory> {
         let (pieces, record) = (self.record().pieces, self.record_place());
         let bytes = pieces.spine_bytes(elements);
@@ -32,7 +44,7 @@ impl Mutator {
         // Who writes all of it needs all arraylets; where none is allocated lazily, everybody does.
         let lazy = with_heap!(&self.shared.kind, heap => heap.config.cutting)
             .is_some_and(|cutting| cutting.lazy);
-        let own = if lazy && fresh == Fresh::Zeroed {
+        let own = if lazy && fresh == Fresh::Zeroed && life == Life::Mortal {
             0
         } else {
             pieces.arraylets(elements)
@@ -86,6 +98,10 @@ impl Mutator {
                 found
             });
             if is_complete {
+                if life == Life::Immortal {
+                    // SAFETY: the spine is this mutator's own, and has all its arraylets.
+                    unsafe { header::store(spine, Header::fresh_spine(id).immortal()) };
+                }
                 self.record().count_arrays(|counts| {
                     counts.spines += 1;
                     counts.parts += pieces.arraylets(elements) as u64;
@@ -101,5 +117,48 @@ impl Mutator {
                 return Err(OutOfMemory { bytes: whole });
             }
         }
+    }
+
+    /// As [`Mutator::allocate_array_raw`], and the array lives as long as its heap. One in pieces has all its arraylets from
+    /// the start, and keeps them to itself (PLDI 2010, section 5.2): no store into it takes memory, whatever it holds.
+    /// Each takes one of the heap's handles, of which there are some four million.
+    ///
+    /// # Safety
+    /// As for [`Mutator::allocate_array_raw`].
+    pub unsafe fn allocate_array_immortal_raw(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        // SAFETY: a type of this heap, as asked.
+        let cut = with_heap!(&self.shared.kind, heap => unsafe { heap.cut(id, length) });
+        // SAFETY: as this function asks.
+        let array = unsafe {
+            match cut {
+                Some((elements, slots)) => {
+                    let room = (bytes, elements, Contents::of(slots));
+                    self.spine(id, length, room, Fresh::Zeroed, Life::Immortal)
+                }
+                None => self.allocate_array_raw(id, length, bytes),
+            }
+        }?;
+        self.keep(array, bytes)
+    }
+
+    /// Has an object of so many bytes live as long as the heap, by a handle that is never dropped.
+    pub(crate) fn keep(&mut self, object: Address, bytes: usize) -> Result<Address, OutOfMemory> {
+        let value = [Value::reference(object)];
+        let kept = with_heap!(&self.shared.kind, heap => heap.handles.create(&value));
+        kept.map(|_| object).ok_or(OutOfMemory { bytes })
+    }
+
+    /// Whether an array in pieces is immortal.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to an array.
+    pub(super) unsafe fn is_immortal(&self, array: Address) -> bool {
+        // SAFETY: an array, as asked.
+        unsafe { header::load(array, Ordering::Relaxed) }.is_immortal()
     }
 }

@@ -138,6 +138,7 @@ impl<F: SlotFormat + Word<Item = Value>> Raw<'_, F> {
             match way {
                 Way::Zeroed => self.mutator.allocate_array_raw(id, length, bytes),
                 Way::Pinned => self.mutator.allocate_array_pinned_raw(id, length, bytes),
+                Way::Immortal => self.mutator.allocate_array_immortal_raw(id, length, bytes),
                 Way::With | Way::By => {
                     let roots = self.roots;
                     let by = |cursor: &mut CursorMut<'_, E>| {

@@ -124,6 +124,10 @@ impl<'s> Safe<'_, 's> {
         let (length, is_pinned) = (length as u32, way == Way::Pinned);
         self.scope.nested(|scope| {
             let made = match numbers {
+                Some(of) if way == Way::Immortal => scope.allocate_immortal_array(of, length),
+                None if way == Way::Immortal => {
+                    scope.allocate_immortal_references(references, length)
+                }
                 Some(of) => scope.allocate_array(if is_pinned { of.pinned() } else { of }, length),
                 None if is_pinned => scope.allocate_references(references.pinned(), length),
                 None => scope.allocate_references(references, length),

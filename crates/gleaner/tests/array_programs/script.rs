@@ -17,6 +17,8 @@ pub enum Way {
     Zeroed,
     /// Zeroed, and never moves.
     Pinned,
+    /// Zeroed, and lives as long as the heap.
+    Immortal,
     /// Its elements are given: to a view of all of them,
     With,
     /// or one after the other,
@@ -26,9 +28,10 @@ pub enum Way {
 }
 
 impl Way {
-    pub const ALL: [Way; 5] = [
+    pub const ALL: [Way; 6] = [
         Way::Zeroed,
         Way::Pinned,
+        Way::Immortal,
         Way::With,
         Way::By,
         Way::Initialized,
@@ -225,7 +228,12 @@ pub struct Script {
     pub has_large: bool,
     /// Steps to come that clear a root each.
     drops: usize,
+    /// Bytes of immortal arrays that there may be yet.
+    immortal: usize,
 }
+
+/// Bytes of all immortal arrays of a program.
+const IMMORTAL: usize = 256 << 10;
 
 /// Where something begins or ends, and how much it is.
 struct Range {
@@ -240,6 +248,7 @@ impl Script {
             cuts,
             has_large,
             drops: 0,
+            immortal: IMMORTAL,
         }
     }
 
@@ -378,14 +387,24 @@ impl Script {
 
     fn allocate(&mut self, model: &Model, root: usize) -> Op {
         let (kind, length) = self.shape(model);
+        let mut way = match self.rng.one_in(2) {
+            true => Way::Zeroed,
+            false => self.one_of(&Way::ALL),
+        };
+        if way == Way::Immortal {
+            match self
+                .immortal
+                .checked_sub(length * kind.bytes(model.slot_bytes))
+            {
+                Some(left) => self.immortal = left,
+                None => way = Way::Zeroed,
+            }
+        }
         Op::Allocate {
             root,
             kind,
             length,
-            way: match self.rng.one_in(2) {
-                true => Way::Zeroed,
-                false => self.one_of(&Way::ALL),
-            },
+            way,
             pattern: Pattern::draw(&mut self.rng),
         }
     }

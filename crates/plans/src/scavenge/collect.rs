@@ -250,7 +250,10 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn retire_tlabs(&self, state: &State) {
         for mutator in &state.mutators {
             // SAFETY: attached mutators exist, and they are stopped.
-            unsafe { mutator.as_ref().retire_tlab() };
+            unsafe {
+                mutator.as_ref().retire_tlab();
+                mutator.as_ref().retire_arraylets();
+            }
         }
     }
 

@@ -266,7 +266,7 @@ impl Mutator {
         self.tlab_end.get().offset_from(self.tlab.cursor.get())
     }
 
-    /// Fills what is left of the buffer and gives it up, and forgets the stock: nothing points at what is in it.
+    /// Fills what is left of the buffer and gives it up.
     ///
     /// # Safety
     /// The buffer is the calling thread's, or its owner is stopped.
@@ -277,6 +277,14 @@ impl Mutator {
         // SAFETY: the buffer is the calling thread's, or its owner is stopped, as asked.
         unsafe { self.tlab.retire() };
         self.tlab_end.set(Address::NULL);
+    }
+
+    /// Forgets its chunks of arraylets and the stock: nothing points at what is in it. Not with each TLAB: what is left of
+    /// a chunk is found again behind the next collection alone.
+    ///
+    /// # Safety
+    /// The mutator is stopped.
+    pub(super) unsafe fn retire_arraylets(&self) {
         self.arraylets.iter().for_each(ArrayletBuffer::retire);
         for contents in [Contents::References, Contents::Primitives] {
             self.with_stock(contents, Vec::clear);

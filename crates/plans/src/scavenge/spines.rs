@@ -50,7 +50,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let first = chunk * CHUNK_POINTERS;
         for number in first..(first + CHUNK_POINTERS).min(count) {
             // SAFETY: the spine has this pointer, and this worker alone scans and changes it, as asked.
-            let Some(arraylet) = (unsafe { self.arraylet_of(spine, number, local) }) else {
+            let Some(arraylet) = (unsafe { self.arraylet_of(header, spine, number, local) }) else {
                 continue;
             };
             match self.arraylets().claim(arraylet, old) {
@@ -65,20 +65,23 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// The arraylet of a pointer, unless it is the zero arraylet, also from now on (section 4.5).
+    /// The arraylet of a pointer, unless it is the zero arraylet, also from now on (section 4.5). Those of immortal arrays
+    /// stay.
     ///
     /// # Safety
     /// As for [`Scavenge::scan_spine`]; the spine has this pointer, and it is not that of the remainder.
     unsafe fn arraylet_of(
         &self,
+        header: Header,
         spine: Address,
         number: usize,
         local: &mut WorkerState,
     ) -> Option<Address> {
-        let compresses = self
-            .config
-            .cutting
-            .is_some_and(|cutting| cutting.zero_compression);
+        let compresses = !header.is_immortal()
+            && self
+                .config
+                .cutting
+                .is_some_and(|cutting| cutting.zero_compression);
         // SAFETY: an arraylet that a spine points at, in a stopped world.
         let is_zero = |arraylet| compresses && unsafe { self.arraylets().is_zero(arraylet) };
         // SAFETY: the world is stopped, and the spine has this pointer, which is this worker's, as asked.

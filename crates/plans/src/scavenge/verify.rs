@@ -196,6 +196,11 @@ impl<F: SlotFormat> Verifier<'_, F> {
             // SAFETY: the spine has so many pointers.
             let pointer = unsafe { pieces.load(spine, number) };
             let at = pieces.target(pointer);
+            require(
+                !header.is_immortal() || !pointer.is_tainted(),
+                "an immortal array has all its arraylets to itself",
+                spine,
+            );
             if number == count {
                 let own = pieces.pointer_to(pieces.remainder(spine, bytes));
                 require(pointer == own, "a remainder's pointer leads to it", at);
