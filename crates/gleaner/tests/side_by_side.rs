@@ -356,7 +356,7 @@ fn arraylets_fill_their_chunks_however_much_is_allocated_between() {
         write_part(&mut mutator, &table, part, 1);
         // More than a buffer, as a rule.
         while allocated < (part + 1) << 15 {
-            mutator.scope(|scope| drop(scope.allocate(small).unwrap()));
+            mutator.scope(|scope| _ = scope.allocate(small).unwrap());
             allocated += small.size();
         }
     }

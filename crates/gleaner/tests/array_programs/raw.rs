@@ -132,8 +132,7 @@ impl<F: SlotFormat + Word<Item = Value>> Raw<'_, F> {
     ) {
         let id = self.id(kind);
         let bytes = array_bytes(length, E::BYTES.trailing_zeros());
-        // SAFETY: a type with such elements, and the bytes that follow. What is needed later is in the roots. All
-        // elements are written before anything else is done.
+        // SAFETY: a type with such elements and their bytes; what is needed later is in the roots; all elements are written.
         let made = unsafe {
             match way {
                 Way::Zeroed => self.mutator.allocate_array_raw(id, length, bytes),
