@@ -237,8 +237,7 @@ impl Mutator {
         pieces.target(pointer).add(within)
     }
 
-    /// Where an element lies, for a store, that does not lie in the first N bytes; `None` if the part may not be written, or
-    /// it takes a call to find out.
+    /// Where an element lies, for a store, that does not lie in the first N bytes; `None` if the part may not be written.
     ///
     /// # Safety
     /// As for [`Mutator::store_element_in`].
@@ -248,8 +247,9 @@ impl Mutator {
         array: Address,
         index: usize,
     ) -> Option<Address> {
-        if !E::Layout::ALL_CUT {
-            return None;
+        // SAFETY: a valid reference, as asked.
+        if !E::Layout::ALL_CUT && !unsafe { is_spine(array) } {
+            return Some(element(array, index, E::BYTES));
         }
         // SAFETY: a spine that has the element, as asked.
         let (pieces, within, pointer) = unsafe { self.in_part::<E>(array, index) };
@@ -288,7 +288,7 @@ impl Mutator {
     ) -> Result<(), OutOfMemory> {
         let pieces = E::Layout::pieces(self.record());
         // SAFETY: the array has this element, as asked.
-        let run = unsafe { View::new(array, pieces).run(index * E::BYTES, E::BYTES) };
+        let run = unsafe { View::new(array, pieces).run_of_part(index * E::BYTES, E::BYTES) };
         let at = if run.writable {
             run.at
         } else if run.zero && E::is_zero(item) {
