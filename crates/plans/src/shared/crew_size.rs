@@ -377,4 +377,119 @@ mod tests {
         }
         assert!(alone > 180, "{alone} of 200");
     }
+
+    /// Makes the next collections with `free` processors until one is a trial, and gives with how many workers that was
+    /// and how many came before it.
+    fn next_trial(size: &mut CrewSize, free: usize, ns: impl Fn(usize) -> u64) -> (usize, usize) {
+        for before in 0..1000 {
+            let (workers, reason) = size.decide(0, usize::MAX, || free);
+            if reason == "a trial" {
+                return (workers, before);
+            }
+            size.note(workers, 1 << 20, ns(workers));
+        }
+        unreachable!("no trial in a thousand collections");
+    }
+
+    #[test]
+    fn a_number_that_is_hardly_faster_is_not_taken() {
+        for (faster, is_taken) in [(40_000, false), (60_000, false), (90_000, true)] {
+            let mut size = CrewSize::new();
+            collect(&mut size, 500, 2, |workers| match workers {
+                1 => 1_000_000 - faster,
+                _ => 1_000_000,
+            });
+            assert_eq!(size.best.min(2) == 1, is_taken, "by {faster} of a million");
+        }
+    }
+
+    #[test]
+    fn good_trials_of_different_numbers_are_not_added_up() {
+        let mut size = CrewSize::new();
+        let usual = |_| 1_000_000;
+        // Of four processors two are tried, of two one: each is good in turn.
+        for round in 0..12 {
+            let free = if round % 2 == 0 { 4 } else { 2 };
+            let (workers, _) = next_trial(&mut size, free, usual);
+            assert_eq!(workers, free / 2);
+            size.note(workers, 1 << 20, 700_000);
+        }
+        assert_eq!(size.best, usize::MAX, "{size:?}");
+    }
+
+    #[test]
+    fn a_trial_that_is_clearly_slower_puts_the_next_one_off_for_longer() {
+        for (took, expected) in [
+            (1_000_000, 2 * FIRST),
+            (1_200_000, 2 * FIRST),
+            (1_300_000, 4 * FIRST),
+        ] {
+            let mut size = CrewSize::new();
+            let (workers, _) = next_trial(&mut size, 2, |_| 1_000_000);
+            size.note(workers, 1 << 20, took);
+            let (_, before) = next_trial(&mut size, 2, |_| 1_000_000);
+            assert_eq!(before, expected as usize, "a trial took {took}");
+        }
+        // And never more than so many lie between.
+        let mut size = CrewSize::new();
+        for _ in 0..10 {
+            let (workers, before) = next_trial(&mut size, 2, |_| 1_000_000);
+            assert!(before <= SELDOM as usize);
+            size.note(workers, 1 << 20, 2_000_000);
+        }
+        assert_eq!(next_trial(&mut size, 2, |_| 1_000_000).1, SELDOM as usize);
+    }
+
+    #[test]
+    fn the_next_number_upwards_is_tried_and_not_the_largest() {
+        let mut size = CrewSize::new();
+        collect(&mut size, 300, 16, |workers| 1_000_000 * workers as u64);
+        assert_eq!(size.best, 1);
+        let mut tried = Vec::new();
+        for _ in 0..4 {
+            let (workers, _) = next_trial(&mut size, 16, |_| 1_000_000);
+            tried.push(workers);
+            size.note(workers, 1 << 20, 3_000_000);
+        }
+        assert_eq!(tried, [2; 4], "from one, of sixteen");
+    }
+
+    #[test]
+    fn short_collections_stay_with_one_whatever_is_not_known_of_others() {
+        let mut size = CrewSize::new();
+        // One worker alone was ever seen, for one processor was free; two may be had now.
+        collect(&mut size, 4, 1, |_| 20_000);
+        assert_eq!(size.costs[2], 0);
+        size.note(1, 1 << 20, 20_000);
+        size.decide(0, usize::MAX, || 2);
+        size.note(1, 1 << 20, 20_000);
+        assert_eq!(
+            size.decide(0, usize::MAX, || 2),
+            (1, "collections are short")
+        );
+    }
+
+    #[test]
+    fn what_a_collection_costs_is_for_what_it_found() {
+        let mut size = CrewSize::new();
+        let mut alone = 0;
+        for round in 0..600 {
+            let (workers, reason) = size.decide(0, usize::MAX, || 2);
+            // With one worker it takes longer for a MB, and trials happen to find a fourth.
+            let megabytes = if reason == "a trial" { 2 } else { 8 };
+            let each = if workers == 1 { 1_500_000 } else { 1_000_000 };
+            size.note(workers, megabytes << 20, megabytes as u64 * each);
+            alone += usize::from(round >= 200 && workers == 1);
+        }
+        assert_eq!(size.best.min(2), 2, "{size:?}");
+        assert!(alone < 20, "{alone} of 400");
+    }
+
+    #[test]
+    fn one_short_collection_does_not_make_collections_short() {
+        let mut size = CrewSize::new();
+        collect(&mut size, 5, 2, |_| 1_000_000);
+        collect(&mut size, 1, 2, |_| 10_000);
+        assert_eq!(size.decide(0, usize::MAX, || 2).0, 2);
+    }
 }

@@ -86,6 +86,24 @@ mod tests {
         assert_eq!(free.found, Some(0), "nothing is learned of that");
         free.compare(6 * SECOND, 3 * SECOND, 1000 + 2 * SECOND);
         assert_eq!(free.found, Some(2));
+        // Rounded to the nearest: 1.4 and 1.6 of them.
+        free.compare(7 * SECOND, 4_400_000_000, 1000 + 2 * SECOND);
+        assert_eq!(free.found, Some(1));
+        free.compare(8 * SECOND, 6 * SECOND, 1000 + 2 * SECOND);
+        assert_eq!(free.found, Some(2));
+    }
+
+    #[test]
+    fn it_is_looked_now_and_then_alone() {
+        let mut free = FreeProcessors::new();
+        free.look();
+        let first = free.at_ns;
+        assert!(first > 0);
+        free.look();
+        assert_eq!(free.at_ns, first, "a second look at once");
+        free.at_ns -= LOOK;
+        free.look();
+        assert!(free.at_ns >= first, "a second look a while later");
     }
 
     #[test]
