@@ -87,6 +87,45 @@ static void a_full_heap_refuses_stores(bool compressed)
     tear_down(&s);
 }
 
+/* A cursor that cannot go on in a full heap goes on when there is room again. */
+static void cursors_go_on_when_there_is_room_again(bool compressed)
+{
+    const char *cut = "arrays=zray,first-n=4096,arraylet=1024";
+    const uint32_t length = 64 << 10;
+    struct gleaner_cursor cursor;
+    struct stage s;
+    uint32_t i;
+    void *node;
+
+    if (!is_for(cut))
+        return;
+    s = set_up_in(cut_heap(cut, "", 2 << 20, compressed, NULL, 0), compressed);
+    GLEANER_FRAME(s.m, frame, 2);
+    frame.values[0]
+        = gleaner_reference(gleaner_allocate_array(s.m, s.bytes, length, 1));
+    CHECK(gleaner_cursor_begin_writing(&cursor, s.m, TABLE, 0, length, 1));
+    for (i = 0; i < 10000; i++)
+        gleaner_cursor_store_u8(&cursor, 7);
+    /* A list that takes all there is; what the cursor had taken is given up. */
+    while ((node = gleaner_allocate(s.m, s.node, s.node_bytes)) != NULL) {
+        gleaner_store(s.m, node, 8, frame.values[1]);
+        frame.values[1] = gleaner_reference(node);
+    }
+    for (i = 0; i < 2; i++) {
+        CHECK(!gleaner_cursor_resume_writing(&cursor, TABLE));
+        CHECK(cursor.index == 10000 && cursor.end == length);
+    }
+    frame.values[1] = 0;
+    CHECK(gleaner_cursor_resume_writing(&cursor, TABLE));
+    for (i = 10000; gleaner_cursor_more(&cursor); i++)
+        gleaner_cursor_store_u8(&cursor, 7);
+    CHECK(i == length);
+    for (i = 0; i < length; i++)
+        CHECK(gleaner_load_u8(s.m, TABLE, i) == 7);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
 /* Of which types arrays lie in one piece, and which of these never move. */
 static void arrays_for_native_code(bool compressed)
 {
@@ -348,6 +387,8 @@ int main(void)
         { "heaps that are cut otherwise are refused",
           heaps_that_are_cut_otherwise_are_refused },
         { "a full heap refuses stores", a_full_heap_refuses_stores },
+        { "cursors go on when there is room again",
+          cursors_go_on_when_there_is_room_again },
         { "arrays for native code", arrays_for_native_code },
         { "elements change in place", elements_change_in_place },
         { "buffers of nothing, and windows of everything",

@@ -290,7 +290,9 @@ static inline bool gleaner_cursor_begin_writing(struct gleaner_cursor *cursor,
     return is_taken;
 }
 /* Both go on with the elements that are left, behind an allocation, a store or a
-   poll: `array` is where the array is now. */
+   poll: `array` is where the array is now. If _resume_writing answers false, for
+   the heap is full, the elements are left yet: it is called again, when there is
+   more memory, before the cursor is used. */
 static inline void gleaner_cursor_resume(struct gleaner_cursor *cursor,
                                          const void *array)
 {
@@ -300,10 +302,13 @@ static inline void gleaner_cursor_resume(struct gleaner_cursor *cursor,
 static inline bool gleaner_cursor_resume_writing(struct gleaner_cursor *cursor,
                                                  void *array)
 {
-    return gleaner_cursor_begin_writing(cursor, cursor->mutator, array,
-                                        cursor->index,
-                                        cursor->end - cursor->index,
-                                        cursor->element_bytes);
+    uint32_t end = cursor->end;
+    bool is_taken = gleaner_cursor_begin_writing(
+        cursor, cursor->mutator, array, cursor->index, end - cursor->index,
+        cursor->element_bytes);
+
+    cursor->end = end;
+    return is_taken;
 }
 /* Whether there is another element. */
 static inline bool gleaner_cursor_more(const struct gleaner_cursor *cursor)

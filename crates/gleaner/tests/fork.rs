@@ -621,3 +621,39 @@ fn a_listener_may_fork() {
     assert_eq!(unsafe { waitpid(process, &mut status, 0) }, process);
     assert_eq!(status, 0);
 }
+
+#[test]
+fn what_mutators_counted_that_the_child_has_lost_is_kept() {
+    let _alone = alone();
+    let heap = builder().options("arrays=zray").unwrap().build().unwrap();
+    let bytes = heap.array(Elements::Bytes).unwrap();
+    let (is_ready, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+    let until = |flag: &AtomicBool| {
+        while !flag.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                for _ in 0..5 {
+                    scope.allocate_array(bytes, 10_000).unwrap();
+                }
+            });
+            mutator.blocking(|| {
+                is_ready.store(true, Ordering::Release);
+                until(&ends);
+            });
+        });
+        until(&is_ready);
+        let checked = catch_unwind(AssertUnwindSafe(|| {
+            let mut mutator = heap.attach().unwrap();
+            let before = mutator.array_counts();
+            assert_eq!(before.spines, 5);
+            in_child("counts", || assert_eq!(mutator.array_counts(), before));
+        }));
+        ends.store(true, Ordering::Release);
+        checked.unwrap();
+    });
+}

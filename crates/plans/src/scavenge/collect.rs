@@ -271,10 +271,7 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: leaked by `attach`; its thread has ended, and nobody else uses it.
             let mutator = unsafe { Box::from_raw(record.as_ptr()) };
             // SAFETY: the mutator's thread has ended, so nobody else uses its buffer.
-            unsafe { mutator.retire_tlab() };
-            state.zeroed_by_others.add(mutator.zeroed.get());
-            state.totals.arrays.add(mutator.array_counts.get());
-            self.keep_tally(state, &mutator);
+            unsafe { self.keep_of(state, &mutator) };
             self.gate.leave();
         }
     }

@@ -76,8 +76,7 @@ impl<F: SlotFormat> Scavenge<F> {
                     // a poll.
                     let gone = unsafe { Box::from_raw(record.as_ptr()) };
                     // SAFETY: the mutator's thread does not exist in this process, so nobody else uses its buffer.
-                    unsafe { gone.retire_tlab() };
-                    state.zeroed_by_others.add(gone.zeroed.get());
+                    unsafe { self.keep_of(state, &gone) };
                 }
                 let mut event = Event::new(Phase::Fork, self.epoch());
                 event.start_ns = clock::monotonic_ns();

@@ -368,13 +368,22 @@ impl<F: SlotFormat> Scavenge<F> {
         let mutator = self.collecting.detach(&self.gate, |state| unsafe {
             state.mutators.retain(|&other| other != record);
             let mutator = Box::from_raw(record.as_ptr());
-            mutator.retire_tlab();
-            state.zeroed_by_others.add(mutator.zeroed.get());
-            state.totals.arrays.add(mutator.array_counts.get());
-            self.keep_tally(state, &mutator);
+            self.keep_of(state, &mutator);
             mutator
         });
         drop(mutator);
+    }
+
+    /// What a heap keeps of a mutator that ends: it gives up its buffer, and what it counted is added up.
+    ///
+    /// # Safety
+    /// The buffer is the calling thread's, or nobody else uses it.
+    pub(super) unsafe fn keep_of(&self, state: &mut State, mutator: &Mutator) {
+        // SAFETY: nobody else uses the buffer, as asked.
+        unsafe { mutator.retire_tlab() };
+        state.zeroed_by_others.add(mutator.zeroed.get());
+        state.totals.arrays.add(mutator.array_counts.get());
+        self.keep_tally(state, mutator);
     }
 
     /// Sums so far. The caller is no mutator inside the gate.
