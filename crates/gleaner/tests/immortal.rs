@@ -76,22 +76,27 @@ fn they_live_without_anybody_who_refers_to_them() {
                 .allocate_immortal_references(types.references, 9000)
                 .unwrap();
             let short = scope.allocate_immortal_array(types.bytes, 5).unwrap();
+            let pinned = scope
+                .allocate_immortal_array(types.bytes.pinned(), 7)
+                .unwrap();
             let mortal = scope.allocate_array(types.bytes, LENGTH).unwrap();
             let object = scope.allocate(node).unwrap();
             scope.set(references, 8999, object).unwrap();
-            let all = [bytes, references, short, object, mortal];
+            let all = [bytes, references, short, object, mortal, pinned];
             all.map(|it| scope.weak(it).unwrap()).into_iter().collect()
         });
         for everything in [false, true, true, false] {
             mutator.scope(|scope| scope.collect(everything));
         }
         mutator.scope(|scope| {
-            let [bytes, references, short, object, mortal] =
+            let [bytes, references, short, object, mortal, pinned] =
                 std::array::from_fn(|index| scope.upgrade(&weak[index]));
             assert!(scope.is_null(mortal), "{options}");
             let last: Vec<u8> = scope.numbers::<u8>(bytes, LENGTH as usize - 4, 4).collect();
             assert_eq!(last, [0, 1, 2, 3], "{options}");
             assert_eq!(scope.length(short), 5, "{options}");
+            assert!(!scope.is_null(pinned), "{options}");
+            assert_eq!(scope.length(pinned), 7, "{options}");
             let found = scope.get(references, 8999);
             assert!(
                 !scope.is_null(object) && scope.same(found, object),
@@ -114,6 +119,11 @@ fn stores_into_them_succeed_in_a_heap_that_is_full() {
                 .unwrap();
             let mortal = scope.allocate_array(types.bytes, LENGTH).unwrap();
             [immortal, mortal, references].map(|it| scope.handle(it).unwrap())
+        });
+        // A hash lies in the header, beside what says that they are immortal.
+        mutator.scope(|scope| {
+            let array = scope.open(&immortal);
+            scope.identity_hash(array)
         });
         // Both are all zero while everything is collected twice: nothing is taken back.
         (0..2).for_each(|_| mutator.scope(|scope| scope.collect(true)));

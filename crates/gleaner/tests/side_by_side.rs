@@ -359,6 +359,9 @@ fn arraylets_fill_their_chunks_however_much_is_allocated_between() {
             mutator.scope(|scope| _ = scope.allocate(small).unwrap());
             allocated += small.size();
         }
+        if part % 4 == 0 {
+            mutator.walk(&mut |_| ());
+        }
     }
     let totals = heap.totals();
     assert_eq!(totals.scavenges + totals.full_collections, 0);

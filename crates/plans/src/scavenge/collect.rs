@@ -166,6 +166,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Whether everything was collected.
     fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
         self.retire_tlabs(state);
+        self.retire_arraylets(state);
         self.check_before(state);
         let mut tops = [Address::NULL; MOST_REGIONS];
         for (top, region) in tops.iter_mut().zip(self.nursery.regions().iter()) {
@@ -250,10 +251,15 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn retire_tlabs(&self, state: &State) {
         for mutator in &state.mutators {
             // SAFETY: attached mutators exist, and they are stopped.
-            unsafe {
-                mutator.as_ref().retire_tlab();
-                mutator.as_ref().retire_arraylets();
-            }
+            unsafe { mutator.as_ref().retire_tlab() };
+        }
+    }
+
+    /// Before arraylets are swept.
+    fn retire_arraylets(&self, state: &State) {
+        for mutator in &state.mutators {
+            // SAFETY: attached mutators exist, and they are stopped.
+            unsafe { mutator.as_ref().retire_arraylets() };
         }
     }
 

@@ -279,8 +279,8 @@ impl Mutator {
         self.tlab_end.set(Address::NULL);
     }
 
-    /// Forgets its chunks of arraylets and the stock: nothing points at what is in it. Not with each TLAB: what is left of
-    /// a chunk is found again behind the next collection alone.
+    /// Forgets its chunks of arraylets and the stock: nothing points at what is in it. Not with each TLAB, nor for a walk:
+    /// what is left of a chunk is found again behind the next collection alone.
     ///
     /// # Safety
     /// The mutator is stopped.
