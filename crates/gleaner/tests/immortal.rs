@@ -204,3 +204,42 @@ fn what_has_no_room_is_refused_and_leaves_nothing() {
         });
     }
 }
+
+#[test]
+fn they_are_zero_in_memory_that_was_used() {
+    for options in WAYS {
+        let heap = heap(options);
+        let types = types(&heap);
+        let mut mutator = heap.attach().unwrap();
+        for _ in 0..2 {
+            drop(fill(&mut mutator, &heap));
+            mutator.scope(|scope| scope.collect(true));
+        }
+        mutator.scope(|scope| {
+            for _ in 0..10 {
+                let array = scope.allocate_immortal_array(types.bytes, LENGTH).unwrap();
+                let mut bytes = scope.numbers::<u8>(array, 0, LENGTH as usize);
+                assert!(bytes.all(|byte| byte == 0), "{options}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_full_table_of_handles_refuses_them() {
+    let builder = Heap::builder().limit(1 << 20).ignore_environment();
+    let heap = builder.options("arrays=zray").unwrap().build().unwrap();
+    let types = types(&heap);
+    heap.attach().unwrap().scope(|scope| {
+        let array = scope.allocate_array(types.bytes, 5).unwrap();
+        let mut handles: Vec<Handle> = std::iter::from_fn(|| scope.handle(array)).collect();
+        for length in [5, 10_000] {
+            assert!(scope.allocate_immortal_array(types.bytes, length).is_err());
+        }
+        handles.truncate(handles.len() - 2);
+        for length in [5, 10_000] {
+            scope.allocate_immortal_array(types.bytes, length).unwrap();
+        }
+        assert!(scope.allocate_immortal_array(types.bytes, 5).is_err());
+    });
+}
