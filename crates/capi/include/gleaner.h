@@ -479,10 +479,10 @@ void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
 
 /* A fresh array of zeros that lives as long as its heap: for tables that a
    runtime has to its end. One in pieces has all its arraylets from the start,
-   and keeps them to itself: no store into it takes memory, so none fails. Each
-   takes a place in the heap's table of handles (some four million in a large
-   heap, a quarter of its bytes in a small one), but gleaner_heap_free does not
-   wait for it. NULL when either is full. */
+   and keeps them to itself: no store into it takes memory of the heap, so none
+   fails. Each takes a place in the heap's table of handles (some four million
+   in a large heap, a quarter of its bytes in a small one), but
+   gleaner_heap_free does not wait for it. NULL when either is full. */
 void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
                                       gleaner_type type, uint32_t length,
                                       size_t element_bytes);

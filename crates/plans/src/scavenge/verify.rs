@@ -24,6 +24,7 @@ use gleaner_mem::header::Header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::object_model::ELEMENTS;
 use gleaner_mem::slot::{SlotFormat, Wide};
+use gleaner_spaces::precise::regions::Regions;
 
 use super::walk::{Edge, Found};
 use super::{Scavenge, State};
@@ -35,6 +36,7 @@ impl<F: SlotFormat> Scavenge<F> {
             heap: self,
             state,
             edge,
+            regions: self.regions(),
         }
         .run()
     }
@@ -45,6 +47,8 @@ struct Verifier<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     state: &'a State,
     edge: Edge,
+    /// Asked about each slot.
+    regions: Regions<'a>,
 }
 
 impl<F: SlotFormat> Verifier<'_, F> {
@@ -269,8 +273,8 @@ impl<F: SlotFormat> Verifier<'_, F> {
                 && (self.edge != Edge::Marked || heap.bits().is_marked(at));
         }
         at.word().is_multiple_of(8)
-            && heap
-                .regions()
+            && self
+                .regions
                 .iter()
                 .any(|region| at >= region.space.start() && at < region.space.top())
             && heap.bits().is_marked(at)
