@@ -230,8 +230,9 @@ uint32_t gleaner_compare_elements(gleaner_mutator *mutator, const void *one,
 /* A cursor goes over elements in order. Between gleaner_cursor_begin (or
    _begin_writing, which may collect and answers false when the heap is full) and
    its last use nothing is allocated, stored by another function or polled;
-   afterwards gleaner_cursor_resume (or _resume_writing) goes on. A store through a cursor cannot
-   fail. Where the elements lie is found out once for each piece. */
+   afterwards gleaner_cursor_resume (or _resume_writing) goes on. A store through
+   a cursor cannot fail. Where the elements lie is found out once for each
+   piece. */
 struct gleaner_cursor {
     uint32_t index, end; /* the next element, and the one that ends the range */
     /* The collector's: where the next element lies, and where those end that can

@@ -303,8 +303,11 @@ impl Mutator {
         let overlaps = from == to && all.from.abs_diff(all.to) < all.bytes;
         let shares = !overlaps && cutting.is_some_and(|cutting| cutting.copy_on_write);
         let contents = Contents::of(copied == Copied::Slots);
-        // SAFETY: the arrays have these ranges, as this function asks.
-        let mut shared = unsafe { self.shareable(from, to, all) }.filter(|_| shares);
+        let mut shared = match shares {
+            // SAFETY: the arrays have these ranges, as this function asks.
+            true => unsafe { self.shareable(from, to, all) },
+            false => None,
+        };
         let mut values = [from, to].map(Value::reference);
         let wanted = RefCell::new(Vec::new());
         loop {
