@@ -35,6 +35,7 @@ PHASES = (
     "plan",
     "update",
     "slide",
+    "mark-step",
     "overflow",
     "weak",
     "verify",

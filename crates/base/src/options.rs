@@ -275,8 +275,8 @@ option_table! {
     /// Whether the young generation is collected by itself; auto: while that costs less than to collect everything.
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
     /// Whether collections may keep the marks of the one before, and reclaim only what was allocated since.
-    mark_generations: MarkGenerations = MarkGenerations::None, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
-    /// How the heap learns under generations=sticky which pages were written: from what the kernel offers, in this order.
+    mark_generations: MarkGenerations = MarkGenerations::Asked, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
+    /// How the heap learns where marks are kept which pages were written: from what the kernel offers, in this order.
     write_watch: WriteWatch = WriteWatch::Auto, "write-watch", Tuning, Libgc, None, Accepted::Choice(WriteWatch::NAMES);
     /// When the memory of fresh objects is zeroed, and by whom.
     zeroing: Zeroing = Zeroing::HotPath, "zeroing", Tuning, Precise, Some("OOPSLA 2011"), Accepted::Choice(Zeroing::NAMES);

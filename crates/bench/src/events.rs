@@ -3,7 +3,7 @@
 //! Only lines of the process with the most collections count, since children inherit the setting and write to the same
 //! file. Lines that are not events (a line cut off when a process was killed) are counted, not hidden.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -34,8 +34,13 @@ struct Event {
 struct Process {
     /// Nanoseconds per phase, summed.
     phases: BTreeMap<String, u64>,
-    /// First start and last end of each collection's phases.
-    spans: BTreeMap<u64, (u64, u64)>,
+    /// First start and last end of the phases of each stop of each collection, and of each step of marking beside the
+    /// program.
+    spans: BTreeMap<(u64, u64), (u64, u64)>,
+    /// Stops and steps so far.
+    stops: u64,
+    /// Whether the last stop is over.
+    runs: bool,
     /// Time of each whole collection, from the events that say so.
     whole: BTreeMap<u64, u64>,
     /// Bytes allocated before each collection, since the one before it. A collection may start more than once.
@@ -43,10 +48,11 @@ struct Process {
 }
 
 /// Phases outside the pause: those before the threads stop and after they go on, and the one about the whole.
-const NOT_PAUSED: [&str; 7] = [
+const NOT_PAUSED: [&str; 8] = [
     "start",
     "libraries",
     "zeroing-kernel",
+    "write-watch",
     "reclaim",
     "resize",
     "end",
@@ -74,17 +80,22 @@ impl Process {
         if name == "end" {
             self.whole.insert(event.collection, event.duration_ns);
         } else if !NOT_PAUSED.contains(&name) {
+            let begins = name == "stop-world" || name == "mark-step" && self.runs;
+            self.stops += u64::from(begins);
+            self.runs = name == "resume-world" || self.runs && name != "stop-world";
             let end = event.start_ns + event.duration_ns;
             let span = self
                 .spans
-                .entry(event.collection)
+                .entry((event.collection, self.stops))
                 .or_insert((event.start_ns, end));
             *span = (span.0.min(event.start_ns), span.1.max(end));
         }
     }
 
     fn count(&self) -> usize {
-        self.spans.len().max(self.whole.len())
+        let numbers = self.spans.keys().map(|(collection, _)| collection);
+        let numbers: BTreeSet<_> = numbers.chain(self.whole.keys()).collect();
+        numbers.len()
     }
 
     fn pauses(&self) -> Vec<f64> {
@@ -175,6 +186,31 @@ mod tests {
         assert!((read.phases["mark"] - 1400e-9).abs() < 1e-15);
         assert_eq!(read.allocated_bytes, 542);
         assert_eq!(read.broken_lines, 0);
+    }
+
+    /// A cycle stops the program twice, and for each of its steps; it is one collection.
+    #[test]
+    fn a_step_is_a_pause_of_its_own() {
+        let log = r#"{"event":"start","pid":1,"collection":1,"start_ns":90,"duration_ns":0,"bytes":500}
+{"event":"write-watch","pid":1,"collection":1,"start_ns":91,"duration_ns":3000}
+{"event":"stop-world","pid":1,"collection":1,"start_ns":100,"duration_ns":50}
+{"event":"mark","pid":1,"collection":1,"start_ns":150,"duration_ns":10}
+{"event":"resume-world","pid":1,"collection":1,"start_ns":160,"duration_ns":40}
+{"event":"mark-step","pid":1,"collection":1,"start_ns":1000,"duration_ns":200}
+{"event":"heap-grow","pid":1,"collection":0,"start_ns":1500,"duration_ns":0}
+{"event":"mark-step","pid":1,"collection":1,"start_ns":2000,"duration_ns":300}
+{"event":"start","pid":1,"collection":1,"start_ns":3000,"duration_ns":0,"bytes":700}
+{"event":"stop-world","pid":1,"collection":1,"start_ns":3000,"duration_ns":50}
+{"event":"mark-step","pid":1,"collection":1,"start_ns":3050,"duration_ns":50}
+{"event":"mark","pid":1,"collection":1,"start_ns":3100,"duration_ns":50}
+{"event":"resume-world","pid":1,"collection":1,"start_ns":3150,"duration_ns":50}
+{"event":"end","pid":1,"collection":1,"start_ns":3000,"duration_ns":300}
+"#;
+        let read = read_text("steps", log);
+        assert_eq!(read.count, 1);
+        assert!((read.longest_pause - 300e-9).abs() < 1e-15);
+        assert!((read.total_pause - 800e-9).abs() < 1e-15);
+        assert_eq!(read.allocated_bytes, 700);
     }
 
     #[test]

@@ -122,9 +122,12 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
         let inner = is_locked();
         check_regions(started);
         let mut heap = started.lock();
-        let collections = heap.collections;
-        let result = if take(&mut first) && !inner && is_stress_due(&heap) {
-            Err(Remedy::Collect("stress"))
+        let turns = heap.turns;
+        let due = take(&mut first)
+            .then(|| due_before(&mut heap, inner))
+            .flatten();
+        let result = if let Some(due) = due {
+            Err(due)
         } else {
             try_allocate(&mut heap, &wanted, size)
                 .map_err(|shortage| remedy(&mut heap, shortage, attempts, inner))
@@ -144,11 +147,11 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
             }
             Err(Remedy::TryAgain) => collect::tell_of_growth(),
             Err(Remedy::Collect(reason)) => {
-                collect::collect_unless(collections, reason, false);
+                collect::collect_unless(turns, reason, false);
                 attempts += usize::from(reason != "stress");
             }
             Err(Remedy::CollectEverything(reason)) => {
-                collect::collect_unless(collections, reason, true);
+                collect::collect_unless(turns, reason, true);
                 attempts += 1;
             }
             Err(Remedy::OutOfMemory(reason)) => {
@@ -212,6 +215,19 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
         take_head(head, cell);
         Ok(cell)
     }
+}
+
+/// What is to be done before an allocation, asked once for each.
+#[inline]
+fn due_before(heap: &mut Heap, inner: bool) -> Option<Remedy> {
+    if heap.cycle.is_under_way() && !collect::is_enabled() {
+        heap.give_up_cycle();
+    }
+    if heap.cycle.is_under_way() {
+        return collect::is_cycle_ripe(heap, inner)
+            .then_some(Remedy::Collect("everything is marked"));
+    }
+    (!inner && is_stress_due(heap)).then_some(Remedy::Collect("stress"))
 }
 
 /// Counts allocations under `stress=N`; asked once for each, or `stress=1` would collect without end.
@@ -402,9 +418,12 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
             let inner = is_locked();
             check_regions(started);
             let mut heap = started.lock();
-            let collections = heap.collections;
-            let result = if take(&mut first) && !inner && is_stress_due(&heap) {
-                Err(Remedy::Collect("stress"))
+            let turns = heap.turns;
+            let due = take(&mut first)
+                .then(|| due_before(&mut heap, inner))
+                .flatten();
+            let result = if let Some(due) = due {
+                Err(due)
             } else {
                 many_cells(&mut heap, kind, bytes)
                     .map_err(|shortage| remedy(&mut heap, shortage, attempts, inner))
@@ -419,11 +438,11 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
                 }
                 Err(Remedy::TryAgain) => collect::tell_of_growth(),
                 Err(Remedy::Collect(reason)) => {
-                    collect::collect_unless(collections, reason, false);
+                    collect::collect_unless(turns, reason, false);
                     attempts += usize::from(reason != "stress");
                 }
                 Err(Remedy::CollectEverything(reason)) => {
-                    collect::collect_unless(collections, reason, true);
+                    collect::collect_unless(turns, reason, true);
                     attempts += 1;
                 }
                 Err(Remedy::OutOfMemory(reason)) => {

@@ -21,7 +21,7 @@ use gleaner_plans::mark_sweep::weak::{Turn, Verdict};
 
 use crate::callbacks::{CALLBACKS, StopFn};
 use crate::message::die;
-use crate::records::stack_base;
+use crate::records::{self, stack_base};
 use crate::start::{start, with_heap};
 use crate::state::{
     CREW, LOADER_GATE, Locked, Started, is_collecting, is_locked, is_ready, is_unlocked, lend, view,
@@ -46,25 +46,52 @@ pub fn is_enabled() -> bool {
 pub struct Order {
     /// Why.
     pub reason: &'static str,
-    /// Only if this many collections have been run, none more.
+    /// Only if this many collections have been run or begun, none more.
     pub unless_past: Option<u64>,
     /// Whether all free memory goes back to the system.
     pub release_all: bool,
     /// Whether everything is to be collected, also where marks may be kept.
     pub everything: bool,
+    /// Whether that may be done in steps, and shall.
+    pub in_steps: bool,
     /// Whether the stop function may end it.
     pub obeys_stop: bool,
 }
 
-/// Collects unless another thread has since `collections` were counted; `everything`, or what a decider says.
-pub fn collect_unless(collections: u64, reason: &'static str, everything: bool) {
+/// Collects unless another thread has since `turns` were counted; `everything`, or what a decider says.
+pub fn collect_unless(turns: u64, reason: &'static str, everything: bool) {
     collect(Order {
         reason,
-        unless_past: Some(collections),
+        unless_past: Some(turns),
         release_all: false,
         everything,
+        in_steps: false,
         obeys_stop: true,
     });
+}
+
+/// Begins a collection in steps, unless another thread has collected since `turns` were counted.
+pub fn begin_unless(turns: u64, reason: &'static str) {
+    collect(Order {
+        reason,
+        unless_past: Some(turns),
+        release_all: false,
+        everything: false,
+        in_steps: true,
+        obeys_stop: true,
+    });
+}
+
+/// What is due before an allocation: a step of a cycle that is under way, and the collection that ends it. No collection
+/// may run in an inner section.
+pub fn is_cycle_ripe(heap: &mut Heap, inner: bool) -> bool {
+    heap.cycle.is_under_way()
+        && !inner
+        && is_enabled()
+        && !is_collecting()
+        && !Mutator::current().is_null()
+        && heap.step_if_due()
+        && !records::is_on_foreign_stack()
 }
 
 /// Collects; false if collections are disabled or this one was given up. Never inlined, for [`SavedRegisters`].
@@ -100,10 +127,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
         let mut libraries = read_libraries();
         make_helpers();
         let mut heap = started.lock();
-        if order
-            .unless_past
-            .is_some_and(|seen| seen != heap.collections)
-        {
+        if order.unless_past.is_some_and(|seen| seen != heap.turns) {
             heap.unlock();
             return true;
         }
@@ -115,6 +139,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             stack_pointer: frame,
             release_all: order.release_all,
             everything: order.everything,
+            in_steps: order.in_steps,
             finds_leaks: crate::leaks::is_armed(),
             again: attempt > 1,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
@@ -122,7 +147,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
         let outcome = heap.run_collection(|heap| collect_locked(heap, request, order.obeys_stop));
         heap.unlock();
         match outcome {
-            Outcome::Done => return true,
+            Outcome::Done | Outcome::Begun => return true,
             Outcome::Abandoned => return false,
             Outcome::LibrariesChanged => threads::yield_now(),
         }
@@ -341,6 +366,7 @@ pub extern "C-unwind" fn GC_gcollect() {
         reason: "GC_gcollect",
         unless_past: None,
         everything: true,
+        in_steps: false,
         release_all: crate::settings::unmaps_on_gcollect(),
         obeys_stop: true,
     });
@@ -353,6 +379,7 @@ pub extern "C-unwind" fn GC_gcollect_and_unmap() {
         reason: "GC_gcollect_and_unmap",
         unless_past: None,
         everything: true,
+        in_steps: false,
         release_all: true,
         obeys_stop: false,
     });
@@ -367,6 +394,7 @@ pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
         reason: "GC_try_to_collect",
         unless_past: None,
         everything: true,
+        in_steps: false,
         release_all: false,
         obeys_stop: true,
     });
@@ -374,14 +402,27 @@ pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
     c_int::from(done)
 }
 
-/// As in gc.h: collects if that is due; there are no smaller steps.
+/// As in gc.h: does a step of a cycle that is under way, or collects if that is due, which may begin a cycle; says
+/// whether one is under way afterwards.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_collect_a_little() -> c_int {
-    let (due, seen) = with_heap(|heap| (heap.is_collection_due(), heap.collections));
+    let (due, seen) = with_heap(|heap| {
+        let under_way = heap.cycle.is_under_way();
+        if under_way && is_enabled() && !Mutator::current().is_null() {
+            crate::settings::read_variables(heap);
+            heap.step();
+        }
+        let due = if under_way {
+            heap.cycle.can_end()
+        } else {
+            heap.is_collection_due()
+        };
+        (due, heap.turns)
+    });
     if due {
         collect_unless(seen, "GC_collect_a_little", false);
     }
-    0
+    c_int::from(with_heap(|heap| heap.cycle.is_under_way()))
 }
 
 unsafe extern "C" {
@@ -409,6 +450,7 @@ extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
         reason: "exit",
         unless_past: None,
         everything: true,
+        in_steps: false,
         release_all: false,
         obeys_stop: false,
     });

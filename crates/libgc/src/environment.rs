@@ -8,7 +8,7 @@ use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 
-use gleaner_base::options::Options;
+use gleaner_base::options::{MarkGenerations, Options};
 use gleaner_os::output;
 
 use crate::message::{STREAMS, WAITS_FOR_DEBUGGER, say, warn};
@@ -79,7 +79,8 @@ fn value(name: &'static CStr) -> Option<&'static CStr> {
     variable(name).filter(|value| !value.is_empty())
 }
 
-fn is_set(name: &CStr) -> bool {
+/// Whether a switch is set, whatever to.
+pub fn is_set(name: &CStr) -> bool {
     variable(name).is_some()
 }
 
@@ -135,6 +136,9 @@ pub fn read_options(options: &mut Options) {
     parse_own(&mut stronger);
     take_client_settings(options);
     read(options, &stronger);
+    if is_set(c"GC_ENABLE_INCREMENTAL") {
+        options.mark_generations = MarkGenerations::Incremental;
+    }
     parse_own(options);
 }
 
@@ -247,6 +251,7 @@ fn read_numbers(options: &mut Options) {
         "not a number of milliseconds from 1; ignored",
     ) {
         GC_time_limit.set(limit as u64);
+        CLIENT.time_limit_chosen.set(1);
     }
     number(
         c"GC_LARGE_ALLOC_WARN_INTERVAL",

@@ -1,33 +1,58 @@
-//! Incremental mode (gc.h): accepted and ignored. Every collection stops the world and finishes before the program
-//! goes on, and the getters say that the mode is off. Which pages were written matters under `generations=sticky` alone,
-//! and there the kernel tells it: nothing is protected that the program could notice, and no store must be announced.
+//! Incremental mode (gc.h): on where the program asks for it and the kernel tells which pages were written, unless the
+//! options say otherwise (`generations`). Nothing is protected that the program could notice, so no store must be
+//! announced, no system call fails, and no handler of signals is installed.
 
 use core::ffi::{c_int, c_void};
 
-use crate::settings::CLIENT;
-use crate::start::start;
+use gleaner_base::options::MarkGenerations;
 
-/// As in gc.h, except that the mode stays off: only starts the heap.
+use crate::collect;
+use crate::environment::is_set;
+use crate::message::say;
+use crate::settings::{CLIENT, choose_time_limit};
+use crate::start::with_heap;
+use crate::variables::GC_find_leak;
+
+/// As in gc.h: what is asked for while leaks are looked for, or where the options name another mode, is ignored.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_enable_incremental() {
-    start();
+    let ignored = GC_find_leak.get() != 0 || is_set(c"GC_DISABLE_INCREMENTAL");
+    let enabled = with_heap(|heap| match ignored {
+        true => Ok(false),
+        false => heap.enable_incremental(),
+    });
+    match enabled {
+        Ok(true) => choose_time_limit(),
+        Ok(false) => {}
+        Err(unavailable) => say(format_args!(
+            "GC_enable_incremental: not possible here, so that every collection is finished in one stop: {unavailable}"
+        )),
+    }
 }
 
-/// As in gc.h: always off.
+/// As in gc.h: whether marks are kept from one collection to the next.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_is_incremental_mode() -> c_int {
-    0
+    c_int::from(with_heap(|heap| heap.space.written.is_some()))
 }
 
-/// As in gc.h: nothing is ever write-protected.
+/// As in gc.h: `GC_PROTECTS_NONE`, since the kernel lets every write through and remembers it.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_incremental_protection_needs() -> c_int {
     0
 }
 
-/// As in gc.h: nothing to do unless the mode is on.
+/// As in gc.h: begins a cycle, unless one is under way.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn GC_start_incremental_collection() {}
+pub extern "C-unwind" fn GC_start_incremental_collection() {
+    let (possible, seen) = with_heap(|heap| {
+        let possible = heap.mode == MarkGenerations::Incremental && heap.space.written.is_some();
+        (possible && !heap.cycle.is_under_way(), heap.turns)
+    });
+    if possible {
+        collect::begin_unless(seen, "GC_start_incremental_collection");
+    }
+}
 
 /// As in gc.h: remembered.
 #[unsafe(no_mangle)]

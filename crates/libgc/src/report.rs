@@ -153,6 +153,17 @@ fn print_summary(heap: HeapView) {
         seconds(totals.longest_stop_ns),
         seconds(mean)
     );
+    if totals.cycles > 0 {
+        let _ = writeln!(
+            text,
+            "  steps          {:>12} in {} cycles ({} ended in their stop), {:.6} s total, {:.6} s longest",
+            totals.steps,
+            totals.cycles,
+            totals.cycles_cut_short,
+            seconds(totals.stepping_ns),
+            seconds(totals.longest_step_ns)
+        );
+    }
     let _ = writeln!(
         text,
         "  marking        {:>12.6} s",

@@ -10,12 +10,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gleaner_base::options::Options;
 use gleaner_os::signals;
 use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::heap::USUAL_TIME_LIMIT_NS;
 use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 
 use crate::message::{die, say};
 use crate::variables::{
     GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_dont_precollect,
-    GC_free_space_divisor, GC_full_freq, GC_gc_no, GC_max_retries, Variable,
+    GC_free_space_divisor, GC_full_freq, GC_gc_no, GC_max_retries, GC_time_limit, Variable,
 };
 
 /// What the client can set and no exported variable holds. Words like those variables: unsynchronized.
@@ -44,8 +45,10 @@ pub struct ClientSettings {
     pub prior_attempts: Variable<c_int>,
     /// `GC_set_manual_vdb_allowed`: remembered only.
     pub manual_dirty_bits: Variable<c_int>,
-    /// The fraction of `GC_set_time_limit_tv`: remembered only.
+    /// The fraction of `GC_set_time_limit_tv`, which `GC_set_time_limit` leaves as it is.
     pub time_limit_ns: Variable<c_ulong>,
+    /// Whether a time limit was chosen, by the program or in the environment.
+    pub time_limit_chosen: Variable<c_int>,
     /// Whether `GC_deinit` was called.
     pub was_shut_down: Variable<c_int>,
     /// `GC_PRINT_STATS` (1) or `GC_PRINT_VERBOSE_STATS` (2).
@@ -73,6 +76,7 @@ pub static CLIENT: ClientSettings = ClientSettings {
     prior_attempts: Variable::new(1),
     manual_dirty_bits: Variable::new(0),
     time_limit_ns: Variable::new(0),
+    time_limit_chosen: Variable::new(0),
     was_shut_down: Variable::new(0),
     prints_stats: Variable::new(0),
     dumps_regularly: Variable::new(0),
@@ -134,6 +138,27 @@ fn bound_initial_heap(heap: &mut Heap) {
 /// Whether libgc would have collected once in its own start, which `GC_gc_no` counts. Written at the start.
 static COUNTS_START: AtomicBool = AtomicBool::new(false);
 
+/// `GC_TIME_UNLIMITED`: collections of everything are finished in their stop.
+const TIME_UNLIMITED: c_ulong = 999_999;
+
+/// The time limit that the program and the environment chose.
+fn time_limit_ns() -> Option<u64> {
+    let milliseconds = GC_time_limit.get();
+    (milliseconds != TIME_UNLIMITED).then(|| {
+        milliseconds
+            .saturating_mul(1_000_000)
+            .saturating_add(CLIENT.time_limit_ns.get())
+    })
+}
+
+/// Where collections are incremental and nobody chose a time limit, it is the usual one: stock's default of none is there
+/// because its markers cannot be interrupted.
+pub fn choose_time_limit() {
+    if CLIENT.time_limit_chosen.get() == 0 && GC_time_limit.get() == TIME_UNLIMITED {
+        GC_time_limit.set(USUAL_TIME_LIMIT_NS / 1_000_000);
+    }
+}
+
 /// Brings the count of collections to the variable that clients read. Under the lock.
 pub fn show_collections(heap: &Heap) {
     let first = usize::from(COUNTS_START.load(Ordering::Relaxed));
@@ -181,5 +206,10 @@ pub fn read_variables(heap: &mut Heap) {
     } else {
         0
     };
-    heap.context.all_interior = GC_all_interior_pointers.get() != 0;
+    heap.settings.time_limit_ns = time_limit_ns();
+    let all_interior = GC_all_interior_pointers.get() != 0;
+    if heap.context.all_interior != all_interior {
+        heap.context.all_interior = all_interior;
+        heap.context.disturbed.store(true, Ordering::Relaxed);
+    }
 }

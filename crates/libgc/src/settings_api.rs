@@ -104,7 +104,6 @@ plain! {
     GC_set_free_space_divisor, GC_get_free_space_divisor: usize = GC_free_space_divisor;
     GC_set_max_retries, GC_get_max_retries: usize = GC_max_retries;
     GC_set_dont_precollect, GC_get_dont_precollect: c_int = GC_dont_precollect;
-    GC_set_time_limit, GC_get_time_limit: c_ulong = GC_time_limit;
     GC_set_allocd_bytes_per_finalizer, GC_get_allocd_bytes_per_finalizer: usize = CLIENT.bytes_per_finalizer;
     GC_set_min_bytes_allocd, GC_get_min_bytes_allocd: usize = CLIENT.least_allocated;
     GC_set_rate, GC_get_rate: c_int = CLIENT.rate;
@@ -234,11 +233,27 @@ pub struct TimeValue {
     nanoseconds: c_ulong,
 }
 
+/// As in gc.h: milliseconds that the program may be stopped for where it collects incrementally.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_set_time_limit(milliseconds: c_ulong) {
+    GC_set_time_limit_tv(TimeValue {
+        milliseconds,
+        nanoseconds: CLIENT.time_limit_ns.get(),
+    });
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_time_limit() -> c_ulong {
+    GC_time_limit.get()
+}
+
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_set_time_limit_tv(limit: TimeValue) {
     GC_time_limit.set(limit.milliseconds);
     CLIENT.time_limit_ns.set(limit.nanoseconds);
+    CLIENT.time_limit_chosen.set(1);
 }
 
 /// As in gc.h.

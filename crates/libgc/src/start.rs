@@ -11,7 +11,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use gleaner_base::events::LineBuffer;
-use gleaner_base::options::Options;
+use gleaner_base::options::{MarkGenerations, Options};
 use gleaner_mem::arena::SLAB_BYTES;
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
@@ -110,8 +110,15 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
     open_log(&mut heap, options);
     if let Some(unavailable) = heap.unwatched {
         say(format_args!(
-            "generations=sticky is not possible here, so that everything is collected each time: {unavailable}"
+            "generations={} is not possible here, so that everything is collected each time: {unavailable}",
+            options.mark_generations.as_str()
         ));
+    }
+    if matches!(
+        options.mark_generations,
+        MarkGenerations::Incremental | MarkGenerations::Auto
+    ) {
+        settings::choose_time_limit();
     }
     GC_free_space_divisor.set(heap.settings.divisor);
     if options.stats {

@@ -1,6 +1,7 @@
 //! Types for the words of a heap, so that no bare `usize` address crosses a module.
 
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that one prefetch brings.
 pub const CACHE_LINE: usize = 64;
@@ -104,6 +105,17 @@ impl Address {
     pub unsafe fn load(self) -> usize {
         // SAFETY: eight readable bytes stand at this 8-aligned address, as asked.
         unsafe { self.ptr::<usize>().read() }
+    }
+
+    /// The word that stands here, which another thread may write at the same moment.
+    ///
+    /// # Safety
+    /// As for [`Address::load`].
+    #[inline(always)]
+    pub unsafe fn load_shared(self) -> usize {
+        // SAFETY: eight readable bytes stand at this 8-aligned address, as asked. Relaxed: the value is a hint of what is
+        // referred to; whoever needs to see a write asks which pages were written.
+        unsafe { AtomicUsize::from_ptr(self.ptr::<usize>()).load(Ordering::Relaxed) }
     }
 
     /// Stores `word` here.

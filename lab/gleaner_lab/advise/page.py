@@ -46,16 +46,26 @@ def page(
         _cells(race, standings),
     ]
     words = shlex.join(whole.program.words)
-    asked = f"--check --repetitions {race.rules.repetitions} " if check else ""
     return Page(
         name="advice",
         title=f"Advice for {words}",
         notes=[*_notes(whole, race, standings, why), *(check.verdicts(race) if check else [])],
         tables=tables,
         figures={"advice": _plot(standings)},
-        command=f"gleaner-lab advise {asked}-- {words}",
+        command=f"gleaner-lab advise {_asked(race, check)}-- {words}",
         label="measured",
     )
+
+
+def _asked(race: Race, check: Check | None) -> str:
+    """What the command line said, as far as it makes other runs."""
+    goals = [name for name, figure in GOALS.items() if figure in race.rules.goals]
+    asked = [f"--goal {name}" for name in goals if len(goals) < len(GOALS)]
+    if check:
+        asked += ["--check", f"--repetitions {race.rules.repetitions}"]
+        if rounds := len({number for _, number, _ in check.duel}):
+            asked.append(f"--rounds {rounds}")
+    return "".join(f"{word} " for word in asked)
 
 
 def show(whole: Page, verdicts: Sequence[str] = ()) -> None:

@@ -119,10 +119,16 @@ choice! {
 choice! {
     /// Whether collections of the libgc heap may keep the marks of the one before (ISMM 2000, section 6).
     MarkGenerations {
+        /// What the program asks for by GC_enable_incremental: incremental, or none.
+        Asked = "asked",
         /// Every collection is of everything.
         None = "none",
         /// What is marked stays so until a decider wants everything collected.
         Sticky = "sticky",
+        /// The same, and everything is marked in steps beside the program where that takes longer than the time limit.
+        Incremental = "incremental",
+        /// Incremental where measurements say that it pays, none elsewhere.
+        Auto = "auto",
     }
 }
 

@@ -15,6 +15,7 @@ use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::Entry;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
+use crate::mark_sweep::decide::cycle::Marking;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::mutator::Mutator;
@@ -41,6 +42,9 @@ pub enum Moment {
     ThreadSuspended,
     ThreadUnsuspended,
 }
+
+/// Bytes from which the time that marking took says how long it takes.
+const WORTH_MEASURING: usize = 256 << 10;
 
 /// What the door does during a collection. Frames that lead here hold no guard: a callback may leave by any route.
 ///
@@ -82,6 +86,8 @@ pub struct Request<'a> {
     pub release_all: bool,
     /// Whether everything is to be collected, also where marks may be kept.
     pub everything: bool,
+    /// Whether that is to be done in steps, if it can.
+    pub in_steps: bool,
     /// Whether the client looks for leaks.
     pub finds_leaks: bool,
     /// Whether an attempt before this one found its list of libraries outdated: the client heard of the start then.
@@ -95,6 +101,8 @@ pub struct Request<'a> {
 pub enum Outcome {
     /// It was completed.
     Done,
+    /// Everything is collected, and marking goes on in steps beside the program; the next collection ends it.
+    Begun,
     /// The list of libraries had changed: read it again and retry.
     LibrariesChanged,
     /// The client wanted it to stop.
@@ -119,6 +127,9 @@ impl Heap {
         self.roots.replace_libraries(request.libraries);
         if !request.again {
             client.settle_toggle_refs(self);
+        }
+        let goes_on = self.cycle.is_under_way();
+        if !request.again && !goes_on {
             client.moment(self, Moment::Start);
         }
         let started = clock::monotonic_ns();
@@ -128,12 +139,15 @@ impl Heap {
         let stopped = clock::monotonic_ns() - started;
         if outcome == Outcome::Done {
             self.reclaim(&mut record, &request, client);
+            self.weigh_watch(&mut record, stopped);
             self.finish(&mut record, started, stopped, request.reason);
+        } else if outcome == Outcome::Begun {
+            self.count_stop(started, stopped);
         }
         // Not before blocks are reclaimed: until then the blocks of such a thread's free cells must stay owned.
         self.forget_gone_threads();
         self.publish(&record);
-        if outcome != Outcome::LibrariesChanged {
+        if outcome == Outcome::Done || outcome == Outcome::Abandoned && !goes_on {
             client.moment(self, Moment::End);
         }
         outcome
@@ -156,11 +170,21 @@ impl Heap {
             return Outcome::Abandoned;
         }
         client.moment(self, Moment::MarkStart);
-        let extent = self.decide_extent(record, request);
+        let marking = self.decide_marking(request);
+        let extent = self.decide_extent(record, request, marking);
+        let marking = match extent {
+            Extent::Everything(_) if self.space.written.is_some() => marking,
+            _ => Marking::InStop,
+        };
         self.prepare_marks(record, extent);
         self.space.born_marked = true;
+        self.context.roots_at_once = marking != Marking::InStop;
         self.push_roots(record, request.stack_pointer, extent, client);
-        self.mark(record, request.workers);
+        self.context.roots_at_once = false;
+        if !self.mark(record, request.workers, marking) {
+            self.begin_cycle(request.workers);
+            return Outcome::Begun;
+        }
         if client.wants_to_stop(self) {
             self.space.born_marked = false;
             return Outcome::Abandoned;
@@ -168,11 +192,12 @@ impl Heap {
         let newly_ready = self.process_weak(record);
         client.moment(self, Moment::MarkEnd);
         self.verify_marks(record, request.stack_pointer);
-        if let Extent::New(_) = extent {
+        if extent.keeps_marks() {
             self.space.forget_fresh();
         }
         self.extent = extent;
         self.collections += 1;
+        self.turns += 1;
         self.count_allocation(record);
         self.engine.release_stacks();
         for index in 0..newly_ready {
@@ -244,7 +269,7 @@ impl Heap {
         record.step(Phase::ClearMarks, |_| {
             match extent {
                 Extent::Everything(_) => self.space.clear_marks(),
-                Extent::New(_) => self.space.keep_marks(),
+                Extent::New(_) | Extent::Stepped(_) => self.space.keep_marks(),
             }
             self.mutators.for_each(|thread| {
                 // SAFETY: the thread is stopped, blocked or the calling one.
@@ -268,7 +293,7 @@ impl Heap {
                 unsafe { self.engine.push_range(range.low, range.high) };
             });
             self.push_inner_roots();
-            if let Extent::New(_) = extent {
+            if extent.keeps_marks() {
                 self.push_written();
             }
             self.leader_stack = Some(LeaderStack {
@@ -331,35 +356,59 @@ impl Heap {
             .for_each_root(&mut |root| self.engine.visit_any(root.word()));
     }
 
-    /// Pushes an object whose contents are to be scanned; scans at once what fits no more.
+    /// Pushes an object whose contents are to be scanned; scans at once what fits no more, if there is time for that.
     pub(crate) fn push_entry(&self, start: Address, descriptor: usize) {
         let entry = Entry {
             start: start.word(),
             descriptor,
         };
-        if !self.engine.push(entry) {
+        if self.context.roots_at_once || self.context.world_runs {
+            self.engine.push_or_drop(entry);
+        } else if !self.engine.push(entry) {
             self.engine.drain(self.crew, 1, &self.space, &self.context);
             self.engine.push(entry);
         }
     }
 
-    fn mark(&mut self, record: &mut Record, (workers, reason): (usize, &'static str)) {
+    /// Marks; false if the time was not enough for everything.
+    fn mark(
+        &mut self,
+        record: &mut Record,
+        (workers, reason): (usize, &'static str),
+        marking: Marking,
+    ) -> bool {
         let available = workers
             .min(self.crew.helpers() + 1)
             .min(self.engine.ready());
         let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
-        let outcome = record.step(Phase::Mark, |event| {
-            engine.drain(crew, available, space, context);
+        let (marked, outcome) = record.step(Phase::Mark, |event| {
+            let marked = match marking {
+                Marking::InStop => {
+                    engine.drain(crew, available, space, context);
+                    true
+                }
+                Marking::For(nanoseconds) => {
+                    let deadline = event.start_ns.saturating_add(nanoseconds);
+                    engine.mark_until(deadline, crew, available, space, context)
+                }
+            };
             let outcome = engine.finish(context);
             event.bytes = outcome.scanned_bytes as u64;
             event.objects = outcome.scanned as u64;
             event.workers = available as u32;
             event.reason = reason;
-            outcome
+            (marked, outcome)
         });
         let took = record.duration(Phase::Mark);
-        self.crew_size.note(available, outcome.scanned_bytes, took);
         self.note_overflow(record, outcome.dropped, "a mark stack was full");
+        if marked {
+            self.crew_size.note(available, outcome.scanned_bytes, took);
+        }
+        if marked && outcome.scanned_bytes >= WORTH_MEASURING {
+            self.totals.last_scanned = outcome.scanned_bytes;
+            self.totals.last_marking_ns = took;
+        }
+        marked
     }
 
     fn note_overflow(&mut self, record: &mut Record, dropped: usize, reason: &'static str) {
@@ -506,7 +555,7 @@ impl Heap {
         libraries.objects = request.libraries.segments() as u64;
         record.add(libraries);
         if record.collection() == 1 {
-            self.record_watch(record);
+            self.record_watch(record, "");
             record.step(Phase::ZeroingKernel, |event| {
                 event.reason = self.space.zeroing.reason;
             });
@@ -525,11 +574,17 @@ impl Heap {
         }
     }
 
-    fn finish(&mut self, record: &mut Record, started: u64, stopped: u64, reason: &'static str) {
+    /// Adds a stop to the totals; returns how long all of the collection took.
+    fn count_stop(&mut self, started: u64, stopped: u64) -> u64 {
         let all = clock::monotonic_ns() - started;
         self.totals.stopped_ns += stopped;
         self.totals.longest_stop_ns = self.totals.longest_stop_ns.max(stopped);
         self.totals.collecting_ns += all;
+        all
+    }
+
+    fn finish(&mut self, record: &mut Record, started: u64, stopped: u64, reason: &'static str) {
+        let all = self.count_stop(started, stopped);
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         record.step(Phase::End, |event| {

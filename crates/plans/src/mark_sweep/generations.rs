@@ -12,11 +12,14 @@ use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::{MarkGenerations, Options, Verify, WriteWatch};
 use gleaner_os::clock;
 use gleaner_os::written::{Mechanism, Reason, Unavailable};
+use gleaner_spaces::mark_sweep::sticky::Asked;
 use gleaner_spaces::mark_sweep::{Census, MarkSweep};
 
 use crate::mark_sweep::collect::Request;
+use crate::mark_sweep::cycle::Ended;
+use crate::mark_sweep::decide::cycle::Marking;
 use crate::mark_sweep::decide::extent::{self, Extent, Found, Measurements};
-use crate::mark_sweep::decide::heap_size;
+use crate::mark_sweep::decide::{heap_size, watching};
 use crate::mark_sweep::heap::Heap;
 use crate::shared::record::Record;
 
@@ -24,7 +27,7 @@ use crate::shared::record::Record;
 #[derive(Clone, Copy, Debug)]
 pub struct Generations {
     /// Whether the last collection was completed, and knew what was written before it.
-    marks_hold: bool,
+    pub(crate) marks_hold: bool,
     live: usize,
     /// What the last collection of everything found.
     everything: Census,
@@ -56,7 +59,7 @@ impl Generations {
                 let left = live.saturating_sub(self.live).min(allocated);
                 self.survives = (left * 256).checked_div(allocated).unwrap_or(self.survives);
             }
-            Extent::Everything(_) => {
+            Extent::Everything(_) | Extent::Stepped(_) => {
                 let young = allocated / 256 * self.survives;
                 self.patience = extent::patience_after(&Found {
                     patience: self.patience,
@@ -79,6 +82,51 @@ impl Default for Generations {
     }
 }
 
+/// What collections took, under `generations=auto`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weighing {
+    measured: watching::Measurements,
+    ended_ns: u64,
+    /// Nanoseconds of all stops and steps until the last collection.
+    took_before: u64,
+    /// How long was waited after the last trial that failed.
+    waited: u32,
+}
+
+impl Weighing {
+    /// A collection of `extent` has ended, which took `took` nanoseconds of stops and steps.
+    fn note(&mut self, extent: Extent, now: u64, took: u64, faults: u64) {
+        let m = &mut self.measured;
+        m.elapsed_ns = now - core::mem::replace(&mut self.ended_ns, now);
+        m.wait = m.wait.saturating_sub(1);
+        if let Extent::New(_) = extent {
+            m.kept += 1;
+            m.kept_ns += took + faults;
+            return;
+        }
+        if m.watching {
+            m.everything += 1;
+            m.everything_ns += took;
+        } else {
+            (m.everything, m.everything_ns) = (1, took);
+        }
+    }
+
+    fn begin_trial(&mut self) {
+        // What a collection of everything took without a watch is what the others are compared with, too.
+        self.measured.watching = true;
+        (self.measured.kept, self.measured.kept_ns) = (0, 0);
+    }
+
+    fn give_up(&mut self) {
+        self.waited = watching::wait_after(self.waited);
+        self.measured = watching::Measurements {
+            wait: self.waited,
+            ..watching::Measurements::default()
+        };
+    }
+}
+
 /// The mechanism that the options name.
 fn named(options: &Options) -> Option<Mechanism> {
     match options.write_watch {
@@ -92,8 +140,10 @@ fn named(options: &Options) -> Option<Mechanism> {
 pub fn watch_writes(space: &mut MarkSweep, options: &Options) -> Result<(), Unavailable> {
     space.verified = options.verify == Verify::Edges;
     match options.mark_generations {
-        MarkGenerations::None => Ok(()),
-        MarkGenerations::Sticky => space.watch_writes(named(options)),
+        MarkGenerations::None | MarkGenerations::Asked | MarkGenerations::Auto => Ok(()),
+        MarkGenerations::Sticky | MarkGenerations::Incremental => {
+            space.watch_writes(named(options))
+        }
     }
 }
 
@@ -106,44 +156,70 @@ impl Heap {
         }
     }
 
-    /// How it is found out what was written, and what that costs: once.
-    pub(crate) fn record_watch(&self, record: &mut Record) {
+    /// How it is found out what was written, and what that costs; or why the watch begins or ends.
+    pub(crate) fn record_watch(&self, record: &mut Record, reason: &'static str) {
         if let Some(written) = &self.space.written {
             let mut event = Event::new(Phase::WriteWatch, record.collection());
             event.start_ns = clock::monotonic_ns();
             event.duration_ns = written.watch.cost.write_ns;
-            event.reason = written.watch.mechanism().as_str();
+            event.reason = if reason.is_empty() {
+                written.watch.mechanism().as_str()
+            } else {
+                reason
+            };
             record.add(event);
         }
     }
 
     /// Decides what the collection that begins is to be of, and asks which pages were written. Everything, without an
     /// event, where marks are never kept.
-    pub(crate) fn decide_extent(&mut self, record: &mut Record, request: &Request<'_>) -> Extent {
+    pub(crate) fn decide_extent(
+        &mut self,
+        record: &mut Record,
+        request: &Request<'_>,
+        marking: Marking,
+    ) -> Extent {
         if self.space.written.is_none() {
             return Extent::Everything("");
         }
-        record.step(Phase::Written, |event| {
-            let mut extent = extent::decide(&self.measure_extent(request));
-            match self.space.ask_written(&self.context) {
+        let ended = self.cycle.end();
+        let extent = record.step(Phase::Written, |event| {
+            let mut extent = extent::decide(&self.measure_extent(request, ended));
+            let asked = match (extent, marking) {
+                (Extent::Everything(_), Marking::For(_)) => Asked::All,
+                _ => Asked::Old,
+            };
+            match self.space.ask_written(&self.context, asked) {
                 Ok(pages) => event.objects = pages as u64,
                 Err(reason) => extent = Extent::Everything(self.watch_anew(reason)),
             }
+            self.space.set_marked_in_steps(false);
             // Until this collection is completed there is nothing to build on.
             self.generations.marks_hold = false;
             self.context.disturbed.store(false, Ordering::Relaxed);
             event.reason = match extent {
-                Extent::New(reason) | Extent::Everything(reason) => reason,
+                Extent::New(reason) | Extent::Everything(reason) | Extent::Stepped(reason) => {
+                    reason
+                }
             };
             extent
-        })
+        });
+        match (ended, extent) {
+            (Ended::None, _) => {}
+            (Ended::Early, Extent::Stepped(_)) => self.mark_rest(record, request.workers),
+            (_, Extent::Stepped(_)) => {}
+            _ => self.engine.forget_grey(&self.context),
+        }
+        extent
     }
 
-    fn measure_extent(&self, request: &Request<'_>) -> Measurements {
+    fn measure_extent(&self, request: &Request<'_>, ended: Ended) -> Measurements {
         let generations = &self.generations;
         Measurements {
             everything_asked: request.everything,
+            cycle_asked: request.in_steps,
             marks_hold: generations.marks_hold,
+            stepped: matches!(ended, Ended::Marked | Ended::Early),
             disturbed: self.context.disturbed.load(Ordering::Relaxed),
             finds_leaks: request.finds_leaks,
             live: generations.live,
@@ -162,12 +238,68 @@ impl Heap {
     fn watch_anew(&mut self, lost: Reason) -> &'static str {
         let options = self.options;
         let started = self.space.watch_writes(named(&options));
-        match started.map(|()| self.space.ask_written(&self.context)) {
+        match started.map(|()| self.space.ask_written(&self.context, Asked::All)) {
             Ok(Ok(_)) if lost == Reason::Forked => "everything: the process has forked",
             Ok(Ok(_)) => "everything: the kernel no longer knew what was written",
             _ => {
                 self.space.written = None;
                 "everything, from now on: the kernel does not say what is written"
+            }
+        }
+    }
+
+    /// The program asks for incremental collection; whether that is possible, and wanted by whoever chose the options.
+    pub fn enable_incremental(&mut self) -> Result<bool, Unavailable> {
+        if self.mode == MarkGenerations::Asked {
+            let options = self.options;
+            self.space.watch_writes(named(&options))?;
+            self.generations.marks_hold = false;
+            self.mode = MarkGenerations::Incremental;
+        }
+        Ok(self.space.written.is_some())
+    }
+
+    /// Under `generations=auto`: weighs what a collection took, `stopped` nanoseconds of it in the stop, and begins or ends
+    /// the watch.
+    pub(crate) fn weigh_watch(&mut self, record: &mut Record, stopped: u64) {
+        if self.mode != MarkGenerations::Auto {
+            return;
+        }
+        let now = clock::monotonic_ns();
+        let faults = self.space.written.as_ref().map_or(0, |written| {
+            record.objects(Phase::Written) * written.watch.cost.write_ns
+        });
+        let all = self.totals.stopped_ns + self.totals.stepping_ns + stopped;
+        let took = all - core::mem::replace(&mut self.weighing.took_before, all);
+        self.weighing.note(self.extent, now, took, faults);
+        let measured = watching::Measurements {
+            watching: self.space.written.is_some(),
+            composite: self.space.census.composite_bytes,
+            roots: self.root_bytes,
+            ..self.weighing.measured
+        };
+        match watching::decide(&measured) {
+            watching::Decision::Stay => {}
+            watching::Decision::Watch(reason) => {
+                self.weighing.begin_trial();
+                let options = self.options;
+                match self.space.watch_writes(named(&options)) {
+                    Ok(()) => {
+                        self.generations.marks_hold = false;
+                        self.record_watch(record, reason);
+                    }
+                    Err(unavailable) => {
+                        self.unwatched = Some(unavailable);
+                        self.weighing.measured.wait = u32::MAX;
+                        self.mode = MarkGenerations::None;
+                    }
+                }
+            }
+            watching::Decision::Stop(reason) => {
+                self.weighing.give_up();
+                self.record_watch(record, reason);
+                self.space.written = None;
+                self.generations.marks_hold = false;
             }
         }
     }

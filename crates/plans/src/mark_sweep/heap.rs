@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use gleaner_base::events::Ring;
-use gleaner_base::options::{self, Options};
+use gleaner_base::options::{self, MarkGenerations, Options};
 use gleaner_mem::Address;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
@@ -26,9 +26,10 @@ use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
 use crate::mark_sweep::collect::LeaderStack;
+use crate::mark_sweep::cycle::Cycle;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
-use crate::mark_sweep::generations::{self, Generations};
+use crate::mark_sweep::generations::{self, Generations, Weighing};
 use crate::mark_sweep::history::Totals;
 use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::roots::Roots;
@@ -63,6 +64,8 @@ pub struct Settings {
     pub suspend_signal: c_int,
     /// Bytes that must be allocated for each new finalizer to put off a collection; 0 for no such rule.
     pub bytes_per_finalizer: usize,
+    /// Nanoseconds that the program may be stopped for, if marking can go on in steps; `None` for as long as it takes.
+    pub time_limit_ns: Option<u64>,
     /// The most collections that keep marks, from one of everything to the next (`GC_full_freq`).
     pub full_frequency: usize,
 }
@@ -83,6 +86,7 @@ impl Settings {
             java_finalization: false,
             suspend_signal: signals::DEFAULT_SUSPEND,
             bytes_per_finalizer: 10_000,
+            time_limit_ns: Some(USUAL_TIME_LIMIT_NS),
             full_frequency: 19,
         }
     }
@@ -114,6 +118,8 @@ pub struct Heap {
     pub settings: Settings,
     /// Collections so far.
     pub collections: u64,
+    /// Collections that were run, and cycles that were begun: whoever wants one looks whether another thread had it.
+    pub turns: u64,
     /// The last events, for crash reports.
     pub events: Ring,
     /// Where events are written as JSON lines.
@@ -144,6 +150,12 @@ pub struct Heap {
     pub generations: Generations,
     /// What the last collection was of.
     pub extent: Extent,
+    /// Whether marks are kept, and made in steps.
+    pub mode: MarkGenerations,
+    /// Under `generations=auto`: what collections took.
+    pub weighing: Weighing,
+    /// Marking that is under way in steps.
+    pub cycle: Cycle,
     /// Why marks cannot be kept although the options want that.
     pub unwatched: Option<Unavailable>,
 }
@@ -198,6 +210,8 @@ impl Heap {
             displacements: [false; BLOCK_BYTES / 2],
             procs: [None; MAX_PROCS],
             procs_on_helpers: false,
+            world_runs: false,
+            roots_at_once: false,
             own_procs: 0,
             overflowed: AtomicBool::new(false),
             dropped: AtomicUsize::new(0),
@@ -223,6 +237,7 @@ impl Heap {
             options: *options,
             settings: Settings::from_options(options),
             collections: 0,
+            turns: 0,
             events: Ring::new(),
             log: None,
             totals: Totals::default(),
@@ -238,6 +253,9 @@ impl Heap {
             crew_size: CrewSize::new(),
             generations: Generations::new(),
             extent: Extent::Everything(""),
+            mode: options.mark_generations,
+            weighing: Weighing::default(),
+            cycle: Cycle::new(),
             unwatched,
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
@@ -276,11 +294,26 @@ impl Heap {
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
-        self.follow(heap_size::decide(&self.measure(
-            needed,
-            attempts,
-            foreign_stack,
-        )))
+        let measured = self.measure(needed, attempts, foreign_stack);
+        if self.cycle.is_under_way() && measured.may_collect && !foreign_stack && attempts < 2 {
+            return self.remedy_in_cycle(&measured);
+        }
+        self.follow(heap_size::decide(&measured))
+    }
+
+    /// While marks are made in steps nothing is swept, so the heap grows, until that was long enough or it cannot.
+    fn remedy_in_cycle(&mut self, measured: &Measurements) -> Remedy {
+        let grown = heap_size::decide(&Measurements {
+            may_collect: false,
+            ..*measured
+        });
+        match grown {
+            Decision::Grow(capacity, _) if !self.is_cycle_overdue() => {
+                self.grow_to(capacity, "marking in steps is under way");
+                Remedy::TryAgain
+            }
+            _ => Remedy::Collect("marking in steps ends"),
+        }
     }
 
     fn follow(&mut self, decision: Decision) -> Remedy {
@@ -430,6 +463,9 @@ impl Heap {
         crew_size::most(self.settings.markers, || self.topology.refresh())
     }
 }
+
+/// The paper's time limit of a stop, beyond which marking goes on in steps (ISMM 2000, section 6).
+pub const USUAL_TIME_LIMIT_NS: u64 = 50_000_000;
 
 /// Capacity from which `huge-pages=auto` asks for huge pages.
 const HUGE_PAGES_FROM: usize = 512 << 20;

@@ -29,6 +29,20 @@ pub struct Totals {
     pub finalized: u64,
     /// Collections that kept the marks of the one before.
     pub kept_marks: u64,
+    /// Cycles of marking in steps that began, and those of them that had to be ended in the stop.
+    pub cycles: u64,
+    /// See `cycles`.
+    pub cycles_cut_short: u64,
+    /// Steps, the time that they took, and the longest.
+    pub steps: u64,
+    /// See `steps`.
+    pub stepping_ns: u64,
+    /// See `steps`.
+    pub longest_step_ns: u64,
+    /// Bytes that the last marking in a stop scanned, and how long it took.
+    pub last_scanned: usize,
+    /// See `last_scanned`.
+    pub last_marking_ns: u64,
 }
 
 impl Heap {

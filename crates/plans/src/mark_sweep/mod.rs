@@ -3,11 +3,13 @@
 //! - [`heap`]: the space and everything that a collection of it needs; [`view`]: what may be seen of it without the
 //!   lock
 //! - [`collect`]: a collection, step by step; [`stop`]: how threads are stopped; [`history`]: totals and events
+//! - [`generations`]: collections that keep marks; [`cycle`]: marking in steps beside the program
 //! - [`mutator`]: what is known of each thread; [`stacks`], [`roots`]: where marking begins
 //! - [`weak`]: links, finalizers and toggle references
 //! - [`decide`]: when to collect, how large the heap may be, how many workers mark
 
 pub mod collect;
+pub mod cycle;
 pub mod decide;
 pub mod generations;
 pub mod heap;

@@ -81,6 +81,12 @@ impl Record {
         &self.events[..self.count]
     }
 
+    /// What the events of a phase counted.
+    pub fn objects(&self, phase: Phase) -> u64 {
+        let of = self.events().iter().filter(|event| event.phase == phase);
+        of.map(|event| event.objects).sum()
+    }
+
     /// Time spent in a phase.
     pub fn duration(&self, phase: Phase) -> u64 {
         self.events()

@@ -23,18 +23,32 @@ impl Program {
     }
 
     pub fn collect(&mut self) {
-        if self.sticky && !self.rng.one_in(6) {
-            let outcome = self.bench.collect_new("new objects");
-            assert_eq!(outcome, Outcome::Done);
-        } else {
-            self.bench.collect();
+        let outcome = match () {
+            () if self.incremental && self.rng.one_in(3) => self.bench.begin(),
+            () if self.sticky && !self.rng.one_in(6) => self.bench.collect_new("new objects"),
+            () => self.bench.collect_for("everything"),
+        };
+        if self.incremental && outcome == Outcome::Begun {
+            return self.check_contents();
         }
+        assert_eq!(outcome, Outcome::Done);
         self.settle(None);
+    }
+
+    /// What steps have marked stays, whatever leads to it now.
+    fn keep_stepped(&mut self) {
+        let stepped = std::mem::take(&mut self.bench.stepped);
+        let marked = |id: &Id| stepped.contains(&self.model.objects[id].address().word());
+        self.model.old = self.model.objects.keys().copied().filter(marked).collect();
     }
 
     /// Compares after a collection; `fresh` was allocated since.
     pub fn settle(&mut self, fresh: Option<Address>) {
         self.collections += 1;
+        if self.bench.was_stepped() {
+            self.stepped += 1;
+            self.keep_stepped();
+        }
         let (alive, newly, cleared) = self.model.collect(self.bench.kept_marks());
         self.kept_marks += usize::from(self.bench.kept_marks());
         let expected = self.model.addresses(&alive);

@@ -54,6 +54,25 @@ fn sticky_policies() -> Vec<String> {
     ])
 }
 
+/// The same for marking in steps.
+fn incremental_policies() -> Vec<String> {
+    combined(&[
+        &["generations=incremental"],
+        &[
+            "prefetch=none",
+            "prefetch=on-grey",
+            "prefetch=fifo",
+            "prefetch=edges",
+        ],
+        &["sweep=lazy", "sweep=eager"],
+        &["markers=1", "markers=3"],
+        &["poison=off", "poison=on"],
+        &["verify=edges", "verify=edges,mark-arena=64k"],
+        // The steps of a heap under stress are short.
+        &["", "stress=1000000"],
+    ])
+}
+
 /// Every choice of one of each.
 fn combined(of: &[&[&str]]) -> Vec<String> {
     let mut all = vec![String::new()];
@@ -111,6 +130,35 @@ fn every_policy_finds_what_the_model_reaches() {
     }
     assert!(collections > 384 * 5, "{collections}");
     assert!(several_dropped > 19, "{several_dropped} of 192");
+    crew.dismiss();
+}
+
+#[test]
+fn marking_in_steps_finds_what_is_reachable_or_was_marked_by_a_step() {
+    let crew = crew();
+    assert_eq!(grow(crew, 2), 2);
+    let (mut stepped, mut steps, mut cut_short) = (0, 0, 0);
+    for (number, policy) in incremental_policies().into_iter().enumerate() {
+        let mut bench = Bench::with_crew(&policy, crew);
+        if bench.heap.unwatched.is_some() {
+            eprintln!("the kernel does not say what is written: nothing was tested");
+            return;
+        }
+        if policy.contains(TINY) {
+            bench.shrink_mark_stacks();
+        }
+        let mut program = Program::new(bench, number as u64 + 5000, policy);
+        program.run(1500);
+        stepped += program.stepped;
+        steps += program.bench.heap.totals.steps;
+        cut_short += program.bench.heap.totals.cycles_cut_short;
+    }
+    assert!(stepped > 128 * 2, "{stepped}");
+    assert!(
+        cut_short > 0 && cut_short < stepped as u64,
+        "{cut_short} of {stepped}"
+    );
+    assert!(steps > stepped as u64, "{steps} for {stepped}");
     crew.dismiss();
 }
 

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use gleaner_base::options::MarkGenerations;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::weak::{Finalizer, Order};
 use gleaner_spaces::mark_sweep::kinds::{
@@ -52,6 +53,9 @@ pub struct Program {
     pub collections: usize,
     /// Whether collections may keep marks, and how many did.
     pub(crate) sticky: bool,
+    /// Whether marking may go on in steps, and how many collections did.
+    pub(crate) incremental: bool,
+    pub stepped: usize,
     pub kept_marks: usize,
 }
 
@@ -82,6 +86,7 @@ impl Program {
             model.displacements = Some(vec![8]);
         }
         let sticky = bench.heap.space.written.is_some();
+        let incremental = sticky && bench.heap.mode == MarkGenerations::Incremental;
         let outside = vec![0; OUTSIDE].into_boxed_slice();
         let rng = Rng::new(seed);
         let kinds = OwnKinds { bitmap, procedure };
@@ -96,6 +101,8 @@ impl Program {
             ballast,
             collections: 0,
             sticky,
+            incremental,
+            stepped: 0,
             kept_marks: 0,
         };
         program.take_ballast();
@@ -116,6 +123,9 @@ impl Program {
 
     pub fn run(&mut self, steps: usize) {
         for _ in 0..steps {
+            if self.rng.one_in(8) {
+                self.bench.heap.step();
+            }
             match self.rng.below(100) {
                 0..40 => self.allocate(),
                 40..70 => self.link(),

@@ -94,6 +94,12 @@ pub struct Bench {
     pub client: Quiet,
     /// Whether small objects come from the mutator's own lists.
     pub thread_lists: bool,
+    /// Whether allocation makes steps.
+    pub steps: bool,
+    /// Whether what begins is to be marked in steps.
+    asks_for_steps: bool,
+    /// What steps had marked when the last cycle was ended.
+    pub stepped: BTreeSet<usize>,
 }
 
 /// The crew that the heaps of one test thread share.
@@ -162,6 +168,9 @@ impl Bench {
             kept,
             client: Quiet::default(),
             thread_lists,
+            steps: true,
+            asks_for_steps: false,
+            stepped: BTreeSet::new(),
         }
     }
 
@@ -202,6 +211,9 @@ impl Bench {
         off_page: bool,
     ) -> Result<Address, Exhausted> {
         let mut attempts = 0;
+        if self.steps && self.heap.step_if_due() {
+            assert_eq!(self.collect_new("everything is marked"), Outcome::Done);
+        }
         loop {
             let found = if bytes > LARGEST_SMALL || alignment > 16 {
                 let bytes = bytes.max(LARGEST_SMALL + 1);
@@ -218,7 +230,8 @@ impl Bench {
             match self.heap.remedy(shortage, attempts, false) {
                 Remedy::TryAgain => {}
                 Remedy::Collect(reason) => {
-                    assert_eq!(self.collect_new(reason), Outcome::Done);
+                    let outcome = self.collect_new(reason);
+                    assert!(matches!(outcome, Outcome::Done | Outcome::Begun));
                     attempts += 1;
                 }
                 Remedy::CollectEverything(reason) => {
@@ -300,7 +313,18 @@ impl Bench {
         self.collect_of(reason, release_all, true)
     }
 
+    /// Begins a cycle of steps, or ends the one that is under way.
+    pub fn begin(&mut self) -> Outcome {
+        self.asks_for_steps = true;
+        let outcome = self.collect_new("GC_start_incremental_collection");
+        self.asks_for_steps = false;
+        outcome
+    }
+
     fn collect_of(&mut self, reason: &'static str, release_all: bool, everything: bool) -> Outcome {
+        if self.heap.cycle.is_under_way() {
+            self.stepped = self.marked();
+        }
         let workers = self.heap.workers();
         let wanted = workers.0.min(self.heap.crew.helpers() + 1);
         let context = &raw const *self.heap.context;
@@ -314,6 +338,7 @@ impl Bench {
                 stack_pointer: Address::new(STACK),
                 release_all,
                 everything,
+                in_steps: self.asks_for_steps,
                 finds_leaks: false,
                 again: attempt > 1,
                 last_attempt: attempt == 4,
@@ -412,9 +437,14 @@ impl Bench {
         unsafe { (*found.mark).load(Ordering::Relaxed) == MARKED }
     }
 
-    /// Whether the last collection kept the marks of the one before.
+    /// Whether the last collection kept marks: of the one before, or those that steps had made.
     pub fn kept_marks(&self) -> bool {
-        matches!(self.heap.extent, Extent::New(_))
+        self.heap.extent.keeps_marks()
+    }
+
+    /// Whether most of what the last collection marked was marked in steps.
+    pub fn was_stepped(&self) -> bool {
+        matches!(self.heap.extent, Extent::Stepped(_))
     }
 
     /// The descriptor of the object at `base`.

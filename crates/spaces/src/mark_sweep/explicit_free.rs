@@ -91,7 +91,11 @@ impl MarkSweep {
             return self.free_in_collection(&found, &described, bytes);
         }
         if state == State::LargeHead {
-            self.free_large(base, bytes, described.uncollectable);
+            if self.marked_in_steps {
+                self.free_after_cycle(&found, &described, bytes);
+            } else {
+                self.free_large(base, bytes, described.uncollectable);
+            }
             self.account.take_back(bytes);
             return Ok(bytes);
         }
@@ -113,7 +117,17 @@ impl MarkSweep {
         Ok(bytes)
     }
 
-    /// Frees an object while marks are made: it goes on no list, since its block is about to be looked through. Large
+    /// Notes that a large object is free. Parts of it may be grey, or be scanned at this moment, so its memory goes when
+    /// the cycle ends.
+    fn free_after_cycle(&mut self, found: &Resolved, described: &Kind, bytes: usize) {
+        // SAFETY: a resolved object's block, under the lock.
+        unsafe { (*found.block).set_flag(FREED) };
+        if described.uncollectable {
+            self.uncollectable_bytes -= bytes;
+        }
+    }
+
+    /// Frees an object in the stopped world, while marks are made: it goes on no list, since its block is about to be looked through. Large
     /// objects, and cells of kinds that know their free cells, go with this collection, even if a stray word refers to
     /// them; another cell dies when it is not found.
     fn free_in_collection(

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
-use gleaner_os::memory;
+use gleaner_os::{clock, memory};
 use gleaner_work::{Crew, MAX_WORKERS};
 
 use super::MarkSweep;
@@ -27,7 +27,7 @@ use super::edges::EdgeQueue;
 use super::mark_phase::MarkPhase;
 use super::prefetch::PrefetchSettings;
 use super::scan::{Entry, FROM_HEAP, MarkContext, Scanner};
-use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex};
+use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
 use crate::mark_sweep::kinds::descriptor;
 use crate::with_policy;
 
@@ -151,6 +151,15 @@ impl MarkEngine {
         self.lead(|leader| leader.push(entry))
     }
 
+    /// Pushes an entry for an object on the leader's stack; where that is full, the object's block is looked through later.
+    pub fn push_or_drop(&self, entry: Entry) {
+        self.lead(|leader| {
+            if !leader.push(entry) {
+                leader.drop_entry(entry);
+            }
+        });
+    }
+
     /// Greys and pushes at once what `word` refers to under the lax rule, if it is an address of the heap at all.
     pub fn visit_any(&self, word: usize) {
         self.lead(|leader| leader.visit_any(word));
@@ -199,24 +208,99 @@ impl MarkEngine {
     /// Marks everything reachable from what lies on the leader's stack, with up to `workers` workers.
     pub fn drain(&self, crew: &Crew, workers: usize, space: &MarkSweep, context: &MarkContext) {
         let workers = workers.clamp(1, self.ready);
-        self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
         loop {
-            self.run(crew, workers, space);
+            self.run(crew, workers, space, 0);
             // SAFETY: the phase is over, and this is the collecting thread.
             if self.take_inbox(unsafe { &mut self.own(0).scanner }) {
                 continue;
             }
             // Relaxed: `run` has ended, which orders the workers' stores.
             if !context.overflowed.swap(false, Ordering::Relaxed) {
+                self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
                 return;
             }
             self.rescan_cursor.store(0, Ordering::Relaxed);
         }
     }
 
-    fn run(&self, crew: &Crew, workers: usize, space: &MarkSweep) {
+    /// Marks as [`MarkEngine::drain`] does until `deadline`, in nanoseconds of the monotonic clock, if the world is stopped
+    /// or not; whether everything reachable from what was pushed is marked. What is still grey waits for the next call,
+    /// of this or of `drain`.
+    pub fn mark_until(
+        &self,
+        deadline: u64,
+        crew: &Crew,
+        workers: usize,
+        space: &MarkSweep,
+        context: &MarkContext,
+    ) -> bool {
+        let workers = workers.clamp(1, self.ready);
+        self.lead(|leader| leader.check_all_edges());
+        loop {
+            if clock::monotonic_ns() >= deadline {
+                return false;
+            }
+            self.run(crew, workers, space, deadline);
+            if self.gather(space) {
+                continue;
+            }
+            // Relaxed: `run` has ended, which orders the workers' stores.
+            if !context.overflowed.swap(false, Ordering::Relaxed) {
+                self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
+                return true;
+            }
+            self.rescan_cursor.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Moves what helpers left on their stacks to the leader's, since there may be fewer of them in the next phase; whether
+    /// anything is grey.
+    fn gather(&self, space: &MarkSweep) -> bool {
+        for index in 1..self.ready {
+            // SAFETY: no phase is running, and this is the collecting thread.
+            while let Some(entry) = unsafe { self.own(index) }.scanner.pop() {
+                // SAFETY: as above; another worker's.
+                let leader = unsafe { &mut self.own(0).scanner };
+                if !leader.push(entry) {
+                    leader.drop_entry(entry);
+                }
+            }
+        }
+        let shared = (0..self.ready).any(|index| !self.outbox(index).is_empty());
+        let cursor = self.rescan_cursor.load(Ordering::Relaxed);
+        shared
+            || self.inbox.seems_filled()
+            || cursor < space.large_frontier() as usize
+            || self.lead(|leader| leader.depth() > 0)
+    }
+
+    /// Forgets what is grey. Marks that were made stay.
+    pub fn forget_grey(&self, context: &MarkContext) {
+        for index in 0..self.ready {
+            // SAFETY: no phase is running, and this is the collecting thread.
+            let own = unsafe { self.own(index) };
+            own.scanner.check_all_edges();
+            own.return_fifo();
+            while own.scanner.pop().is_some() {}
+        }
+        // SAFETY: as above; the leader's stack is empty.
+        let leader = unsafe { &mut self.own(0).scanner };
+        for index in 0..self.ready {
+            while let Some(number) = self.outbox(index).take_back() {
+                self.unpack(number, leader);
+                while leader.pop().is_some() {}
+            }
+        }
+        while self.take_inbox(leader) {
+            while leader.pop().is_some() {}
+        }
+        context.overflowed.store(false, Ordering::Relaxed);
+        self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
+    }
+
+    fn run(&self, crew: &Crew, workers: usize, space: &MarkSweep, deadline: u64) {
         with_policy!(self.settings, P => {
-            let phase = MarkPhase::<P> { engine: self, space, policy: core::marker::PhantomData };
+            let phase = MarkPhase::<P> { engine: self, space, deadline, policy: core::marker::PhantomData };
             crew.run(workers, &phase);
         });
     }
@@ -274,6 +358,20 @@ impl MarkEngine {
                 {
                     memory::release(rest, bytes - KEPT_STACK_BYTES);
                 }
+            }
+        }
+    }
+}
+
+impl Own {
+    /// Puts what waits in the queue of `prefetch=fifo` back on the stack.
+    pub(super) fn return_fifo(&mut self) {
+        while self.fifo_length > 0 {
+            let entry = self.fifo[self.fifo_first & (MAX_FIFO - 1)];
+            self.fifo_first = self.fifo_first.wrapping_add(1);
+            self.fifo_length -= 1;
+            if !self.scanner.push(entry) {
+                self.scanner.drop_entry(entry);
             }
         }
     }
@@ -395,18 +493,21 @@ impl Scanner {
     pub(super) fn drop_entry(&self, entry: Entry) {
         // SAFETY: the context outlives the collection.
         let context = unsafe { &*self.context };
-        match context
-            .table
-            .contains(entry.start)
-            .then(|| context.table.resolve(entry.start))
-            .flatten()
-        {
-            Some(found) => context.drop_grey(found.base),
-            None => panic!(
-                "a root range was dropped: {:#x} for {:#x} bytes",
-                entry.start, entry.descriptor
-            ),
-        }
+        assert!(
+            context.table.contains(entry.start),
+            "a root range was dropped: {:#x} for {:#x} bytes",
+            entry.start,
+            entry.descriptor
+        );
+        // Also a piece of a large object whose interior counts for nothing.
+        let index = context.table.index_of(Address::new(entry.start));
+        // SAFETY: what is scanned lies in blocks of the table, in use.
+        let block = unsafe { &*context.table.block(index) };
+        let head = match block.state {
+            State::LargeRest => index - block.inverse,
+            _ => index,
+        };
+        context.drop_grey(context.table.start(head));
     }
 }
 

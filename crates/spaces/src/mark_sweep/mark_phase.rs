@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering;
 
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_mem::Address;
+use gleaner_os::clock;
 use gleaner_work::{Phase, Steal, Verdict, Worker};
 
 use super::batches::{BATCH_ENTRIES, NO_BATCH};
@@ -27,6 +28,8 @@ const ENTRIES_BETWEEN_LOOKS: u32 = 32;
 pub(super) struct MarkPhase<'a, P> {
     pub(super) engine: &'a MarkEngine,
     pub(super) space: &'a MarkSweep,
+    /// When workers leave what is grey to the next step, in nanoseconds of the monotonic clock; 0 for never.
+    pub(super) deadline: u64,
     pub(super) policy: core::marker::PhantomData<fn() -> P>,
 }
 
@@ -39,6 +42,11 @@ impl<P: Policy> Phase for MarkPhase<'_, P> {
         let own = unsafe { self.engine.own(worker.index()) };
         loop {
             self.drain(own, worker);
+            if self.is_over() {
+                own.scanner.check_all_edges();
+                own.return_fifo();
+                return;
+            }
             if self.find_work(own, worker) {
                 continue;
             }
@@ -51,7 +59,13 @@ impl<P: Policy> Phase for MarkPhase<'_, P> {
 }
 
 impl<P: Policy> MarkPhase<'_, P> {
-    /// Scans until the stack and the queue are empty.
+    /// Whether this step has had its time.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.deadline != 0 && clock::monotonic_ns() >= self.deadline
+    }
+
+    /// Scans until the stack and the queue are empty, or time is over.
     fn drain(&self, own: &mut Own, worker: &Worker) {
         let mut until_look = ENTRIES_BETWEEN_LOOKS;
         while let Some(entry) = self.next(own) {
@@ -68,6 +82,9 @@ impl<P: Policy> MarkPhase<'_, P> {
                 }
                 if worker.anyone_waiting() && own.scanner.depth() > SHARE_ABOVE {
                     self.share(own, worker);
+                }
+                if self.is_over() {
+                    return;
                 }
             }
         }
@@ -261,10 +278,14 @@ impl<P: Policy> MarkPhase<'_, P> {
 
     fn rescan_object(&self, own: &mut Own, worker: &Worker, base: Address, descriptor: usize) {
         if descriptor != 0 {
-            own.scanner.push(Entry {
+            let entry = Entry {
                 start: base.word(),
                 descriptor,
-            });
+            };
+            // Where time is over, what the objects before this one led to may still lie on the stack.
+            if !own.scanner.push(entry) {
+                own.scanner.drop_entry(entry);
+            }
             self.drain(own, worker);
         }
     }

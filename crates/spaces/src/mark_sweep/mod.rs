@@ -15,6 +15,8 @@
 //! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
 //! - Between the clearing of marks and reclaiming (`born_marked`) every object is born `MARKED`, from a fresh block or
 //!   run, and what is freed explicitly goes on no list: it dies with this collection, or with the next.
+//! - While marks are made in steps (`marked_in_steps`), nothing is swept and no block or run becomes free or changes its
+//!   descriptor, so that what is grey stays readable: large objects that are freed explicitly go when the cycle ends.
 //! - Under sticky marks: a marked object of a collectable kind whose pages were not written since the last collection
 //!   refers to no unmarked object, except by words that are no references (`sticky`).
 //!
@@ -134,6 +136,8 @@ pub struct MarkSweep {
     pub poison: bool,
     /// Set between the clearing of marks and reclaiming, when only callbacks of the client allocate.
     pub born_marked: bool,
+    /// Set while marks are made in steps beside the program: no block becomes free before the cycle ends.
+    pub marked_in_steps: bool,
     /// What zeroes large objects and fresh blocks. Between the live cells of a block that is swept lie short runs,
     /// which are zeroed as they are listed.
     pub zeroing: Choice,
@@ -172,6 +176,7 @@ impl MarkSweep {
             sweep_mode,
             poison,
             born_marked: false,
+            marked_in_steps: false,
             zeroing: choose(ZeroingKernel::Auto, true, &Processor::detect()),
             capacity: 0,
             used_small_blocks: 0,

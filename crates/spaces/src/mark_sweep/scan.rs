@@ -53,6 +53,11 @@ pub struct MarkContext {
     pub procs: [Option<MarkProc>; MAX_PROCS],
     /// Whether mark procedures may run on helper threads.
     pub procs_on_helpers: bool,
+    /// Whether markers run beside the program, in a step of a cycle: then nothing is read but the words of objects. What a
+    /// client's mark procedure or a descriptor in an object would lead to is looked at in the stop that ends the cycle.
+    pub world_runs: bool,
+    /// Whether ranges of roots are scanned as they are pushed, since the world goes on before marking is finished.
+    pub roots_at_once: bool,
     /// Bit `i` is set if procedure `i` is one of the collector's own, which may run on any thread in any case.
     pub own_procs: u64,
     /// Set when grey objects were dropped because a mark stack was full; their blocks carry `RESCAN`.
@@ -104,10 +109,26 @@ impl MarkContext {
         self.procs_on_helpers || self.is_own_proc(descriptor)
     }
 
+    /// Whether the client has mark procedures.
+    pub fn has_client_procs(&self) -> bool {
+        let mut procs = self.procs.iter().enumerate();
+        procs.any(|(index, proc)| proc.is_some() && self.own_procs >> index & 1 == 0)
+    }
+
     /// Whether the mark procedure of a descriptor is one of the collector's own, which read nothing but the object.
     #[inline]
     pub fn is_own_proc(&self, descriptor: usize) -> bool {
         self.own_procs >> ((descriptor >> 2) & (MAX_PROCS - 1)) & 1 != 0
+    }
+
+    /// Whether what is to be scanned under this descriptor may depend on more than the words of the object.
+    #[inline]
+    pub fn looks_elsewhere(&self, descriptor: usize) -> bool {
+        match descriptor & descriptor::TAGS {
+            descriptor::PROC => !self.is_own_proc(descriptor),
+            descriptor::PER_OBJECT => true,
+            _ => false,
+        }
     }
 
     #[inline]
@@ -309,7 +330,7 @@ impl Scanner {
             while high > low {
                 high -= 8;
                 // SAFETY: `low..high` is readable, as asked.
-                let word = unsafe { Address::new(high).load() };
+                let word = unsafe { Address::new(high).load_shared() };
                 if word.wrapping_sub(heap) < span {
                     if P::PREFETCH == Prefetch::OnGrey {
                         P::touch(word);
@@ -321,7 +342,7 @@ impl Scanner {
         }
         while low < high {
             // SAFETY: `low..high` is readable, as asked.
-            let word = unsafe { Address::new(low).load() };
+            let word = unsafe { Address::new(low).load_shared() };
             low += 8;
             if word.wrapping_sub(heap) < span {
                 if P::PREFETCH == Prefetch::OnGrey {
@@ -411,6 +432,9 @@ impl Scanner {
             start,
             mut descriptor,
         } = entry;
+        if self.context().world_runs && self.context().looks_elsewhere(descriptor) {
+            return Scanned::Done;
+        }
         if descriptor & descriptor::TAGS == descriptor::PER_OBJECT {
             // SAFETY: the entry describes readable memory and the world is stopped, as asked.
             let Some(found) = (unsafe { self.descriptor_in_object(start, descriptor) }) else {
@@ -472,7 +496,7 @@ impl Scanner {
             let index = bits.leading_zeros() as usize;
             bits &= !(1 << (63 - index));
             // SAFETY: the client promised that the object has a word here.
-            let word = unsafe { Address::new(start).add(index * 8).load() };
+            let word = unsafe { Address::new(start).add(index * 8).load_shared() };
             if word.wrapping_sub(heap) < span {
                 if P::PREFETCH == Prefetch::OnGrey {
                     P::touch(word);
@@ -492,7 +516,7 @@ impl Scanner {
             return;
         };
         // SAFETY: the second word of a cell is readable.
-        let second = unsafe { Address::new(start).add(8).load() };
+        let second = unsafe { Address::new(start).add(8).load_shared() };
         if second == POISON || second == cookie(Address::new(start)) {
             // A free cell: procedures rely on such cells being cleared behind their first word (`gc_mark.h`).
             return;
@@ -534,7 +558,7 @@ impl Scanner {
             start: low.word(),
             descriptor: high.offset_from(low),
         };
-        if !self.push(entry) {
+        if self.context().roots_at_once || !self.push(entry) {
             // SAFETY: `low..high` is readable, as asked.
             unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
         }

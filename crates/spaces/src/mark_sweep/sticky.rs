@@ -59,6 +59,8 @@ pub struct WrittenPages {
 /// reference into a block that was handed out after the word was written: it is a number that looks like one.
 struct Ages {
     question: AtomicU32,
+    /// The question with which the cycle began that marks in steps; 0 outside of one.
+    cycle: AtomicU32,
     /// Of the small and of the large part.
     parts: [PartAges; 2],
 }
@@ -79,6 +81,7 @@ impl Ages {
         let large = layout.table.large_start;
         Some(Ages {
             question: AtomicU32::new(0),
+            cycle: AtomicU32::new(0),
             parts: [
                 PartAges::new(layout, 0..layout.small_end())?,
                 PartAges::new(layout, large..layout.end())?,
@@ -111,6 +114,15 @@ fn age(of: &Side<AtomicU32>, at: Address) -> u32 {
     of.get(of.index(at)).load(Ordering::Relaxed)
 }
 
+/// About which blocks the kernel is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// Those that were not handed out since the last collection.
+    Old,
+    /// All: what they hold is about to be marked beside the program.
+    All,
+}
+
 /// How blocks of a kind are dealt with when marks are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Care {
@@ -132,12 +144,7 @@ fn care_for(described: usize, kind: &Kind, context: &MarkContext) -> Care {
     if kind.uncollectable || kind.mark_unconditionally {
         return Care::Roots;
     }
-    let looks_elsewhere = match described & descriptor::TAGS {
-        descriptor::PROC => !context.is_own_proc(described),
-        descriptor::PER_OBJECT => true,
-        _ => false,
-    };
-    if looks_elsewhere || kind.disclaim.is_some() {
+    if context.looks_elsewhere(described) || kind.disclaim.is_some() {
         Care::All
     } else {
         Care::Written
@@ -154,7 +161,9 @@ impl WrittenPages {
         let Some(ages) = &self.ages else { return };
         let Some(part) = ages.part(start) else { return };
         let question = ages.question.load(Ordering::Relaxed);
-        if block.has_flag(FRESH) {
+        // In a cycle that marks in steps there are several questions about a block that was handed out once.
+        let since = ages.cycle.load(Ordering::Relaxed);
+        if block.has_flag(FRESH) && (since == 0 || age(&part.handed_out, start) <= since) {
             set_age(&part.handed_out, start, question);
         }
         for page in (0..BLOCK_BYTES).step_by(PAGE_BYTES) {
@@ -220,15 +229,15 @@ impl MarkSweep {
 
     /// Asks the kernel which pages of blocks with pointers were written since this was asked last, and begins anew:
     /// what is written from now on counts for the next time. Returns how many were. After an error nothing is known.
-    pub fn ask_written(&self, context: &MarkContext) -> Result<usize, Reason> {
+    pub fn ask_written(&self, context: &MarkContext, asked: Asked) -> Result<usize, Reason> {
         let Some(written) = &self.written else {
             return Ok(0);
         };
-        self.set_all_pages(written, context);
+        self.set_all_pages(written, context, asked);
         let round = written.watch.round()?;
         let mut count = 0;
         let mut result = Ok(());
-        self.for_each_watched(context, |low, high| {
+        self.for_each_watched(context, asked, |low, high| {
             if result.is_ok() {
                 result = round.take(low.word(), high.word(), &mut |from, to| {
                     written.note(from, to);
@@ -254,10 +263,10 @@ impl MarkSweep {
     }
 
     /// Sets the bytes of all blocks to what they are before the kernel is asked.
-    fn set_all_pages(&self, written: &WrittenPages, context: &MarkContext) {
+    fn set_all_pages(&self, written: &WrittenPages, context: &MarkContext, asked: Asked) {
         let first = |block: &Block| match self.care(block, context) {
             Care::None => 0,
-            _ if self.is_watched(block, context) => 0,
+            _ if self.is_watched(block, context, asked) => 0,
             _ => ALL_PAGES,
         };
         for index in 0..self.pool.frontier() {
@@ -276,8 +285,9 @@ impl MarkSweep {
     }
 
     /// Whether the kernel is asked about a block.
-    fn is_watched(&self, block: &Block, context: &MarkContext) -> bool {
-        !block.has_flag(FRESH) && self.care(block, context) == Care::Written
+    fn is_watched(&self, block: &Block, context: &MarkContext, asked: Asked) -> bool {
+        (asked == Asked::All || !block.has_flag(FRESH))
+            && self.care(block, context) == Care::Written
     }
 
     fn care(&self, block: &Block, context: &MarkContext) -> Care {
@@ -288,7 +298,12 @@ impl MarkSweep {
     }
 
     /// Calls `visit` with the runs of neighbouring pages about which the kernel is asked.
-    fn for_each_watched(&self, context: &MarkContext, mut visit: impl FnMut(Address, Address)) {
+    fn for_each_watched(
+        &self,
+        context: &MarkContext,
+        asked: Asked,
+        mut visit: impl FnMut(Address, Address),
+    ) {
         let mut run = Address::NULL..Address::NULL;
         let mut extend = |low: Address, high: Address| {
             if run.end != low {
@@ -300,12 +315,12 @@ impl MarkSweep {
             run.end = high;
         };
         self.for_each_small_block(|index, block| {
-            if self.is_watched(block, context) {
+            if self.is_watched(block, context, asked) {
                 extend(self.start(index), self.start(index + 1));
             }
         });
         self.for_each_large(|index, block| {
-            if self.is_watched(block, context) {
+            if self.is_watched(block, context, asked) {
                 let start = self.start(index);
                 extend(start, start.add(block.bytes).align_up(PAGE_BYTES));
             }
@@ -333,6 +348,19 @@ impl MarkSweep {
         }
         self.for_each_large(|_, block| block.clear_flag(RESCAN));
         self.queues = [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS];
+    }
+
+    /// Says that marks are made in steps from now on, after [`MarkSweep::ask_written`], or no longer.
+    pub fn set_marked_in_steps(&mut self, begins: bool) {
+        self.marked_in_steps = begins;
+        if let Some(WrittenPages {
+            ages: Some(ages), ..
+        }) = &self.written
+        {
+            let question = ages.question.load(Ordering::Relaxed);
+            let since = if begins { question } else { 0 };
+            ages.cycle.store(since, Ordering::Relaxed);
+        }
     }
 
     fn keep_shared_lists(&mut self) {

@@ -13,8 +13,12 @@
 pub struct Measurements {
     /// Whether everything was asked for: by the program, or because memory is short.
     pub everything_asked: bool,
+    /// Whether the program asked for a cycle of steps.
+    pub cycle_asked: bool,
     /// Whether marks of a collection before are there to build on, and all writes since were seen.
     pub marks_hold: bool,
+    /// Whether marks were made in steps, and all writes since were seen.
+    pub stepped: bool,
     /// Whether the program changed marks since, or what counts as a reference.
     pub disturbed: bool,
     /// Whether leaks are looked for: each collection is to report all of them.
@@ -46,6 +50,15 @@ pub enum Extent {
     New(&'static str),
     /// Everything, and why.
     Everything(&'static str),
+    /// Everything, of which most was marked in steps beside the program, and why.
+    Stepped(&'static str),
+}
+
+impl Extent {
+    /// Whether there are marks to be built on.
+    pub fn keeps_marks(self) -> bool {
+        !matches!(self, Extent::Everything(_))
+    }
 }
 
 /// The old objects never grow by more intervals than this.
@@ -56,10 +69,14 @@ pub fn decide(m: &Measurements) -> Extent {
     let grown = m.live.saturating_sub(m.live_after_everything);
     let small = m.composite < m.roots / 2 && !m.even_if_small;
     match () {
-        () if !m.marks_hold => Extent::Everything("everything: there are no marks to keep"),
+        () if !m.marks_hold && !m.stepped => {
+            Extent::Everything("everything: there are no marks to keep")
+        }
         () if m.everything_asked => Extent::Everything("everything: asked for"),
         () if m.finds_leaks => Extent::Everything("everything: leaks are looked for"),
         () if m.disturbed => Extent::Everything("everything: the program changed marks"),
+        () if m.cycle_asked && !m.stepped => Extent::Everything("everything: asked for, in steps"),
+        () if m.stepped => Extent::Stepped("everything: marked in steps"),
         () if small => Extent::Everything("everything: little lives beside the roots"),
         () if grown >= m.interval.saturating_mul(m.patience) => {
             Extent::Everything("everything: collections of new objects have freed too little")
@@ -137,8 +154,9 @@ mod tests {
 
     #[test]
     fn everything_is_collected_where_marks_cannot_be_built_on() {
-        let changes: [fn(&mut Measurements); 6] = [
+        let changes: [fn(&mut Measurements); 7] = [
             |m| m.everything_asked = true,
+            |m| m.cycle_asked = true,
             |m| m.marks_hold = false,
             |m| m.disturbed = true,
             |m| m.finds_leaks = true,
@@ -154,6 +172,30 @@ mod tests {
             };
             assert!(!reasons.contains(&reason), "{reason}");
             reasons.push(reason);
+        }
+    }
+
+    #[test]
+    fn a_cycle_ends_with_its_marks_unless_they_are_of_no_use() {
+        let stepped = Measurements {
+            stepped: true,
+            marks_hold: false,
+            live: 1000,
+            composite: 0,
+            kept: 19,
+            ..usual()
+        };
+        assert!(matches!(decide(&stepped), Extent::Stepped(_)));
+        let changes: [fn(&mut Measurements); 4] = [
+            |m| m.everything_asked = true,
+            |m| m.disturbed = true,
+            |m| m.finds_leaks = true,
+            |m| m.stepped = false,
+        ];
+        for change in changes {
+            let mut measured = stepped;
+            change(&mut measured);
+            assert!(is_of_everything(&measured), "{measured:?}");
         }
     }
 

@@ -3,5 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cycle;
 pub mod extent;
 pub mod heap_size;
+pub mod watching;

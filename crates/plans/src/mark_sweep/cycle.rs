@@ -1,0 +1,307 @@
+//! Incremental marking: a cycle of steps beside the program, from the stop in which everything began to be collected to
+//! the one in which it ends (ISMM 2000, section 6, *incremental*). [`super::decide::cycle`] says when.
+//!
+//! Marks are cleared and all pages with pointers are watched in the first stop, which scans the roots. Then the allocator
+//! lock alone protects a step from others that allocate: threads may write to objects while these are scanned, and what
+//! they write is found by the pages. Objects are born unmarked, so those of the cycle are looked at in the last stop, as
+//! in a collection of new objects; so is what old objects on written pages refer to.
+//!
+//! A step reads words of objects and nothing else: roots may be unmapped by the program, and a client's mark procedure
+//! may not be ready for objects that others are writing. What such a procedure leads to is marked in the last stop.
+//!
+//! # Invariants
+//! - While a cycle is under way: each marked object either is grey (on a mark stack, or in a block that is flagged to be
+//!   scanned again), or was scanned since its page was last known to be written, or is of a kind whose objects are all
+//!   looked at in the last stop.
+//! - Between steps no helper is at work, and what is grey lies on the leader's stack or in outboxes.
+//! - A cycle that lost what was written, or whose marks the client changed, is given up: everything is collected in a
+//!   stop.
+//!
+//! Runs under the allocator lock; steps on the thread that allocates and on helpers, in the running world.
+
+use gleaner_base::events::{Event, Phase};
+use gleaner_base::options::MarkGenerations;
+use gleaner_os::written::Mechanism;
+use gleaner_spaces::mark_sweep::sticky::Asked;
+
+use crate::mark_sweep::collect::Request;
+use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress};
+use crate::mark_sweep::decide::heap_size;
+use crate::mark_sweep::heap::Heap;
+use crate::shared::record::Record;
+
+/// How a cycle stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cycle {
+    state: State,
+    progress: Progress,
+    /// What had been handed out when it began.
+    handed_before: usize,
+    /// How many workers take part, and why: as the collection that began was given.
+    workers: (usize, &'static str),
+    /// Rounds of looking at written pages beside the program.
+    rounds: u32,
+    /// Pages that the last round found.
+    pages: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    #[default]
+    None,
+    Marking,
+    /// Everything is marked but what the last stop finds.
+    Marked,
+    /// What was written is not known any more.
+    Lost,
+}
+
+/// What a cycle had come to when it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// There was none.
+    None,
+    /// Its marks hold.
+    Marked,
+    /// Its marks hold, and what is grey is left to be scanned.
+    Early,
+    /// Its marks are of no use.
+    Lost,
+}
+
+impl Cycle {
+    /// None is under way.
+    pub const fn new() -> Cycle {
+        Cycle {
+            state: State::None,
+            progress: Progress {
+                expected: 0,
+                scanned: 0,
+                allowance: 0,
+                allocated: 0,
+            },
+            handed_before: 0,
+            workers: (1, ""),
+            rounds: 0,
+            pages: 0,
+        }
+    }
+
+    /// Whether marking is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.state != State::None
+    }
+
+    /// Whether nothing is left but the last stop.
+    pub fn can_end(&self) -> bool {
+        matches!(self.state, State::Marked | State::Lost)
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&mut self) -> Ended {
+        match core::mem::take(self).state {
+            State::None => Ended::None,
+            State::Marking => Ended::Early,
+            State::Marked => Ended::Marked,
+            State::Lost => Ended::Lost,
+        }
+    }
+}
+
+/// Nanoseconds of a step under `stress=N`, where steps are to be many.
+const STRESS_STEP_NS: u64 = 20_000;
+
+impl Heap {
+    /// Decides how a collection of everything that begins now would be marked.
+    pub(crate) fn decide_marking(&self, request: &Request<'_>) -> Marking {
+        let steps = matches!(
+            self.mode,
+            MarkGenerations::Incremental | MarkGenerations::Auto
+        );
+        if !steps {
+            return Marking::InStop;
+        }
+        let room = match self.settings.limit {
+            0 => usize::MAX,
+            limit => limit.saturating_sub(self.space.used_bytes()),
+        };
+        let fits = self.settings.may_grow && room >= self.allowance();
+        let m = Measurements {
+            limit_ns: self.settings.time_limit_ns,
+            expected: self.expected(),
+            scanned: self.totals.last_scanned,
+            took_ns: self.totals.last_marking_ns,
+            possible: fits
+                && !request.everything
+                && !request.finds_leaks
+                && !self.cycle.is_under_way(),
+            steps_asked: request.in_steps,
+        };
+        match cycle::begin(&m) {
+            // In steps as often as that is possible.
+            Marking::For(_) if self.options.stress != 0 => Marking::For(0),
+            // What a client's procedure pushes is for the stop alone, which then has to be finished.
+            Marking::For(1..) if self.context.has_client_procs() => Marking::InStop,
+            marking => marking,
+        }
+    }
+
+    fn expected(&self) -> usize {
+        match self.space.census.composite_bytes {
+            0 => self.space.used_bytes(),
+            bytes => bytes,
+        }
+    }
+
+    /// Bytes that are to be allocated during a cycle.
+    fn allowance(&self) -> usize {
+        let interval = heap_size::least_between_collections(&self.measure(0, 0, false));
+        (interval / cycle::ALLOWANCE).max(heap_size::LEAST_GROWTH)
+    }
+
+    /// The world goes on with what is grey.
+    pub(crate) fn begin_cycle(&mut self, workers: (usize, &'static str)) {
+        self.space.born_marked = false;
+        self.space.set_marked_in_steps(true);
+        self.cycle = Cycle {
+            state: State::Marking,
+            progress: Progress {
+                expected: self.expected(),
+                allowance: self.allowance(),
+                ..Progress::default()
+            },
+            handed_before: self.space.account.handed,
+            workers,
+            ..Cycle::new()
+        };
+        self.turns += 1;
+        self.totals.cycles += 1;
+    }
+
+    fn progress(&self) -> Progress {
+        let handed = self.space.account.handed;
+        Progress {
+            allocated: handed.saturating_sub(self.cycle.handed_before),
+            ..self.cycle.progress
+        }
+    }
+
+    /// Marks a little where a cycle is under way and that is due; whether the cycle is to be ended now.
+    pub fn step_if_due(&mut self) -> bool {
+        if !self.cycle.is_under_way() {
+            return false;
+        }
+        let due = self.options.stress != 0 || cycle::is_step_due(&self.progress());
+        if due && !self.cycle.can_end() {
+            self.step();
+        }
+        self.cycle.can_end()
+    }
+
+    /// Whether the cycle that is under way has to be ended, marked or not.
+    pub(crate) fn is_cycle_overdue(&self) -> bool {
+        self.cycle.can_end() || cycle::is_overdue(&self.progress())
+    }
+
+    /// Marks a little of the cycle that is under way.
+    pub fn step(&mut self) {
+        if self.cycle.state != State::Marking {
+            return;
+        }
+        let limit = self.settings.time_limit_ns.unwrap_or(u64::MAX);
+        let quantum = match self.options.stress {
+            0 => cycle::step_ns(limit),
+            _ => STRESS_STEP_NS,
+        };
+        let workers = self.cycle.workers;
+        let mut record = Record::new(self.collections + 1);
+        record.step(Phase::MarkStep, |event| {
+            let deadline = event.start_ns.saturating_add(quantum);
+            self.mark_beside(deadline, workers, event)
+        });
+        let took = record.duration(Phase::MarkStep);
+        self.totals.steps += 1;
+        self.totals.stepping_ns += took;
+        self.totals.longest_step_ns = self.totals.longest_step_ns.max(took);
+        self.publish(&record);
+    }
+
+    fn mark_beside(
+        &mut self,
+        deadline: u64,
+        (workers, reason): (usize, &'static str),
+        event: &mut Event,
+    ) {
+        let available = workers
+            .min(self.crew.helpers() + 1)
+            .min(self.engine.ready());
+        event.reason = reason;
+        event.workers = available as u32;
+        self.context.world_runs = true;
+        while self
+            .engine
+            .mark_until(deadline, self.crew, available, &self.space, &self.context)
+        {
+            let again = cycle::looks_again(self.cycle.rounds, self.cycle.pages);
+            if !again || !self.asks_beside() {
+                self.cycle.state = State::Marked;
+                event.reason = "everything is marked but what the last stop finds";
+                break;
+            }
+            match self.space.ask_written(&self.context, Asked::Old) {
+                Ok(pages) => {
+                    self.cycle.pages = pages;
+                    self.cycle.rounds += 1;
+                    event.objects += pages as u64;
+                    event.reason = "written pages were looked at";
+                    self.push_written();
+                }
+                Err(_) => {
+                    self.cycle.state = State::Lost;
+                    event.reason = "the kernel no longer knew what was written";
+                    break;
+                }
+            }
+        }
+        self.context.world_runs = false;
+        let outcome = self.engine.finish(&self.context);
+        event.bytes = outcome.scanned_bytes as u64;
+        self.totals.dropped_entries += outcome.dropped as u64;
+        self.cycle.progress.scanned += outcome.scanned_bytes;
+    }
+
+    /// Whether the kernel can be asked what was written while the program writes: soft-dirty bits are read and cleared in
+    /// two calls, between which writes would be lost.
+    fn asks_beside(&self) -> bool {
+        let watch = self.space.written.as_ref().map(|written| &written.watch);
+        watch.is_some_and(|watch| watch.mechanism() == Mechanism::PageScan)
+    }
+
+    /// Gives up the cycle that is under way, where collections were forbidden meanwhile: objects that are freed would wait
+    /// for its end.
+    pub fn give_up_cycle(&mut self) {
+        if self.cycle.end() != Ended::None {
+            self.engine.forget_grey(&self.context);
+            self.space.set_marked_in_steps(false);
+            self.generations.marks_hold = false;
+        }
+    }
+
+    /// Finishes in the stopped world what steps have left grey.
+    pub(crate) fn mark_rest(&mut self, record: &mut Record, (workers, _): (usize, &'static str)) {
+        let available = workers
+            .min(self.crew.helpers() + 1)
+            .min(self.engine.ready());
+        self.totals.cycles_cut_short += 1;
+        record.step(Phase::MarkStep, |event| {
+            self.engine
+                .drain(self.crew, available, &self.space, &self.context);
+            let outcome = self.engine.finish(&self.context);
+            event.bytes = outcome.scanned_bytes as u64;
+            event.objects = outcome.scanned as u64;
+            event.workers = available as u32;
+            event.reason = "the rest, in the stop: marking could not keep pace with allocation";
+            self.totals.dropped_entries += outcome.dropped as u64;
+        });
+    }
+}

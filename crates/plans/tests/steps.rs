@@ -1,0 +1,447 @@
+//! Marking in steps: what a program does between them is seen, what they must not touch they leave alone, and a cycle
+//! that cannot go on is given up. What a cycle finds is compared with a model in `differential`.
+//!
+//! Points of failure are one for the whole process, so this is one test after the other.
+
+#![cfg(not(loom))]
+
+mod harness;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gleaner_base::events::Phase;
+use gleaner_base::faults::{FaultPoint, arm};
+use gleaner_base::options::MarkGenerations;
+use gleaner_mem::Address;
+use gleaner_plans::mark_sweep::collect::Outcome;
+use gleaner_plans::mark_sweep::decide::extent::Extent;
+use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, UNCOLLECTABLE, descriptor};
+use gleaner_spaces::mark_sweep::scan::Entry;
+use harness::Bench;
+
+const OBJECTS: usize = 20_000;
+
+/// A heap with a list of objects, each of which leads to the next, that a cycle has begun to mark.
+struct Begun {
+    bench: Bench,
+    objects: Vec<usize>,
+}
+
+impl Begun {
+    /// Nothing where the kernel does not say what is written.
+    fn new(options: &str) -> Option<Begun> {
+        let mut begun = Begun::before(options)?;
+        assert_eq!(begun.bench.begin(), Outcome::Begun);
+        assert!(begun.bench.heap.cycle.is_under_way());
+        Some(begun)
+    }
+
+    /// The same before the cycle begins.
+    fn before(options: &str) -> Option<Begun> {
+        let mut bench = Bench::new(&format!("generations=incremental,verify=edges,{options}"));
+        if let Some(unavailable) = bench.heap.unwatched {
+            eprintln!("not tested: {unavailable}");
+            return None;
+        }
+        bench.steps = false;
+        let mut objects = Vec::new();
+        let mut last = 0;
+        for _ in 0..OBJECTS {
+            let object = bench.allocate(NORMAL, 100).unwrap();
+            store(object, 0, last);
+            match last {
+                0 => bench.keep(object),
+                _ => bench.replace_kept(object),
+            }
+            last = object.word();
+            objects.push(!last);
+        }
+        if bench.heap.cycle.is_under_way() {
+            bench.collect();
+        }
+        bench.heap.totals.cycles_cut_short = 0;
+        Some(Begun { bench, objects })
+    }
+
+    fn object(&self, number: usize) -> Address {
+        Address::new(!self.objects[number])
+    }
+
+    /// Makes steps until nothing is left for another; how many.
+    fn mark(&mut self) -> usize {
+        let mut steps = 0;
+        assert!(self.bench.heap.cycle.is_under_way());
+        while !self.bench.heap.cycle.can_end() {
+            self.bench.heap.step();
+            steps += 1;
+        }
+        steps
+    }
+
+    /// Ends the cycle; what the collection was of.
+    fn end(&mut self) -> Extent {
+        assert_eq!(self.bench.collect_new("the end"), Outcome::Done);
+        assert!(!self.bench.heap.cycle.is_under_way());
+        self.bench.verify_collected();
+        self.bench.heap.extent
+    }
+
+    fn all_live(&self) -> bool {
+        (0..OBJECTS).all(|number| self.bench.is_marked(self.object(number)))
+    }
+}
+
+fn store(object: Address, word: usize, value: usize) {
+    // SAFETY: an object of the test, and `word` is inside it.
+    unsafe { object.add(word * 8).store(value) };
+}
+
+#[test]
+fn marks_are_made_in_steps_beside_the_program() {
+    a_cycle_takes_steps_and_ends_in_a_short_stop();
+    what_is_written_between_steps_is_found();
+    what_became_unreachable_stays_until_the_next();
+    large_objects_that_are_freed_go_when_the_cycle_ends();
+    mark_procedures_wait_for_the_stop();
+    one_that_lost_what_was_written_is_given_up();
+    one_whose_marks_changed_is_given_up();
+    everything_asked_for_is_not_put_off();
+    a_tight_limit_leaves_no_room_for_a_cycle();
+    one_that_cannot_keep_pace_ends_in_the_stop();
+    nothing_is_dropped_where_stacks_are_small();
+    what_takes_no_longer_than_the_limit_is_marked_at_once();
+    without_a_limit_there_are_no_steps();
+    auto_watches_where_much_lives_and_stops_where_all_is_written();
+}
+
+fn a_cycle_takes_steps_and_ends_in_a_short_stop() {
+    let Some(mut begun) = Begun::new("stress=1000000") else {
+        return;
+    };
+    // In the stop only what roots refer to was marked.
+    assert!(begun.bench.is_marked(begun.object(OBJECTS - 1)));
+    assert!(!begun.bench.is_marked(begun.object(0)));
+    assert!(begun.mark() > 2);
+    assert!(begun.bench.is_marked(begun.object(0)));
+    let Extent::Stepped(_) = begun.end() else {
+        panic!("{:?}", begun.bench.heap.extent)
+    };
+    assert!(begun.all_live());
+    let marks = begun.bench.events(Phase::Mark);
+    let last = marks.last().unwrap().bytes;
+    assert!(
+        last < (OBJECTS * 112 / 4) as u64,
+        "{last} bytes in the stop"
+    );
+    assert_eq!(begun.bench.heap.totals.cycles_cut_short, 0);
+    // The marks can be kept.
+    begun.end();
+    assert!(begun.bench.kept_marks() && !begun.bench.was_stepped());
+}
+
+/// The old objects are marked when they are made to refer to new ones, to objects that steps have not reached, and to ones
+/// that nothing else leads to any more.
+fn what_is_written_between_steps_is_found() {
+    for rounds in 0..3 {
+        let Some(mut begun) = Begun::new("stress=1000000") else {
+            return;
+        };
+        if rounds > 0 {
+            begun.bench.heap.step();
+        }
+        if rounds > 1 {
+            begun.mark();
+        }
+        let marked = begun.object(OBJECTS - 1);
+        assert!(begun.bench.is_marked(marked));
+        let young = begun.bench.allocate(NORMAL, 64).unwrap();
+        let younger = begun.bench.allocate(NORMAL, 20_000).unwrap();
+        store(young, 1, younger.word());
+        store(marked, 5, young.word());
+        // The list is cut, and its rest hangs on an object that may have been scanned already.
+        store(begun.object(1000), 0, 0);
+        store(marked, 6, begun.object(999).word());
+        begun.mark();
+        let Extent::Stepped(_) = begun.end() else {
+            panic!("{:?}", begun.bench.heap.extent)
+        };
+        assert!(begun.all_live());
+        assert!(begun.bench.is_marked(young) && begun.bench.is_marked(younger));
+    }
+}
+
+fn what_became_unreachable_stays_until_the_next() {
+    let Some(mut begun) = Begun::new("stress=1000000") else {
+        return;
+    };
+    begun.mark();
+    begun.bench.replace_kept(begun.object(7));
+    begun.end();
+    assert!(begun.all_live());
+    let before = begun.bench.heap.space.census.objects;
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    begun.mark();
+    begun.end();
+    let after = begun.bench.heap.space.census.objects;
+    assert!(before >= OBJECTS && after < 100, "{before} {after}");
+}
+
+fn large_objects_that_are_freed_go_when_the_cycle_ends() {
+    for marked_before in [false, true] {
+        let Some(mut begun) = Begun::before("stress=1000000,poison=on") else {
+            return;
+        };
+        let used = begun.bench.heap.space.used_bytes();
+        let large = begun.bench.allocate(NORMAL, 100_000).unwrap();
+        let root = begun.bench.allocate(UNCOLLECTABLE, 100_000).unwrap();
+        store(begun.object(OBJECTS - 1), 3, large.word());
+        store(large, 1, begun.object(4).word());
+        // There is room enough that no shortage ends the cycle.
+        let capacity = begun.bench.heap.space.capacity + (4 << 20);
+        begun.bench.heap.grow_to(capacity, "the test");
+        assert_eq!(begun.bench.begin(), Outcome::Begun);
+        if marked_before {
+            begun.mark();
+        }
+        for object in [large, root] {
+            begun.bench.free(object);
+            assert!(begun.bench.heap.space.free(object).is_err(), "freed twice");
+        }
+        // The memory is not handed out again as long as it may be grey.
+        let other = begun.bench.allocate(NORMAL, 100_000).unwrap();
+        assert!(other != large && other != root);
+        begun.mark();
+        let Extent::Stepped(_) = begun.end() else {
+            panic!("{:?}", begun.bench.heap.extent)
+        };
+        let now = begun.bench.heap.space.used_bytes();
+        assert!(
+            now <= used + (64 << 10),
+            "{now} bytes in use, {used} before"
+        );
+        assert_eq!(begun.bench.heap.space.uncollectable_bytes, 0);
+    }
+}
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+/// Marks nothing: that it is called is all that counts.
+unsafe extern "C-unwind" fn counted(
+    _object: *mut usize,
+    top: *mut Entry,
+    _limit: *mut Entry,
+    _environment: usize,
+) -> *mut Entry {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+    top
+}
+
+fn mark_procedures_wait_for_the_stop() {
+    let Some(mut begun) = Begun::before("stress=1000000") else {
+        return;
+    };
+    begun.bench.heap.context.procs[1] = Some(counted);
+    let kind = Kind {
+        descriptor: 1 << 2 | descriptor::PROC,
+        add_size: false,
+        clear: true,
+        uncollectable: false,
+        disclaim: None,
+        mark_unconditionally: false,
+        unlocked: true,
+    };
+    let kind = begun.bench.heap.space.kinds.add(kind).unwrap();
+    for number in 0..100 {
+        let object = begun.bench.allocate(kind, 64).unwrap();
+        store(begun.object(number), 2, object.word());
+    }
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    let before = CALLS.load(Ordering::Relaxed);
+    begun.mark();
+    assert_eq!(CALLS.load(Ordering::Relaxed), before);
+    begun.end();
+    assert!(CALLS.load(Ordering::Relaxed) >= before + 100);
+}
+
+fn one_that_lost_what_was_written_is_given_up() {
+    for in_step in [true, false] {
+        let Some(mut begun) = Begun::new("stress=1000000") else {
+            return;
+        };
+        if !in_step {
+            begun.mark();
+        }
+        arm(FaultPoint::WatchWrites, 1);
+        begun.mark();
+        assert!(matches!(begun.end(), Extent::Everything(_)));
+        assert!(begun.all_live());
+        begun.end();
+        assert!(begun.bench.kept_marks());
+    }
+}
+
+fn one_whose_marks_changed_is_given_up() {
+    let Some(mut begun) = Begun::new("stress=1000000") else {
+        return;
+    };
+    begun.bench.heap.step();
+    begun
+        .bench
+        .heap
+        .context
+        .disturbed
+        .store(true, Ordering::Relaxed);
+    assert!(matches!(begun.end(), Extent::Everything(_)));
+    assert!(begun.all_live());
+}
+
+fn everything_asked_for_is_not_put_off() {
+    let Some(mut begun) = Begun::new("stress=1000000") else {
+        return;
+    };
+    begun.mark();
+    begun.bench.replace_kept(begun.object(7));
+    begun.bench.collect();
+    let left = begun.bench.heap.space.census.objects;
+    assert!(left < 100, "{left} objects are left");
+    begun.bench.verify_collected();
+}
+
+fn a_tight_limit_leaves_no_room_for_a_cycle() {
+    let Some(mut begun) = Begun::before("stress=1000000") else {
+        return;
+    };
+    begun.bench.heap.settings.limit = begun.bench.heap.space.used_bytes() + (64 << 10);
+    assert_eq!(begun.bench.begin(), Outcome::Done);
+    begun.bench.verify_collected();
+    assert!(begun.all_live());
+}
+
+/// No steps are made: the heap grows for a while, then the cycle ends.
+fn one_that_cannot_keep_pace_ends_in_the_stop() {
+    let Some(mut begun) = Begun::new("") else {
+        return;
+    };
+    begun.bench.thread_lists = true;
+    let collections = begun.bench.heap.collections;
+    let before = begun.bench.heap.space.used_bytes();
+    while begun.bench.heap.collections == collections {
+        // As a door that has no time for steps.
+        let space = &mut begun.bench.heap.space;
+        if let Err(shortage) = space.allocate_large(NORMAL, 30_000, 16, false) {
+            use gleaner_plans::mark_sweep::heap::Remedy;
+            match begun.bench.heap.remedy(shortage, 0, false) {
+                Remedy::TryAgain => {}
+                Remedy::Collect(_) => {
+                    begun.end();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    let peak = begun.bench.heap.totals.peak_capacity;
+    assert!(peak > before && peak < 8 * before, "{peak} from {before}");
+    assert_eq!(begun.bench.heap.totals.cycles_cut_short, 1);
+    assert!(begun.bench.was_stepped() && begun.all_live());
+}
+
+fn nothing_is_dropped_where_stacks_are_small() {
+    let Some(mut begun) = Begun::before("stress=1000000,mark-arena=64k") else {
+        return;
+    };
+    begun.bench.shrink_mark_stacks();
+    // An object that leads to all others at once fills the stack.
+    let all = begun.bench.allocate(NORMAL, OBJECTS * 8).unwrap();
+    for number in 0..OBJECTS {
+        store(all, number, begun.object(number).word());
+    }
+    for number in 0..OBJECTS {
+        store(begun.object(number), 0, 0);
+    }
+    begun.bench.replace_kept(all);
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    begun.mark();
+    assert!(begun.bench.heap.totals.dropped_entries > 0);
+    begun.end();
+    assert!(begun.bench.was_stepped() && begun.all_live());
+}
+
+fn what_takes_no_longer_than_the_limit_is_marked_at_once() {
+    let Some(mut begun) = Begun::before("") else {
+        return;
+    };
+    begun.bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
+    begun
+        .bench
+        .heap
+        .context
+        .disturbed
+        .store(true, Ordering::Relaxed);
+    assert!(matches!(begun.end(), Extent::Everything(_)));
+    assert!(begun.all_live());
+    // Nothing can be marked in no time at all.
+    begun.bench.heap.settings.time_limit_ns = Some(0);
+    begun
+        .bench
+        .heap
+        .context
+        .disturbed
+        .store(true, Ordering::Relaxed);
+    assert_eq!(begun.bench.collect_new("no time"), Outcome::Begun);
+    begun.mark();
+    begun.end();
+    assert!(begun.bench.was_stepped() && begun.all_live());
+}
+
+fn without_a_limit_there_are_no_steps() {
+    let Some(mut begun) = Begun::before("") else {
+        return;
+    };
+    begun.bench.heap.settings.time_limit_ns = None;
+    assert_eq!(begun.bench.begin(), Outcome::Done);
+    begun.end();
+    assert!(begun.bench.kept_marks() && begun.all_live());
+}
+
+/// A program that does nothing but collect spends its time in that, so that a trial begins; as long as it writes to each page in
+/// between, a collection of new objects scans as much as one of everything.
+fn auto_watches_where_much_lives_and_stops_where_all_is_written() {
+    let Some(mut begun) = Begun::before("") else {
+        return;
+    };
+    begun.bench.heap.space.written = None;
+    begun.bench.heap.mode = MarkGenerations::Auto;
+    begun.bench.heap.settings.time_limit_ns = None;
+    let all = begun.bench.allocate(NORMAL, 8 << 20).unwrap();
+    store(all, 0, begun.bench.kept_object().word());
+    begun.bench.replace_kept(all);
+    let mut watched = [0; 2];
+    for writes in [false, true] {
+        for _ in 0..40 {
+            assert_eq!(begun.bench.collect_new("auto"), Outcome::Done);
+            watched[usize::from(writes)] += usize::from(begun.bench.heap.space.written.is_some());
+            for page in (0..8 << 20).step_by(4096) {
+                if writes {
+                    // As references do that lead to the same object.
+                    store(all, page / 8 + 1, all.word());
+                }
+            }
+        }
+        begun.bench.verify_collected();
+    }
+    assert!(begun.all_live());
+    let reasons: Vec<&str> = begun
+        .bench
+        .events(Phase::WriteWatch)
+        .iter()
+        .map(|event| event.reason)
+        .collect();
+    assert!(
+        watched[0] > 30,
+        "watched in {watched:?} collections of 40: {reasons:?}"
+    );
+    assert!(
+        watched[1] < 30,
+        "watched in {watched:?} collections of 40: {reasons:?}"
+    );
+}
