@@ -266,7 +266,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 30);
+        assert_eq!(Phase::ALL.len(), 31);
     }
 
     #[test]

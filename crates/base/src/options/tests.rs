@@ -113,15 +113,15 @@ fn a_name_with_two_rows_takes_the_values_of_the_heap_that_it_is_for() {
             .map(|()| (options.generations, options.mark_generations))
             .map_err(|error| error.to_string())
     };
-    let default = (Generations::Auto, MarkGenerations::None);
+    let none = (Generations::Auto, MarkGenerations::None);
     let sticky = (Generations::Auto, MarkGenerations::Sticky);
-    let never = (Generations::Never, MarkGenerations::None);
-    assert_eq!(of(HeapKind::Libgc, "none"), Ok(default));
+    let never = (Generations::Never, MarkGenerations::Asked);
+    assert_eq!(of(HeapKind::Libgc, "none"), Ok(none));
     assert_eq!(of(HeapKind::Libgc, "sticky"), Ok(sticky));
     assert_eq!(of(HeapKind::Precise, "never"), Ok(never));
     assert_eq!(
         of(HeapKind::Libgc, "never").unwrap_err(),
-        "option generations cannot be 'never'; the nearest is 'none'; accepted: none|sticky"
+        "option generations cannot be 'never'; the nearest is 'none'; accepted: asked|none|sticky|incremental|auto"
     );
     assert_eq!(
         of(HeapKind::Precise, "stick").unwrap_err(),
@@ -134,7 +134,7 @@ fn a_name_with_two_rows_takes_the_values_of_the_heap_that_it_is_for() {
     assert_eq!(
         refused("generations", "stick"),
         "option generations cannot be 'stick'; the nearest is 'sticky'; accepted: auto|always|never, or for the other \
-         heap none|sticky"
+         heap asked|none|sticky|incremental|auto"
     );
     // A list for all heaps of a process.
     for (kind, expected) in [(HeapKind::Libgc, sticky), (HeapKind::Precise, never)] {
