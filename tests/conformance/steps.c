@@ -141,7 +141,9 @@ static void a_cycle(void)
     size_t before = GC_get_gc_no();
     GC_start_incremental_collection();
     CHECK_EQ(GC_get_gc_no(), before);
-    CHECK_GE(finish_cycle(), 3);
+    int steps = finish_cycle();
+    if (!under_stress())
+        CHECK_GE(steps, 3);
     CHECK_EQ(GC_get_gc_no(), before + 1);
     CHECK_MOST_GONE(MANY);
     check_list();
