@@ -82,12 +82,10 @@ pub fn begin_unless(turns: u64, reason: &'static str) {
     });
 }
 
-/// What is due before an allocation: a step of a cycle that is under way, and the collection that ends it. No collection
-/// may run in an inner section.
+/// Does a step of the cycle that is under way, if one is due, before an allocation; whether the collection that ends it is due.
+/// Collections are enabled. None may run in an inner section.
 pub fn is_cycle_ripe(heap: &mut Heap, inner: bool) -> bool {
-    heap.cycle.is_under_way()
-        && !inner
-        && is_enabled()
+    !inner
         && !is_collecting()
         && !Mutator::current().is_null()
         && heap.step_if_due()

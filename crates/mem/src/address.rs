@@ -113,8 +113,8 @@ impl Address {
     /// As for [`Address::load`].
     #[inline(always)]
     pub unsafe fn load_shared(self) -> usize {
-        // SAFETY: eight readable bytes stand at this 8-aligned address, as asked. Relaxed: the value is a hint of what is
-        // referred to; whoever needs to see a write asks which pages were written.
+        // SAFETY: eight readable bytes stand at this 8-aligned address, as asked. Relaxed: a write that is missed
+        // here is found by the pages that were written.
         unsafe { AtomicUsize::from_ptr(self.ptr::<usize>()).load(Ordering::Relaxed) }
     }
 

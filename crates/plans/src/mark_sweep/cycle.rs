@@ -146,7 +146,8 @@ impl Heap {
         }
     }
 
-    fn expected(&self) -> usize {
+    /// Bytes that a collection of everything is expected to scan.
+    pub(crate) fn expected(&self) -> usize {
         match self.space.census.composite_bytes {
             0 => self.space.used_bytes(),
             bytes => bytes,

@@ -248,7 +248,7 @@ impl Heap {
         }
     }
 
-    /// The program asks for incremental collection; whether that is possible, and wanted by whoever chose the options.
+    /// The program asks for incremental collection. True if writes are watched from now on; false if the options forbid it.
     pub fn enable_incremental(&mut self) -> Result<bool, Unavailable> {
         if self.mode == MarkGenerations::Asked {
             let options = self.options;

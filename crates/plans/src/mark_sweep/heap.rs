@@ -118,7 +118,8 @@ pub struct Heap {
     pub settings: Settings,
     /// Collections so far.
     pub collections: u64,
-    /// Collections that were run, and cycles that were begun: whoever wants one looks whether another thread had it.
+    /// Collections that were run, and cycles that were begun. A thread that wants one compares it, to see whether another
+    /// thread came first.
     pub turns: u64,
     /// The last events, for crash reports.
     pub events: Ring,
@@ -443,10 +444,7 @@ impl Heap {
     /// Workers for the collection that is to begin, and why. Asks the system which processors are free, where that
     /// matters and is due.
     pub fn workers(&mut self) -> (usize, &'static str) {
-        let expected = match self.space.census.composite_bytes {
-            0 => self.space.used_bytes(),
-            bytes => bytes,
-        };
+        let expected = self.expected();
         let free = || {
             let processors = self.topology.refresh();
             if !self.topology.is_synthetic() {
