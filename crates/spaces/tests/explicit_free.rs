@@ -205,7 +205,7 @@ fn a_stale_word_does_not_keep_a_freed_cell() {
         procs_on_helpers: false,
         own_procs: 0,
         world_runs: false,
-        roots_at_once: false,
+        may_pause: false,
         overflowed: AtomicBool::new(false),
         dropped: AtomicUsize::new(0),
         disturbed: AtomicBool::new(false),

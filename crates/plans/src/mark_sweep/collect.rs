@@ -134,7 +134,7 @@ impl Heap {
         }
         let started = clock::monotonic_ns();
         self.stop(&mut record, client);
-        let outcome = self.collect_stopped(&mut record, &request, client);
+        let outcome = self.collect_stopped(&mut record, &request, started, client);
         self.resume(&mut record, client);
         let stopped = clock::monotonic_ns() - started;
         if outcome == Outcome::Done {
@@ -157,6 +157,7 @@ impl Heap {
         &mut self,
         record: &mut Record,
         request: &Request<'_>,
+        started: u64,
         client: &dyn Client,
     ) -> Outcome {
         let changed = faults::armed(FaultPoint::LibraryListChanged);
@@ -170,19 +171,18 @@ impl Heap {
             return Outcome::Abandoned;
         }
         client.moment(self, Moment::MarkStart);
-        let marking = self.decide_marking(request);
-        let extent = self.decide_extent(record, request, marking);
-        let marking = match extent {
-            Extent::Everything(_) if self.space.written.is_some() => marking,
-            _ => Marking::InStop,
-        };
+        let (extent, marking, cycle) = self.decide_extent(record, request);
         self.prepare_marks(record, extent);
         self.space.born_marked = true;
-        self.context.roots_at_once = marking != Marking::InStop;
-        self.push_roots(record, request.stack_pointer, extent, client);
-        self.context.roots_at_once = false;
-        if !self.mark(record, request.workers, marking) {
-            self.begin_cycle(request.workers);
+        self.context.may_pause = marking != Marking::InStop;
+        self.push_roots(record, request.stack_pointer, client);
+        if extent.keeps_marks() {
+            self.engine.look_again();
+        }
+        let marked = self.mark(record, request.workers, marking, started);
+        self.context.may_pause = false;
+        if !marked {
+            self.begin_cycle(extent, &cycle, request);
             return Outcome::Begun;
         }
         if client.wants_to_stop(self) {
@@ -269,7 +269,9 @@ impl Heap {
         record.step(Phase::ClearMarks, |_| {
             match extent {
                 Extent::Everything(_) => self.space.clear_marks(),
-                Extent::New(_) | Extent::Stepped(_) => self.space.keep_marks(),
+                Extent::New(_) | Extent::Stepped(_) | Extent::SteppedNew(_) => {
+                    self.space.keep_marks()
+                }
             }
             self.mutators.for_each(|thread| {
                 // SAFETY: the thread is stopped, blocked or the calling one.
@@ -278,13 +280,7 @@ impl Heap {
         });
     }
 
-    fn push_roots(
-        &mut self,
-        record: &mut Record,
-        stack_pointer: Address,
-        extent: Extent,
-        client: &dyn Client,
-    ) {
+    fn push_roots(&mut self, record: &mut Record, stack_pointer: Address, client: &dyn Client) {
         record.step(Phase::Roots, |event| {
             let mut bytes = 0;
             self.roots.for_each(|range| {
@@ -293,9 +289,6 @@ impl Heap {
                 unsafe { self.engine.push_range(range.low, range.high) };
             });
             self.push_inner_roots();
-            if extent.keeps_marks() {
-                self.push_written();
-            }
             self.leader_stack = Some(LeaderStack {
                 pointer: stack_pointer,
                 scanned: None,
@@ -362,7 +355,7 @@ impl Heap {
             start: start.word(),
             descriptor,
         };
-        if self.context.roots_at_once || self.context.world_runs {
+        if self.context.may_pause || self.context.world_runs {
             self.engine.push_or_drop(entry);
         } else if !self.engine.push(entry) {
             self.engine.drain(self.crew, 1, &self.space, &self.context);
@@ -370,12 +363,13 @@ impl Heap {
         }
     }
 
-    /// Marks; false if the time was not enough for everything.
+    /// Marks; false if the time was not enough for everything, in a stop that `started` then.
     fn mark(
         &mut self,
         record: &mut Record,
         (workers, reason): (usize, &'static str),
         marking: Marking,
+        started: u64,
     ) -> bool {
         let available = workers
             .min(self.crew.helpers() + 1)
@@ -388,7 +382,7 @@ impl Heap {
                     true
                 }
                 Marking::For(nanoseconds) => {
-                    let deadline = event.start_ns.saturating_add(nanoseconds);
+                    let deadline = started.saturating_add(nanoseconds);
                     engine.mark_until(deadline, crew, available, space, context)
                 }
             };

@@ -1,13 +1,14 @@
-//! Incremental marking: a cycle of steps beside the program, from the stop in which everything began to be collected to
-//! the one in which it ends (ISMM 2000, section 6, *incremental*). [`super::decide::cycle`] says when.
+//! Incremental marking: a cycle of steps beside the program, from the stop in which a collection began to the one in which
+//! it ends (ISMM 2000, section 6, *incremental*). [`super::decide::cycle`] says when.
 //!
-//! Marks are cleared and all pages with pointers are watched in the first stop, which scans the roots. Then the allocator
-//! lock alone protects a step from others that allocate: threads may write to objects while these are scanned, and what
-//! they write is found by the pages. Objects are born unmarked, so those of the cycle are looked at in the last stop, as
-//! in a collection of new objects; so is what old objects on written pages refer to.
+//! Marks are cleared or kept, as the collection is of everything or of new objects, and all pages with pointers are watched
+//! in the first stop, which scans the roots. Then the allocator lock alone protects a step from others that allocate:
+//! threads may write to objects while these are scanned, and what they write is found by the pages. Objects are born
+//! unmarked, so those of the cycle are looked at in another stop, as in a collection of new objects; so is what old objects
+//! on written pages refer to. Where that takes too long, the rest is marked in steps again: all that was there is old then.
 //!
 //! A step reads words of objects and nothing else: roots may be unmapped by the program, and a client's mark procedure
-//! may not be ready for objects that others are writing. What such a procedure leads to is marked in the last stop.
+//! may not be ready for objects that others are writing. What such a procedure leads to is found in the next stop.
 //!
 //! # Invariants
 //! - While a cycle is under way: each marked object either is grey (on a mark stack, or in a block that is flagged to be
@@ -21,11 +22,12 @@
 
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::MarkGenerations;
-use gleaner_os::written::Mechanism;
+use gleaner_os::written::{Mechanism, PAGE_BYTES};
 use gleaner_spaces::mark_sweep::sticky::Asked;
 
 use crate::mark_sweep::collect::Request;
 use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress};
+use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::heap::Heap;
 use crate::shared::record::Record;
@@ -35,7 +37,11 @@ use crate::shared::record::Record;
 pub struct Cycle {
     state: State,
     progress: Progress,
-    /// What had been handed out when it began.
+    /// Stops in which marking was put off, the first among them.
+    stops: u32,
+    /// Whether it adds to marks that were kept.
+    of_new: bool,
+    /// What had been handed out when it began, or in its last stop.
     handed_before: usize,
     /// How many workers take part, and why: as the collection that began was given.
     workers: (usize, &'static str),
@@ -78,8 +84,11 @@ impl Cycle {
                 expected: 0,
                 scanned: 0,
                 allowance: 0,
+                most: 0,
                 allocated: 0,
             },
+            stops: 0,
+            of_new: false,
             handed_before: 0,
             workers: (1, ""),
             rounds: 0,
@@ -97,9 +106,14 @@ impl Cycle {
         matches!(self.state, State::Marked | State::Lost)
     }
 
-    /// Ends it.
-    pub(crate) fn end(&mut self) -> Ended {
-        match core::mem::take(self).state {
+    /// Whether it adds to marks that were kept.
+    pub(crate) fn is_of_new(&self) -> bool {
+        self.of_new
+    }
+
+    /// What it has come to.
+    pub(crate) fn ended(&self) -> Ended {
+        match self.state {
             State::None => Ended::None,
             State::Marking => Ended::Early,
             State::Marked => Ended::Marked,
@@ -112,71 +126,105 @@ impl Cycle {
 const STRESS_STEP_NS: u64 = 20_000;
 
 impl Heap {
-    /// Decides how a collection of everything that begins now would be marked.
-    pub(crate) fn decide_marking(&self, request: &Request<'_>) -> Marking {
+    /// Decides how a collection of `extent` is marked, before which there was this `cycle`, and old objects on so many
+    /// `pages` were written.
+    pub(crate) fn decide_marking(
+        &self,
+        request: &Request<'_>,
+        extent: Extent,
+        cycle: &Cycle,
+        pages: usize,
+    ) -> Marking {
         let steps = matches!(
             self.mode,
             MarkGenerations::Incremental | MarkGenerations::Auto
         );
-        if !steps {
+        if !steps || self.space.written.is_none() {
             return Marking::InStop;
         }
         let room = match self.settings.limit {
             0 => usize::MAX,
             limit => limit.saturating_sub(self.space.used_bytes()),
         };
-        let fits = self.settings.may_grow && room >= self.allowance();
+        let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
+        let fits = self.settings.may_grow && room >= self.most_in_cycle();
         let m = Measurements {
             limit_ns: self.settings.time_limit_ns,
-            expected: self.expected(),
+            expected: self.expected(extent, cycle, pages, false),
+            at_most: match goes_on && self.context.has_client_procs() {
+                // Nothing is known of what a client's procedures lead to.
+                true => usize::MAX,
+                false => self.expected(extent, cycle, pages, true),
+            },
             scanned: self.totals.last_scanned,
             took_ns: self.totals.last_marking_ns,
             possible: fits
                 && !request.everything
                 && !request.finds_leaks
-                && !self.cycle.is_under_way(),
-            steps_asked: request.in_steps,
+                // One that could not keep pace, or was given up, is not tried again at once.
+                && cycle.ended() == if goes_on { Ended::Marked } else { Ended::None },
+            stops: cycle.stops,
+            steps_asked: request.in_steps && !goes_on,
+            even_if_small: self.options.stress != 0 && !extent.keeps_marks(),
         };
-        match cycle::begin(&m) {
-            // In steps as often as that is possible.
-            Marking::For(_) if self.options.stress != 0 => Marking::For(0),
-            // What a client's procedure pushes is for the stop alone, which then has to be finished.
-            Marking::For(1..) if self.context.has_client_procs() => Marking::InStop,
-            marking => marking,
+        cycle::begin(&m)
+    }
+
+    /// Bytes that a collection is expected to scan; if `all` that was allocated lives.
+    fn expected(&self, extent: Extent, cycle: &Cycle, pages: usize, all: bool) -> usize {
+        let before = match extent {
+            Extent::Stepped(_) | Extent::SteppedNew(_) => cycle.handed_before,
+            Extent::New(_) | Extent::Everything(_) => 0,
+        };
+        let allocated = self.space.account.handed.saturating_sub(before);
+        let lives = match all {
+            true => allocated,
+            false => self.generations.surviving(allocated),
+        };
+        let census = &self.space.census;
+        let share = match census.live_bytes() {
+            0 => 1.0,
+            live => census.composite_bytes as f64 / live as f64,
+        };
+        let new = (lives as f64 * share) as usize;
+        match extent {
+            Extent::Everything(_) => census.composite_bytes + new,
+            _ => new + pages * PAGE_BYTES,
         }
     }
 
-    /// Bytes that a collection of everything is expected to scan.
-    pub(crate) fn expected(&self) -> usize {
-        match self.space.census.composite_bytes {
-            0 => self.space.used_bytes(),
-            bytes => bytes,
-        }
-    }
-
-    /// Bytes that are to be allocated during a cycle.
-    fn allowance(&self) -> usize {
+    /// Bytes that are to be allocated during a round of a cycle, at the most.
+    fn most_in_cycle(&self) -> usize {
         let interval = heap_size::least_between_collections(&self.measure(0, 0, false));
         (interval / cycle::ALLOWANCE).max(heap_size::LEAST_GROWTH)
     }
 
     /// The world goes on with what is grey.
-    pub(crate) fn begin_cycle(&mut self, workers: (usize, &'static str)) {
+    pub(crate) fn begin_cycle(&mut self, extent: Extent, before: &Cycle, request: &Request<'_>) {
+        let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
+        // Blocks of new objects were asked about as all others were.
+        self.space.forget_fresh();
         self.space.born_marked = false;
         self.space.set_marked_in_steps(true);
+        let most = self.most_in_cycle();
+        let pages = self.generations.written;
+        let expected = self.expected(extent, before, pages, false);
         self.cycle = Cycle {
             state: State::Marking,
             progress: Progress {
-                expected: self.expected(),
-                allowance: self.allowance(),
+                expected,
+                allowance: cycle::allowance(expected, most),
+                most,
                 ..Progress::default()
             },
+            stops: if goes_on { before.stops + 1 } else { 1 },
+            of_new: extent.is_of_new(),
             handed_before: self.space.account.handed,
-            workers,
+            workers: request.workers,
             ..Cycle::new()
         };
         self.turns += 1;
-        self.totals.cycles += 1;
+        self.totals.cycles += u64::from(!goes_on);
     }
 
     fn progress(&self) -> Progress {
@@ -255,7 +303,7 @@ impl Heap {
                     self.cycle.rounds += 1;
                     event.objects += pages as u64;
                     event.reason = "written pages were looked at";
-                    self.push_written();
+                    self.engine.look_again();
                 }
                 Err(_) => {
                     self.cycle.state = State::Lost;
@@ -281,28 +329,10 @@ impl Heap {
     /// Gives up the cycle that is under way, where collections were forbidden meanwhile: objects that are freed would wait
     /// for its end.
     pub fn give_up_cycle(&mut self) {
-        if self.cycle.end() != Ended::None {
+        if core::mem::take(&mut self.cycle).is_under_way() {
             self.engine.forget_grey(&self.context);
             self.space.set_marked_in_steps(false);
             self.generations.marks_hold = false;
         }
-    }
-
-    /// Finishes in the stopped world what steps have left grey.
-    pub(crate) fn mark_rest(&mut self, record: &mut Record, (workers, _): (usize, &'static str)) {
-        let available = workers
-            .min(self.crew.helpers() + 1)
-            .min(self.engine.ready());
-        self.totals.cycles_cut_short += 1;
-        record.step(Phase::MarkStep, |event| {
-            self.engine
-                .drain(self.crew, available, &self.space, &self.context);
-            let outcome = self.engine.finish(&self.context);
-            event.bytes = outcome.scanned_bytes as u64;
-            event.objects = outcome.scanned as u64;
-            event.workers = available as u32;
-            event.reason = "the rest, in the stop: marking could not keep pace with allocation";
-            self.totals.dropped_entries += outcome.dropped as u64;
-        });
     }
 }

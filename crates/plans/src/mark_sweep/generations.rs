@@ -16,7 +16,7 @@ use gleaner_spaces::mark_sweep::sticky::Asked;
 use gleaner_spaces::mark_sweep::{Census, MarkSweep};
 
 use crate::mark_sweep::collect::Request;
-use crate::mark_sweep::cycle::Ended;
+use crate::mark_sweep::cycle::{Cycle, Ended};
 use crate::mark_sweep::decide::cycle::Marking;
 use crate::mark_sweep::decide::extent::{self, Extent, Found, Measurements};
 use crate::mark_sweep::decide::{heap_size, watching};
@@ -35,6 +35,8 @@ pub struct Generations {
     kept: usize,
     /// The share of what was allocated that the last collection of new objects left, in 256ths.
     survives: usize,
+    /// Pages that the last question of a collection found written.
+    pub(crate) written: usize,
 }
 
 impl Generations {
@@ -47,20 +49,26 @@ impl Generations {
             patience: 1,
             kept: 0,
             survives: 128,
+            written: 0,
         }
+    }
+
+    /// How much of what was allocated is expected to live. Bytes.
+    pub(crate) fn surviving(&self, allocated: usize) -> usize {
+        allocated / 256 * self.survives
     }
 
     /// A collection of `extent` has found `census`; `allocated` bytes were allocated before it.
     fn note(&mut self, extent: Extent, allocated: usize, census: &Census) {
         let live = census.live_bytes();
         match extent {
-            Extent::New(_) => {
+            Extent::New(_) | Extent::SteppedNew(_) => {
                 self.kept += 1;
                 let left = live.saturating_sub(self.live).min(allocated);
                 self.survives = (left * 256).checked_div(allocated).unwrap_or(self.survives);
             }
             Extent::Everything(_) | Extent::Stepped(_) => {
-                let young = allocated / 256 * self.survives;
+                let young = self.surviving(allocated);
                 self.patience = extent::patience_after(&Found {
                     patience: self.patience,
                     grown: self.live.saturating_sub(self.everything.live_bytes()),
@@ -99,7 +107,7 @@ impl Weighing {
         let m = &mut self.measured;
         m.elapsed_ns = now - core::mem::replace(&mut self.ended_ns, now);
         m.wait = m.wait.saturating_sub(1);
-        if let Extent::New(_) = extent {
+        if extent.is_of_new() {
             m.kept += 1;
             m.kept_ns += took + faults;
             return;
@@ -171,55 +179,60 @@ impl Heap {
         }
     }
 
-    /// Decides what the collection that begins is to be of, and asks which pages were written. Everything, without an
-    /// event, where marks are never kept.
+    /// Decides what the collection that begins is to be of and how it is marked, and asks which pages were written.
+    /// Everything, without an event, where marks are never kept.
     pub(crate) fn decide_extent(
         &mut self,
         record: &mut Record,
         request: &Request<'_>,
-        marking: Marking,
-    ) -> Extent {
+    ) -> (Extent, Marking, Cycle) {
         if self.space.written.is_none() {
-            return Extent::Everything("");
+            return (Extent::Everything(""), Marking::InStop, Cycle::new());
         }
-        let ended = self.cycle.end();
-        let extent = record.step(Phase::Written, |event| {
-            let mut extent = extent::decide(&self.measure_extent(request, ended));
-            let asked = match (extent, marking) {
-                (Extent::Everything(_), Marking::For(_)) => Asked::All,
-                _ => Asked::Old,
+        let cycle = core::mem::take(&mut self.cycle);
+        let (extent, marking) = record.step(Phase::Written, |event| {
+            let mut extent = extent::decide(&self.measure_extent(request, &cycle));
+            let before = self.generations.written;
+            let mut marking = self.decide_marking(request, extent, &cycle, before);
+            let asked = match marking {
+                Marking::For(_) => Asked::All,
+                Marking::InStop => Asked::Old,
             };
             match self.space.ask_written(&self.context, asked) {
-                Ok(pages) => event.objects = pages as u64,
+                Ok(pages) => {
+                    event.objects = pages as u64;
+                    self.generations.written = pages;
+                }
                 Err(reason) => extent = Extent::Everything(self.watch_anew(reason)),
+            }
+            if asked == Asked::All {
+                let written = self.generations.written;
+                marking = self.decide_marking(request, extent, &cycle, written);
             }
             self.space.set_marked_in_steps(false);
             // Until this collection is completed there is nothing to build on.
             self.generations.marks_hold = false;
             self.context.disturbed.store(false, Ordering::Relaxed);
-            event.reason = match extent {
-                Extent::New(reason) | Extent::Everything(reason) | Extent::Stepped(reason) => {
-                    reason
-                }
-            };
-            extent
+            event.reason = extent.reason();
+            (extent, marking)
         });
-        match (ended, extent) {
-            (Ended::None, _) => {}
-            (Ended::Early, Extent::Stepped(_)) => self.mark_rest(record, request.workers),
-            (_, Extent::Stepped(_)) => {}
+        match cycle.ended() {
+            Ended::None => {}
+            Ended::Early if extent.keeps_marks() => self.totals.cycles_cut_short += 1,
+            _ if extent.keeps_marks() => {}
             _ => self.engine.forget_grey(&self.context),
         }
-        extent
+        (extent, marking, cycle)
     }
 
-    fn measure_extent(&self, request: &Request<'_>, ended: Ended) -> Measurements {
+    fn measure_extent(&self, request: &Request<'_>, cycle: &Cycle) -> Measurements {
         let generations = &self.generations;
         Measurements {
             everything_asked: request.everything,
             cycle_asked: request.in_steps,
             marks_hold: generations.marks_hold,
-            stepped: matches!(ended, Ended::Marked | Ended::Early),
+            stepped: matches!(cycle.ended(), Ended::Marked | Ended::Early),
+            stepped_new: cycle.is_of_new(),
             disturbed: self.context.disturbed.load(Ordering::Relaxed),
             finds_leaks: request.finds_leaks,
             live: generations.live,
@@ -307,14 +320,6 @@ impl Heap {
     /// Remembers what a completed collection left; `allocated` is what was allocated before it.
     pub(crate) fn note_extent(&mut self, extent: Extent, allocated: usize) {
         self.generations.note(extent, allocated, &self.space.census);
-        self.totals.kept_marks += u64::from(matches!(extent, Extent::New(_)));
-    }
-
-    /// Pushes what old objects may have been written to refer to since they were scanned.
-    pub(crate) fn push_written(&self) {
-        self.space
-            .for_each_written(&self.context, |start, descriptor| {
-                self.push_entry(start, descriptor)
-            });
+        self.totals.kept_marks += u64::from(extent.is_of_new());
     }
 }

@@ -212,7 +212,7 @@ impl Heap {
             procs: [None; MAX_PROCS],
             procs_on_helpers: false,
             world_runs: false,
-            roots_at_once: false,
+            may_pause: false,
             own_procs: 0,
             overflowed: AtomicBool::new(false),
             dropped: AtomicUsize::new(0),
@@ -444,7 +444,10 @@ impl Heap {
     /// Workers for the collection that is to begin, and why. Asks the system which processors are free, where that
     /// matters and is due.
     pub fn workers(&mut self) -> (usize, &'static str) {
-        let expected = self.expected();
+        let expected = match self.space.census.composite_bytes {
+            0 => self.space.used_bytes(),
+            bytes => bytes,
+        };
         let free = || {
             let processors = self.topology.refresh();
             if !self.topology.is_synthetic() {

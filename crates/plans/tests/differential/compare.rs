@@ -23,6 +23,11 @@ impl Program {
     }
 
     pub fn collect(&mut self) {
+        if self.incremental {
+            // No time at all: whatever there is to mark is marked in steps, new objects and what a cycle has left, too.
+            let limit = if self.rng.one_in(2) { 0 } else { 50_000_000 };
+            self.bench.heap.settings.time_limit_ns = Some(limit);
+        }
         let outcome = match () {
             () if self.incremental && self.rng.one_in(3) => self.bench.begin(),
             () if self.sticky && !self.rng.one_in(6) => self.bench.collect_new("new objects"),
@@ -47,6 +52,7 @@ impl Program {
         self.collections += 1;
         if self.bench.was_stepped() {
             self.stepped += 1;
+            self.stepped_new += usize::from(self.bench.heap.extent.is_of_new());
             self.keep_stepped();
         }
         let (alive, newly, cleared) = self.model.collect(self.bench.kept_marks());

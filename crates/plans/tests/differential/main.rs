@@ -137,7 +137,7 @@ fn every_policy_finds_what_the_model_reaches() {
 fn marking_in_steps_finds_what_is_reachable_or_was_marked_by_a_step() {
     let crew = crew();
     assert_eq!(grow(crew, 2), 2);
-    let (mut stepped, mut steps, mut cut_short) = (0, 0, 0);
+    let (mut stepped, mut stepped_new, mut steps, mut cut_short) = (0, 0, 0, 0);
     for (number, policy) in incremental_policies().into_iter().enumerate() {
         let mut bench = Bench::with_crew(&policy, crew);
         if bench.heap.unwatched.is_some() {
@@ -150,10 +150,12 @@ fn marking_in_steps_finds_what_is_reachable_or_was_marked_by_a_step() {
         let mut program = Program::new(bench, number as u64 + 5000, policy);
         program.run(1500);
         stepped += program.stepped;
+        stepped_new += program.stepped_new;
         steps += program.bench.heap.totals.steps;
         cut_short += program.bench.heap.totals.cycles_cut_short;
     }
     assert!(stepped > 128 * 2, "{stepped}");
+    assert!(stepped_new > 128, "{stepped_new} of {stepped}");
     assert!(
         cut_short > 0 && cut_short < stepped as u64,
         "{cut_short} of {stepped}"

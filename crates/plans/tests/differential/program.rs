@@ -56,6 +56,7 @@ pub struct Program {
     /// Whether marking may go on in steps, and how many collections did.
     pub(crate) incremental: bool,
     pub stepped: usize,
+    pub stepped_new: usize,
     pub kept_marks: usize,
 }
 
@@ -103,6 +104,7 @@ impl Program {
             sticky,
             incremental,
             stepped: 0,
+            stepped_new: 0,
             kept_marks: 0,
         };
         program.take_ballast();

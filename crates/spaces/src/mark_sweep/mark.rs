@@ -63,7 +63,7 @@ pub struct MarkEngine {
     stack_bytes: usize,
     pub(super) settings: PrefetchSettings,
     pub(super) inbox: Inbox,
-    /// First block that no worker has looked at in the current re-scan.
+    /// First block that no worker has looked at in the current round of looking again.
     pub(super) rescan_cursor: AtomicUsize,
 }
 
@@ -205,6 +205,12 @@ impl MarkEngine {
         self.ready
     }
 
+    /// Has the next phase look through all blocks for marked objects that were written, or dropped.
+    pub fn look_again(&self) {
+        // Relaxed: no phase is running.
+        self.rescan_cursor.store(0, Ordering::Relaxed);
+    }
+
     /// Marks everything reachable from what lies on the leader's stack, with up to `workers` workers.
     pub fn drain(&self, crew: &Crew, workers: usize, space: &MarkSweep, context: &MarkContext) {
         let workers = workers.clamp(1, self.ready);
@@ -219,7 +225,7 @@ impl MarkEngine {
                 self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
                 return;
             }
-            self.rescan_cursor.store(0, Ordering::Relaxed);
+            self.look_again();
         }
     }
 
@@ -249,7 +255,7 @@ impl MarkEngine {
                 self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
                 return true;
             }
-            self.rescan_cursor.store(0, Ordering::Relaxed);
+            self.look_again();
         }
     }
 
@@ -426,6 +432,7 @@ impl Marker {
                         end: bottom.add(stack_bytes / size_of::<Entry>()),
                         edges: EdgeQueue::new(settings.edges_length),
                         look_ahead: settings.look_ahead,
+                        settles: false,
                         scanned: 0,
                         scanned_bytes: 0,
                     },

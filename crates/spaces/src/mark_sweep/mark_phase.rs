@@ -9,16 +9,15 @@
 use core::sync::atomic::Ordering;
 
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_mem::Address;
 use gleaner_os::clock;
 use gleaner_work::{Phase, Steal, Verdict, Worker};
 
+use super::MarkSweep;
 use super::batches::{BATCH_ENTRIES, NO_BATCH};
 use super::mark::{MAX_FIFO, MarkEngine, Own};
 use super::prefetch::{Policy, Prefetch};
 use super::scan::{Entry, Scanned};
-use super::{MARKED, MarkSweep};
-use crate::mark_sweep::block::{Block, BlockIndex, RESCAN, State};
+use crate::mark_sweep::block::BlockIndex;
 
 /// Entries that a worker keeps for itself even while others wait.
 const SHARE_ABOVE: usize = 16;
@@ -212,7 +211,7 @@ impl<P: Policy> MarkPhase<'_, P> {
         self.engine.inbox.post(outbox, number);
     }
 
-    /// Takes some blocks of the re-scan and pushes the marked objects of those that are flagged.
+    /// Takes some blocks of the round and scans those of their marked objects that have to be scanned again.
     fn rescan_some(&self, own: &mut Own, worker: &Worker) -> bool {
         const BLOCKS: usize = 64;
         let end = self.space.large_frontier() as usize;
@@ -229,7 +228,15 @@ impl<P: Policy> MarkPhase<'_, P> {
         }
         let first = self.skip_unused(first);
         for index in first..(first + BLOCKS).min(end) {
-            self.rescan_block(own, worker, index as BlockIndex);
+            if self.is_over() {
+                // Blocks keep what says that they are to be looked at; it is done in another round.
+                own.scanner
+                    .context()
+                    .overflowed
+                    .store(true, Ordering::Relaxed);
+                break;
+            }
+            self.look_again(own, worker, index as BlockIndex);
         }
         // True even if nothing was flagged: what was scanned may have been published, so the worker must look again.
         true
@@ -248,45 +255,22 @@ impl<P: Policy> MarkPhase<'_, P> {
         large_start.max(first)
     }
 
-    fn rescan_block(&self, own: &mut Own, worker: &Worker, index: BlockIndex) {
-        // SAFETY: the table covers the span; in the stopped world only flags and marks change.
-        let block: &Block = unsafe { &*self.space.layout.table.block(index) };
-        if !block.has_flag(RESCAN) {
-            return;
-        }
-        block.clear_flag(RESCAN);
-        match block.state {
-            State::LargeHead => {
-                self.rescan_object(own, worker, self.space.start(index), block.descriptor)
-            }
-            State::Small => {
-                for object in 0..usize::from(block.objects) {
-                    // SAFETY: `object` is below the number of cells.
-                    let mark = unsafe {
-                        (*self.space.layout.table.marks_of(index).add(object))
-                            .load(Ordering::Relaxed)
-                    };
-                    if mark == MARKED {
-                        let base = self.space.start(index).add(object * block.bytes);
-                        self.rescan_object(own, worker, base, block.descriptor);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn rescan_object(&self, own: &mut Own, worker: &Worker, base: Address, descriptor: usize) {
-        if descriptor != 0 {
+    fn look_again(&self, own: &mut Own, worker: &Worker, index: BlockIndex) {
+        let context = own.scanner.context;
+        // SAFETY: set up by the collector before any worker runs; the context outlives the collection.
+        let context = unsafe { &*context };
+        self.space.visit_again(index, context, |start, descriptor| {
             let entry = Entry {
-                start: base.word(),
+                start: start.word(),
                 descriptor,
             };
-            // Where time is over, what the objects before this one led to may still lie on the stack.
+            // One after the other: what was dropped finds room now, unless time is over and the stack not empty.
             if !own.scanner.push(entry) {
                 own.scanner.drop_entry(entry);
             }
-            self.drain(own, worker);
-        }
+            if !self.is_over() {
+                self.drain(own, worker);
+            }
+        });
     }
 }

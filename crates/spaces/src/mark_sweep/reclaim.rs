@@ -46,6 +46,7 @@ impl MarkSweep {
     /// Takes back the shared cache's lists and clears the marks of everything collectable.
     pub fn clear_marks(&mut self) {
         self.set_kept(false);
+        self.forget_written();
         self.drop_shared_lists();
         for index in 0..self.pool.frontier() {
             let (state, kind, objects) = {

@@ -56,8 +56,9 @@ pub struct MarkContext {
     /// Whether markers run beside the program, in a step of a cycle: then nothing is read but the words of objects. What a
     /// client's mark procedure or a descriptor in an object would lead to is looked at in the stop that ends the cycle.
     pub world_runs: bool,
-    /// Whether ranges of roots are scanned as they are pushed, since the world goes on before marking is finished.
-    pub roots_at_once: bool,
+    /// Whether the world may go on before marking is finished: then nothing but objects of the heap may be left grey, so
+    /// ranges of roots, and what a client's mark procedure pushes, are scanned as they are pushed.
+    pub may_pause: bool,
     /// Bit `i` is set if procedure `i` is one of the collector's own, which may run on any thread in any case.
     pub own_procs: u64,
     /// Set when grey objects were dropped because a mark stack was full; their blocks carry `RESCAN`.
@@ -129,6 +130,15 @@ impl MarkContext {
             descriptor::PER_OBJECT => true,
             _ => false,
         }
+    }
+
+    /// Whether an entry is an object of the heap with the descriptor that its block has.
+    fn is_object(&self, entry: Entry) -> bool {
+        let found = self.table.resolve_checked(entry.start);
+        // SAFETY: a resolved object's block.
+        found.is_some_and(|found| unsafe {
+            found.base.word() == entry.start && (*found.block).descriptor == entry.descriptor
+        })
     }
 
     #[inline]
@@ -208,6 +218,8 @@ pub struct Scanner {
     pub edges: EdgeQueue,
     /// Cache lines to look ahead.
     pub look_ahead: usize,
+    /// Whether what a mark procedure pushed is being settled: what those that are called there push is, too.
+    pub settles: bool,
     /// Objects scanned by this worker in this collection.
     pub scanned: usize,
     /// Bytes of them.
@@ -455,7 +467,7 @@ impl Scanner {
             }
             descriptor::PROC if leader || self.context().may_run_on_helpers(descriptor) => {
                 // SAFETY: the entry describes readable memory and the world is stopped, as asked.
-                unsafe { self.call_proc(start, descriptor) };
+                unsafe { self.call_proc::<P>(start, descriptor) };
                 Scanned::Done
             }
             descriptor::PROC => Scanned::NeedsLeader,
@@ -508,7 +520,7 @@ impl Scanner {
 
     /// # Safety
     /// As for [`Scanner::scan_entry`].
-    unsafe fn call_proc(&mut self, start: usize, descriptor: usize) {
+    unsafe fn call_proc<P: Policy>(&mut self, start: usize, descriptor: usize) {
         let context = self.context();
         let index = (descriptor >> 2) & (MAX_PROCS - 1);
         let environment = descriptor >> (2 + descriptor::LOG_MAX_PROCS);
@@ -523,6 +535,7 @@ impl Scanner {
         }
         self.scanned += 1;
         while self.room() < PROC_ENTRIES && self.grow() {}
+        let depth = self.depth();
         // SAFETY: the client registered this procedure; `top - 1` is the newest entry in libgc's convention, and a
         // popped entry left at least one free. This frame holds no guard.
         let top = unsafe {
@@ -534,6 +547,49 @@ impl Scanner {
             )
         };
         self.top = top.wrapping_add(1);
+        if self.context().may_pause && !self.settles && !self.context().is_own_proc(descriptor) {
+            // SAFETY: the procedure pushed what describes readable memory, and the world is stopped, as asked.
+            unsafe { self.settle::<P>(depth) };
+        }
+    }
+
+    /// Scans those of the entries above the first `depth` that are not of objects of the heap as their blocks describe
+    /// them: a mark procedure may push any memory that is readable in the stop.
+    ///
+    /// # Safety
+    /// As for [`Scanner::scan_entry`], of the entries above.
+    #[cold]
+    #[inline(never)]
+    unsafe fn settle<P: Policy>(&mut self, depth: usize) {
+        self.settles = true;
+        let mut at = depth;
+        while at < self.depth() {
+            // SAFETY: `at` is below the depth of the stack.
+            let place = unsafe { self.bottom.add(at) };
+            // SAFETY: as above.
+            let entry = unsafe { place.read() };
+            if self.context().is_object(entry) {
+                at += 1;
+                continue;
+            }
+            if let Some(newest) = self.pop()
+                && at < self.depth()
+            {
+                // SAFETY: `at` is below the depth of the stack still.
+                unsafe { place.write(newest) };
+            }
+            if entry.descriptor & descriptor::TAGS == descriptor::LENGTH {
+                let low = Address::new(entry.start);
+                let high = low.add(entry.descriptor & !7);
+                self.scanned_bytes += entry.descriptor;
+                // SAFETY: the entry describes readable memory, as asked.
+                unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
+            } else {
+                // SAFETY: as above.
+                unsafe { self.scan_described::<P>(entry, true) };
+            }
+        }
+        self.settles = false;
     }
 
     /// Visits every word of a range at once, with the lax rule of stacks.
@@ -558,7 +614,7 @@ impl Scanner {
             start: low.word(),
             descriptor: high.offset_from(low),
         };
-        if self.context().roots_at_once || !self.push(entry) {
+        if self.context().may_pause || !self.push(entry) {
             // SAFETY: `low..high` is readable, as asked.
             unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
         }

@@ -15,12 +15,14 @@
 //! a disclaim procedure kept may refer to what is gone.
 //!
 //! # Invariants
-//! - `pages` has the answers of the last question: bit `n` of a block's byte says that its page `n` counts as written. It
-//!   is 0 for blocks without pointers, and all ones where all objects are scanned or the kernel was not asked.
+//! - `pages` has what is still to be scanned: bit `n` of a block's byte says that its page `n` counts as written. A
+//!   question sets bits, the worker that looks through a block takes them. They are 0 for blocks without pointers, and all
+//!   ones after a question where all objects are scanned or the kernel was not asked.
 //! - The shared lists outlive such a collection, except of kinds that mark free cells: those are found by sweeping.
 //!   Without that, cells that were freed explicitly and are marked would be lost until marks are cleared.
 //!
-//! Runs on the collecting thread under the allocator lock, in the stopped world.
+//! Runs on the collecting thread under the allocator lock, in the stopped world or between steps; blocks are looked
+//! through by all workers of a phase, each by one.
 
 use core::ops::Range;
 
@@ -228,27 +230,42 @@ impl MarkSweep {
     }
 
     /// Asks the kernel which pages of blocks with pointers were written since this was asked last, and begins anew:
-    /// what is written from now on counts for the next time. Returns how many were. After an error nothing is known.
+    /// what is written from now on counts for the next time. Returns how many of old objects are to be scanned. After an
+    /// error nothing is known.
     pub fn ask_written(&self, context: &MarkContext, asked: Asked) -> Result<usize, Reason> {
         let Some(written) = &self.written else {
             return Ok(0);
         };
         self.set_all_pages(written, context, asked);
         let round = written.watch.round()?;
-        let mut count = 0;
         let mut result = Ok(());
         self.for_each_watched(context, asked, |low, high| {
             if result.is_ok() {
                 result = round.take(low.word(), high.word(), &mut |from, to| {
-                    written.note(from, to);
-                    count += (to - from) / PAGE_BYTES;
+                    written.note(from, to)
                 });
             }
         });
         result?;
         round.finish()?;
         self.note_ages(written);
-        Ok(count)
+        Ok(self.count_written(written, context))
+    }
+
+    fn count_written(&self, written: &WrittenPages, context: &MarkContext) -> usize {
+        let count =
+            |index: BlockIndex, block: &Block| match self.is_watched(block, context, Asked::Old) {
+                true => written.of(index).load(Ordering::Relaxed).count_ones() as usize,
+                false => 0,
+            };
+        let mut pages = 0;
+        self.for_each_small_block(|index, block| pages += count(index, block));
+        self.for_each_large(|index, block| {
+            pages += (index..index + block.next)
+                .map(|rest| count(rest, block))
+                .sum::<usize>();
+        });
+        pages
     }
 
     fn note_ages(&self, written: &WrittenPages) {
@@ -262,24 +279,42 @@ impl MarkSweep {
         });
     }
 
-    /// Sets the bytes of all blocks to what they are before the kernel is asked.
+    /// Sets the bytes of the blocks about which the kernel is not asked. Those of others keep what was not looked at yet.
     fn set_all_pages(&self, written: &WrittenPages, context: &MarkContext, asked: Asked) {
-        let first = |block: &Block| match self.care(block, context) {
-            Care::None => 0,
-            _ if self.is_watched(block, context, asked) => 0,
-            _ => ALL_PAGES,
+        let known = |block: &Block| match self.care(block, context) {
+            Care::None => Some(0),
+            _ if self.is_watched(block, context, asked) => None,
+            _ => Some(ALL_PAGES),
+        };
+        let set = |index: BlockIndex, pages: Option<u8>| {
+            if let Some(pages) = pages {
+                written.of(index).store(pages, Ordering::Relaxed);
+            }
         };
         for index in 0..self.pool.frontier() {
             let block = self.block(index);
             let pages = match block.state {
-                State::Small => first(block),
-                _ => 0,
+                State::Small => known(block),
+                _ => Some(0),
             };
-            written.of(index).store(pages, Ordering::Relaxed);
+            set(index, pages);
         }
         self.for_each_large(|index, block| {
             for rest in index..index + block.next {
-                written.of(rest).store(first(block), Ordering::Relaxed);
+                set(rest, known(block));
+            }
+        });
+    }
+
+    /// Forgets what was written, where marks are cleared.
+    pub(super) fn forget_written(&self) {
+        let Some(written) = &self.written else { return };
+        for index in 0..self.pool.frontier() {
+            written.of(index).store(0, Ordering::Relaxed);
+        }
+        self.for_each_large(|index, block| {
+            for rest in index..index + block.next {
+                written.of(rest).store(0, Ordering::Relaxed);
             }
         });
     }
@@ -343,10 +378,9 @@ impl MarkSweep {
         for index in 0..self.pool.frontier() {
             if self.block(index).state == State::Small {
                 self.cut_swept_list(index);
-                self.block(index).clear_flag(QUEUED | SWEPT | RESCAN);
+                self.block(index).clear_flag(QUEUED | SWEPT);
             }
         }
-        self.for_each_large(|_, block| block.clear_flag(RESCAN));
         self.queues = [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS];
     }
 
@@ -390,36 +424,51 @@ impl MarkSweep {
         cells
     }
 
-    /// Calls `visit` with a range or object, and its descriptor, for all that old objects may have been written to refer
-    /// to since they were scanned. The kinds whose objects are roots in any collection are left to those.
-    pub fn for_each_written(&self, context: &MarkContext, mut visit: impl FnMut(Address, usize)) {
-        let Some(written) = &self.written else {
-            return;
-        };
-        self.for_each_small_block(|index, block| {
-            let pages = written.of(index).load(Ordering::Relaxed);
-            if pages != 0 && self.care(block, context) != Care::Roots {
-                self.visit_written_cells(index, block, pages, &mut visit);
+    /// Calls `visit` with a range or object, and its descriptor, for the marked objects of a block that have to be scanned
+    /// again: those on pages that count as written, which do not any more then, and all of them where some were `dropped`.
+    pub(super) fn visit_again(
+        &self,
+        index: BlockIndex,
+        context: &MarkContext,
+        mut visit: impl FnMut(Address, usize),
+    ) {
+        // SAFETY: the table covers the span; while markers run only flags and marks change.
+        let block: &Block = unsafe { &*self.layout.table.block(index) };
+        let dropped = block.has_flag(RESCAN);
+        if dropped {
+            block.clear_flag(RESCAN);
+        }
+        match block.state {
+            State::Small => {
+                let written = self.take_written(index, block, context);
+                let pages = if dropped { ALL_PAGES } else { written };
+                if pages != 0 && block.descriptor != 0 {
+                    self.visit_cells_again(index, block, pages, &mut visit);
+                }
             }
-        });
-        self.for_each_large(|index, block| {
-            let care = self.care(block, context);
-            if block.large_mark.load(Ordering::Relaxed) != MARKED {
-                return;
+            State::LargeHead => self.visit_large_again(index, block, dropped, context, &mut visit),
+            _ => {}
+        }
+    }
+
+    /// The pages of a block that count as written, once. The kinds whose objects are roots in any collection are left to
+    /// those.
+    fn take_written(&self, index: BlockIndex, block: &Block, context: &MarkContext) -> u8 {
+        match &self.written {
+            // Relaxed: the cursor of the phase gave the block to one worker, and what was stored was stored before.
+            Some(written) if written.of(index).load(Ordering::Relaxed) != 0 => {
+                let pages = written.of(index).swap(0, Ordering::Relaxed);
+                if self.care(block, context) == Care::Roots {
+                    return 0;
+                }
+                pages
             }
-            if care == Care::Written && block.descriptor & descriptor::TAGS == descriptor::LENGTH {
-                self.visit_written_pages(written, index, block, &mut visit);
-            } else if matches!(care, Care::Written | Care::All)
-                && (index..index + block.next)
-                    .any(|rest| written.of(rest).load(Ordering::Relaxed) != 0)
-            {
-                visit(self.start(index), block.descriptor);
-            }
-        });
+            _ => 0,
+        }
     }
 
     /// Neighbouring marked cells that are scanned word by word come as one range.
-    fn visit_written_cells(
+    fn visit_cells_again(
         &self,
         index: BlockIndex,
         block: &Block,
@@ -453,26 +502,43 @@ impl MarkSweep {
         visit_run(start, &run, visit);
     }
 
-    fn visit_written_pages(
+    /// Neighbouring pages of an object that is scanned word by word come as one range.
+    fn visit_large_again(
         &self,
-        written: &WrittenPages,
         index: BlockIndex,
         block: &Block,
+        dropped: bool,
+        context: &MarkContext,
         visit: &mut impl FnMut(Address, usize),
     ) {
         let start = self.start(index);
+        let is_range = block.descriptor & descriptor::TAGS == descriptor::LENGTH;
+        let by_pages = is_range && !dropped && self.care(block, context) == Care::Written;
+        let mut any = false;
         let mut run: Range<usize> = 0..0;
-        for page in (0..block.descriptor).step_by(PAGE_BYTES) {
-            if !written.is_written(start.add(page)) {
-                continue;
+        for rest in 0..block.next {
+            let pages = self.take_written(index + rest, block, context);
+            any |= pages != 0;
+            for page in 0..BLOCK_BYTES / PAGE_BYTES {
+                let low = (rest as usize * BLOCK_BYTES + page * PAGE_BYTES).min(block.descriptor);
+                if !by_pages || pages >> page & 1 == 0 {
+                    continue;
+                }
+                if run.end != low {
+                    visit_run(start, &run, visit);
+                    run.start = low;
+                }
+                run.end = (low + PAGE_BYTES).min(block.descriptor);
             }
-            if run.end != page {
-                visit_run(start, &run, visit);
-                run.start = page;
-            }
-            run.end = (page + PAGE_BYTES).min(block.descriptor);
         }
-        visit_run(start, &run, visit);
+        if block.large_mark.load(Ordering::Relaxed) != MARKED || block.descriptor == 0 {
+            return;
+        }
+        if by_pages {
+            visit_run(start, &run, visit);
+        } else if dropped || any {
+            visit(start, block.descriptor);
+        }
     }
 
     /// Whether a word at `place` that looks like a reference into the block of `to` cannot be one.

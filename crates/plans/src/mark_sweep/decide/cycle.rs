@@ -1,16 +1,24 @@
-//! Incremental marking: whether a collection of everything is stretched over a cycle of steps, how fast the steps follow
-//! each other, and when the cycle must end (ISMM 2000, section 6, *incremental*).
+//! Incremental marking: whether a collection is stretched over a cycle of steps, how fast the steps follow each other, and
+//! when the cycle must end (ISMM 2000, section 6, *incremental*).
 //!
-//! A cycle begins in a stop: what was written is asked, marks are cleared, and what roots refer to becomes grey. Steps inside
-//! allocation calls scan what is grey, while the program goes on. When nothing is grey, pages that were written meanwhile
-//! are looked at once more beside the program, until few are left; a last stop does what a collection of new objects
-//! does. The heap grows while a cycle is under way, since nothing is swept: by [`ALLOWANCE`] of what a program allocates
-//! between two collections, in which the steps are to get through.
+//! A cycle begins in a stop: what was written is asked, marks are cleared or kept, and what roots refer to becomes grey.
+//! Steps inside allocation calls scan what is grey, while the program goes on. When nothing is grey, pages that were
+//! written meanwhile are looked at once more beside the program, until few are left. Another stop does what a collection
+//! of new objects does; where that takes longer than the limit, the program goes on with what is grey, and steps with
+//! that, until less is left, or the cycle has had its stops. The heap grows while a cycle is under way, since nothing is
+//! swept: by [`ALLOWANCE`] of what a program allocates between two collections, in which the steps are to get through.
 
 /// The share of the interval between two collections that is allocated while a cycle is under way.
 pub const ALLOWANCE: usize = 3;
 /// A cycle that is not marked when this many times its allowance was allocated ends in a stop.
 const PATIENCE: usize = 3;
+/// Steps scan at least so many bytes for each that is allocated, so that each round of a cycle leaves less than the one
+/// before.
+const PACE: usize = 4;
+/// Where there is little to scan, steps need not follow each other faster than this many allocated bytes would have it.
+const LEAST_ALLOWANCE: usize = 256 << 10;
+/// Stops of a cycle in which marking is put off.
+const MOST_STOPS: u32 = 4;
 /// A step takes this share of the time limit, as long as that is not too short for a step: calling helpers takes time.
 const STEPS_IN_LIMIT: u64 = 16;
 const SHORTEST_STEP_NS: u64 = 250_000;
@@ -21,35 +29,41 @@ const MOST_ROUNDS: u32 = 4;
 /// Nanoseconds that marking a byte takes, until it was measured.
 const USUAL_RATE: f64 = 1.0;
 
-/// What is known when a collection of everything begins.
+/// What is known when a collection begins, or a cycle comes to another stop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measurements {
     /// Nanoseconds that the program may be stopped for; `None` for no limit (`GC_TIME_UNLIMITED`).
     pub limit_ns: Option<u64>,
     /// Bytes that are expected to be scanned.
     pub expected: usize,
+    /// Bytes that are to be scanned if all that was allocated lives.
+    pub at_most: usize,
     /// Bytes that the last marking scanned, and how long it took; 0 if there was none.
     pub scanned: usize,
     /// See `scanned`.
     pub took_ns: u64,
     /// Whether marking may begin here and end later.
     pub possible: bool,
+    /// Stops of the cycle that is under way, if one is.
+    pub stops: u32,
     /// Whether the program asked for steps (`GC_start_incremental_collection`).
     pub steps_asked: bool,
+    /// Whether there are to be steps also where all fits into the limit: for tests.
+    pub even_if_small: bool,
 }
 
-/// How a collection of everything is marked.
+/// How a collection is marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marking {
     /// In the stop, however long that takes.
     InStop,
-    /// In the stop, as long as this many nanoseconds are enough; else the rest is marked in steps.
+    /// In the stop, as long as this many nanoseconds of it are enough; else the rest is marked in steps.
     For(u64),
 }
 
-/// Decides how a collection of everything is marked.
+/// Decides how a collection is marked.
 pub fn begin(m: &Measurements) -> Marking {
-    let Some(limit) = m.limit_ns.filter(|_| m.possible) else {
+    let Some(limit) = m.limit_ns.filter(|_| m.possible && m.stops < MOST_STOPS) else {
         return Marking::InStop;
     };
     let rate = if m.scanned == 0 {
@@ -57,13 +71,20 @@ pub fn begin(m: &Measurements) -> Marking {
     } else {
         m.took_ns as f64 / m.scanned as f64
     };
-    let expected = (m.expected as f64 * rate) as u64;
-    // Nothing is lost where the limit is reached, since steps go on with the rest; but the stop was as long as the limit.
-    Marking::For(if m.steps_asked || expected > limit {
-        0
-    } else {
-        limit
-    })
+    let takes = |bytes: usize| (bytes as f64 * rate) as u64;
+    match () {
+        () if m.steps_asked || m.even_if_small => Marking::For(0),
+        // Then nobody has to know what is written from now on.
+        () if takes(m.at_most) <= limit => Marking::InStop,
+        () if takes(m.expected) > limit => Marking::For(0),
+        // Nothing is lost where the limit is reached, since steps go on with the rest; but the stop was as long as that.
+        () => Marking::For(limit),
+    }
+}
+
+/// Bytes that may be allocated while `expected` bytes are scanned, if it may be `most` at the most.
+pub fn allowance(expected: usize, most: usize) -> usize {
+    most.min((expected / PACE).max(LEAST_ALLOWANCE))
 }
 
 /// How a cycle stands.
@@ -73,9 +94,11 @@ pub struct Progress {
     pub expected: usize,
     /// Bytes that steps have scanned.
     pub scanned: usize,
-    /// Bytes that are to be allocated in the meantime.
+    /// Bytes that are to be allocated in the meantime, and that may be at the most.
     pub allowance: usize,
-    /// Bytes that were allocated since the cycle began.
+    /// See `allowance`.
+    pub most: usize,
+    /// Bytes that were allocated since the cycle began, or its last stop.
     pub allocated: usize,
 }
 
@@ -88,7 +111,7 @@ pub fn is_step_due(p: &Progress) -> bool {
 
 /// Whether the cycle has had its chance.
 pub fn is_overdue(p: &Progress) -> bool {
-    p.allocated >= p.allowance.saturating_mul(PATIENCE)
+    p.allocated >= p.most.saturating_mul(PATIENCE)
 }
 
 /// How long a step may take, in nanoseconds. A limit that is shorter than the shortest step is not kept, since nothing
@@ -112,13 +135,19 @@ mod tests {
         let m = Measurements {
             limit_ns: Some(10_000_000),
             expected: 4 << 20,
+            at_most: 9 << 20,
             possible: true,
             ..Measurements::default()
         };
-        assert_eq!(begin(&m), Marking::For(10_000_000));
+        assert_eq!(begin(&m), Marking::InStop);
+        let unsure = Measurements {
+            at_most: 40 << 20,
+            ..m
+        };
+        assert_eq!(begin(&unsure), Marking::For(10_000_000));
         let large = Measurements {
             expected: 40 << 20,
-            ..m
+            ..unsure
         };
         assert_eq!(begin(&large), Marking::For(0));
         let fast = Measurements {
@@ -126,7 +155,15 @@ mod tests {
             took_ns: 10_000_000,
             ..large
         };
-        assert_eq!(begin(&fast), Marking::For(10_000_000));
+        assert_eq!(begin(&fast), Marking::InStop);
+        for (steps_asked, even_if_small) in [(true, false), (false, true)] {
+            let asked = Measurements {
+                steps_asked,
+                even_if_small,
+                ..m
+            };
+            assert_eq!(begin(&asked), Marking::For(0));
+        }
         for stopped in [
             Measurements {
                 possible: false,
@@ -136,22 +173,40 @@ mod tests {
                 limit_ns: None,
                 ..large
             },
+            Measurements {
+                stops: MOST_STOPS,
+                ..large
+            },
         ] {
             assert_eq!(begin(&stopped), Marking::InStop);
         }
+        let another = Measurements {
+            stops: MOST_STOPS - 1,
+            ..large
+        };
+        assert_eq!(begin(&another), Marking::For(0));
+    }
+
+    #[test]
+    fn what_is_scanned_is_a_multiple_of_what_is_allocated() {
+        assert_eq!(allowance(400 << 20, 50 << 20), 50 << 20);
+        assert_eq!(allowance(100 << 20, 50 << 20), 25 << 20);
+        assert_eq!(allowance(0, 50 << 20), LEAST_ALLOWANCE);
+        assert_eq!(allowance(usize::MAX, 10), 10);
     }
 
     #[test]
     fn steps_keep_pace_with_allocation() {
         let progress = |scanned, allocated| Progress {
             expected: 1000,
-            allowance: 100,
+            allowance: 50,
+            most: 100,
             scanned,
             allocated,
         };
         assert!(is_step_due(&progress(0, 0)));
-        assert!(!is_step_due(&progress(101, 10)));
-        assert!(is_step_due(&progress(100, 10)));
+        assert!(!is_step_due(&progress(201, 10)));
+        assert!(is_step_due(&progress(200, 10)));
         // What lives is more than was expected: the pace stays.
         assert!(is_step_due(&progress(1000, 150)));
         assert!(!is_overdue(&progress(0, 299)) && is_overdue(&progress(5000, 300)));
@@ -159,6 +214,7 @@ mod tests {
             expected: usize::MAX,
             scanned: usize::MAX,
             allowance: usize::MAX,
+            most: usize::MAX,
             allocated: 1,
         };
         assert!(!is_step_due(&huge) && !is_overdue(&huge));

@@ -19,6 +19,8 @@ pub struct Measurements {
     pub marks_hold: bool,
     /// Whether marks were made in steps, and all writes since were seen.
     pub stepped: bool,
+    /// Whether those steps added to marks that were kept.
+    pub stepped_new: bool,
     /// Whether the program changed marks since, or what counts as a reference.
     pub disturbed: bool,
     /// Whether leaks are looked for: each collection is to report all of them.
@@ -52,12 +54,29 @@ pub enum Extent {
     Everything(&'static str),
     /// Everything, of which most was marked in steps beside the program, and why.
     Stepped(&'static str),
+    /// What was allocated since the last collection, of which most was marked in steps, and why.
+    SteppedNew(&'static str),
 }
 
 impl Extent {
     /// Whether there are marks to be built on.
     pub fn keeps_marks(self) -> bool {
         !matches!(self, Extent::Everything(_))
+    }
+
+    /// Whether old objects keep marks of the collection before.
+    pub fn is_of_new(self) -> bool {
+        matches!(self, Extent::New(_) | Extent::SteppedNew(_))
+    }
+
+    /// Why.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Extent::New(reason)
+            | Extent::Everything(reason)
+            | Extent::Stepped(reason)
+            | Extent::SteppedNew(reason) => reason,
+        }
     }
 }
 
@@ -76,6 +95,7 @@ pub fn decide(m: &Measurements) -> Extent {
         () if m.finds_leaks => Extent::Everything("everything: leaks are looked for"),
         () if m.disturbed => Extent::Everything("everything: the program changed marks"),
         () if m.cycle_asked && !m.stepped => Extent::Everything("everything: asked for, in steps"),
+        () if m.stepped && m.stepped_new => Extent::SteppedNew("new objects: marked in steps"),
         () if m.stepped => Extent::Stepped("everything: marked in steps"),
         () if small => Extent::Everything("everything: little lives beside the roots"),
         () if grown >= m.interval.saturating_mul(m.patience) => {
@@ -186,6 +206,11 @@ mod tests {
             ..usual()
         };
         assert!(matches!(decide(&stepped), Extent::Stepped(_)));
+        let new = Measurements {
+            stepped_new: true,
+            ..stepped
+        };
+        assert!(matches!(decide(&new), Extent::SteppedNew(_)));
         let changes: [fn(&mut Measurements); 4] = [
             |m| m.everything_asked = true,
             |m| m.disturbed = true,
