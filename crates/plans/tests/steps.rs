@@ -264,15 +264,14 @@ fn mark_procedures_wait_for_the_stop() {
 }
 
 fn one_that_lost_what_was_written_is_given_up() {
-    for in_step in [true, false] {
+    for marked in [true, false] {
         let Some(mut begun) = Begun::new("stress=1000000") else {
             return;
         };
-        if !in_step {
+        if marked {
             begun.mark();
         }
         arm(FaultPoint::WatchWrites, 1);
-        begun.mark();
         assert!(matches!(begun.end(), Extent::Everything(_)));
         assert!(begun.all_live());
         begun.end();

@@ -179,10 +179,10 @@ impl Heap {
         if extent.keeps_marks() {
             self.engine.look_again();
         }
-        let marked = self.mark(record, request.workers, marking, started);
+        let paused = self.mark(record, request.workers, marking, started);
         self.context.may_pause = false;
-        if !marked {
-            self.begin_cycle(extent, &cycle, request);
+        if let Some(scanned) = paused {
+            self.begin_cycle(extent, &cycle, scanned, request);
             return Outcome::Begun;
         }
         if client.wants_to_stop(self) {
@@ -196,6 +196,7 @@ impl Heap {
             self.space.forget_fresh();
         }
         self.extent = extent;
+        self.ended_cycle = cycle;
         self.collections += 1;
         self.turns += 1;
         self.count_allocation(record);
@@ -363,14 +364,14 @@ impl Heap {
         }
     }
 
-    /// Marks; false if the time was not enough for everything, in a stop that `started` then.
+    /// Marks. If the time was not enough for everything, in a stop that `started` then, how many bytes it was enough for.
     fn mark(
         &mut self,
         record: &mut Record,
         (workers, reason): (usize, &'static str),
         marking: Marking,
         started: u64,
-    ) -> bool {
+    ) -> Option<usize> {
         let available = workers
             .min(self.crew.helpers() + 1)
             .min(self.engine.ready());
@@ -402,7 +403,7 @@ impl Heap {
             self.totals.last_scanned = outcome.scanned_bytes;
             self.totals.last_marking_ns = took;
         }
-        marked
+        (!marked).then_some(outcome.scanned_bytes)
     }
 
     fn note_overflow(&mut self, record: &mut Record, dropped: usize, reason: &'static str) {
@@ -532,6 +533,7 @@ impl Heap {
             released,
             self.initial_capacity,
         );
+        let capacity = core::mem::take(&mut self.ended_cycle).capacity_after(capacity, used);
         if capacity < self.space.capacity {
             self.space.capacity = capacity;
             client.heap_resized(self, capacity);

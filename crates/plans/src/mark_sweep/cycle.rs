@@ -15,15 +15,14 @@
 //!   scanned again), or was scanned since its page was last known to be written, or is of a kind whose objects are all
 //!   looked at in the last stop.
 //! - Between steps no helper is at work, and what is grey lies on the leader's stack or in outboxes.
-//! - A cycle that lost what was written, or whose marks the client changed, is given up: everything is collected in a
-//!   stop.
+//! - A cycle whose writes the kernel has lost, or whose marks the client changed, is given up: everything is collected in
+//!   a stop.
 //!
 //! Runs under the allocator lock; steps on the thread that allocates and on helpers, in the running world.
 
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::MarkGenerations;
-use gleaner_os::written::{Mechanism, PAGE_BYTES};
-use gleaner_spaces::mark_sweep::sticky::Asked;
+use gleaner_os::written::PAGE_BYTES;
 
 use crate::mark_sweep::collect::Request;
 use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress};
@@ -41,14 +40,18 @@ pub struct Cycle {
     stops: u32,
     /// Whether it adds to marks that were kept.
     of_new: bool,
-    /// What had been handed out when it began, or in its last stop.
+    /// What had been handed out when it began, and in its last stop.
+    handed_first: usize,
+    /// See `handed_first`.
     handed_before: usize,
+    /// The heap's capacity when it began, to which it returns.
+    capacity: usize,
     /// How many workers take part, and why: as the collection that began was given.
     workers: (usize, &'static str),
-    /// Rounds of looking at written pages beside the program.
-    rounds: u32,
-    /// Pages that the last round found.
-    pages: usize,
+    /// Bytes that all of it was expected to scan, and that were scanned before the last stop ended.
+    whole: usize,
+    /// See `whole`.
+    scanned: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,10 +59,8 @@ enum State {
     #[default]
     None,
     Marking,
-    /// Everything is marked but what the last stop finds.
+    /// Everything is marked but what the next stop finds.
     Marked,
-    /// What was written is not known any more.
-    Lost,
 }
 
 /// What a cycle had come to when it ended.
@@ -71,8 +72,6 @@ pub enum Ended {
     Marked,
     /// Its marks hold, and what is grey is left to be scanned.
     Early,
-    /// Its marks are of no use.
-    Lost,
 }
 
 impl Cycle {
@@ -86,13 +85,16 @@ impl Cycle {
                 allowance: 0,
                 most: 0,
                 allocated: 0,
+                in_all: 0,
             },
             stops: 0,
             of_new: false,
+            handed_first: 0,
             handed_before: 0,
+            capacity: 0,
             workers: (1, ""),
-            rounds: 0,
-            pages: 0,
+            whole: 0,
+            scanned: 0,
         }
     }
 
@@ -101,14 +103,22 @@ impl Cycle {
         self.state != State::None
     }
 
-    /// Whether nothing is left but the last stop.
+    /// Whether nothing is left but another stop.
     pub fn can_end(&self) -> bool {
-        matches!(self.state, State::Marked | State::Lost)
+        self.state == State::Marked
     }
 
     /// Whether it adds to marks that were kept.
     pub(crate) fn is_of_new(&self) -> bool {
         self.of_new
+    }
+
+    /// The capacity of a heap that has grown while this was under way to `now`, of which it uses so much.
+    pub(crate) fn capacity_after(&self, now: usize, used: usize) -> usize {
+        match self.state {
+            State::None => now,
+            State::Marking | State::Marked => self.capacity.max(used).min(now),
+        }
     }
 
     /// What it has come to.
@@ -117,7 +127,6 @@ impl Cycle {
             State::None => Ended::None,
             State::Marking => Ended::Early,
             State::Marked => Ended::Marked,
-            State::Lost => Ended::Lost,
         }
     }
 }
@@ -162,7 +171,12 @@ impl Heap {
                 && !request.everything
                 && !request.finds_leaks
                 // One that could not keep pace, or was given up, is not tried again at once.
-                && cycle.ended() == if goes_on { Ended::Marked } else { Ended::None },
+                && match goes_on {
+                    true => {
+                        cycle.ended() == Ended::Marked && !cycle::is_overdue(&self.progress(cycle))
+                    }
+                    false => cycle.ended() == Ended::None,
+                },
             stops: cycle.stops,
             steps_asked: request.in_steps && !goes_on,
             even_if_small: self.options.stress != 0 && !extent.keeps_marks(),
@@ -199,16 +213,29 @@ impl Heap {
         (interval / cycle::ALLOWANCE).max(heap_size::LEAST_GROWTH)
     }
 
-    /// The world goes on with what is grey.
-    pub(crate) fn begin_cycle(&mut self, extent: Extent, before: &Cycle, request: &Request<'_>) {
+    /// The world goes on with what is grey, after a stop in which so many bytes were `scanned`.
+    pub(crate) fn begin_cycle(
+        &mut self,
+        extent: Extent,
+        before: &Cycle,
+        scanned: usize,
+        request: &Request<'_>,
+    ) {
         let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
         // Blocks of new objects were asked about as all others were.
         self.space.forget_fresh();
         self.space.born_marked = false;
-        self.space.set_marked_in_steps(true);
+        self.space.marked_in_steps = true;
         let most = self.most_in_cycle();
-        let pages = self.generations.written;
-        let expected = self.expected(extent, before, pages, false);
+        let found = self.expected(extent, before, self.generations.written, false);
+        let (whole, scanned) = match goes_on {
+            true => (
+                before.whole + found,
+                before.scanned + before.progress.scanned + scanned,
+            ),
+            false => (found, scanned),
+        };
+        let expected = found.max(whole.saturating_sub(scanned));
         self.cycle = Cycle {
             state: State::Marking,
             progress: Progress {
@@ -219,19 +246,30 @@ impl Heap {
             },
             stops: if goes_on { before.stops + 1 } else { 1 },
             of_new: extent.is_of_new(),
+            handed_first: match goes_on {
+                true => before.handed_first,
+                false => self.space.account.handed,
+            },
+            capacity: match goes_on {
+                true => before.capacity,
+                false => self.space.capacity,
+            },
             handed_before: self.space.account.handed,
             workers: request.workers,
-            ..Cycle::new()
+            whole,
+            scanned,
         };
         self.turns += 1;
         self.totals.cycles += u64::from(!goes_on);
     }
 
-    fn progress(&self) -> Progress {
+    /// How a cycle stands.
+    fn progress(&self, cycle: &Cycle) -> Progress {
         let handed = self.space.account.handed;
         Progress {
-            allocated: handed.saturating_sub(self.cycle.handed_before),
-            ..self.cycle.progress
+            allocated: handed.saturating_sub(cycle.handed_before),
+            in_all: handed.saturating_sub(cycle.handed_first),
+            ..cycle.progress
         }
     }
 
@@ -240,7 +278,7 @@ impl Heap {
         if !self.cycle.is_under_way() {
             return false;
         }
-        let due = self.options.stress != 0 || cycle::is_step_due(&self.progress());
+        let due = self.options.stress != 0 || cycle::is_step_due(&self.progress(&self.cycle));
         if due && !self.cycle.can_end() {
             self.step();
         }
@@ -249,7 +287,7 @@ impl Heap {
 
     /// Whether the cycle that is under way has to be ended, marked or not.
     pub(crate) fn is_cycle_overdue(&self) -> bool {
-        self.cycle.can_end() || cycle::is_overdue(&self.progress())
+        self.cycle.can_end() || cycle::is_overdue(&self.progress(&self.cycle))
     }
 
     /// Marks a little of the cycle that is under way.
@@ -287,43 +325,18 @@ impl Heap {
         event.reason = reason;
         event.workers = available as u32;
         self.context.world_runs = true;
-        while self
-            .engine
-            .mark_until(deadline, self.crew, available, &self.space, &self.context)
-        {
-            let again = cycle::looks_again(self.cycle.rounds, self.cycle.pages);
-            if !again || !self.asks_beside() {
-                self.cycle.state = State::Marked;
-                event.reason = "everything is marked but what the last stop finds";
-                break;
-            }
-            match self.space.ask_written(&self.context, Asked::Old) {
-                Ok(pages) => {
-                    self.cycle.pages = pages;
-                    self.cycle.rounds += 1;
-                    event.objects += pages as u64;
-                    event.reason = "written pages were looked at";
-                    self.engine.look_again();
-                }
-                Err(_) => {
-                    self.cycle.state = State::Lost;
-                    event.reason = "the kernel no longer knew what was written";
-                    break;
-                }
-            }
-        }
+        let marked =
+            self.engine
+                .mark_until(deadline, self.crew, available, &self.space, &self.context);
         self.context.world_runs = false;
+        if marked {
+            self.cycle.state = State::Marked;
+            event.reason = "everything is marked but what the next stop finds";
+        }
         let outcome = self.engine.finish(&self.context);
         event.bytes = outcome.scanned_bytes as u64;
         self.totals.dropped_entries += outcome.dropped as u64;
         self.cycle.progress.scanned += outcome.scanned_bytes;
-    }
-
-    /// Whether the kernel can be asked what was written while the program writes: soft-dirty bits are read and cleared in
-    /// two calls, between which writes would be lost.
-    fn asks_beside(&self) -> bool {
-        let watch = self.space.written.as_ref().map(|written| &written.watch);
-        watch.is_some_and(|watch| watch.mechanism() == Mechanism::PageScan)
     }
 
     /// Gives up the cycle that is under way, where collections were forbidden meanwhile: objects that are freed would wait
@@ -331,7 +344,7 @@ impl Heap {
     pub fn give_up_cycle(&mut self) {
         if core::mem::take(&mut self.cycle).is_under_way() {
             self.engine.forget_grey(&self.context);
-            self.space.set_marked_in_steps(false);
+            self.space.marked_in_steps = false;
             self.generations.marks_hold = false;
         }
     }

@@ -209,7 +209,7 @@ impl Heap {
                 let written = self.generations.written;
                 marking = self.decide_marking(request, extent, &cycle, written);
             }
-            self.space.set_marked_in_steps(false);
+            self.space.marked_in_steps = false;
             // Until this collection is completed there is nothing to build on.
             self.generations.marks_hold = false;
             self.context.disturbed.store(false, Ordering::Relaxed);

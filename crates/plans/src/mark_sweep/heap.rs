@@ -151,6 +151,8 @@ pub struct Heap {
     pub generations: Generations,
     /// What the last collection was of.
     pub extent: Extent,
+    /// The cycle of steps that the collection in progress has ended.
+    pub(crate) ended_cycle: Cycle,
     /// Whether marks are kept, and made in steps.
     pub mode: MarkGenerations,
     /// Under `generations=auto`: what collections took.
@@ -254,6 +256,7 @@ impl Heap {
             crew_size: CrewSize::new(),
             generations: Generations::new(),
             extent: Extent::Everything(""),
+            ended_cycle: Cycle::new(),
             mode: options.mark_generations,
             weighing: Weighing::default(),
             cycle: Cycle::new(),

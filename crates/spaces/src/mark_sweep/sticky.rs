@@ -61,8 +61,6 @@ pub struct WrittenPages {
 /// reference into a block that was handed out after the word was written: it is a number that looks like one.
 struct Ages {
     question: AtomicU32,
-    /// The question with which the cycle began that marks in steps; 0 outside of one.
-    cycle: AtomicU32,
     /// Of the small and of the large part.
     parts: [PartAges; 2],
 }
@@ -83,7 +81,6 @@ impl Ages {
         let large = layout.table.large_start;
         Some(Ages {
             question: AtomicU32::new(0),
-            cycle: AtomicU32::new(0),
             parts: [
                 PartAges::new(layout, 0..layout.small_end())?,
                 PartAges::new(layout, large..layout.end())?,
@@ -163,9 +160,7 @@ impl WrittenPages {
         let Some(ages) = &self.ages else { return };
         let Some(part) = ages.part(start) else { return };
         let question = ages.question.load(Ordering::Relaxed);
-        // In a cycle that marks in steps there are several questions about a block that was handed out once.
-        let since = ages.cycle.load(Ordering::Relaxed);
-        if block.has_flag(FRESH) && (since == 0 || age(&part.handed_out, start) <= since) {
+        if block.has_flag(FRESH) {
             set_age(&part.handed_out, start, question);
         }
         for page in (0..BLOCK_BYTES).step_by(PAGE_BYTES) {
@@ -382,19 +377,6 @@ impl MarkSweep {
             }
         }
         self.queues = [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS];
-    }
-
-    /// Says that marks are made in steps from now on, after [`MarkSweep::ask_written`], or no longer.
-    pub fn set_marked_in_steps(&mut self, begins: bool) {
-        self.marked_in_steps = begins;
-        if let Some(WrittenPages {
-            ages: Some(ages), ..
-        }) = &self.written
-        {
-            let question = ages.question.load(Ordering::Relaxed);
-            let since = if begins { question } else { 0 };
-            ages.cycle.store(since, Ordering::Relaxed);
-        }
     }
 
     fn keep_shared_lists(&mut self) {

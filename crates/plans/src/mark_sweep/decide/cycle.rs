@@ -2,10 +2,9 @@
 //! when the cycle must end (ISMM 2000, section 6, *incremental*).
 //!
 //! A cycle begins in a stop: what was written is asked, marks are cleared or kept, and what roots refer to becomes grey.
-//! Steps inside allocation calls scan what is grey, while the program goes on. When nothing is grey, pages that were
-//! written meanwhile are looked at once more beside the program, until few are left. Another stop does what a collection
-//! of new objects does; where that takes longer than the limit, the program goes on with what is grey, and steps with
-//! that, until less is left, or the cycle has had its stops. The heap grows while a cycle is under way, since nothing is
+//! Steps inside allocation calls scan what is grey, while the program goes on. When nothing is grey, another stop does
+//! what a collection of new objects does; where that takes longer than the limit, the program goes on with what is grey,
+//! and steps with that, until less is left, or the cycle has had its stops. The heap grows while a cycle is under way, since nothing is
 //! swept: by [`ALLOWANCE`] of what a program allocates between two collections, in which the steps are to get through.
 
 /// The share of the interval between two collections that is allocated while a cycle is under way.
@@ -22,10 +21,6 @@ const MOST_STOPS: u32 = 4;
 /// A step takes this share of the time limit, as long as that is not too short for a step: calling helpers takes time.
 const STEPS_IN_LIMIT: u64 = 16;
 const SHORTEST_STEP_NS: u64 = 250_000;
-/// Pages that are left to the last stop.
-const FEW_PAGES: usize = 64;
-/// Rounds in which written pages are looked at beside the program.
-const MOST_ROUNDS: u32 = 4;
 /// Nanoseconds that marking a byte takes, until it was measured.
 const USUAL_RATE: f64 = 1.0;
 
@@ -98,8 +93,10 @@ pub struct Progress {
     pub allowance: usize,
     /// See `allowance`.
     pub most: usize,
-    /// Bytes that were allocated since the cycle began, or its last stop.
+    /// Bytes that were allocated since the last stop of the cycle, and since it began.
     pub allocated: usize,
+    /// See `allocated`.
+    pub in_all: usize,
 }
 
 /// Whether a step is due.
@@ -111,19 +108,13 @@ pub fn is_step_due(p: &Progress) -> bool {
 
 /// Whether the cycle has had its chance.
 pub fn is_overdue(p: &Progress) -> bool {
-    p.allocated >= p.most.saturating_mul(PATIENCE)
+    p.in_all >= p.most.saturating_mul(PATIENCE)
 }
 
 /// How long a step may take, in nanoseconds. A limit that is shorter than the shortest step is not kept, since nothing
 /// would be marked.
 pub fn step_ns(limit_ns: u64) -> u64 {
     (limit_ns / STEPS_IN_LIMIT).max(SHORTEST_STEP_NS)
-}
-
-/// Whether written pages are looked at again beside the program, after `rounds` such rounds, of which the last found
-/// `pages`.
-pub fn looks_again(rounds: u32, pages: usize) -> bool {
-    rounds == 0 || rounds < MOST_ROUNDS && pages > FEW_PAGES
 }
 
 #[cfg(test)]
@@ -203,6 +194,7 @@ mod tests {
             most: 100,
             scanned,
             allocated,
+            in_all: allocated,
         };
         assert!(is_step_due(&progress(0, 0)));
         assert!(!is_step_due(&progress(201, 10)));
@@ -216,6 +208,7 @@ mod tests {
             allowance: usize::MAX,
             most: usize::MAX,
             allocated: 1,
+            in_all: 1,
         };
         assert!(!is_step_due(&huge) && !is_overdue(&huge));
     }
@@ -225,12 +218,5 @@ mod tests {
         assert_eq!(step_ns(50_000_000), 3_125_000);
         assert_eq!(step_ns(1_000_000), SHORTEST_STEP_NS);
         assert_eq!(step_ns(0), SHORTEST_STEP_NS);
-    }
-
-    #[test]
-    fn written_pages_are_looked_at_until_few_are_left() {
-        assert!(looks_again(0, 0));
-        assert!(!looks_again(1, FEW_PAGES) && looks_again(1, FEW_PAGES + 1));
-        assert!(!looks_again(MOST_ROUNDS, usize::MAX));
     }
 }
