@@ -68,6 +68,7 @@ static int may_choose(void)
 
 static void mode(void)
 {
+    unsetenv("GC_PAUSE_TIME_TARGET");
     GC_INIT();
     CHECK_EQ(GC_is_incremental_mode(), 0);
     CHECK_EQ(GC_get_time_limit(), GC_TIME_UNLIMITED);
@@ -85,6 +86,7 @@ static void mode(void)
 
 static void limit_before_mode(void)
 {
+    unsetenv("GC_PAUSE_TIME_TARGET");
     GC_set_time_limit(GC_TIME_UNLIMITED);
     GC_enable_incremental();
     GC_INIT();

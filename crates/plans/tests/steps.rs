@@ -110,6 +110,10 @@ fn marks_are_made_in_steps_beside_the_program() {
     one_that_cannot_keep_pace_ends_in_the_stop();
     nothing_is_dropped_where_stacks_are_small();
     what_takes_no_longer_than_the_limit_is_marked_at_once();
+    new_objects_are_marked_in_steps_as_well();
+    a_cycle_that_is_put_off_comes_to_an_end();
+    a_heap_that_has_grown_for_a_cycle_shrinks_again();
+    what_a_procedure_pushes_is_scanned_in_the_stop();
     without_a_limit_there_are_no_steps();
     auto_watches_where_much_lives();
 }
@@ -390,6 +394,141 @@ fn what_takes_no_longer_than_the_limit_is_marked_at_once() {
     begun.mark();
     begun.end();
     assert!(begun.bench.was_stepped() && begun.all_live());
+}
+
+/// Old objects keep their marks; new ones, and what is written meanwhile, are found in steps and in the stops.
+fn new_objects_are_marked_in_steps_as_well() {
+    for rounds in 0..3 {
+        let Some(mut begun) = Begun::before("stress=1000000") else {
+            return;
+        };
+        begun.bench.collect();
+        let dead = begun.bench.allocate(NORMAL, 48).unwrap();
+        let mut young = Vec::new();
+        for _ in 0..OBJECTS / 4 {
+            let object = begun.bench.allocate(NORMAL, 100).unwrap();
+            store(object, 0, young.last().map_or(0, |last: &usize| !last));
+            store(begun.object(5), 1, object.word());
+            young.push(!object.word());
+        }
+        begun.bench.heap.settings.time_limit_ns = Some(0);
+        assert_eq!(begun.bench.collect_new("new objects"), Outcome::Begun);
+        let at = |young: &[usize], number: usize| Address::new(!young[number]);
+        assert!(begun.all_live());
+        assert!(!begun.bench.is_marked(at(&young, 0)));
+        if rounds > 0 {
+            begun.bench.heap.step();
+        }
+        if rounds > 1 {
+            begun.mark();
+            assert!(begun.bench.is_marked(at(&young, 0)));
+        }
+        // The list is cut, and its rest hangs on its head, whose block was new when the cycle began.
+        let head = at(&young, young.len() - 1);
+        let younger = begun.bench.allocate(NORMAL, 64).unwrap();
+        store(head, 3, younger.word());
+        store(younger, 2, at(&young, 1000).word());
+        store(at(&young, 1001), 0, 0);
+        let collections = begun.bench.heap.collections;
+        while begun.bench.heap.collections == collections {
+            begun.mark();
+            begun.bench.collect_new("the end");
+        }
+        let Extent::SteppedNew(_) = begun.bench.heap.extent else {
+            panic!("{:?}", begun.bench.heap.extent)
+        };
+        begun.bench.verify_collected();
+        assert!(begun.all_live() && begun.bench.is_marked(younger));
+        assert!((0..young.len()).all(|number| begun.bench.is_marked(at(&young, number))));
+        let found = begun.bench.heap.space.object_base(dead.word());
+        assert!(found.is_none() || !begun.bench.is_marked(dead));
+    }
+}
+
+/// A program that always leaves something to be marked is not put off for ever.
+fn a_cycle_that_is_put_off_comes_to_an_end() {
+    let Some(mut begun) = Begun::new("stress=1000000") else {
+        return;
+    };
+    begun.bench.heap.settings.time_limit_ns = Some(0);
+    let mut stops = 1;
+    loop {
+        begun.mark();
+        let young = begun.bench.allocate(NORMAL, 64).unwrap();
+        store(begun.object(0), 1, young.word());
+        match begun.bench.collect_new("another stop") {
+            Outcome::Begun => stops += 1,
+            outcome => break assert_eq!(outcome, Outcome::Done),
+        }
+    }
+    assert!((2..=4).contains(&stops), "{stops} stops");
+    assert!(begun.bench.was_stepped() && begun.all_live());
+    assert_eq!(begun.bench.heap.totals.cycles_cut_short, 0);
+}
+
+fn a_heap_that_has_grown_for_a_cycle_shrinks_again() {
+    let Some(mut begun) = Begun::new("stress=1000000") else {
+        return;
+    };
+    let before = begun.bench.heap.space.capacity;
+    while begun.bench.heap.space.capacity == before {
+        begun.bench.allocate(NORMAL, 1000).unwrap();
+    }
+    assert!(begun.bench.heap.cycle.is_under_way());
+    begun.mark();
+    begun.end();
+    let after = begun.bench.heap.space.capacity;
+    assert!(begun.bench.was_stepped() && begun.all_live());
+    assert!(after <= before, "{before} {after}");
+}
+
+static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
+
+/// Pushes four words outside of the heap.
+unsafe extern "C-unwind" fn pushes_outside(
+    _object: *mut usize,
+    top: *mut Entry,
+    _limit: *mut Entry,
+    _environment: usize,
+) -> *mut Entry {
+    let next = top.wrapping_add(1);
+    // SAFETY: a mark procedure finds room for some entries.
+    unsafe {
+        next.write(Entry {
+            start: OUTSIDE.load(Ordering::Relaxed),
+            descriptor: 32,
+        });
+    }
+    next
+}
+
+fn what_a_procedure_pushes_is_scanned_in_the_stop() {
+    for may_pause in [true, false] {
+        let Some(mut begun) = Begun::before("stress=1000000") else {
+            return;
+        };
+        let heap = &mut begun.bench.heap;
+        heap.context.procs[1] = Some(pushes_outside);
+        let descriptor = 1 << 2 | descriptor::PROC;
+        let owner = begun.bench.allocate(NORMAL, 64).unwrap();
+        let hidden = begun.bench.allocate(NORMAL, 64).unwrap();
+        let outside = [0, hidden.word(), 0, 0];
+        OUTSIDE.store(outside.as_ptr().addr(), Ordering::Relaxed);
+        assert!(!begun.bench.is_marked(hidden));
+        let heap = &mut begun.bench.heap;
+        heap.context.may_pause = may_pause;
+        // SAFETY: nobody else runs; the procedure reads nothing of the object.
+        unsafe { heap.engine.scan_now(owner, descriptor) };
+        heap.context.may_pause = false;
+        // Else it is grey, and scanned when marking goes on.
+        assert_eq!(begun.bench.is_marked(hidden), may_pause);
+        let heap = &mut begun.bench.heap;
+        heap.engine.forget_grey(&heap.context);
+        heap.context.disturbed.store(true, Ordering::Relaxed);
+        heap.context.procs[1] = None;
+        begun.bench.collect();
+        assert!(begun.all_live());
+    }
 }
 
 fn without_a_limit_there_are_no_steps() {

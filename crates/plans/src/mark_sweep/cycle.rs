@@ -160,11 +160,7 @@ impl Heap {
         let m = Measurements {
             limit_ns: self.settings.time_limit_ns,
             expected: self.expected(extent, cycle, pages, false),
-            at_most: match goes_on && self.context.has_client_procs() {
-                // Nothing is known of what a client's procedures lead to.
-                true => usize::MAX,
-                false => self.expected(extent, cycle, pages, true),
-            },
+            at_most: self.expected(extent, cycle, pages, true),
             scanned: self.totals.last_scanned,
             took_ns: self.totals.last_marking_ns,
             possible: fits
@@ -178,6 +174,7 @@ impl Heap {
                     false => cycle.ended() == Ended::None,
                 },
             stops: cycle.stops,
+            in_stop_alone: goes_on && self.context.has_client_procs(),
             steps_asked: request.in_steps && !goes_on,
             even_if_small: self.options.stress != 0 && !extent.keeps_marks(),
         };

@@ -41,6 +41,8 @@ pub struct Measurements {
     pub possible: bool,
     /// Stops of the cycle that is under way, if one is.
     pub stops: u32,
+    /// Whether some of it can be found in a stop alone, and nobody knows how much: what a client's mark procedures lead to.
+    pub in_stop_alone: bool,
     /// Whether the program asked for steps (`GC_start_incremental_collection`).
     pub steps_asked: bool,
     /// Whether there are to be steps also where all fits into the limit: for tests.
@@ -69,6 +71,7 @@ pub fn begin(m: &Measurements) -> Marking {
     let takes = |bytes: usize| (bytes as f64 * rate) as u64;
     match () {
         () if m.steps_asked || m.even_if_small => Marking::For(0),
+        () if m.in_stop_alone => Marking::For(limit),
         // Then nobody has to know what is written from now on.
         () if takes(m.at_most) <= limit => Marking::InStop,
         () if takes(m.expected) > limit => Marking::For(0),
@@ -171,6 +174,11 @@ mod tests {
         ] {
             assert_eq!(begin(&stopped), Marking::InStop);
         }
+        let unknown = Measurements {
+            in_stop_alone: true,
+            ..large
+        };
+        assert_eq!(begin(&unknown), Marking::For(10_000_000));
         let another = Measurements {
             stops: MOST_STOPS - 1,
             ..large
