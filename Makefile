@@ -446,7 +446,7 @@ help:
 #|   make test-loom         every interleaving of the concurrent protocols
 #|   make test-miri         undefined behaviour where Miri can run; needs a nightly compiler
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
-#|   make test-clients      Guile, Nix, ECL, w3m, Crystal: output as under stock,
+#|   make test-clients      Guile, Nix, ECL, w3m, LilyPond, Crystal: output as under stock,
 #|                          with the default options, then under pressure
 #|   make test-stress       the C suite under pressure: a collection at every
 #|                          STRESS-th allocation (100 unless given), verifier

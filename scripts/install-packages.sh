@@ -77,6 +77,7 @@ if [ "$task" = test ]; then
     need nix-bin "a client: nix-instantiate" has nix-instantiate
     need ecl "a client: Embeddable Common Lisp" has ecl
     need w3m "a client: the text browser" has w3m
+    need lilypond "a client: the music typesetter" has lilypond
     need shared-mime-info "an XML document that a workload reads" \
         test -e /usr/share/mime/packages/freedesktop.org.xml
     need crystal "a client: the Crystal compiler and its programs" has crystal

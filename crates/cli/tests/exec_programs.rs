@@ -281,7 +281,14 @@ fn scripts_without_libgc_or_interpreter_are_refused() {
 #[test]
 fn real_programs_are_known_to_use_libgc() {
     let directory = Directory::new();
-    for program in ["guile", "w3m", "ecl", "nix-instantiate", "crystal"] {
+    for program in [
+        "guile",
+        "w3m",
+        "ecl",
+        "nix-instantiate",
+        "lilypond",
+        "crystal",
+    ] {
         let text = assert_succeeds(&dry_run(&directory, program));
         assert!(text.contains("LD_PRELOAD="), "{program}: {text}");
     }

@@ -306,6 +306,7 @@ fn real_programs_run() {
             "42",
         ),
         ("nix-instantiate", &["--version"], "nix-instantiate (Nix)"),
+        ("lilypond", &["--version"], "GNU LilyPond "),
         ("crystal", &["--version"], "Crystal "),
     ] {
         let output = gleaner()
