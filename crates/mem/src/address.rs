@@ -1,7 +1,8 @@
 //! Types for the words of a heap, so that no bare `usize` address crosses a module.
 
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
+
+use gleaner_base::sync::load_shared;
 
 /// Bytes that one prefetch brings.
 pub const CACHE_LINE: usize = 64;
@@ -115,7 +116,7 @@ impl Address {
     pub unsafe fn load_shared(self) -> usize {
         // SAFETY: eight readable bytes stand at this 8-aligned address, as asked. Relaxed: a write that is missed
         // here is found by the pages that were written.
-        unsafe { AtomicUsize::from_ptr(self.ptr::<usize>()).load(Ordering::Relaxed) }
+        unsafe { load_shared(self.ptr::<usize>()) }
     }
 
     /// Stores `word` here.

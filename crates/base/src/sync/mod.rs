@@ -29,9 +29,11 @@ pub use gate::Gate;
 pub use held_lock::HeldLock;
 pub use imp::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell,
-    fence, futex_wait, futex_wait_timeout, futex_wake, model_size, spin_hint, spin_rounds,
-    yield_now,
+    fence, futex_wait, futex_wait_timeout, futex_wake, load_shared, model_size, spin_hint,
+    spin_rounds, yield_now,
 };
+#[cfg(loom)]
+pub use imp::{share_word, store_shared};
 pub use raw_lock::RawLock;
 
 /// Declares a constructor that is `const` in ordinary builds. Loom's atomics register themselves

@@ -4,6 +4,9 @@
 //! one address, the word is compared under the lock, and a waker that stored before it takes the
 //! lock is seen by that comparison. Each address has a condition variable of its own, so that a
 //! wake on one word cannot hide the loss of a wake on another. Runs inside `loom::model` only.
+//!
+//! A word of plain memory that threads read and write without order has an atomic of its own, too, found by its address:
+//! the collector reads objects at addresses, where an atomic of loom has no room.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +29,54 @@ struct Queue {
 
 loom::lazy_static! {
     static ref QUEUES: Mutex<BTreeMap<usize, Queue>> = Mutex::new(BTreeMap::new());
+}
+
+/// A word of plain memory.
+struct SharedWord {
+    value: AtomicUsize,
+    /// Raised by each access. To find the accesses that it should try in another order, loom remembers of each object only
+    /// the last one: a thread that loads from a word and then stores to it would hide that another thread loaded from it
+    /// before (loom's issue 166). Relaxed, so it orders nothing in the model.
+    accesses: AtomicUsize,
+}
+
+loom::lazy_static! {
+    /// Words of plain memory by their addresses. The lock is no part of the model and orders nothing in it: it is free
+    /// whenever another thread may run.
+    static ref WORDS: std::sync::Mutex<BTreeMap<usize, Arc<SharedWord>>> = Default::default();
+}
+
+fn shared_word(address: usize) -> Option<Arc<SharedWord>> {
+    let word = WORDS.lock().unwrap().get(&address).cloned()?;
+    word.accesses.fetch_add(1, Ordering::Relaxed);
+    Some(word)
+}
+
+/// From now on the word at `address` is an atomic, which holds `value`. Before other threads know the address.
+pub fn share_word(address: usize, value: usize) {
+    let word = Arc::new(SharedWord {
+        value: AtomicUsize::new(value),
+        accesses: AtomicUsize::new(0),
+    });
+    WORDS.lock().unwrap().insert(address, word);
+}
+
+/// Stores to such a word, relaxed.
+pub fn store_shared(address: usize, value: usize) {
+    let word = shared_word(address).expect("a word that is shared");
+    word.value.store(value, Ordering::Relaxed);
+}
+
+/// The word that stands there: that of the atomic, or what lies there in plain memory.
+///
+/// # Safety
+/// Eight readable bytes stand there, 8-aligned.
+pub unsafe fn load_shared(word: *const usize) -> usize {
+    match shared_word(word as usize) {
+        Some(shared) => shared.value.load(Ordering::Relaxed),
+        // SAFETY: eight readable, aligned bytes stand there, as asked.
+        None => unsafe { word.read() },
+    }
 }
 
 /// Lets the model run another thread: a spinning thread waits for another one.

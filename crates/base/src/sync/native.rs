@@ -67,6 +67,16 @@ pub const fn model_size(full: usize, small: usize) -> usize {
     full
 }
 
+/// The word that stands there, which another thread may write at the same moment: a relaxed load.
+///
+/// # Safety
+/// Eight readable bytes stand there, 8-aligned.
+#[inline(always)]
+pub unsafe fn load_shared(word: *const usize) -> usize {
+    // SAFETY: eight readable, aligned bytes stand there, as asked; nothing is stored through the pointer.
+    unsafe { AtomicUsize::from_ptr(word.cast_mut()).load(Ordering::Relaxed) }
+}
+
 /// Lets other threads of this processor run first (`sched_yield`).
 #[inline]
 pub fn yield_now() {
