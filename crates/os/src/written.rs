@@ -163,9 +163,24 @@ pub struct Cost {
     pub page_ns: u64,
 }
 
+/// What answers in the kernel's place, in a model of what is built on the answers.
+pub trait KernelModel: Sync {
+    /// As [`Round::take`].
+    fn take(
+        &self,
+        low: usize,
+        high: usize,
+        visit: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Reason>;
+
+    /// As [`Round::finish`].
+    fn finish(&self) -> Result<(), Reason>;
+}
+
 enum Means {
     PageScan(#[allow(dead_code, reason = "dropping it ends the watch")] PageScan),
     SoftDirty(#[allow(dead_code, reason = "dropping it lets another have the bits")] SoftDirty),
+    Modelled(Mechanism, &'static dyn KernelModel),
 }
 
 impl Means {
@@ -225,11 +240,21 @@ impl Watch {
         })
     }
 
+    /// A watch of which a model says what is written. It is taken for one of the mechanism named.
+    pub fn modelled(mechanism: Mechanism, kernel: &'static dyn KernelModel) -> Watch {
+        Watch {
+            means: Means::Modelled(mechanism, kernel),
+            process: threads::current_process(),
+            cost: Cost::default(),
+        }
+    }
+
     /// What this watches by.
     pub fn mechanism(&self) -> Mechanism {
         match self.means {
             Means::PageScan(_) => Mechanism::PageScan,
             Means::SoftDirty(_) => Mechanism::SoftDirty,
+            Means::Modelled(mechanism, _) => mechanism,
         }
     }
 
@@ -269,6 +294,7 @@ impl Round<'_> {
         match self.watch.means {
             Means::PageScan(_) => page_scan::take(self.pages, low, high, visit),
             Means::SoftDirty(_) => soft_dirty::take(self.pages, low, high, visit),
+            Means::Modelled(_, kernel) => kernel.take(low, high, visit),
         }
     }
 
@@ -277,6 +303,7 @@ impl Round<'_> {
         match self.watch.means {
             Means::PageScan(_) => Ok(()),
             Means::SoftDirty(_) => soft_dirty::clear(),
+            Means::Modelled(_, kernel) => kernel.finish(),
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use core::sync::atomic::AtomicU8;
 
+use gleaner_base::sync::model_size;
 use gleaner_mem::{Address, zero};
 use gleaner_os::refusal::{self, Limit};
 use gleaner_os::{hugepages, memory};
@@ -18,8 +19,8 @@ use crate::mark_sweep::block::{
     BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK,
 };
 
-/// The most blocks committed at a time: 4 MiB of heap, 256 KiB of marks.
-const COMMIT_STEP: BlockIndex = 256;
+/// The most blocks committed at a time: 4 MiB of heap, 256 KiB of marks. The smallest heap follows from it.
+const COMMIT_STEP: BlockIndex = model_size(256, 64) as BlockIndex;
 /// The fewest: a small program under a limit on data needs the rest for itself.
 const LEAST_STEP: BlockIndex = 16;
 
@@ -166,6 +167,17 @@ impl Layout {
             self.large_committed += step;
         }
         true
+    }
+
+    /// Gives the whole range back, at the end of a heap that a model made.
+    ///
+    /// # Safety
+    /// Nobody uses the heap or its tables any more, and no addresses were given back before.
+    pub unsafe fn unmap(&mut self) {
+        if let Some(start) = core::ptr::NonNull::new(self.table.heap.ptr::<u8>()) {
+            // SAFETY: our own reservation, all of it, of which nothing is used any more, as asked.
+            unsafe { memory::unmap(start, self.reserved) };
+        }
     }
 
     /// Says that the range is used up, and what helps.

@@ -44,6 +44,8 @@ pub(super) struct Marker {
     /// See the invariants.
     own: UnsafeCell<Own>,
     pub(super) outbox: Outbox<'static>,
+    /// Bytes of the mapping, at the start of which this stands.
+    mapped: usize,
 }
 
 /// What a worker has for itself.
@@ -111,6 +113,20 @@ impl MarkEngine {
             self.ready += 1;
         }
         self.ready
+    }
+
+    /// Gives the memory of all workers back, at the end of a heap that a model made.
+    ///
+    /// # Safety
+    /// No phase is running, and nobody uses the engine any more.
+    pub unsafe fn unmap(&mut self) {
+        for index in 0..core::mem::take(&mut self.ready) {
+            let marker = self.markers[index].cast_mut();
+            if let Some(start) = core::ptr::NonNull::new(marker.cast::<u8>()) {
+                // SAFETY: `create` mapped so many bytes there, which nobody uses any more, as asked.
+                unsafe { memory::unmap(start, (*marker).mapped) };
+            }
+        }
     }
 
     fn marker(&self, index: usize) -> &Marker {
@@ -449,6 +465,7 @@ impl Marker {
                     core::slice::from_raw_parts(buffers, BATCHES),
                     core::slice::from_raw_parts(cells, BATCHES),
                 ),
+                mapped: stack + stack_bytes,
             });
             Some(marker)
         }

@@ -192,6 +192,15 @@ impl WrittenPages {
 impl MarkSweep {
     /// Has the kernel watch which pages are written, by the mechanism named or the first that works.
     pub fn watch_writes(&mut self, named: Option<Mechanism>) -> Result<(), Unavailable> {
+        // SAFETY: the parts of the reservation that hold blocks, which stay mapped.
+        self.watch_by(|ranges| unsafe { Watch::start(named, ranges) })
+    }
+
+    /// The same by the watch that `start` makes of the ranges that hold blocks.
+    pub fn watch_by(
+        &mut self,
+        start: impl FnOnce(&[Range<usize>]) -> Result<Watch, Unavailable>,
+    ) -> Result<(), Unavailable> {
         // A watch that is there ends first: the kernel has one of an address at a time.
         let pages = self.written.take().map(|before| before.pages);
         let table = self.layout.table;
@@ -200,8 +209,7 @@ impl MarkSweep {
             range(0, self.layout.small_end()),
             range(table.large_start, self.layout.end()),
         ];
-        // SAFETY: the parts of the reservation that hold blocks, which stay mapped.
-        let watch = unsafe { Watch::start(named, &ranges)? };
+        let watch = start(&ranges)?;
         let pages = pages.or_else(|| Side::new(table.heap, table.span, BLOCK_SHIFT as u32));
         let ages = if self.verified {
             Ages::new(&self.layout)
