@@ -318,7 +318,7 @@ fn a_collection_that_keeps_the_marks_of_a_cycle_loses_nothing() {
 /// A step does not ask for them, so what is moved beside it is left to the last stop.
 #[test]
 fn soft_dirty_bits_are_asked_for_in_stops() {
-    let programs: [(Program, &[Program]); 2] = [(ALONE, &[moves]), (writes_and_takes, &[gives])];
+    let programs: [(Program, &[Program]); 2] = [(takes, &[gives]), (ALONE, &[moves])];
     for (before, programs) in programs {
         let model = Model {
             answers: Answers::InTwoCalls,
