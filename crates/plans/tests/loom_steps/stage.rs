@@ -20,9 +20,7 @@ use gleaner_plans::mark_sweep::stop::protocol::{Station, World};
 use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
-use gleaner_spaces::mark_sweep::scan::Entry;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
-use gleaner_spaces::mark_sweep::sticky::Asked;
 use gleaner_work::Crew;
 use loom::thread;
 
@@ -32,6 +30,8 @@ use crate::kernel::{Answers, Kernel, MUTATORS};
 const LOCALS: usize = 4;
 /// Words of an object that are modelled.
 const WORDS: usize = 2;
+/// No clock ends a step.
+const LONG_NS: Option<u64> = Some(u64::MAX / 2);
 
 /// What lives as long as a model's execution, lent as long as that needs: heaps expect that such things stay.
 struct Lent<T>(*mut T);
@@ -70,14 +70,6 @@ pub enum Stops {
     WaitForNone,
     /// All but the first scan no stacks.
     SkipRoots,
-}
-
-/// What a stop does from which a cycle goes on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Round {
-    Whole,
-    /// It does not look at what it was told.
-    ForgetsWritten,
 }
 
 /// What a mutator shares with the thread that stops it.
@@ -184,8 +176,7 @@ impl Stage {
             .watch_by(|_| Ok(Watch::modelled(mechanism, model)));
         assert!(watched.is_ok());
         heap.mode = MarkGenerations::Incremental;
-        // No clock ends a step.
-        heap.settings.time_limit_ns = Some(u64::MAX / 2);
+        heap.settings.time_limit_ns = LONG_NS;
         let locals = |mutator| match mutator {
             0 => [objects[X].word(), objects[Y].word(), 0, 0],
             _ => [0; LOCALS],
@@ -248,11 +239,14 @@ impl Stage {
         self.with_heap(|heap| is_marked(heap, self.objects[T]))
     }
 
-    /// Ends the cycle.
+    /// Ends a cycle.
     pub fn end(&self) {
         assert_eq!(self.collect(false), Outcome::Done);
         let extent = self.with_heap(|heap| heap.extent);
-        assert!(matches!(extent, Extent::Stepped(_)), "{extent:?}");
+        assert!(
+            matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_)),
+            "{extent:?}"
+        );
     }
 
     /// Collects new objects.
@@ -262,36 +256,18 @@ impl Stage {
         assert!(matches!(extent, Extent::New(_)), "{extent:?}");
     }
 
-    /// A stop that begins another round: everything is asked about, stacks and written pages are looked at, and what they
-    /// lead to is marked beside the program.
-    pub fn go_on(&self, round: Round) {
-        self.with_heap(|heap| {
-            self.world.begin();
-            self.wait_for_mutators();
-            let asked = heap.space.ask_written(&heap.context, Asked::All);
-            assert!(asked.is_ok());
-            self.for_each_root(|word| heap.engine.visit_any(word));
-            let push = |start: Address, descriptor| {
-                let start = start.word();
-                heap.engine.push_or_drop(Entry { start, descriptor });
-            };
-            if round == Round::Whole {
-                heap.space.for_each_written(&heap.context, push);
-            }
-            self.kernel.is_stopped.store(false, Ordering::Relaxed);
-            self.world.resume();
-            heap.context.world_runs = true;
-            let Heap {
-                engine,
-                crew,
-                space,
-                context,
-                ..
-            } = &*heap;
-            assert!(engine.mark_until(u64::MAX, crew, 1, space, context));
-            heap.context.world_runs = false;
-            heap.engine.finish(&heap.context);
-        });
+    /// A stop that takes no time for marking: where anything is to be marked, that is done beside the program. Whether that
+    /// was so; else the cycle has ended, or the collection.
+    pub fn put_off(&self) -> bool {
+        self.with_heap(|heap| heap.settings.time_limit_ns = Some(0));
+        let outcome = self.collect(false);
+        self.with_heap(|heap| heap.settings.time_limit_ns = LONG_NS);
+        if outcome == Outcome::Begun {
+            self.step();
+            return true;
+        }
+        assert_eq!(outcome, Outcome::Done);
+        false
     }
 
     fn wait_for_mutators(&self) {
