@@ -102,6 +102,8 @@ fn marks_are_made_in_steps_beside_the_program() {
     what_is_written_between_steps_is_found();
     what_became_unreachable_stays_until_the_next();
     large_objects_that_are_freed_go_when_the_cycle_ends();
+    what_only_freed_objects_lead_to_goes_with_them();
+    what_was_freed_is_shown_to_no_mark_procedure();
     mark_procedures_wait_for_the_stop();
     one_that_lost_what_was_written_is_given_up();
     one_whose_marks_changed_is_given_up();
@@ -227,6 +229,26 @@ fn large_objects_that_are_freed_go_when_the_cycle_ends() {
     }
 }
 
+fn what_only_freed_objects_lead_to_goes_with_them() {
+    for kind in [NORMAL, UNCOLLECTABLE] {
+        let Some(mut begun) = Begun::before("stress=1000000") else {
+            return;
+        };
+        let large = begun.bench.allocate(kind, 100_000).unwrap();
+        begun.bench.roots[0] = large.word();
+        assert_eq!(begun.bench.begin(), Outcome::Begun);
+        begun.mark();
+        let young = begun.bench.allocate(NORMAL, 64).unwrap();
+        store(large, 9000, young.word());
+        begun.bench.roots[0] = 0;
+        begun.bench.free(large);
+        let Extent::Stepped(_) = begun.end() else {
+            panic!("{:?}", begun.bench.heap.extent)
+        };
+        assert!(!begun.bench.marked().contains(&young.word()));
+    }
+}
+
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// Marks nothing: that it is called is all that counts.
@@ -240,11 +262,9 @@ unsafe extern "C-unwind" fn counted(
     top
 }
 
-fn mark_procedures_wait_for_the_stop() {
-    let Some(mut begun) = Begun::before("stress=1000000") else {
-        return;
-    };
-    begun.bench.heap.context.procs[1] = Some(counted);
+/// A kind whose mark procedure is [`counted`].
+fn counted_kind(bench: &mut Bench) -> usize {
+    bench.heap.context.procs[1] = Some(counted);
     let kind = Kind {
         descriptor: 1 << 2 | descriptor::PROC,
         add_size: false,
@@ -254,7 +274,41 @@ fn mark_procedures_wait_for_the_stop() {
         mark_unconditionally: false,
         unlocked: true,
     };
-    let kind = begun.bench.heap.space.kinds.add(kind).unwrap();
+    bench.heap.space.kinds.add(kind).unwrap()
+}
+
+/// What a freed object referred to outside of the heap may be gone.
+fn what_was_freed_is_shown_to_no_mark_procedure() {
+    // Grey when it is freed or not, and found by a stray word in the last stop or not.
+    let cases = [(false, false), (false, true), (true, false), (true, true)];
+    for (marked_before, stray) in cases {
+        let Some(mut begun) = Begun::before("stress=1000000") else {
+            return;
+        };
+        let kind = counted_kind(&mut begun.bench);
+        let large = begun.bench.allocate(kind, 100_000).unwrap();
+        begun.bench.roots[0] = large.word();
+        assert_eq!(begun.bench.begin(), Outcome::Begun);
+        if marked_before {
+            begun.mark();
+        }
+        let before = CALLS.load(Ordering::Relaxed);
+        begun.bench.free(large);
+        if !stray {
+            begun.bench.roots[0] = 0;
+        }
+        begun.end();
+        assert!(begun.bench.was_stepped() && begun.all_live());
+        let calls = CALLS.load(Ordering::Relaxed) - before;
+        assert_eq!(calls, 0, "{marked_before} {stray}");
+    }
+}
+
+fn mark_procedures_wait_for_the_stop() {
+    let Some(mut begun) = Begun::before("stress=1000000") else {
+        return;
+    };
+    let kind = counted_kind(&mut begun.bench);
     for number in 0..100 {
         let object = begun.bench.allocate(kind, 64).unwrap();
         store(begun.object(number), 2, object.word());

@@ -117,11 +117,15 @@ impl MarkSweep {
         Ok(bytes)
     }
 
-    /// Notes that a large object is free. Parts of it may be grey, or be scanned at this moment, so its memory goes when
-    /// the cycle ends.
+    /// Notes that a large object is free. Parts of it may be grey, so its memory goes when the cycle ends. Until then it
+    /// bears the cookie of a free cell, so that no mark procedure is called for it.
     fn free_after_cycle(&mut self, found: &Resolved, described: &Kind, bytes: usize) {
-        // SAFETY: a resolved object's block, under the lock.
-        unsafe { (*found.block).set_flag(FREED) };
+        // SAFETY: a resolved object's block, under the lock, which keeps steps out. The object is the caller's to give up.
+        unsafe {
+            (*found.block).set_flag(FREED);
+            found.base.store(0);
+            found.base.add(8).store(cookie(found.base));
+        }
         if described.uncollectable {
             self.uncollectable_bytes -= bytes;
         }

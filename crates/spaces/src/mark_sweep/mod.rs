@@ -16,7 +16,8 @@
 //! - Between the clearing of marks and reclaiming (`born_marked`) every object is born `MARKED`, from a fresh block or
 //!   run, and what is freed explicitly goes on no list: it dies with this collection, or with the next.
 //! - While marks are made in steps (`marked_in_steps`), nothing is swept and no block or run becomes free or changes its
-//!   descriptor, so that what is grey stays readable: large objects that are freed explicitly go when the cycle ends.
+//!   descriptor, so that what is grey stays readable: large objects that are freed explicitly go when the cycle ends. Where
+//!   they are not grey they are not scanned again.
 //! - Under sticky marks: a marked object of a collectable kind whose pages were not written since the last collection
 //!   refers to no unmarked object, except by words that are no references (`sticky`).
 //!

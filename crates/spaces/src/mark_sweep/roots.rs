@@ -7,11 +7,12 @@ use core::sync::atomic::Ordering;
 use gleaner_mem::Address;
 
 use super::{FREE, MARKED, MarkSweep};
-use crate::mark_sweep::block::{Block, BlockIndex, State};
+use crate::mark_sweep::block::{Block, BlockIndex, FREED, State};
 use crate::mark_sweep::kinds::Kind;
 
 impl MarkSweep {
-    /// Calls `visit` with address and descriptor of every object that is scanned whether marked or not.
+    /// Calls `visit` with address and descriptor of every object that is scanned whether marked or not, except those that
+    /// were freed and wait for a cycle to end.
     pub fn for_each_inner_root(&self, mut visit: impl FnMut(Address, usize)) {
         let wanted = |kind: u8| {
             self.kinds
@@ -28,7 +29,7 @@ impl MarkSweep {
             }
         }
         self.for_each_large(|index, block| {
-            if block.descriptor != 0 && wanted(block.kind).is_some() {
+            if block.descriptor != 0 && !block.has_flag(FREED) && wanted(block.kind).is_some() {
                 visit(self.start(index), block.descriptor);
             }
         });

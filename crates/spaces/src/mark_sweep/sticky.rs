@@ -37,7 +37,7 @@ use super::reclaim::count_marks;
 use super::scan::MarkContext;
 use super::{MARKED, MarkSweep, SweepQueue};
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, FRESH, QUEUED, RESCAN, SWEPT, State,
+    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, QUEUED, RESCAN, SWEPT, State,
 };
 use crate::mark_sweep::kinds::MAX_KINDS;
 use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
@@ -521,7 +521,10 @@ impl MarkSweep {
                 run.end = (low + PAGE_BYTES).min(block.descriptor);
             }
         }
-        if block.large_mark.load(Ordering::Relaxed) != MARKED || block.descriptor == 0 {
+        if block.large_mark.load(Ordering::Relaxed) != MARKED
+            || block.descriptor == 0
+            || block.has_flag(FREED)
+        {
             return;
         }
         if by_pages {

@@ -227,7 +227,7 @@ impl MarkSweep {
         Ok(())
     }
 
-    /// Freed explicitly and marked only because it is on a thread's list.
+    /// Freed explicitly and marked only because it is on a thread's list, or large and freed while marks were made in steps.
     fn is_kept_free_cell(&self, cell: Address) -> bool {
         // SAFETY: a cell has at least two words.
         unsafe { cell.add(8).load() == super::allocate::cookie(cell) }
