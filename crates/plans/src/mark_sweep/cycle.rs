@@ -109,7 +109,7 @@ impl Cycle {
     }
 
     /// Whether it adds to marks that were kept.
-    pub(crate) fn is_of_new(&self) -> bool {
+    pub fn is_of_new(&self) -> bool {
         self.of_new
     }
 

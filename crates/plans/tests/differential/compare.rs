@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;
 
-use super::model::{Id, Word};
+use super::model::{Cycle, Id, Word};
 use super::program::{Program, load, store};
 
 impl Program {
@@ -28,32 +28,59 @@ impl Program {
             let limit = if self.rng.one_in(2) { 0 } else { 50_000_000 };
             self.bench.heap.settings.time_limit_ns = Some(limit);
         }
+        let cycles = self.bench.heap.totals.cycles;
         let outcome = match () {
             () if self.incremental && self.rng.one_in(3) => self.bench.begin(),
             () if self.sticky && !self.rng.one_in(6) => self.bench.collect_new("new objects"),
             () => self.bench.collect_for("everything"),
         };
         if self.incremental && outcome == Outcome::Begun {
+            self.go_on_in_steps(cycles);
             return self.check_contents();
         }
         assert_eq!(outcome, Outcome::Done);
         self.settle(None);
     }
 
-    /// What steps have marked stays, whatever leads to it now.
-    fn keep_stepped(&mut self) {
+    /// A stop has left something to steps; there had been so many `cycles` before.
+    pub fn go_on_in_steps(&mut self, cycles: u64) {
+        let heap = &self.bench.heap;
+        self.model
+            .goes_on_in_steps(heap.totals.cycles != cycles, heap.cycle.is_of_new());
+    }
+
+    /// What steps have marked stays, whatever leads to it now. They marked nothing that could not be reached while they did.
+    fn keep_stepped(&mut self, cycle: &Cycle) {
         let stepped = std::mem::take(&mut self.bench.stepped);
         let marked = |id: &Id| stepped.contains(&self.model.objects[id].address().word());
         self.model.old = self.model.objects.keys().copied().filter(marked).collect();
+        let led_to = cycle.led_to();
+        let extra: Vec<_> = self.model.old.difference(&led_to).collect();
+        let names: Vec<String> = extra
+            .iter()
+            .map(|id| {
+                let object = &self.model.objects[id];
+                let (at, reading) = (object.address(), object.reading);
+                format!("{id}: {reading:?} of {} bytes at {at:?}", object.bytes)
+            })
+            .collect();
+        assert!(
+            extra.is_empty(),
+            "marked by a step, but never reachable: {names:?}; {}",
+            self.description
+        );
+        let unmarked = |id: &&Id| !led_to.contains(id);
+        self.never_reached += self.model.objects.keys().filter(unmarked).count();
     }
 
     /// Compares after a collection; `fresh` was allocated since.
     pub fn settle(&mut self, fresh: Option<Address>) {
         self.collections += 1;
+        let cycle = self.model.cycle.take();
         if self.bench.was_stepped() {
             self.stepped += 1;
             self.stepped_new += usize::from(self.bench.heap.extent.is_of_new());
-            self.keep_stepped();
+            self.keep_stepped(&cycle.expect("the model saw it begin"));
         }
         let (alive, newly, cleared) = self.model.collect(self.bench.kept_marks());
         self.kept_marks += usize::from(self.bench.kept_marks());

@@ -138,6 +138,7 @@ fn marking_in_steps_finds_what_is_reachable_or_was_marked_by_a_step() {
     let crew = crew();
     assert_eq!(grow(crew, 2), 2);
     let (mut stepped, mut stepped_new, mut steps, mut cut_short) = (0, 0, 0, 0);
+    let mut never_reached = 0;
     for (number, policy) in incremental_policies().into_iter().enumerate() {
         let mut bench = Bench::with_crew(&policy, crew);
         if bench.heap.unwatched.is_some() {
@@ -151,6 +152,7 @@ fn marking_in_steps_finds_what_is_reachable_or_was_marked_by_a_step() {
         program.run(1500);
         stepped += program.stepped;
         stepped_new += program.stepped_new;
+        never_reached += program.never_reached;
         steps += program.bench.heap.totals.steps;
         cut_short += program.bench.heap.totals.cycles_cut_short;
     }
@@ -161,6 +163,10 @@ fn marking_in_steps_finds_what_is_reachable_or_was_marked_by_a_step() {
         "{cut_short} of {stepped}"
     );
     assert!(steps > stepped as u64, "{steps} for {stepped}");
+    assert!(
+        never_reached > stepped * 10,
+        "{never_reached} never reached in {stepped}"
+    );
     crew.dismiss();
 }
 

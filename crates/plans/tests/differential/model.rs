@@ -92,6 +92,21 @@ pub struct Link {
     pub object: Id,
 }
 
+/// What steps of a cycle can come upon: whatever a reference led to at some time since the cycle began. The program
+/// knows objects that are not reachable any more, and may make them reachable again.
+pub struct Cycle {
+    from: Set,
+    edges: BTreeMap<Id, Set>,
+}
+
+impl Cycle {
+    pub fn led_to(&self) -> Set {
+        closure(self.from.iter().copied(), |id| {
+            self.edges.get(&id).cloned().unwrap_or_default()
+        })
+    }
+}
+
 /// The whole program.
 #[derive(Default)]
 pub struct Model {
@@ -105,6 +120,8 @@ pub struct Model {
     pub displacements: Option<Vec<usize>>,
     /// What a collection that keeps marks finds marked.
     pub old: Set,
+    /// The cycle of steps that is under way.
+    pub cycle: Option<Cycle>,
     next: Id,
 }
 
@@ -138,14 +155,44 @@ impl Model {
     }
 
     fn closure(&self, from: impl IntoIterator<Item = Id>) -> Set {
-        let mut reached = Set::new();
-        let mut work: Vec<Id> = from.into_iter().collect();
-        while let Some(id) = work.pop() {
-            if reached.insert(id) {
-                work.extend(self.children(id));
+        closure(from, |id| self.children(id))
+    }
+
+    /// A reference is written.
+    pub fn link(&mut self, from: Id, word: usize, reference: Reference) {
+        let object = self.objects.get_mut(&from).unwrap();
+        object.words.insert(word, Word::Ref(reference));
+        let to = self.counts(&reference);
+        if let (Some(cycle), Some(to)) = (&mut self.cycle, to)
+            && self.objects[&from].reads(word)
+        {
+            cycle.edges.entry(from).or_default().insert(to);
+        }
+    }
+
+    /// An object was born marked.
+    pub fn born_old(&mut self, id: Id) {
+        self.old.insert(id);
+        if let Some(cycle) = &mut self.cycle {
+            cycle.from.insert(id);
+        }
+    }
+
+    /// A stop has left something to steps: of a cycle that begins there, or of the one that is under way. One `of_new`
+    /// objects begins with what is old.
+    pub fn goes_on_in_steps(&mut self, begins: bool, of_new: bool) {
+        let mut from = self.roots();
+        if of_new {
+            from.extend(&self.old);
+        }
+        match &mut self.cycle {
+            Some(cycle) if !begins => cycle.from.extend(from),
+            _ => {
+                let edges = self.objects.keys().map(|id| (*id, self.children(*id)));
+                let edges = edges.collect();
+                self.cycle = Some(Cycle { from, edges });
             }
         }
-        reached
     }
 
     /// What the program reaches without the help of finalizers.
@@ -245,6 +292,18 @@ impl Model {
         });
         (words, roots)
     }
+}
+
+/// What `children` leads to.
+fn closure(from: impl IntoIterator<Item = Id>, children: impl Fn(Id) -> Set) -> Set {
+    let mut reached = Set::new();
+    let mut work: Vec<Id> = from.into_iter().collect();
+    while let Some(id) = work.pop() {
+        if reached.insert(id) {
+            work.extend(children(id));
+        }
+    }
+    reached
 }
 
 fn clear(links: &mut Vec<Link>, alive: &Set, cleared: &mut Vec<usize>) {

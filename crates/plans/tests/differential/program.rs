@@ -57,6 +57,8 @@ pub struct Program {
     pub(crate) incremental: bool,
     pub stepped: usize,
     pub stepped_new: usize,
+    /// Objects that were there when steps ended, and that these could not come upon.
+    pub never_reached: usize,
     pub kept_marks: usize,
 }
 
@@ -105,6 +107,7 @@ impl Program {
             incremental,
             stepped: 0,
             stepped_new: 0,
+            never_reached: 0,
             kept_marks: 0,
         };
         program.take_ballast();
@@ -182,12 +185,16 @@ impl Program {
         }
         let off_page = bytes > 8192 && self.rng.one_in(3);
         let before = self.bench.heap.collections;
+        let (cycles, turns) = (self.bench.heap.totals.cycles, self.bench.heap.turns);
         let object = self.bench.allocate_with(kind, bytes, 16, off_page).unwrap();
         if self.bench.heap.collections != before {
             // The allocation collected by itself, before the new object was there.
             let listed = self.bench.heap.space.object_base(object.word()).is_some();
             assert!(listed, "{}", self.description);
             self.settle(Some(object));
+        }
+        if self.bench.heap.turns != turns && self.bench.heap.cycle.is_under_way() {
+            self.go_on_in_steps(cycles);
         }
         let usable = self.bench.block(object).bytes & !7;
         assert!(usable >= bytes & !7 && object.word().is_multiple_of(16));
@@ -211,8 +218,13 @@ impl Program {
         }
         let id = self.model.insert(known);
         if self.bench.is_marked(object) {
-            // A cell that was freed explicitly when it was old, or was on a list at a collection.
-            self.model.old.insert(id);
+            let listed = self.bench.listed_before.contains(&object.word());
+            assert!(
+                uncollectable || listed,
+                "{object:?} of {bytes} bytes was born marked: {}",
+                self.description
+            );
+            self.model.born_old(id);
         }
         if !self.rng.one_in(4) {
             let root = self.rng.below(ROOTS);
@@ -267,12 +279,7 @@ impl Program {
             word,
             self.word_of(reference),
         );
-        self.model
-            .objects
-            .get_mut(&from)
-            .unwrap()
-            .words
-            .insert(word, Word::Ref(reference));
+        self.model.link(from, word, reference);
     }
 
     fn write(&mut self) {
@@ -339,6 +346,14 @@ impl Program {
         }
         let object = self.model.objects.remove(&id).unwrap();
         self.model.old.remove(&id);
+        if self.bench.heap.cycle.is_under_way() && !self.bench.heap.cycle.can_end() {
+            // If it is large, and grey at this moment, what it refers to may outlive it.
+            let references = object
+                .words
+                .iter()
+                .filter(|(_, value)| matches!(value, Word::Ref(_)));
+            references.for_each(|(word, _)| store(object.address(), *word, 0));
+        }
         self.bench.free(object.address());
     }
 

@@ -100,6 +100,8 @@ pub struct Bench {
     asks_for_steps: bool,
     /// What steps had marked when the last cycle was ended.
     pub stepped: BTreeSet<usize>,
+    /// Cells that were on a list when the last collection began, or were freed since: they may be marked.
+    pub listed_before: BTreeSet<usize>,
 }
 
 /// The crew that the heaps of one test thread share.
@@ -171,6 +173,7 @@ impl Bench {
             steps: true,
             asks_for_steps: false,
             stepped: BTreeSet::new(),
+            listed_before: BTreeSet::new(),
         }
     }
 
@@ -265,6 +268,7 @@ impl Bench {
 
     /// Frees explicitly, onto the thread's list where a door would.
     pub fn free(&mut self, object: Address) {
+        self.listed_before.insert(object.word());
         let found = self
             .heap
             .space
@@ -326,6 +330,7 @@ impl Bench {
         if self.heap.cycle.is_under_way() {
             self.stepped = self.marked();
         }
+        self.listed_before = self.listed();
         let workers = self.heap.workers();
         let wanted = workers.0.min(self.heap.crew.helpers() + 1);
         let context = &raw const *self.heap.context;
