@@ -24,7 +24,8 @@ use crate::message::die;
 use crate::records::{self, stack_base};
 use crate::start::{start, with_heap};
 use crate::state::{
-    CREW, LOADER_GATE, Locked, Started, is_collecting, is_locked, is_ready, is_unlocked, lend, view,
+    CREW, LOADER_GATE, Locked, Started, in_collection, is_collecting, is_locked, is_ready,
+    is_unlocked, lend, view,
 };
 use crate::variables::{
     GC_dont_gc, GC_find_leak, GC_java_finalization, GC_no_dls, GC_on_heap_resize, Procedure,
@@ -88,7 +89,7 @@ pub fn is_cycle_ripe(heap: &mut Heap, inner: bool) -> bool {
     !inner
         && !is_collecting()
         && !Mutator::current().is_null()
-        && heap.step_if_due()
+        && below_callbacks(heap, Heap::step_if_due)
         && !records::is_on_foreign_stack()
 }
 
@@ -142,7 +143,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             again: attempt > 1,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };
-        let outcome = heap.run_collection(|heap| collect_locked(heap, request, order.obeys_stop));
+        let outcome = collect_locked(&mut heap, request, order.obeys_stop);
         heap.unlock();
         match outcome {
             Outcome::Done | Outcome::Begun => return true,
@@ -151,6 +152,15 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
         }
     }
     false
+}
+
+/// Runs what may call the client: it is inside a collection then, and takes no fast path.
+fn below_callbacks<R>(heap: &mut Heap, body: impl FnOnce(&mut Heap) -> R) -> R {
+    let word = threads::thread_word();
+    threads::set_thread_word(word | SLOW);
+    let result = in_collection(|| body(heap));
+    threads::set_thread_word(word);
+    result
 }
 
 fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Outcome {
@@ -166,10 +176,7 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     heap.settings.java_finalization = GC_java_finalization.get() != 0;
     heap.context.procs_on_helpers = crate::registration::procs_may_run_on_helpers();
     OBEYS_STOP.store(obeys_stop, Ordering::Relaxed);
-    let word = threads::thread_word();
-    threads::set_thread_word(word | SLOW);
-    let outcome = heap.collect(request, &Door);
-    threads::set_thread_word(word);
+    let outcome = below_callbacks(heap, |heap| heap.collect(request, &Door));
     crate::settings::show_collections(heap);
     crate::finalize::note_ready(heap);
     crate::finalize::note_cycle(heap);
@@ -408,7 +415,7 @@ pub extern "C-unwind" fn GC_collect_a_little() -> c_int {
         let under_way = heap.cycle.is_under_way();
         if under_way && is_enabled() && !Mutator::current().is_null() {
             crate::settings::read_variables(heap);
-            heap.step();
+            below_callbacks(heap, Heap::step);
         }
         let due = if under_way {
             heap.cycle.can_end()

@@ -129,16 +129,6 @@ impl Locked {
         LOCK.run(Section::Client, body)
     }
 
-    /// Runs a collection: our own code, also where the client's code holds the lock.
-    pub fn run_collection<R>(&mut self, body: impl FnOnce(&mut Heap) -> R) -> R {
-        LOCK.run(Section::Own, || {
-            COLLECTING.store(true, Ordering::Relaxed);
-            let result = body(self);
-            COLLECTING.store(false, Ordering::Relaxed);
-            result
-        })
-    }
-
     /// The lock stays held, by client code that goes on in a section of this kind.
     pub fn leave_to_client(self, section: Section) {
         LOCK.open_outermost(section);
@@ -252,6 +242,16 @@ pub fn is_unlocked() -> bool {
         LOCK.unlock();
     }
     free
+}
+
+/// Runs a collection or a step of one, with the lock held: our own code, also where the client's code holds it.
+pub fn in_collection<R>(body: impl FnOnce() -> R) -> R {
+    LOCK.run(Section::Own, || {
+        COLLECTING.store(true, Ordering::Relaxed);
+        let result = body();
+        COLLECTING.store(false, Ordering::Relaxed);
+        result
+    })
 }
 
 /// Whether the calling thread runs a callback of a collection.

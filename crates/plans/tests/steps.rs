@@ -13,8 +13,10 @@ use gleaner_base::events::Phase;
 use gleaner_base::faults::{FaultPoint, arm};
 use gleaner_base::options::MarkGenerations;
 use gleaner_mem::Address;
+use gleaner_os::threads::ThreadId;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
+use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, UNCOLLECTABLE, descriptor};
 use gleaner_spaces::mark_sweep::scan::Entry;
 use harness::Bench;
@@ -104,7 +106,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     large_objects_that_are_freed_go_when_the_cycle_ends();
     what_only_freed_objects_lead_to_goes_with_them();
     what_was_freed_is_shown_to_no_mark_procedure();
-    mark_procedures_wait_for_the_stop();
+    mark_procedures_wait_for_a_stop_where_other_threads_run();
     one_that_lost_what_was_written_is_given_up();
     one_whose_marks_changed_is_given_up();
     everything_asked_for_is_not_put_off();
@@ -304,21 +306,49 @@ fn what_was_freed_is_shown_to_no_mark_procedure() {
     }
 }
 
-fn mark_procedures_wait_for_the_stop() {
-    let Some(mut begun) = Begun::before("stress=1000000") else {
-        return;
-    };
-    let kind = counted_kind(&mut begun.bench);
-    for number in 0..100 {
-        let object = begun.bench.allocate(kind, 64).unwrap();
-        store(begun.object(number), 2, object.word());
+/// Has another thread, which is in a blocking region while the world is stopped, and may be outside of one in between.
+fn add_thread(bench: &mut Bench) -> *mut Mutator {
+    let record = Box::into_raw(Box::<Mutator>::new_uninit()).cast::<Mutator>();
+    // SAFETY: fresh memory that lives as long as the process. No thread has this number.
+    unsafe {
+        bench.heap.mutators.add(record);
+        (*record).tid = ThreadId(i32::MAX);
+        (*record).in_use = true;
+        (*record).blocked_at = ELSEWHERE;
+        (*record).stack_base = ELSEWHERE;
     }
-    assert_eq!(begun.bench.begin(), Outcome::Begun);
-    let before = CALLS.load(Ordering::Relaxed);
-    begun.mark();
-    assert_eq!(CALLS.load(Ordering::Relaxed), before);
-    begun.end();
-    assert!(CALLS.load(Ordering::Relaxed) >= before + 100);
+    record
+}
+
+const ELSEWHERE: Address = Address::new(0x2000);
+
+/// Where a thread may be writing, a client's procedure is asked in stops alone; else a step is as good.
+fn mark_procedures_wait_for_a_stop_where_other_threads_run() {
+    for runs in [true, false] {
+        let Some(mut begun) = Begun::before("stress=1000000") else {
+            return;
+        };
+        let other = add_thread(&mut begun.bench);
+        let kind = counted_kind(&mut begun.bench);
+        for number in 0..100 {
+            let object = begun.bench.allocate(kind, 64).unwrap();
+            store(begun.object(number), 2, object.word());
+        }
+        assert_eq!(begun.bench.begin(), Outcome::Begun);
+        let before = CALLS.load(Ordering::Relaxed);
+        // SAFETY: the record is the test's.
+        unsafe {
+            (*other).blocked_at = if runs { Address::NULL } else { ELSEWHERE };
+            begun.mark();
+            (*other).blocked_at = ELSEWHERE;
+        }
+        let in_steps = CALLS.load(Ordering::Relaxed) - before;
+        assert_eq!(in_steps, if runs { 0 } else { 100 });
+        // What a procedure reads may have been written unseen.
+        begun.end();
+        assert_eq!(CALLS.load(Ordering::Relaxed), before + in_steps + 100);
+        assert!(begun.bench.was_stepped() && begun.all_live());
+    }
 }
 
 fn one_that_lost_what_was_written_is_given_up() {

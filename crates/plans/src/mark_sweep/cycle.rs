@@ -7,8 +7,9 @@
 //! unmarked, so those of the cycle are looked at in another stop, as in a collection of new objects; so is what old objects
 //! on written pages refer to. Where that takes too long, the rest is marked in steps again: all that was there is old then.
 //!
-//! A step reads words of objects and nothing else: roots may be unmapped by the program, and a client's mark procedure
-//! may not be ready for objects that others are writing. What such a procedure leads to is found in the next stop.
+//! Where other threads run, a step reads words of objects and nothing else: a client's mark procedure may not be ready for
+//! objects that others are writing. What such a procedure leads to is found in the next stop. Where none does, a step is
+//! a stop for it; but it is asked in the next stop again, since nobody knows whether what it reads was written.
 //!
 //! # Invariants
 //! - While a cycle is under way: each marked object either is grey (on a mark stack, or in a block that is flagged to be
@@ -321,11 +322,13 @@ impl Heap {
             .min(self.engine.ready());
         event.reason = reason;
         event.workers = available as u32;
-        self.context.world_runs = true;
+        self.context.world_runs = self.mutators.others_run();
+        self.context.may_pause = true;
         let marked =
             self.engine
                 .mark_until(deadline, self.crew, available, &self.space, &self.context);
         self.context.world_runs = false;
+        self.context.may_pause = false;
         if marked {
             self.cycle.state = State::Marked;
             event.reason = "everything is marked but what the next stop finds";

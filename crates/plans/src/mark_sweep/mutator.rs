@@ -120,6 +120,14 @@ impl Mutators {
         }
     }
 
+    /// Whether a thread other than the calling one may run: it is in no blocking region, and has not ended. One that is in
+    /// a region leaves it with the allocator lock.
+    pub fn others_run(&self) -> bool {
+        let own = threads::current_tid();
+        self.find(|thread| !thread.gone && thread.tid != own && !thread.is_blocked())
+            .is_some()
+    }
+
     /// How many threads are registered.
     pub fn count(&self) -> usize {
         self.count

@@ -7,15 +7,13 @@ use gleaner_os::written::{KernelModel, PAGE_BYTES, Reason};
 /// Mutators, each on a processor of its own.
 pub const MUTATORS: usize = 2;
 
-/// How the kernel answers. The last four are wrong.
+/// How the kernel answers. The last three are wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answers {
     /// As page scan.
     AtOnce,
     /// As soft-dirty bits.
     InTwoCalls,
-    /// The same, but it says that it is page scan.
-    InTwoCallsBeside,
     /// It protects what it named when the next question comes, which is after a step has scanned that: as if scanning
     /// came before asking.
     ProtectsLate,
@@ -89,13 +87,6 @@ impl Kernel {
             }
         }
     }
-
-    fn answers_in_two_calls(&self) -> bool {
-        matches!(
-            self.answers,
-            Answers::InTwoCalls | Answers::InTwoCallsBeside
-        )
-    }
 }
 
 impl KernelModel for Kernel {
@@ -121,7 +112,7 @@ impl KernelModel for Kernel {
             }
             if self.answers == Answers::ProtectsLate {
                 self.late.lock().unwrap()[page] = true;
-            } else if !self.answers_in_two_calls() {
+            } else if self.answers != Answers::InTwoCalls {
                 self.protect(&mut table, page);
             }
             let is_omitted =
@@ -139,7 +130,7 @@ impl KernelModel for Kernel {
     }
 
     fn finish(&self) -> Result<(), Reason> {
-        if self.answers_in_two_calls() {
+        if self.answers == Answers::InTwoCalls {
             let mut table = self.table.lock().unwrap();
             (0..self.pages.len()).for_each(|page| self.protect(&mut table, page));
         }

@@ -53,8 +53,8 @@ pub struct MarkContext {
     pub procs: [Option<MarkProc>; MAX_PROCS],
     /// Whether mark procedures may run on helper threads.
     pub procs_on_helpers: bool,
-    /// Whether markers run beside the program, in a step of a cycle: then nothing is read but the words of objects. What a
-    /// client's mark procedure or a descriptor in an object would lead to is looked at in the stop that ends the cycle.
+    /// Whether markers run beside threads of the program, in a step of a cycle: then nothing is read but the words of objects.
+    /// What a client's mark procedure or a descriptor in an object would lead to is looked at in the next stop.
     pub world_runs: bool,
     /// Whether the world may go on before marking is finished: then nothing but objects of the heap may be left grey, so
     /// ranges of roots, and what a client's mark procedure pushes, are scanned as they are pushed.
