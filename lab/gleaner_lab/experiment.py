@@ -109,6 +109,8 @@ class Statistics(Part):
     metric: str = "cpu_s"
     #: Further metrics whose ratios are shown.
     also: list[str] = []
+    #: Of the metrics that are shown on request alone (`ON_REQUEST`), those whose medians are shown.
+    shown: list[str] = []
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     #: Ratios whose interval is wider than this share and holds 1 are grey (z-rays, Table 3).
     grey_above: Annotated[float, Field(gt=0)] | None = 0.2
@@ -264,6 +266,8 @@ class Experiment(Part):
         yield ("statistics", "metric"), self.statistics.metric
         for number, metric in enumerate(self.statistics.also):
             yield ("statistics", "also", number), metric
+        for number, metric in enumerate(self.statistics.shown):
+            yield ("statistics", "shown", number), metric
         if self.statistics.equal is not None:
             yield ("statistics", "equal"), self.statistics.equal
         for number, bar in enumerate(self.bars):

@@ -223,8 +223,7 @@ def _output(line: dict[str, Any], printed: dict[str, Any]) -> Any:
 
 
 def _collector_values(collector: dict[str, Any], values: dict[str, Any]) -> dict[str, float]:
-    names = ("collections", "longest_pause_s", "total_pause_s", "allocated_bytes", "broken_lines")
-    found = {name: collector[name] for name in names if name in collector}
+    found = _numbers(collector)
     found["mutator_s"] = max(0.0, values["wall_s"] - collector["total_pause_s"])
     phases = collector.get("phase_s", {})
     found.update({f"phase.{name}_s": seconds for name, seconds in phases.items()})

@@ -58,8 +58,7 @@ phases! {
     Update = "update",
     /// The live objects were moved to their new places.
     Slide = "slide",
-    /// A part of everything was marked in a step: beside the program, or the rest of it in the stop; the objects are
-    /// written pages that were looked at.
+    /// A part was marked in a step beside the program; `objects` has the nanoseconds that it was given.
     MarkStep = "mark-step",
     /// The mark stacks had been full: the heap was re-scanned from the marks.
     Overflow = "overflow",

@@ -11,7 +11,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::failure::{Failure, Result};
-use crate::trial::Collections;
+use crate::trial::{Collections, WINDOWS_MS};
+use crate::utilisation::Utilisation;
 
 /// The part of an event that is read here.
 #[derive(Deserialize)]
@@ -27,6 +28,8 @@ struct Event {
     start_ns: u64,
     #[serde(default)]
     bytes: u64,
+    #[serde(default)]
+    objects: u64,
 }
 
 /// What one process did.
@@ -37,6 +40,10 @@ struct Process {
     /// First start and last end of the phases of each stop of each collection, and of each step of marking beside the
     /// program.
     spans: BTreeMap<(u64, u64), (u64, u64)>,
+    /// Steps, and those among them that took more than one and a half times what they were given.
+    steps: u64,
+    /// See `steps`.
+    long_steps: u64,
     /// Stops and steps so far.
     stops: u64,
     /// Whether the last stop is over.
@@ -73,6 +80,10 @@ impl Process {
         *self.phases.entry(name.into()).or_default() += event.duration_ns;
         if OUTSIDE.contains(&name) || event.collection == 0 {
             return;
+        }
+        if name == "mark-step" {
+            self.steps += 1;
+            self.long_steps += u64::from(event.duration_ns * 2 > event.objects * 3);
         }
         if name == "start" {
             self.allocated.insert(event.collection, event.bytes);
@@ -141,6 +152,13 @@ pub fn read(path: &Path) -> Result<Collections> {
         count: main.count() as u64,
         longest_pause: pauses.iter().copied().fold(0.0, f64::max),
         total_pause: pauses.iter().sum(),
+        utilisation: (!main.spans.is_empty()).then(|| {
+            let found = Utilisation::new(main.spans.values().copied());
+            WINDOWS_MS.map(|window| found.least(window * 1_000_000))
+        }),
+        steps: main.steps,
+        long_steps: main.long_steps,
+        pauses,
         allocated_bytes: main.allocated.values().sum(),
         phases: main
             .phases
@@ -196,12 +214,11 @@ mod tests {
 {"event":"stop-world","pid":1,"collection":1,"start_ns":100,"duration_ns":50}
 {"event":"mark","pid":1,"collection":1,"start_ns":150,"duration_ns":10}
 {"event":"resume-world","pid":1,"collection":1,"start_ns":160,"duration_ns":40}
-{"event":"mark-step","pid":1,"collection":1,"start_ns":1000,"duration_ns":200}
+{"event":"mark-step","pid":1,"collection":1,"start_ns":1000,"duration_ns":200,"objects":190}
 {"event":"heap-grow","pid":1,"collection":0,"start_ns":1500,"duration_ns":0}
-{"event":"mark-step","pid":1,"collection":1,"start_ns":2000,"duration_ns":300}
+{"event":"mark-step","pid":1,"collection":1,"start_ns":2000,"duration_ns":300,"objects":190}
 {"event":"start","pid":1,"collection":1,"start_ns":3000,"duration_ns":0,"bytes":700}
 {"event":"stop-world","pid":1,"collection":1,"start_ns":3000,"duration_ns":50}
-{"event":"mark-step","pid":1,"collection":1,"start_ns":3050,"duration_ns":50}
 {"event":"mark","pid":1,"collection":1,"start_ns":3100,"duration_ns":50}
 {"event":"resume-world","pid":1,"collection":1,"start_ns":3150,"duration_ns":50}
 {"event":"end","pid":1,"collection":1,"start_ns":3000,"duration_ns":300}
@@ -211,6 +228,7 @@ mod tests {
         assert!((read.longest_pause - 300e-9).abs() < 1e-15);
         assert!((read.total_pause - 800e-9).abs() < 1e-15);
         assert_eq!(read.allocated_bytes, 700);
+        assert_eq!((read.steps, read.long_steps, read.pauses.len()), (2, 1, 4));
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod side;
 mod stock_log;
 mod synchronisation;
 mod trial;
+mod utilisation;
 mod workshop;
 mod zeroing;
 

@@ -44,6 +44,22 @@ struct Collector {
     collections: u64,
     longest_pause_s: f64,
     total_pause_s: f64,
+    /// Stops and steps of marking.
+    pauses: usize,
+    /// Half of the pauses are no longer, and 99 of 100.
+    pause_median_s: f64,
+    /// See `pause_median_s`.
+    pause_99_s: f64,
+    /// The least share of the program in windows of 50 ms and of 200 ms; the installed library does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    utilisation_50_ms: Option<f64>,
+    /// See `utilisation_50_ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    utilisation_200_ms: Option<f64>,
+    /// Steps of marking, and the share of them that took more than one and a half times what they were given.
+    steps: u64,
+    /// See `steps`.
+    long_steps_share: f64,
     /// Bytes allocated before the last collection.
     allocated_bytes: u64,
     /// Lines of the log that could not be read.
@@ -75,6 +91,20 @@ impl Line {
             row("collections", found.collections.to_string());
             row("longest pause, ms", milliseconds(found.longest_pause_s));
             row("all pauses, ms", milliseconds(found.total_pause_s));
+            row("pauses", found.pauses.to_string());
+            row("median pause, ms", milliseconds(found.pause_median_s));
+            row("99 of 100 pauses, ms", milliseconds(found.pause_99_s));
+            for (window, share) in [
+                (50, found.utilisation_50_ms),
+                (200, found.utilisation_200_ms),
+            ] {
+                if let Some(share) = share {
+                    row(
+                        &format!("least utilisation of {window} ms"),
+                        format!("{share:.3}"),
+                    );
+                }
+            }
             row(
                 "allocated before the last collection, MB",
                 format!("{allocated:.1}"),
@@ -194,6 +224,13 @@ fn line_of(ready: &Ready, chosen: &arguments::Run, trial: &Trial, logged: bool) 
             collections: found.count,
             longest_pause_s: found.longest_pause,
             total_pause_s: found.total_pause,
+            pauses: found.pauses.len(),
+            pause_median_s: found.pause_at(50.0),
+            pause_99_s: found.pause_at(99.0),
+            utilisation_50_ms: found.utilisation.map(|least| least[0]),
+            utilisation_200_ms: found.utilisation.map(|least| least[1]),
+            steps: found.steps,
+            long_steps_share: found.long_steps as f64 / found.steps.max(1) as f64,
             allocated_bytes: found.allocated_bytes,
             broken_lines: found.broken_lines,
             phase_s: found.phases.clone(),

@@ -38,6 +38,7 @@ pub fn read(path: &Path) -> Result<Collections> {
         {
             found.longest_pause = found.longest_pause.max(seconds);
             found.total_pause += seconds;
+            found.pauses.push(seconds);
         }
     }
     Ok(found)

@@ -11,6 +11,19 @@ use crate::side::Side;
 use crate::workshop::{Ready, Workshop};
 use crate::{events, stock_log};
 
+/// Windows of which the utilisation is told, in milliseconds.
+pub const WINDOWS_MS: [u64; 2] = [50, 200];
+
+impl Collections {
+    /// The pause, in seconds, than which so many of a hundred are no longer.
+    pub fn pause_at(&self, percent: f64) -> f64 {
+        let mut pauses = self.pauses.clone();
+        pauses.sort_unstable_by(f64::total_cmp);
+        let place = (pauses.len() as f64 * percent / 100.0).ceil() as usize;
+        pauses.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
+    }
+}
+
 /// What a library logged about its collections.
 #[derive(Clone, Debug, Default)]
 pub struct Collections {
@@ -22,6 +35,15 @@ pub struct Collections {
     pub longest_pause: f64,
     /// All pauses together, in seconds.
     pub total_pause: f64,
+    /// Each, in seconds.
+    pub pauses: Vec<f64>,
+    /// The least share of the program in windows of [`WINDOWS_MS`]; the installed library does not say.
+    pub utilisation: Option<[f64; WINDOWS_MS.len()]>,
+    /// Steps of marking beside the program, and those among them that took more than one and a half times what they were
+    /// given.
+    pub steps: u64,
+    /// See `steps`.
+    pub long_steps: u64,
     /// Bytes allocated before the last collection.
     pub allocated_bytes: u64,
     /// Seconds per phase; the installed library does not say.

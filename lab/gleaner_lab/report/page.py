@@ -33,8 +33,27 @@ UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "collections": ("collections", lambda value: f"{value:.0f}"),
     "longest_pause_s": ("longest pause, ms", lambda value: f"{value * 1e3:.1f}"),
     "total_pause_s": ("all pauses, ms", lambda value: f"{value * 1e3:.0f}"),
+    "pauses": ("pauses", lambda value: f"{value:.0f}"),
+    "pause_median_s": ("median pause, ms", lambda value: f"{value * 1e3:.2f}"),
+    "pause_99_s": ("99 of 100 pauses, ms", lambda value: f"{value * 1e3:.1f}"),
+    "utilisation_50_ms": ("least utilisation of 50 ms", lambda value: f"{value:.2f}"),
+    "utilisation_200_ms": ("least utilisation of 200 ms", lambda value: f"{value:.2f}"),
+    "steps": ("steps", lambda value: f"{value:.0f}"),
+    "long_steps_share": ("long steps, share", lambda value: f"{value:.3f}"),
     **{name: (name, lambda value: f"{value:.3f}") for name in locality.METRICS},
     **{name: (name, lambda value: f"{value:.0f}") for name in collection.METRICS},
+}
+
+
+#: How pauses are distributed: shown where an experiment asks for it.
+ON_REQUEST = {
+    "pauses",
+    "pause_median_s",
+    "pause_99_s",
+    "utilisation_50_ms",
+    "utilisation_200_ms",
+    "steps",
+    "long_steps_share",
 }
 
 
@@ -82,6 +101,13 @@ def markdown(results: ResultSet) -> str:
     )
 
 
+def _shown(experiment: Experiment, lines: list[analysis.Line]) -> list[str]:
+    """The values whose medians are shown."""
+    wanted = [*(set(UNITS) - ON_REQUEST), *experiment.statistics.shown]
+    known = {name for line in lines for name in line.medians}
+    return [name for name in UNITS if name in wanted and name in known]
+
+
 def _read(results: ResultSet) -> tuple[Experiment, pd.DataFrame]:
     frame = results.table()
     if frame.empty:
@@ -120,7 +146,7 @@ def _figures(
         "means": {
             metric: analysis.means_of(found, experiment) for metric, found in by_metric.items()
         },
-        "names": [name for name in UNITS if any(name in line.medians for line in lines)],
+        "names": _shown(experiment, lines),
         "units": UNITS,
         "label": label,
         "heaps": _heaps(results),

@@ -322,6 +322,7 @@ impl Heap {
             .min(self.engine.ready());
         event.reason = reason;
         event.workers = available as u32;
+        event.objects = deadline - event.start_ns;
         self.context.world_runs = self.mutators.others_run();
         self.context.may_pause = true;
         let marked =
