@@ -56,6 +56,7 @@ TEST_STEPS := \
 	test-rust:cargo test-mutants-short:tally test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
+	test-generations:tally \
 	test-threads:tally test-singlestep:tally test-capi:tally test-bdwgc:tally \
 	test-qemu:tally
 
@@ -234,6 +235,19 @@ test-clients-stress: build
 
 test-stress: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt $(PRESSURE)$(STRESS)
+
+# Collections that keep marks and marking in steps: with a limit that is soon reached, with the verifier, and at every so
+# many allocations.
+.PHONY: test-generations
+LITTLE_TIME := GC_PAUSE_TIME_TARGET=1
+test-generations: build
+	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=sticky
+	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental
+	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental \
+		--opt verify=edges --opt poison=on
+	$(LITTLE_TIME) tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt generations=sticky --opt generations=incremental
+	$(BENCH) clients --all --size ci --opt generations=incremental --env $(LITTLE_TIME)
+	$(BENCH) clients --all --size tiny --pressure --opt generations=incremental --env $(LITTLE_TIME)
 
 # More threads than processors, with marking threads beside them.
 test-threads: build
@@ -446,6 +460,7 @@ help:
 #|   make test-loom         every interleaving of the concurrent protocols
 #|   make test-miri         undefined behaviour where Miri can run; needs a nightly compiler
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
+#|   make test-generations  the same suite, bdwgc's tests and all clients with marks that are kept and steps
 #|   make test-clients      Guile, Nix, ECL, w3m, LilyPond, Crystal: output as under stock,
 #|                          with the default options, then under pressure
 #|   make test-stress       the C suite under pressure: a collection at every

@@ -62,6 +62,9 @@ pub struct Common {
     /// An option for Gleaner, as in GLEANER_OPTIONS; may be repeated
     #[arg(long = "opt", value_name = "NAME=VALUE")]
     pub options: Vec<String>,
+    /// Environment of the program, which inherits none; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
     /// The directory with clients.toml
     #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients"))]
     pub clients: PathBuf,
@@ -151,9 +154,6 @@ pub struct Run {
     /// Marking threads (GC_MARKERS)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// Environment of the program; may be repeated
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub env: Vec<String>,
     /// Asks the library for its log: collections, pauses and phases are known then, at some cost in time
     #[arg(long)]
     pub log: bool,

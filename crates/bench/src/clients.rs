@@ -26,8 +26,8 @@ enum Verdict {
 /// Runs them; true when none differs.
 pub fn run(chosen: &arguments::Clients) -> Result<bool> {
     let common = &chosen.common;
-    let stock = Side::stock();
-    let gleaner = Side::gleaner(common, Some(HeapKind::Libgc))?;
+    let stock = Side::stock().with_environment(&common.env)?;
+    let gleaner = Side::gleaner(common, Some(HeapKind::Libgc))?.with_environment(&common.env)?;
     let runner = Runner {
         workshop: Workshop::open(common)?,
         limit: Duration::from_secs(common.limit),

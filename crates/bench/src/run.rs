@@ -142,7 +142,7 @@ pub fn run(chosen: &arguments::Run) -> Result<bool> {
         Some(threads) => side.with_markers(threads),
         None => side,
     };
-    let side = side.with_environment(&chosen.env)?;
+    let side = side.with_environment(&common.env)?;
     let client = client(chosen)?;
     if chosen.check {
         return Ok(true);

@@ -22,7 +22,7 @@ use crate::collect;
 use crate::message::{die, out_of_memory, warn};
 use crate::records;
 use crate::start::{start, with_heap};
-use crate::state::{is_locked, view};
+use crate::state::{Started, is_locked, view};
 use crate::variables::{GC_all_interior_pointers, GC_non_gc_bytes};
 
 /// Requests larger than this can never be met.
@@ -117,6 +117,19 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
     let Some(size) = wanted.size() else {
         return out_of_memory(wanted.bytes);
     };
+    obtain(started, wanted.bytes, size, |heap| {
+        try_allocate(heap, &wanted, size)
+    })
+}
+
+/// What `attempt` finds for a request of so many `bytes`, for which the heap needs `size`: collects, grows, and runs
+/// finalizers as need be.
+fn obtain(
+    started: Started,
+    bytes: usize,
+    size: usize,
+    mut attempt: impl FnMut(&mut Heap) -> Result<Address, Shortage>,
+) -> *mut c_void {
     let (mut attempts, mut first) = (0, true);
     loop {
         let inner = is_locked();
@@ -126,14 +139,13 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
         let due = take(&mut first)
             .then(|| due_before(&mut heap, inner))
             .flatten();
-        let result = if let Some(due) = due {
-            Err(due)
-        } else {
-            try_allocate(&mut heap, &wanted, size)
-                .map_err(|shortage| remedy(&mut heap, shortage, attempts, inner))
+        let result = match due {
+            Some(due) => Err(due),
+            None => {
+                attempt(&mut heap).map_err(|shortage| remedy(&mut heap, shortage, attempts, inner))
+            }
         };
-        let note = matches!(result, Err(Remedy::OutOfMemory(_)));
-        if let (true, Err(Remedy::OutOfMemory(reason))) = (note, &result) {
+        if let Err(Remedy::OutOfMemory(reason)) = &result {
             heap.record_exhaustion(size, reason);
         }
         sync_variables(&heap);
@@ -155,8 +167,8 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
                 attempts += 1;
             }
             Err(Remedy::OutOfMemory(reason)) => {
-                warn_of_exhaustion(wanted.bytes, reason);
-                return out_of_memory(wanted.bytes);
+                warn_of_exhaustion(bytes, reason);
+                return out_of_memory(bytes);
             }
         }
     }
@@ -413,44 +425,7 @@ pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
 fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
     let started = start();
     if bytes <= LARGEST_SMALL && is_thread_kind(kind) {
-        let (mut attempts, mut first) = (0, true);
-        loop {
-            let inner = is_locked();
-            check_regions(started);
-            let mut heap = started.lock();
-            let turns = heap.turns;
-            let due = take(&mut first)
-                .then(|| due_before(&mut heap, inner))
-                .flatten();
-            let result = if let Some(due) = due {
-                Err(due)
-            } else {
-                many_cells(&mut heap, kind, bytes)
-                    .map_err(|shortage| remedy(&mut heap, shortage, attempts, inner))
-            };
-            heap.unlock();
-            match result {
-                Ok(list) => {
-                    if !inner {
-                        crate::finalize::run_if_ready();
-                    }
-                    return list.ptr();
-                }
-                Err(Remedy::TryAgain) => collect::tell_of_growth(),
-                Err(Remedy::Collect(reason)) => {
-                    collect::collect_unless(turns, reason, false);
-                    attempts += usize::from(reason != "stress");
-                }
-                Err(Remedy::CollectEverything(reason)) => {
-                    collect::collect_unless(turns, reason, true);
-                    attempts += 1;
-                }
-                Err(Remedy::OutOfMemory(reason)) => {
-                    warn_of_exhaustion(bytes, reason);
-                    return out_of_memory(bytes);
-                }
-            }
-        }
+        return obtain(started, bytes, bytes, |heap| many_cells(heap, kind, bytes));
     }
     let object = allocate_slowly(Wanted::new(bytes, kind));
     if !object.is_null() {

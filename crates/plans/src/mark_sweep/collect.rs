@@ -15,7 +15,7 @@ use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::Entry;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
-use crate::mark_sweep::decide::cycle::Marking;
+use crate::mark_sweep::decide::cycle::{self as decide, Marking};
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::mutator::Mutator;
@@ -400,8 +400,9 @@ impl Heap {
             self.crew_size.note(available, outcome.scanned_bytes, took);
         }
         if marked && outcome.scanned_bytes >= WORTH_MEASURING {
+            let before = (self.totals.last_scanned, self.totals.last_marking_ns);
             self.totals.last_scanned = outcome.scanned_bytes;
-            self.totals.last_marking_ns = took;
+            self.totals.last_marking_ns = decide::remember(outcome.scanned_bytes, took, before);
         }
         (!marked).then_some(outcome.scanned_bytes)
     }

@@ -39,7 +39,7 @@ pub struct Totals {
     pub stepping_ns: u64,
     /// See `steps`.
     pub longest_step_ns: u64,
-    /// Bytes that the last marking in a stop scanned, and how long it took.
+    /// Bytes that the last marking in a stop scanned, and how long that takes (`decide::cycle::remember`).
     pub last_scanned: usize,
     /// See `last_scanned`.
     pub last_marking_ns: u64,

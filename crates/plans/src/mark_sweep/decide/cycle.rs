@@ -21,6 +21,8 @@ const MOST_STOPS: u32 = 4;
 /// A step takes this share of the time limit, as long as that is not too short for a step: calling helpers takes time.
 const STEPS_IN_LIMIT: u64 = 16;
 const SHORTEST_STEP_NS: u64 = 250_000;
+/// What a measurement of the rate of marking counts for after another.
+const FORGETTING: f64 = 0.8;
 /// Nanoseconds that marking a byte takes, until it was measured.
 const USUAL_RATE: f64 = 1.0;
 
@@ -72,12 +74,20 @@ pub fn begin(m: &Measurements) -> Marking {
     match () {
         () if m.steps_asked || m.even_if_small => Marking::For(0),
         () if m.in_stop_alone => Marking::For(limit),
-        // Then nobody has to know what is written from now on.
-        () if takes(m.at_most) <= limit => Marking::InStop,
+        // Then nobody has to know what is written from now on. Written pages are those of the last time, so there is to
+        // be room.
+        () if takes(m.at_most) <= limit / 3 * 2 => Marking::InStop,
         () if takes(m.expected) > limit => Marking::For(0),
         // Nothing is lost where the limit is reached, since steps go on with the rest; but the stop was as long as that.
         () => Marking::For(limit),
     }
+}
+
+/// What is remembered of how long marking takes, in nanoseconds for `scanned` bytes that took so many: the slower of this
+/// time and, a little forgotten, the ones before, of which `before` are bytes and nanoseconds.
+pub fn remember(scanned: usize, took_ns: u64, before: (usize, u64)) -> u64 {
+    let rate = before.1 as f64 / before.0.max(1) as f64;
+    took_ns.max((scanned as f64 * rate * FORGETTING) as u64)
 }
 
 /// Bytes that may be allocated while `expected` bytes are scanned, if it may be `most` at the most.
@@ -129,13 +139,13 @@ mod tests {
         let m = Measurements {
             limit_ns: Some(10_000_000),
             expected: 4 << 20,
-            at_most: 9 << 20,
+            at_most: 6 << 20,
             possible: true,
             ..Measurements::default()
         };
         assert_eq!(begin(&m), Marking::InStop);
         let unsure = Measurements {
-            at_most: 40 << 20,
+            at_most: 9 << 20,
             ..m
         };
         assert_eq!(begin(&unsure), Marking::For(10_000_000));
@@ -147,6 +157,7 @@ mod tests {
         let fast = Measurements {
             scanned: 100 << 20,
             took_ns: 10_000_000,
+            at_most: 40 << 20,
             ..large
         };
         assert_eq!(begin(&fast), Marking::InStop);
@@ -184,6 +195,14 @@ mod tests {
             ..large
         };
         assert_eq!(begin(&another), Marking::For(0));
+    }
+
+    #[test]
+    fn a_slow_marking_is_remembered_for_a_while() {
+        assert_eq!(remember(1000, 500, (0, 0)), 500);
+        assert_eq!(remember(1000, 500, (100, 20)), 500);
+        assert_eq!(remember(1000, 500, (100, 100)), 800);
+        assert_eq!(remember(1000, 500, (1000, 600)), 500);
     }
 
     #[test]

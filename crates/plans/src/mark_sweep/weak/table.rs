@@ -19,6 +19,9 @@ use gleaner_mem::address::Address;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
+/// One entry of so many is removed for itself.
+const FEW: usize = 16;
+
 /// Heads of the first allocation.
 const FIRST_HEADS: usize = 64;
 
@@ -96,18 +99,31 @@ impl<V: Copy> Table<V> {
         self.entries.iter().map(|entry| (entry.key, &entry.value))
     }
 
-    /// Removes the entries for which `keep` says false and returns their number.
+    /// Removes the entries for which `keep` says false and returns their number. Keys are not null.
     ///
-    /// Goes from the newest to the oldest: what a removal moves into its gap has already been visited.
+    /// Goes from the newest to the oldest: what a removal moves into its gap has already been visited. Where many are
+    /// removed, the rest is chained anew in the end, in one walk instead of several for each.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(Address, &V) -> bool) -> usize {
         let before = self.entries.len();
+        let mut removed = 0;
         for index in (0..before).rev() {
-            let entry = &self.entries[index];
-            if !keep(entry.key, &entry.value) {
+            let entry = &mut self.entries[index];
+            if keep(entry.key, &entry.value) {
+                continue;
+            }
+            removed += 1;
+            if removed <= before / FEW {
                 self.remove_at(index);
+            } else {
+                entry.key = Address::NULL;
             }
         }
-        before - self.entries.len()
+        if removed > before / FEW {
+            self.entries.retain(|entry| !entry.key.is_null());
+            self.heads.fill(NONE);
+            self.chain_all();
+        }
+        removed
     }
 
     /// Replaces the heads by `count` fresh ones, a power of two, and chains all entries anew.
@@ -116,12 +132,17 @@ impl<V: Copy> Table<V> {
         heads.try_reserve_exact(count)?;
         heads.resize(count, NONE);
         self.heads = heads;
+        self.chain_all();
+        Ok(())
+    }
+
+    /// Chains all entries, where there are no chains.
+    fn chain_all(&mut self) {
         for index in 0..self.entries.len() {
             let bucket = self.bucket(self.entries[index].key);
             let first = core::mem::replace(&mut self.heads[bucket], index as u32);
             self.entries[index].next = first;
         }
-        Ok(())
     }
 
     /// The bucket of `key`: the top bits of a product with the golden ratio. There must be heads.
@@ -243,6 +264,27 @@ mod tests {
         assert_eq!(removed, 133);
         for n in 0..200 {
             assert_eq!(table.get(key(n)).is_some(), n % 3 == 0);
+        }
+    }
+
+    #[test]
+    fn few_or_many_may_be_removed() {
+        for share in [1, 2, 15, 16, 17, 100, 5000] {
+            let mut table = filled(2000);
+            let removed = table.retain(|_, value| value % share != 0);
+            assert_eq!(removed, 2000usize.div_ceil(share));
+            for n in 0..2000 {
+                assert_eq!(table.get(key(n)).is_some(), n % share != 0, "{n} {share}");
+            }
+            // The chains are whole.
+            for n in 0..2000 {
+                assert_eq!(
+                    table.remove(key(n)).is_some(),
+                    n % share != 0,
+                    "{n} {share}"
+                );
+            }
+            assert_eq!(table.len(), 0);
         }
     }
 
