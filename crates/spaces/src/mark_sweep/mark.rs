@@ -448,7 +448,6 @@ impl Marker {
                         end: bottom.add(stack_bytes / size_of::<Entry>()),
                         edges: EdgeQueue::new(settings.edges_length),
                         look_ahead: settings.look_ahead,
-                        settles: false,
                         scanned: 0,
                         scanned_bytes: 0,
                     },

@@ -218,8 +218,6 @@ pub struct Scanner {
     pub edges: EdgeQueue,
     /// Cache lines to look ahead.
     pub look_ahead: usize,
-    /// Whether what a mark procedure pushed is being settled: what those that are called there push is, too.
-    pub settles: bool,
     /// Objects scanned by this worker in this collection.
     pub scanned: usize,
     /// Bytes of them.
@@ -440,6 +438,17 @@ impl Scanner {
     /// As for [`Scanner::scan_entry`].
     #[inline(never)]
     unsafe fn scan_described<P: Policy>(&mut self, entry: Entry, leader: bool) -> Scanned {
+        let settles = self.context().may_pause;
+        // SAFETY: the entry describes readable memory and the world is stopped, as asked.
+        unsafe { self.follow::<P>(entry, leader, settles) }
+    }
+
+    /// Scans what has another descriptor than a length. If it `settles`, what a client's mark procedure pushes is settled.
+    ///
+    /// # Safety
+    /// As for [`Scanner::scan_entry`].
+    #[inline(always)]
+    unsafe fn follow<P: Policy>(&mut self, entry: Entry, leader: bool, settles: bool) -> Scanned {
         let Entry {
             start,
             mut descriptor,
@@ -467,7 +476,7 @@ impl Scanner {
             }
             descriptor::PROC if leader || self.context().may_run_on_helpers(descriptor) => {
                 // SAFETY: the entry describes readable memory and the world is stopped, as asked.
-                unsafe { self.call_proc::<P>(start, descriptor) };
+                unsafe { self.call_proc::<P>(start, descriptor, settles) };
                 Scanned::Done
             }
             descriptor::PROC => Scanned::NeedsLeader,
@@ -520,7 +529,7 @@ impl Scanner {
 
     /// # Safety
     /// As for [`Scanner::scan_entry`].
-    unsafe fn call_proc<P: Policy>(&mut self, start: usize, descriptor: usize) {
+    unsafe fn call_proc<P: Policy>(&mut self, start: usize, descriptor: usize, settles: bool) {
         let context = self.context();
         let index = (descriptor >> 2) & (MAX_PROCS - 1);
         let environment = descriptor >> (2 + descriptor::LOG_MAX_PROCS);
@@ -547,7 +556,7 @@ impl Scanner {
             )
         };
         self.top = top.wrapping_add(1);
-        if self.context().may_pause && !self.settles && !self.context().is_own_proc(descriptor) {
+        if settles && !self.context().is_own_proc(descriptor) {
             // SAFETY: the procedure pushed what describes readable memory, and the world is stopped, as asked.
             unsafe { self.settle::<P>(depth) };
         }
@@ -561,7 +570,6 @@ impl Scanner {
     #[cold]
     #[inline(never)]
     unsafe fn settle<P: Policy>(&mut self, depth: usize) {
-        self.settles = true;
         let mut at = depth;
         while at < self.depth() {
             // SAFETY: `at` is below the depth of the stack.
@@ -585,11 +593,10 @@ impl Scanner {
                 // SAFETY: the entry describes readable memory, as asked.
                 unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
             } else {
-                // SAFETY: as above.
-                unsafe { self.scan_described::<P>(entry, true) };
+                // SAFETY: as above. What it pushes comes to its turn here.
+                unsafe { self.follow::<P>(entry, true, false) };
             }
         }
-        self.settles = false;
     }
 
     /// Visits every word of a range at once, with the lax rule of stacks.
