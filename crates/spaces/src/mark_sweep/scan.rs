@@ -447,7 +447,6 @@ impl Scanner {
     ///
     /// # Safety
     /// As for [`Scanner::scan_entry`].
-    #[inline(always)]
     unsafe fn follow<P: Policy>(&mut self, entry: Entry, leader: bool, settles: bool) -> Scanned {
         let Entry {
             start,
@@ -529,6 +528,7 @@ impl Scanner {
 
     /// # Safety
     /// As for [`Scanner::scan_entry`].
+    #[inline(never)]
     unsafe fn call_proc<P: Policy>(&mut self, start: usize, descriptor: usize, settles: bool) {
         let context = self.context();
         let index = (descriptor >> 2) & (MAX_PROCS - 1);
