@@ -116,6 +116,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     what_takes_no_longer_than_the_limit_is_marked_at_once();
     new_objects_are_marked_in_steps_as_well();
     a_cycle_that_is_put_off_comes_to_an_end();
+    steps_come_to_an_end_in_a_heap_of_many_blocks();
     a_heap_that_has_grown_for_a_cycle_shrinks_again();
     what_a_procedure_pushes_is_scanned_in_the_stop();
     without_a_limit_there_are_no_steps();
@@ -548,6 +549,32 @@ fn a_cycle_that_is_put_off_comes_to_an_end() {
     assert!((2..=4).contains(&stops), "{stops} stops");
     assert!(begun.bench.was_stepped() && begun.all_live());
     assert_eq!(begun.bench.heap.totals.cycles_cut_short, 0);
+}
+
+/// To look through all blocks takes many steps here.
+fn steps_come_to_an_end_in_a_heap_of_many_blocks() {
+    let Some(mut begun) = Begun::before("stress=1000000,reserve=256m") else {
+        return;
+    };
+    let mut last = 0;
+    for _ in 0..5_000 {
+        let object = begun.bench.allocate(NORMAL, 8000).unwrap();
+        store(object, 0, last);
+        store(begun.object(3), 1, object.word());
+        last = object.word();
+    }
+    begun.bench.collect();
+    let young = begun.bench.allocate(NORMAL, 64).unwrap();
+    store(begun.object(4), 1, young.word());
+    begun.bench.heap.settings.time_limit_ns = Some(0);
+    assert_eq!(begun.bench.collect_new("new objects"), Outcome::Begun);
+    let mut steps = 0;
+    while !begun.bench.heap.cycle.can_end() {
+        begun.bench.heap.step();
+        steps += 1;
+        assert!(steps < 20_000, "steps do not come to an end");
+    }
+    assert!(begun.bench.is_marked(young) && begun.all_live());
 }
 
 fn a_heap_that_has_grown_for_a_cycle_shrinks_again() {

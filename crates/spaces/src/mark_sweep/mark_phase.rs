@@ -44,6 +44,7 @@ impl<P: Policy> Phase for MarkPhase<'_, P> {
             if self.is_over() {
                 own.scanner.check_all_edges();
                 own.return_fifo();
+                self.post_for_leader(own, worker);
                 return;
             }
             if self.find_work(own, worker) {
@@ -228,8 +229,12 @@ impl<P: Policy> MarkPhase<'_, P> {
         }
         let first = self.skip_unused(first);
         for index in first..(first + BLOCKS).min(end) {
+            if !self.space.is_to_be_looked_at(index as BlockIndex) {
+                continue;
+            }
             if self.is_over() {
-                // Blocks keep what says that they are to be looked at; it is done in another round.
+                // Blocks keep what says that they are to be looked at; it is done in another round. One without such
+                // blocks is the last, however many steps it takes.
                 own.scanner
                     .context()
                     .overflowed

@@ -441,6 +441,25 @@ impl MarkSweep {
         }
     }
 
+    /// Whether [`MarkSweep::visit_again`] has something to do in a block. What is written of a large object is an affair of
+    /// its first block.
+    pub(super) fn is_to_be_looked_at(&self, index: BlockIndex) -> bool {
+        // SAFETY: the table covers the span; while markers run only flags and marks change.
+        let block: &Block = unsafe { &*self.layout.table.block(index) };
+        let is_written = |at: BlockIndex| {
+            let written = self.written.as_ref();
+            // Relaxed: a worker that takes them has taken the block.
+            written.is_some_and(|written| written.of(at).load(Ordering::Relaxed) != 0)
+        };
+        match block.state {
+            State::Small => block.has_flag(RESCAN) || is_written(index),
+            State::LargeHead => {
+                block.has_flag(RESCAN) || (index..index + block.next).any(is_written)
+            }
+            _ => false,
+        }
+    }
+
     /// The pages of a block that count as written, once. The kinds whose objects are roots in any collection are left to
     /// those.
     fn take_written(&self, index: BlockIndex, block: &Block, context: &MarkContext) -> u8 {
