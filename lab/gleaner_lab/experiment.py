@@ -109,7 +109,7 @@ class Statistics(Part):
     metric: str = "cpu_s"
     #: Further metrics whose ratios are shown.
     also: list[str] = []
-    #: Of the metrics that are shown on request alone (`ON_REQUEST`), those whose medians are shown.
+    #: Metrics of `metrics.DISTRIBUTION` whose medians are shown: they are on request alone.
     shown: list[str] = []
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     #: Ratios whose interval is wider than this share and holds 1 are grey (z-rays, Table 3).

@@ -13,11 +13,8 @@ from gleaner_lab.numa import collection, locality
 
 #: What is known of every process.
 PROCESS = ("wall_s", "cpu_s", "peak_kb")
-#: What a library's log says.
-LOGGED = (
-    "collections",
-    "longest_pause_s",
-    "total_pause_s",
+#: How pauses are distributed: pages show it where an experiment asks for it (`shown`).
+DISTRIBUTION = (
     "pauses",
     "pause_median_s",
     "pause_99_s",
@@ -25,6 +22,13 @@ LOGGED = (
     "utilisation_200_ms",
     "steps",
     "long_steps_share",
+)
+#: What a library's log says.
+LOGGED = (
+    "collections",
+    "longest_pause_s",
+    "total_pause_s",
+    *DISTRIBUTION,
     "allocated_bytes",
     "broken_lines",
     "mutator_s",

@@ -17,6 +17,7 @@ from gleaner_lab import experiment as experiments
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
+from gleaner_lab.metrics import DISTRIBUTION
 from gleaner_lab.numa import collection, locality
 from gleaner_lab.report import beside, figures
 from gleaner_lab.runner import tasks_of
@@ -42,18 +43,6 @@ UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "long_steps_share": ("long steps, share", lambda value: f"{value:.3f}"),
     **{name: (name, lambda value: f"{value:.3f}") for name in locality.METRICS},
     **{name: (name, lambda value: f"{value:.0f}") for name in collection.METRICS},
-}
-
-
-#: How pauses are distributed: shown where an experiment asks for it.
-ON_REQUEST = {
-    "pauses",
-    "pause_median_s",
-    "pause_99_s",
-    "utilisation_50_ms",
-    "utilisation_200_ms",
-    "steps",
-    "long_steps_share",
 }
 
 
@@ -103,7 +92,7 @@ def markdown(results: ResultSet) -> str:
 
 def _shown(experiment: Experiment, lines: list[analysis.Line]) -> list[str]:
     """The values whose medians are shown."""
-    wanted = [*(set(UNITS) - ON_REQUEST), *experiment.statistics.shown]
+    wanted = [*(set(UNITS) - set(DISTRIBUTION)), *experiment.statistics.shown]
     known = {name for line in lines for name in line.medians}
     return [name for name in UNITS if name in wanted and name in known]
 

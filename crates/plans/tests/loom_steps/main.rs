@@ -18,8 +18,8 @@
 //!   `PAGEMAP_SCAN` with `PM_SCAN_WP_MATCHING` reads the entries of a page table, protects the written ones and flushes the
 //!   TLBs before it gives the lock of that table back (`pagemap_scan_pmd_entry`, `fs/proc/task_mmu.c`). A processor
 //!   acknowledges the flush between two instructions, when its stores so far are visible. So a store that takes no fault
-//!   comes before the answer and is seen by whoever reads after it. Any other store takes a fault, which under the same
-//!   lock removes the protection, by which the page counts as written, and then makes the entry writable (`do_wp_page`,
+//!   comes before the answer: all reads after the answer see it. Any other store takes a fault. Under the same lock the
+//!   fault removes the protection, which makes the page count as written, and makes the entry writable (`do_wp_page`,
 //!   `mm/memory.c`); then the store is tried again. So the note precedes the store, and where an answer takes the note
 //!   away in between, the store takes another fault.
 //! - Soft-dirty bits: one call reads them, another clears them, each under the lock; a fault sets them.
