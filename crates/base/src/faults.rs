@@ -47,11 +47,13 @@ pub enum FaultPoint {
     FenceMemory,
     /// The system does not say any more which pages were written.
     WatchWrites,
+    /// Marking that may go on later finds its time over.
+    MarkTimeOver,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 17;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -71,6 +73,7 @@ impl FaultPoint {
         FaultPoint::SectionEndLate,
         FaultPoint::FenceMemory,
         FaultPoint::WatchWrites,
+        FaultPoint::MarkTimeOver,
     ];
 
     /// The names, in the same order.
@@ -91,6 +94,7 @@ impl FaultPoint {
         "section-end-late",
         "fence-memory",
         "watch-writes",
+        "mark-time-over",
     ];
 
     /// The name that the option `fault` uses.

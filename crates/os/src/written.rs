@@ -120,7 +120,9 @@ impl Reason {
             Reason::Forked => "the process has forked",
             Reason::Taken => "another heap of the process uses it",
             Reason::Injected => "a fault was injected",
-            Reason::Refused(libc::EPERM) => "the kernel does not watch these addresses any more",
+            Reason::Refused(libc::EPERM) => {
+                "a request is denied, or the kernel does not watch these addresses any more"
+            }
             Reason::Refused(_) => "the kernel refused the request",
         }
     }

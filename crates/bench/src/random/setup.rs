@@ -250,7 +250,7 @@ pub struct OfLibgc {
 }
 
 /// The points that the libgc heap can meet when it is there.
-const LIBGC_POINTS: [(FaultPoint, usize); 7] = [
+const LIBGC_POINTS: [(FaultPoint, usize); 8] = [
     (FaultPoint::CommitMemory, 12),
     (FaultPoint::StartWorker, 3),
     (FaultPoint::MarkStackFull, 300),
@@ -258,6 +258,7 @@ const LIBGC_POINTS: [(FaultPoint, usize); 7] = [
     (FaultPoint::LibraryListChanged, 12),
     (FaultPoint::ArenaHeld, 12),
     (FaultPoint::WatchWrites, 12),
+    (FaultPoint::MarkTimeOver, 300),
 ];
 
 /// Options of the libgc heap of which each value is equally likely.

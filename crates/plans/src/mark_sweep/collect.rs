@@ -46,6 +46,9 @@ pub enum Moment {
 /// Bytes from which the time that marking took says how long it takes.
 const WORTH_MEASURING: usize = 256 << 10;
 
+/// Ready finalizers below which helpers are not woken to mark what these need.
+const FEW_READY: usize = 256;
+
 /// What the door does during a collection. Frames that lead here hold no guard: a callback may leave by any route.
 ///
 /// Each callback is lent the heap: the client may allocate and free in it, but not collect. Between the clearing of
@@ -109,6 +112,15 @@ pub enum Outcome {
     Abandoned,
 }
 
+/// What a part of a stop has marked.
+#[derive(Clone, Copy, Debug)]
+struct Marked {
+    /// Whether nothing is grey any more.
+    is_all: bool,
+    /// Bytes that were scanned.
+    bytes: usize,
+}
+
 /// The stack that the collection itself runs on, while roots are pushed.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaderStack {
@@ -128,8 +140,7 @@ impl Heap {
         if !request.again {
             client.settle_toggle_refs(self);
         }
-        let goes_on = self.cycle.is_under_way();
-        if !request.again && !goes_on {
+        if !core::mem::replace(&mut self.start_told, true) {
             client.moment(self, Moment::Start);
         }
         let started = clock::monotonic_ns();
@@ -147,7 +158,13 @@ impl Heap {
         // Not before blocks are reclaimed: until then the blocks of such a thread's free cells must stay owned.
         self.forget_gone_threads();
         self.publish(&record);
-        if outcome == Outcome::Done || outcome == Outcome::Abandoned && !goes_on {
+        let is_over = match outcome {
+            Outcome::Done => true,
+            Outcome::Abandoned => !self.cycle.is_under_way(),
+            Outcome::Begun | Outcome::LibrariesChanged => false,
+        };
+        if is_over {
+            self.start_told = false;
             client.moment(self, Moment::End);
         }
         outcome
@@ -179,17 +196,29 @@ impl Heap {
         if extent.keeps_marks() {
             self.engine.look_again();
         }
-        let paused = self.mark(record, request.workers, marking, started);
+        let deadline = match marking {
+            Marking::InStop => None,
+            Marking::For(nanoseconds) => Some(started.saturating_add(nanoseconds)),
+        };
+        let mut marked = self.mark(record, request.workers, deadline);
         self.context.may_pause = false;
-        if let Some(scanned) = paused {
-            self.begin_cycle(extent, &cycle, scanned, request);
-            return Outcome::Begun;
-        }
-        if client.wants_to_stop(self) {
+        if marked.is_all && client.wants_to_stop(self) {
             self.space.born_marked = false;
             return Outcome::Abandoned;
         }
-        let newly_ready = self.process_weak(record);
+        let is_decided = marked.is_all;
+        if is_decided {
+            let revived = self.process_weak(record, request.workers, deadline);
+            marked.is_all = revived.is_all;
+            marked.bytes += revived.bytes;
+        }
+        if !marked.is_all {
+            self.begin_cycle(extent, &cycle, marked.bytes, request);
+            if is_decided {
+                self.tell_of_finalizers(client);
+            }
+            return Outcome::Begun;
+        }
         client.moment(self, Moment::MarkEnd);
         self.verify_marks(record, request.stack_pointer);
         if extent.keeps_marks() {
@@ -201,11 +230,7 @@ impl Heap {
         self.turns += 1;
         self.count_allocation(record);
         self.engine.release_stacks();
-        for index in 0..newly_ready {
-            if let Some(object) = self.weak.finalizers.newly_ready(index) {
-                client.awaits_finalization(self, object);
-            }
-        }
+        self.tell_of_finalizers(client);
         Outcome::Done
     }
 
@@ -364,47 +389,56 @@ impl Heap {
         }
     }
 
-    /// Marks. If the time was not enough for everything, in a stop that `started` then, how many bytes it was enough for.
+    /// Marks, until the deadline if there is one.
     fn mark(
         &mut self,
         record: &mut Record,
         (workers, reason): (usize, &'static str),
-        marking: Marking,
-        started: u64,
-    ) -> Option<usize> {
-        let available = workers
-            .min(self.crew.helpers() + 1)
-            .min(self.engine.ready());
-        let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
-        let (marked, outcome) = record.step(Phase::Mark, |event| {
-            let marked = match marking {
-                Marking::InStop => {
-                    engine.drain(crew, available, space, context);
-                    true
-                }
-                Marking::For(nanoseconds) => {
-                    let deadline = started.saturating_add(nanoseconds);
-                    engine.mark_until(deadline, crew, available, space, context)
-                }
-            };
-            let outcome = engine.finish(context);
+        deadline: Option<u64>,
+    ) -> Marked {
+        let available = self.available(workers);
+        let (is_all, outcome) = record.step(Phase::Mark, |event| {
+            let is_all = self.mark_grey(available, deadline);
+            let outcome = self.engine.finish(&self.context);
             event.bytes = outcome.scanned_bytes as u64;
             event.objects = outcome.scanned as u64;
             event.workers = available as u32;
             event.reason = reason;
-            (marked, outcome)
+            (is_all, outcome)
         });
         let took = record.duration(Phase::Mark);
         self.note_overflow(record, outcome.dropped, "a mark stack was full");
-        if marked {
+        if is_all {
             self.crew_size.note(available, outcome.scanned_bytes, took);
         }
-        if marked && outcome.scanned_bytes >= WORTH_MEASURING {
+        if is_all && outcome.scanned_bytes >= WORTH_MEASURING {
             let before = (self.totals.last_scanned, self.totals.last_marking_ns);
             self.totals.last_scanned = outcome.scanned_bytes;
             self.totals.last_marking_ns = decide::remember(outcome.scanned_bytes, took, before);
         }
-        (!marked).then_some(outcome.scanned_bytes)
+        Marked {
+            is_all,
+            bytes: outcome.scanned_bytes,
+        }
+    }
+
+    /// Of so many workers that are wanted, how many there are.
+    pub(crate) fn available(&self, workers: usize) -> usize {
+        workers
+            .min(self.crew.helpers() + 1)
+            .min(self.engine.ready())
+    }
+
+    /// Marks what is grey and what it leads to, until the deadline if there is one; whether that was all.
+    fn mark_grey(&self, workers: usize, deadline: Option<u64>) -> bool {
+        let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
+        match deadline {
+            Some(deadline) => engine.mark_until(deadline, crew, workers, space, context),
+            None => {
+                engine.drain(crew, workers, space, context);
+                true
+            }
+        }
     }
 
     fn note_overflow(&mut self, record: &mut Record, dropped: usize, reason: &'static str) {
@@ -417,17 +451,37 @@ impl Heap {
         }
     }
 
-    fn process_weak(&mut self, record: &mut Record) -> usize {
+    /// Settles what becomes of dead objects. What finalizers still need of them is marked until the deadline, if there is
+    /// one; where that is not all, steps go on with it and another stop settles the rest.
+    fn process_weak(
+        &mut self,
+        record: &mut Record,
+        (workers, _): (usize, &'static str),
+        deadline: Option<u64>,
+    ) -> Marked {
         let mut weak = core::mem::take(&mut self.weak);
         let settings = weak::Settings {
             java_finalization: self.settings.java_finalization,
         };
-        let outcome = record.step(Phase::Weak, |event| {
-            let outcome = weak.process(&mut Tracing { heap: self }, settings);
+        let (is_all, outcome) = record.step(Phase::Weak, |event| {
+            let mut outcome = weak.decide(&mut Tracing { heap: self }, settings);
             event.objects = outcome.newly_ready as u64;
-            outcome
+            let workers = match outcome.newly_ready {
+                0..FEW_READY => 1,
+                _ => self.available(workers),
+            };
+            event.workers = workers as u32;
+            self.context.may_pause = deadline.is_some();
+            let is_all = outcome.newly_ready == 0
+                || self.mark_grey(workers, deadline.map(|d| self.revival_ends(d)));
+            self.context.may_pause = false;
+            if is_all {
+                weak.settle(&mut Tracing { heap: self }, &mut outcome);
+            }
+            (is_all, outcome)
         });
         if self.options.verify == Verify::Edges
+            && is_all
             && let Err(fault) = weak.verify(&Tracing { heap: self })
         {
             panic!(
@@ -439,10 +493,29 @@ impl Heap {
         let traced = self.engine.finish(&self.context);
         let reason = "a mark stack was full in weak processing";
         self.note_overflow(record, traced.dropped, reason);
-        self.finalization_cycle = outcome.cycle_example;
+        self.finalization_cycle = self.finalization_cycle.or(outcome.cycle_example);
         self.finalizers_before = self.weak.finalizers.count();
         self.totals.finalized += outcome.newly_ready as u64;
-        outcome.newly_ready
+        Marked {
+            is_all,
+            bytes: traced.scanned_bytes,
+        }
+    }
+
+    /// Until when that is marked which finalizers need, in a stop that may take until `deadline`: what takes no longer than
+    /// a step is not worth another stop.
+    fn revival_ends(&self, deadline: u64) -> u64 {
+        let limit = self.settings.time_limit_ns.unwrap_or(u64::MAX);
+        deadline.max(clock::monotonic_ns().saturating_add(decide::step_ns(limit)))
+    }
+
+    /// Tells the client which objects this stop has made ready for finalization.
+    fn tell_of_finalizers(&mut self, client: &dyn Client) {
+        let mut index = 0;
+        while let Some(object) = self.weak.finalizers.newly_ready(index) {
+            client.awaits_finalization(self, object);
+            index += 1;
+        }
     }
 
     fn verify_marks(&mut self, record: &mut Record, stack_pointer: Address) {

@@ -317,9 +317,7 @@ impl Heap {
         (workers, reason): (usize, &'static str),
         event: &mut Event,
     ) {
-        let available = workers
-            .min(self.crew.helpers() + 1)
-            .min(self.engine.ready());
+        let available = self.available(workers);
         event.reason = reason;
         event.workers = available as u32;
         event.objects = deadline - event.start_ns;

@@ -137,6 +137,8 @@ pub struct Heap {
     pub leader_stack: Option<LeaderStack>,
     /// Finalizers registered at the last collection.
     pub finalizers_before: usize,
+    /// Whether the client was told of a start whose end is to come.
+    pub(crate) start_told: bool,
     /// An object that the last collection could not finalize because it can be reached from itself.
     pub finalization_cycle: Option<Address>,
     /// Capacity below which the heap does not shrink.
@@ -249,6 +251,7 @@ impl Heap {
             root_bytes: 0,
             leader_stack: None,
             finalizers_before: 0,
+            start_told: false,
             finalization_cycle: None,
             initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
             topology,

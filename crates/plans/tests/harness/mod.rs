@@ -12,7 +12,7 @@ pub mod rng;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::Options;
@@ -43,6 +43,8 @@ pub const ROOTS: usize = 256;
 #[derive(Default)]
 pub struct Quiet {
     pub moments: AtomicUsize,
+    /// Whether it was told of a start, and of no end since.
+    pub is_collecting: AtomicBool,
     pub resized: AtomicUsize,
     pub awaited: AtomicUsize,
     /// The n-th time that the client is asked from now on, it gives the collection up; 0 for never.
@@ -50,8 +52,14 @@ pub struct Quiet {
 }
 
 impl Client for Quiet {
-    fn moment(&self, _heap: &mut Heap, _moment: Moment) {
+    fn moment(&self, _heap: &mut Heap, moment: Moment) {
         self.moments.fetch_add(1, Ordering::Relaxed);
+        // Starts and ends take turns.
+        match moment {
+            Moment::Start => assert!(!self.is_collecting.swap(true, Ordering::Relaxed)),
+            Moment::End => assert!(self.is_collecting.swap(false, Ordering::Relaxed)),
+            _ => assert!(self.is_collecting.load(Ordering::Relaxed)),
+        }
     }
     fn thread_moment(&self, _heap: &mut Heap, _moment: Moment, _thread: *mut Mutator) {}
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}

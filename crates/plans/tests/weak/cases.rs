@@ -1,7 +1,7 @@
 //! The contract case by case, on small graphs drawn by hand.
 
 use crate::count_allocations::{calls, without_memory};
-use crate::heap::Heap;
+use crate::heap::{Heap, process};
 use gleaner_mem::address::Address;
 use gleaner_plans::mark_sweep::weak::{
     Finalizer, NoMemory, Order, Outcome, Settings, Tracer, Weak,
@@ -50,7 +50,7 @@ impl World {
         let mut roots: Vec<Address> = self.roots.iter().map(|n| self.heap.object(*n)).collect();
         self.weak.for_each_root(&mut |root| roots.push(root));
         self.heap.trace(roots);
-        let outcome = self.weak.process(&mut self.heap, settings);
+        let outcome = process(&mut self.weak, &mut self.heap, settings);
         assert_eq!(self.weak.verify(&self.heap), Ok(()));
         self.heap.sweep();
         outcome
@@ -346,7 +346,7 @@ fn processing_allocates_nothing() {
             world.weak.for_each_root(&mut |root| roots.push(root));
             world.heap.trace(roots);
             let before = calls();
-            let outcome = world.weak.process(&mut world.heap, settings);
+            let outcome = process(&mut world.weak, &mut world.heap, settings);
             assert_eq!(calls(), before);
             assert_eq!(world.weak.verify(&world.heap), Ok(()));
             world.heap.sweep();

@@ -6,7 +6,7 @@
 //! advance: whatever allocates during weak processing is weak processing itself.
 
 use gleaner_mem::address::Address;
-use gleaner_plans::mark_sweep::weak::Tracer;
+use gleaner_plans::mark_sweep::weak::{Outcome, Settings, Tracer, Weak};
 
 /// Slots of an object.
 pub const SLOTS: usize = 3;
@@ -14,6 +14,14 @@ pub const SLOTS: usize = 3;
 const OBJECT_BYTES: usize = SLOTS * 8;
 const HEAP: usize = 0x10_0000;
 const OUTSIDE: usize = 0x1000;
+
+/// Settles all requests, as a collection does that is not put off.
+pub fn process(weak: &mut Weak, heap: &mut Heap, settings: Settings) -> Outcome {
+    let mut outcome = weak.decide(heap, settings);
+    heap.drain();
+    weak.settle(heap, &mut outcome);
+    outcome
+}
 
 /// The heap, its mark bits and its mark stack.
 #[derive(Clone)]

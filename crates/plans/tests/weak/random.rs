@@ -1,7 +1,7 @@
 //! Random programs on the real structures and on the naive model, compared after every step.
 
 use crate::count_allocations::calls;
-use crate::heap::{Heap, SLOTS};
+use crate::heap::{Heap, SLOTS, process};
 use crate::model::{Expected, Model, Set};
 use gleaner_mem::address::Address;
 use gleaner_plans::mark_sweep::weak::{
@@ -231,7 +231,7 @@ impl Pair {
             java_finalization: java,
         };
         let before = calls();
-        let outcome = self.weak.process(&mut self.heap, settings);
+        let outcome = process(&mut self.weak, &mut self.heap, settings);
         assert_eq!(calls(), before, "process called the allocator");
         assert_eq!(self.weak.verify(&self.heap), Ok(()));
 

@@ -9,12 +9,11 @@
 use core::sync::atomic::Ordering;
 
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_os::clock;
 use gleaner_work::{Phase, Steal, Verdict, Worker};
 
 use super::MarkSweep;
 use super::batches::{BATCH_ENTRIES, NO_BATCH};
-use super::mark::{MAX_FIFO, MarkEngine, Own};
+use super::mark::{MAX_FIFO, MarkEngine, Own, is_over};
 use super::prefetch::{Policy, Prefetch};
 use super::scan::{Entry, Scanned};
 use crate::mark_sweep::block::BlockIndex;
@@ -62,7 +61,7 @@ impl<P: Policy> MarkPhase<'_, P> {
     /// Whether this step has had its time.
     #[inline]
     fn is_over(&self) -> bool {
-        self.deadline != 0 && clock::monotonic_ns() >= self.deadline
+        is_over(self.deadline)
     }
 
     /// Scans until the stack and the queue are empty, or time is over.

@@ -158,7 +158,7 @@ impl Finalizers {
     /// An object found marked has been traced already, children and all, so it needs no turn of its own.
     pub(super) fn trace_order(&self, tracer: &mut dyn Tracer, outcome: &mut Outcome) {
         for (object, finalizer) in self.registered.iter() {
-            if tracer.is_marked(object) {
+            if finalizer.order == Order::NoOrder || tracer.is_marked(object) {
                 continue;
             }
             match finalizer.order {
@@ -174,7 +174,8 @@ impl Finalizers {
         }
     }
 
-    /// Makes ready what is still unmarked, revives it, and returns how many that are.
+    /// Makes ready what is still unmarked, greys it, and returns how many that are. What these reach is marked by the next
+    /// [`Tracer::drain`].
     pub(super) fn enqueue_unreached(
         &mut self,
         tracer: &mut dyn Tracer,
@@ -182,8 +183,12 @@ impl Finalizers {
     ) -> usize {
         let first = self.ready.len();
         self.enqueue_if(|object| !tracer.is_marked(object));
-        if settings.java_finalization {
+        let mut ready = self.ready.range(first..);
+        if settings.java_finalization
+            && ready.any(|entry| entry.finalizer.order == Order::Unreachable)
+        {
             self.mark_ready(first, tracer, |order| order != Order::Unreachable);
+            tracer.drain();
             self.put_back_reached(first, tracer);
         }
         self.mark_ready(first, tracer, |_| true);
@@ -213,14 +218,13 @@ impl Finalizers {
         })
     }
 
-    /// Marks, with all they reach, the ready objects from `first` on whose order `choose` picks.
+    /// Greys the ready objects from `first` on whose order `choose` picks.
     fn mark_ready(&self, first: usize, tracer: &mut dyn Tracer, choose: impl Fn(Order) -> bool) {
         for entry in self.ready.range(first..) {
             if choose(entry.finalizer.order) {
                 tracer.mark(entry.object);
             }
         }
-        tracer.drain();
     }
 
     /// Registers again the `Unreachable` entries from `first` on whose objects the other ready ones have revived.

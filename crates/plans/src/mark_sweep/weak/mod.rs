@@ -3,20 +3,23 @@
 //! The idea: a program may ask to be told of an object's death (finalizers), to have a word cleared by it
 //! (disappearing links, short and long), or to hold a reference whose strength it changes from collection to
 //! collection (toggle references). These structures hold such requests as plain addresses in memory that no trace
-//! scans, so they keep nothing alive by themselves; [`Weak::process`] settles them after the main trace.
+//! scans, so they keep nothing alive by themselves. After the main trace [`Weak::decide`] says what is dead to the
+//! program, and once that is marked which finalizers still need, [`Weak::settle`] does the rest. The program may run in
+//! between, if marking goes on in steps: what was decided holds, since nobody can reach what was unmarked then but the
+//! finalizers that are ready and long links; the next stop decides about what has died since, before all is settled.
 //!
 //! Nothing here touches the heap or calls the client: the marker does the first through [`Tracer`], and the door does
 //! the second once the state is consistent again, one request at a time, so that a callback may leave by any route.
 //!
 //! # Invariants
-//! 1. [`Weak::process`] allocates nothing: registration has reserved, for every registered finalizer, its place in the
+//! 1. [`Weak::decide`] and [`Weak::settle`] allocate nothing: registration has reserved, for every registered finalizer, its place in the
 //!    queue of ready ones, and an entry put back finds the place that it left.
 //! 2. An object has at most one registered finalizer, and a link address at most one object per table.
-//! 3. After `process`, every object named by any entry is marked, and no link lies in an unmarked heap object
+//! 3. After `settle`, every object named by any entry is marked, and no link lies in an unmarked heap object
 //!    ([`Weak::verify`] checks it).
 //!
-//! Threads: `process` is run by the collecting thread in the stopped world, everything else by the holder of
-//! the allocator lock. The contract is that of libgc 8.2.2's public header; there is no paper section.
+//! Threads: these two are run by the collecting thread in the stopped world, everything else by the holder of the
+//! allocator lock. The contract is that of libgc 8.2.2's public header; there is no paper section.
 
 extern crate alloc;
 
@@ -58,7 +61,7 @@ pub struct Settings {
     pub java_finalization: bool,
 }
 
-/// What one run of [`Weak::process`] did.
+/// What [`Weak::decide`] and [`Weak::settle`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Finalizers that became ready; [`Finalizers::newly_ready`] names their objects.
@@ -116,25 +119,30 @@ impl Weak {
         self.toggle_refs.for_each_root(visit);
     }
 
-    /// Settles all requests once the main trace is finished and drained.
+    /// Decides, once the main trace is finished and drained, which objects are dead to the program: clears short links
+    /// and makes finalizers ready, whose objects are grey then.
     ///
-    /// Short links go first, so that a pointer which the client declared weak has no say in the order of
-    /// finalization; long links and toggle references go last, when everything that finalizers can reach is marked.
-    pub fn process(&mut self, tracer: &mut dyn Tracer, settings: Settings) -> Outcome {
+    /// Short links go first, so that a pointer which the client declared weak has no say in the order of finalization.
+    pub fn decide(&mut self, tracer: &mut dyn Tracer, settings: Settings) -> Outcome {
         let mut outcome = Outcome {
             links_cleared: self.short_links.clear_dead(tracer),
             ..Outcome::default()
         };
         self.finalizers.trace_order(tracer, &mut outcome);
         outcome.newly_ready = self.finalizers.enqueue_unreached(tracer, settings);
+        outcome
+    }
+
+    /// Settles the rest, once all that ready finalizers can reach is marked: long links, toggle references, and links in
+    /// memory that is about to be reused.
+    pub fn settle(&mut self, tracer: &mut dyn Tracer, outcome: &mut Outcome) {
         outcome.links_dropped = self.short_links.drop_dangling(tracer);
         outcome.toggle_refs_dropped = self.toggle_refs.drop_dead(tracer);
         outcome.links_cleared += self.long_links.clear_dead(tracer);
         outcome.links_dropped += self.long_links.drop_dangling(tracer);
-        outcome
     }
 
-    /// Checks invariant 3 in the stopped world, after [`Weak::process`] and before the sweep.
+    /// Checks invariant 3 in the stopped world, after [`Weak::settle`] and before the sweep.
     pub fn verify(&self, tracer: &dyn Tracer) -> Result<(), Fault> {
         self.finalizers.verify(tracer)?;
         self.short_links.verify(tracer)?;

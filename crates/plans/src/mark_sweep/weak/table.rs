@@ -31,6 +31,8 @@ struct Entry<V> {
     value: V,
     /// The next entry of the same bucket, or `NONE`.
     next: u32,
+    /// Whether it is about to be removed, within [`Table::retain`].
+    goes: bool,
 }
 
 /// The table. Protected by the lock of whatever contains it.
@@ -86,7 +88,12 @@ impl<V: Copy> Table<V> {
         debug_assert!(self.find(key).is_none());
         let bucket = self.bucket(key);
         let next = core::mem::replace(&mut self.heads[bucket], self.entries.len() as u32);
-        self.entries.push(Entry { key, value, next });
+        self.entries.push(Entry {
+            key,
+            value,
+            next,
+            goes: false,
+        });
     }
 
     /// Removes `key` and returns its value.
@@ -101,27 +108,30 @@ impl<V: Copy> Table<V> {
 
     /// Removes the entries for which `keep` says false and returns their number. Keys are not null.
     ///
-    /// Goes from the newest to the oldest: what a removal moves into its gap has already been visited. Where many are
-    /// removed, the rest is chained anew in the end, in one walk instead of several for each.
+    /// Asks about all before it removes any, from the oldest to the newest. Where few are removed, that is done for each
+    /// from the newest on: what a removal moves into its gap has been looked at then. Where many are, the rest is chained
+    /// anew, in one walk instead of several for each.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(Address, &V) -> bool) -> usize {
-        let before = self.entries.len();
         let mut removed = 0;
-        for index in (0..before).rev() {
-            let entry = &mut self.entries[index];
-            if keep(entry.key, &entry.value) {
-                continue;
-            }
-            removed += 1;
-            if removed <= before / FEW {
-                self.remove_at(index);
-            } else {
-                entry.key = Address::NULL;
+        for entry in &mut self.entries {
+            if !keep(entry.key, &entry.value) {
+                entry.goes = true;
+                removed += 1;
             }
         }
-        if removed > before / FEW {
-            self.entries.retain(|entry| !entry.key.is_null());
+        if removed > self.entries.len() / FEW {
+            self.entries.retain(|entry| !entry.goes);
             self.heads.fill(NONE);
             self.chain_all();
+            return removed;
+        }
+        let (mut left, mut index) = (removed, self.entries.len());
+        while left > 0 {
+            index -= 1;
+            if self.entries[index].goes {
+                self.remove_at(index);
+                left -= 1;
+            }
         }
         removed
     }
@@ -253,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn retain_visits_each_entry_once_from_newest_to_oldest() {
+    fn retain_visits_each_entry_once_from_oldest_to_newest() {
         let mut table = filled(200);
         let mut visited = std::vec::Vec::new();
         let removed = table.retain(|_, value| {
             visited.push(*value);
             value % 3 == 0
         });
-        assert_eq!(visited, (0..200).rev().collect::<std::vec::Vec<_>>());
+        assert_eq!(visited, (0..200).collect::<std::vec::Vec<_>>());
         assert_eq!(removed, 133);
         for n in 0..200 {
             assert_eq!(table.get(key(n)).is_some(), n % 3 == 0);

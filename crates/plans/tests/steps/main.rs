@@ -5,7 +5,9 @@
 
 #![cfg(not(loom))]
 
+#[path = "../harness/mod.rs"]
 mod harness;
+mod time_is_over;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -119,6 +121,9 @@ fn marks_are_made_in_steps_beside_the_program() {
     steps_come_to_an_end_in_a_heap_of_many_blocks();
     a_heap_that_has_grown_for_a_cycle_shrinks_again();
     what_a_procedure_pushes_is_scanned_in_the_stop();
+    time_is_over::no_block_is_lost();
+    time_is_over::what_finalizers_need_is_marked_in_steps();
+    a_client_that_gives_up_hears_of_the_end();
     without_a_limit_there_are_no_steps();
     auto_watches_where_much_lives();
 }
@@ -640,6 +645,36 @@ fn what_a_procedure_pushes_is_scanned_in_the_stop() {
         begun.bench.collect();
         assert!(begun.all_live());
     }
+}
+
+/// The client gives up the first stop of a cycle or the last, when it is first asked or when everything is marked.
+fn a_client_that_gives_up_hears_of_the_end() {
+    for (asked, ends) in [(1, false), (2, true)] {
+        let Some(mut begun) = Begun::new("stress=1000000") else {
+            return;
+        };
+        begun.mark();
+        let client = &begun.bench.client;
+        client.abandon_when_asked.store(asked, Ordering::Relaxed);
+        let outcome = begun.bench.collect_new("given up");
+        assert_eq!(outcome, Outcome::Abandoned);
+        // At first nothing has happened yet, and the cycle can still be ended.
+        let client = &begun.bench.client;
+        assert_eq!(!client.is_collecting.load(Ordering::Relaxed), ends);
+        assert_eq!(!begun.bench.heap.cycle.is_under_way(), ends);
+        begun.bench.collect();
+        assert!(begun.all_live());
+    }
+    let Some(mut begun) = Begun::before("stress=1000000") else {
+        return;
+    };
+    begun
+        .bench
+        .client
+        .abandon_when_asked
+        .store(1, Ordering::Relaxed);
+    assert_eq!(begun.bench.begin(), Outcome::Abandoned);
+    begun.bench.collect();
 }
 
 fn without_a_limit_there_are_no_steps() {

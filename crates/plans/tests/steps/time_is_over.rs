@@ -1,0 +1,158 @@
+//! A stop that is to end a cycle finds its time over, at each of the moments at which it looks: nothing is lost, and what
+//! was decided about dead objects holds.
+
+use gleaner_base::faults::{FaultPoint, arm, left};
+use gleaner_mem::Address;
+use gleaner_plans::mark_sweep::collect::Outcome;
+use gleaner_plans::mark_sweep::weak::{Finalizer, Order};
+use gleaner_spaces::mark_sweep::kinds::NORMAL;
+
+use crate::{Begun, OBJECTS, counted_kind, store};
+
+/// Has the end of a cycle, in a stop with time enough, find its time over at the visits in turn, until there are no more.
+/// `prepare` is done before the cycle begins, `between` in the middle; `after` gets what both made and how the stop ended.
+fn with_time_over_at_each_visit<A, B>(
+    prepare: impl Fn(&mut Begun) -> A,
+    between: impl Fn(&mut Begun, &A) -> B,
+    mut after: impl FnMut(&mut Begun, A, B, Outcome),
+) {
+    for visit in 1.. {
+        let Some(mut begun) = Begun::before("stress=1000000") else {
+            return;
+        };
+        // Where there are mark procedures, nobody knows how long a stop takes: each has a limit.
+        counted_kind(&mut begun.bench);
+        begun.bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
+        let made = prepare(&mut begun);
+        assert_eq!(begun.bench.begin(), Outcome::Begun);
+        begun.mark();
+        let changed = between(&mut begun, &made);
+        arm(FaultPoint::MarkTimeOver, visit);
+        let outcome = begun.bench.collect_new("time is over");
+        let met = left(FaultPoint::MarkTimeOver) == 0;
+        arm(FaultPoint::MarkTimeOver, 0);
+        after(&mut begun, made, changed, outcome);
+        if !met {
+            assert!(visit > 3);
+            return;
+        }
+    }
+}
+
+pub fn no_block_is_lost() {
+    with_time_over_at_each_visit(
+        |_| (),
+        |begun, ()| {
+            // On as many pages as there are.
+            let written: Vec<usize> = (0..OBJECTS).step_by(OBJECTS / 60).collect();
+            let hang = |number: &usize| {
+                let object = begun.bench.allocate(NORMAL, 48).unwrap();
+                store(begun.object(*number), 1, object.word());
+                !object.word()
+            };
+            written.iter().map(hang).collect::<Vec<usize>>()
+        },
+        |begun, (), hung, outcome| {
+            if outcome == Outcome::Begun {
+                begun.mark();
+                begun.end();
+            }
+            assert!(begun.bench.was_stepped() && begun.all_live());
+            let is_marked = |hidden: &usize| begun.bench.is_marked(Address::new(!hidden));
+            assert!(hung.iter().all(is_marked));
+        },
+    );
+}
+
+/// Objects that die, some with finalizers, and links to them.
+struct Dying {
+    finalized: Vec<usize>,
+    children: Vec<usize>,
+    plain: usize,
+    links: Box<[usize; 3]>,
+}
+
+impl Dying {
+    const FINALIZED: usize = 300;
+
+    fn new(begun: &mut Begun) -> Dying {
+        let mut dying = Dying {
+            finalized: Vec::new(),
+            children: Vec::new(),
+            plain: !begun.bench.allocate(NORMAL, 48).unwrap().word(),
+            links: Box::new([1, 1, 1]),
+        };
+        let finalizer = Finalizer {
+            proc: 1,
+            data: Address::NULL,
+            order: Order::NoOrder,
+        };
+        for _ in 0..Dying::FINALIZED {
+            let object = begun.bench.allocate(NORMAL, 48).unwrap();
+            let child = begun.bench.allocate(NORMAL, 48).unwrap();
+            store(object, 0, child.word());
+            let finalizers = &mut begun.bench.heap.weak.finalizers;
+            finalizers.register(object, finalizer).unwrap();
+            dying.finalized.push(!object.word());
+            dying.children.push(!child.word());
+        }
+        let weak = &mut begun.bench.heap.weak;
+        let link = |number: usize| Address::of(&raw const dying.links[number]);
+        let object = |hidden: usize| Address::new(!hidden);
+        let first = object(dying.finalized[0]);
+        weak.short_links.register(link(0), first).unwrap();
+        weak.long_links.register(link(1), first).unwrap();
+        let plain = object(dying.plain);
+        weak.long_links.register(link(2), plain).unwrap();
+        dying
+    }
+
+    /// Short links to what is dead to the program, and long ones to what no finalizer leads to either.
+    fn links(&self) -> [usize; 3] {
+        // SAFETY: a reference; the collector writes through the address, which is read anew.
+        core::array::from_fn(|number| unsafe { (&raw const self.links[number]).read_volatile() })
+    }
+}
+
+/// What is ready is ready from that stop on; the rest waits for the last.
+pub fn what_finalizers_need_is_marked_in_steps() {
+    let mut put_off = 0;
+    with_time_over_at_each_visit(
+        Dying::new,
+        |_, _| (),
+        |begun, dying, (), outcome| {
+            let ready = begun.bench.heap.weak.finalizers.ready_count();
+            let is_marked =
+                |begun: &Begun, hidden: &usize| begun.bench.is_marked(Address::new(!hidden));
+            if outcome == Outcome::Begun && ready > 0 {
+                put_off += 1;
+                assert_eq!(dying.links(), [0, 1, 1]);
+                assert!(
+                    dying
+                        .finalized
+                        .iter()
+                        .all(|hidden| is_marked(begun, hidden))
+                );
+                // One is run meanwhile: its object is cut off from the child, to which the program leads instead.
+                let taken = begun.bench.heap.weak.finalizers.take_ready().unwrap();
+                // SAFETY: an object of the test.
+                let child = unsafe { taken.object.load() };
+                store(taken.object, 0, 0);
+                store(begun.object(7), 3, child);
+            }
+            if outcome == Outcome::Begun {
+                begun.mark();
+                begun.end();
+            }
+            assert_eq!(dying.links(), [0, 1, 0]);
+            assert!(dying.children.iter().all(|hidden| is_marked(begun, hidden)));
+            assert!(!is_marked(begun, &dying.plain));
+            let finalizers = &mut begun.bench.heap.weak.finalizers;
+            let left = core::iter::from_fn(|| finalizers.take_ready()).count();
+            let taken = usize::from(outcome == Outcome::Begun && ready > 0);
+            assert_eq!(left, Dying::FINALIZED - taken);
+            assert!(begun.bench.was_stepped() && begun.all_live());
+        },
+    );
+    assert!(put_off > 0);
+}
