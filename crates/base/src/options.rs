@@ -22,9 +22,9 @@ use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
-    ArrayKinds, Arrays, Crew, Generations, HugePages, LogPath, MarkGenerations, OldPages,
-    OldPolicy, Optimisation, Pages, Parking, Plan, Prefetch, PrefetchHint, PushOrder, References,
-    Sweep, TaskQueue, TraceOrder, Verify, WriteWatch, Zeroing, ZeroingKernel,
+    ArrayKinds, Arrays, Crew, Generations, HeapSizing, HugePages, LogPath, MarkGenerations,
+    OldPages, OldPolicy, Optimisation, Pages, Parking, Plan, Prefetch, PrefetchHint, PushOrder,
+    References, Sweep, TaskQueue, TraceOrder, Verify, WriteWatch, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -232,6 +232,10 @@ option_table! {
     initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
     /// Between two collections the program allocates about the live heap divided by this: 1 is fast, 10 is small.
     free_space_divisor: u32 = 3, "free-space-divisor", User, Libgc, None, number(1, 1000, "");
+    /// By what rule the program allocates between two collections: by that divisor, or so that memory is traded for time.
+    heap_sizing: HeapSizing = HeapSizing::Divisor, "heap-sizing", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), Accepted::Choice(HeapSizing::NAMES);
+    /// Under heap-sizing=balanced a gigabyte more is taken where it saves so many hundredths of a processor.
+    heap_price: u32 = 100, "heap-price", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), number(1, 1_000_000, "");
     /// How many threads mark in parallel.
     markers: u32 = 0, "markers", User, Libgc, None, number(0, 64, "one per processor, at most 16");
     /// How many threads collect together at most: they copy, mark and update.

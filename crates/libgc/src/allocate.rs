@@ -13,8 +13,11 @@ use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::heap::Remedy;
 use gleaner_plans::mark_sweep::mutator::Mutator;
+use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
-use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::kinds::{
+    ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, ThreadLists, UNCOLLECTABLE,
+};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 
 use crate::blocking::check_regions;
@@ -22,7 +25,7 @@ use crate::collect;
 use crate::message::{die, out_of_memory, warn};
 use crate::records;
 use crate::start::{start, with_heap};
-use crate::state::{Started, is_locked, view};
+use crate::state::{Started, is_locked, table, view};
 use crate::variables::{GC_all_interior_pointers, GC_non_gc_bytes};
 
 /// Requests larger than this can never be met.
@@ -213,7 +216,11 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
             wanted.kind
         ))
     };
-    if thread.is_null() || described.uncollectable || described.disclaim.is_some() {
+    let lists = described.thread_lists();
+    if thread.is_null() || lists == ThreadLists::None {
+        return heap.space.allocate_small(wanted.kind, class);
+    }
+    if lists == ThreadLists::Owned && heap.space.has_shared_cells(wanted.kind, class) {
         return heap.space.allocate_small(wanted.kind, class);
     }
     // SAFETY: the record is the calling thread's, and its list is empty or may be popped by it.
@@ -225,8 +232,56 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
         }
         let cell = head.read();
         take_head(head, cell);
+        if lists != ThreadLists::Plain {
+            mark_taken(cell);
+        }
+        if lists == ThreadLists::Uncollectable {
+            let bytes = &mut heap.space.uncollectable_bytes;
+            *bytes = bytes.wrapping_add(usize::from(CELL_BYTES[class]));
+        }
         Ok(cell)
     }
+}
+
+/// A cell of a kind that marks its free cells is allocated from now on. Until then the collector leaves it alone, since it
+/// lies in a block that the calling thread owns.
+#[inline]
+fn mark_taken(cell: Address) {
+    if let Some(found) = table().resolve(cell.word()) {
+        // SAFETY: the mark of a resolved object. Relaxed: a collection stops this thread first.
+        unsafe { (*found.mark).store(MARKED, Ordering::Relaxed) };
+    }
+}
+
+/// Allocates a small object that is no garbage until it is freed, from the calling thread's list if it has one.
+#[inline]
+fn allocate_uncollectable(bytes: usize, kind: usize) -> *mut c_void {
+    allocate_marked(bytes, kind, |class| {
+        GC_non_gc_bytes.add(usize::from(CELL_BYTES[class]))
+    })
+}
+
+/// Allocates a small object of a kind that marks its free cells from the calling thread's list if it has one; says of which
+/// class it is then.
+#[inline(always)]
+pub fn allocate_marked(bytes: usize, kind: usize, taken: impl FnOnce(usize)) -> *mut c_void {
+    let size = bytes.wrapping_add(extra_bytes());
+    let thread = Mutator::current_fast();
+    if size.wrapping_sub(1) < LARGEST_SMALL && !thread.is_null() {
+        // SAFETY: the record is the calling thread's; a listed cell links to the next in its first word.
+        unsafe {
+            let class = class_of(size);
+            let head = &raw mut (*thread).cache.heads[kind][class];
+            let cell = head.read();
+            if !cell.is_null() {
+                take_head(head, cell);
+                mark_taken(cell);
+                taken(class);
+                return cell.ptr();
+            }
+        }
+    }
+    allocate_slowly(Wanted::new(bytes, kind))
 }
 
 /// What is to be done before an allocation, asked once for each.
@@ -259,9 +314,10 @@ fn is_stress_due(heap: &Heap) -> bool {
 pub fn sync_variables(heap: &Heap) {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let bytes = heap.space.uncollectable_bytes;
-    let seen = SEEN.swap(bytes, Ordering::Relaxed);
+    let seen = SEEN.load(Ordering::Relaxed);
     if bytes != seen {
-        GC_non_gc_bytes.set(GC_non_gc_bytes.get().wrapping_add(bytes).wrapping_sub(seen));
+        SEEN.store(bytes, Ordering::Relaxed);
+        GC_non_gc_bytes.add(bytes.wrapping_sub(seen));
     }
 }
 
@@ -283,15 +339,19 @@ pub extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_voi
     match kind as usize {
         NORMAL => allocate(bytes, NORMAL),
         PTRFREE => allocate(bytes, PTRFREE),
-        other if is_thread_kind(other) => allocate(bytes, other),
-        other => allocate_slowly(Wanted::new(bytes, other)),
+        other => match thread_lists(other) {
+            ThreadLists::Plain => allocate(bytes, other),
+            ThreadLists::Owned => allocate_marked(bytes, other, |_| ()),
+            ThreadLists::Uncollectable => allocate_uncollectable(bytes, other),
+            ThreadLists::None => allocate_slowly(Wanted::new(bytes, other)),
+        },
     }
 }
 
-/// Whether objects of a kind may come from thread-local lists without further ado.
-fn is_thread_kind(kind: usize) -> bool {
+/// How threads allocate objects of a kind.
+fn thread_lists(kind: usize) -> ThreadLists {
     start();
-    view().is_some_and(|view| view.space().has_thread_lists(kind))
+    view().map_or(ThreadLists::None, |view| view.space().thread_lists(kind))
 }
 
 /// As in gc_inline.h.
@@ -348,13 +408,13 @@ pub extern "C-unwind" fn GC_malloc_atomic_ignore_off_page(bytes: usize) -> *mut 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_malloc_uncollectable(bytes: usize) -> *mut c_void {
-    allocate_slowly(Wanted::new(bytes, UNCOLLECTABLE))
+    allocate_uncollectable(bytes, UNCOLLECTABLE)
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_malloc_atomic_uncollectable(bytes: usize) -> *mut c_void {
-    allocate_slowly(Wanted::new(bytes, ATOMIC_UNCOLLECTABLE))
+    allocate_uncollectable(bytes, ATOMIC_UNCOLLECTABLE)
 }
 
 /// As in gc.h: objects aligned to `alignment`, at most what a heap can hold.
@@ -424,7 +484,7 @@ pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
 /// The free cells of one block as a list. `bytes` is taken as it is, without the extra byte.
 fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
     let started = start();
-    if bytes <= LARGEST_SMALL && is_thread_kind(kind) {
+    if bytes <= LARGEST_SMALL && thread_lists(kind) == ThreadLists::Plain {
         return obtain(started, bytes, bytes, |heap| many_cells(heap, kind, bytes));
     }
     let object = allocate_slowly(Wanted::new(bytes, kind));

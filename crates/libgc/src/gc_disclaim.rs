@@ -11,7 +11,7 @@ use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_spaces::mark_sweep::kinds::{DisclaimProc, Kind, descriptor};
 
-use crate::allocate::{Wanted, allocate_slowly};
+use crate::allocate::allocate_marked;
 use crate::message::{die, out_of_memory};
 use crate::settings::register_displacement;
 use crate::start::with_heap;
@@ -46,7 +46,11 @@ pub extern "C-unwind" fn GC_register_disclaim_proc(
         }
         match heap.space.kinds.get_mut(kind as usize) {
             Some(known) => {
-                known.disclaim = procedure;
+                // A kind that had one goes on marking its free cells, so it gets another.
+                known.disclaim = match procedure {
+                    None if known.disclaim.is_some() => Some(keep_nothing),
+                    given => given,
+                };
                 known.mark_unconditionally = procedure.is_some() && mark_from_all != 0;
             }
             None => die(format_args!(
@@ -54,6 +58,11 @@ pub extern "C-unwind" fn GC_register_disclaim_proc(
             )),
         }
     });
+}
+
+/// The procedure of a kind whose own was taken away.
+unsafe extern "C-unwind" fn keep_nothing(_object: *mut c_void) -> c_int {
+    0
 }
 
 /// As in gc_disclaim.h.
@@ -114,7 +123,7 @@ pub extern "C-unwind" fn GC_finalized_malloc(bytes: usize, closure: *const Closu
     let Some(total) = bytes.checked_add(WORD) else {
         return out_of_memory(bytes);
     };
-    let object = Address::of(allocate_slowly(Wanted::new(total, kind)));
+    let object = Address::of(allocate_marked(total, kind, |_| ()));
     if object.is_null() || !table().contains(object.word()) {
         return object.ptr();
     }

@@ -88,7 +88,10 @@ pub extern "C-unwind" fn GC_allow_register_threads() {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_start_mark_threads() {
     start();
-    PROCS_ON_HELPERS.store(true, Ordering::Relaxed);
+    // Asked again for each thread that is created.
+    if PROCS_ON_HELPERS.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let most = with_heap(Heap::most_workers);
     GC_parallel.set(most as c_int - 1);
 }

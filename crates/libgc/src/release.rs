@@ -2,20 +2,24 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::mutator::Mutator;
+use gleaner_spaces::mark_sweep::FREE;
 use gleaner_spaces::mark_sweep::allocate::cookie;
 use gleaner_spaces::mark_sweep::block::{IGNORE_OFF_PAGE, Resolved, State};
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell};
-use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::size_classes::CELL_BYTES;
 
 use crate::allocate::{GC_malloc, Wanted, allocate_slowly, extra_bytes};
 use crate::blocking::check_regions;
 use crate::message::die;
 use crate::start::{start, with_heap};
 use crate::state::{is_ready, table};
+use crate::variables::GC_non_gc_bytes;
 
 /// Cells of other blocks that a thread's list may hold before half of them go to the shared list.
 const MOST_FOREIGN: u32 = 256;
@@ -58,9 +62,15 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
         )
     };
     let thread = Mutator::current_fast();
-    if state == State::Small && (kind == NORMAL || kind == PTRFREE) && !thread.is_null() {
-        // SAFETY: a cell has at least two words.
-        if unsafe { found.base.add(8).load() } == cookie(found.base) {
+    let counted = kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE;
+    let listed = counted || kind == NORMAL || kind == PTRFREE;
+    if state == State::Small && listed && !thread.is_null() {
+        // SAFETY: a cell has at least two words; the mark of a resolved object.
+        let (second, mark) = unsafe {
+            let mark = (*found.mark).load(Ordering::Relaxed);
+            (found.base.add(8).load(), mark)
+        };
+        if second == cookie(found.base) || counted && mark == FREE {
             refuse(object, FreeError::Twice);
         }
         // SAFETY: the record is the calling thread's; the object is used no more, as asked.
@@ -69,7 +79,11 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             if (*cache).foreign[kind][class] >= MOST_FOREIGN {
                 make_room(cache, kind, class);
             }
-            push_cell(cache, kind, class, found.base, kind == NORMAL, false);
+            let clear = kind == NORMAL || kind == UNCOLLECTABLE;
+            push_cell(cache, kind, class, found.base, clear, false);
+        }
+        if counted {
+            GC_non_gc_bytes.add(usize::from(CELL_BYTES[class]).wrapping_neg());
         }
         return;
     }

@@ -7,13 +7,17 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::Read;
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
-use gleaner_os::{residency, threads};
+use gleaner_os::{clock, memory, residency, threads};
 use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::mark_sweep::decide::advice::{self, Advice, Larger, Measurements};
 use gleaner_plans::mark_sweep::view::HeapView;
 
 use crate::message::{log, write_error};
 use crate::settings::CLIENT;
 use crate::state::{CREW, view};
+
+/// A stop from which steps are advised.
+const LONG_STOP_NS: u64 = 100_000_000;
 
 /// After each collection, under the allocator lock, with the world running.
 pub fn after_collection(heap: &Heap) {
@@ -133,7 +137,7 @@ fn print_summary(heap: HeapView) {
     let allocated = heap.allocated_bytes() as u64;
     let collections = heap.collections();
     let mean = totals.stopped_ns.checked_div(collections).unwrap_or(0);
-    let mut text = LineBuffer::<2048>::new();
+    let mut text = LineBuffer::<4096>::new();
     let _ = writeln!(
         text,
         "gleaner: statistics of process {}",
@@ -202,5 +206,69 @@ fn print_summary(heap: HeapView) {
         "  finalizers     {:>12} became ready",
         totals.finalized
     );
+    write_advice(&mut text, heap);
     write_error(text.as_bytes());
+}
+
+/// What to do about it, in words.
+fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
+    let totals = heap.totals();
+    let measured = Measurements {
+        elapsed_ns: clock::monotonic_ns().saturating_sub(totals.started_ns),
+        stopped_ns: totals.stopped_ns,
+        collections: heap.collections(),
+        others: totals.kept_marks + totals.cycles,
+        allocated: heap.allocated_bytes() as u64,
+        live_sum: totals.live_bytes,
+        live_mean: (totals.live_by_allocated / heap.allocated_before().max(1) as f64) as u64,
+        peak: totals.peak_capacity as u64,
+        limit: heap.limit() as u64,
+        available: memory::physical_memory() / 2,
+    };
+    let (share, collections) = (advice::share(&measured), measured.collections);
+    let larger = |text: &mut dyn core::fmt::Write, larger: Larger| {
+        let Larger {
+            heap,
+            collections: fewer,
+            saves,
+        } = larger;
+        let mebibytes = heap >> 20;
+        writeln!(
+            text,
+            "  advice         {share} % of the time went to {collections} collections. A heap of {mebibytes} MiB from the start\n\
+             {0:17}(--opt initial-heap={mebibytes}m) would need about {fewer} and save about {saves} % of the time.",
+            ""
+        )
+    };
+    let _ = match advice::advise(&measured) {
+        Advice::Unknown => Ok(()),
+        Advice::Enough => writeln!(
+            text,
+            "  advice         {share} % of the time went to collections: a larger heap would save little."
+        ),
+        Advice::Larger(what) => larger(text, what),
+        Advice::Limited(what) => larger(text, what).and_then(|()| {
+            let limit = measured.limit >> 20;
+            writeln!(
+                text,
+                "{0:17}That is more than its limit of {limit} MiB (heap-limit).",
+                ""
+            )
+        }),
+        Advice::NoMemory => writeln!(
+            text,
+            "  advice         {share} % of the time went to {collections} collections, and the heap takes more than half of the\n\
+             {0:17}memory that there is: no larger one is advised.",
+            ""
+        ),
+    };
+    if totals.longest_stop_ns >= LONG_STOP_NS && measured.others == 0 {
+        let milliseconds = totals.longest_stop_ns / 1_000_000;
+        let _ = writeln!(
+            text,
+            "  advice         The longest stop took {milliseconds} ms. --opt generations=incremental marks beside the program\n\
+             {0:17}what would take longer than GC_PAUSE_TIME_TARGET milliseconds (50 if not set).",
+            ""
+        );
+    }
 }

@@ -6,6 +6,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_ulong, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// An exported variable.
 #[repr(transparent)]
@@ -32,6 +33,16 @@ impl<T: Copy> Variable<T> {
     pub fn set(&self, value: T) {
         // SAFETY: the variable lives as long as the process, and no reference to its value is ever made.
         unsafe { self.0.get().write_volatile(value) }
+    }
+}
+
+impl Variable<usize> {
+    /// Adds to it, modulo its width, while other threads do so as well.
+    #[inline(always)]
+    pub fn add(&self, more: usize) {
+        // SAFETY: the variable lives as long as the process and is aligned; the library changes it in this way alone while
+        // several threads may.
+        unsafe { AtomicUsize::from_ptr(self.0.get()) }.fetch_add(more, Ordering::Relaxed);
     }
 }
 

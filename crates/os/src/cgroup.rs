@@ -20,6 +20,12 @@ pub fn memory_limit() -> Option<u64> {
     memory_limit_of(ROOT, groups(&mut buffer)?)
 }
 
+/// What the memory limits from this process's groups to the roots leave, in bytes.
+pub fn memory_left() -> Option<u64> {
+    let mut buffer = [0u8; LONGEST];
+    memory_left_of(ROOT, groups(&mut buffer)?)
+}
+
 /// The smallest processor quota from this process's groups to the roots, in whole processors, rounded up.
 pub fn processor_limit() -> Option<u64> {
     let mut buffer = [0u8; LONGEST];
@@ -36,6 +42,19 @@ fn memory_limit_of(root: &[u8], groups: &[u8]) -> Option<u64> {
         least(
             number_in(directory, b"/memory.max"),
             number_in(directory, b"/memory.limit_in_bytes"),
+        )
+    })
+}
+
+fn memory_left_of(root: &[u8], groups: &[u8]) -> Option<u64> {
+    smallest(root, groups, b"memory", |directory| {
+        let left = |limit: &[u8], used: &[u8]| {
+            let limit = number_in(directory, limit)?;
+            Some(limit.saturating_sub(number_in(directory, used)?))
+        };
+        least(
+            left(b"/memory.max", b"/memory.current"),
+            left(b"/memory.limit_in_bytes", b"/memory.usage_in_bytes"),
         )
     })
 }

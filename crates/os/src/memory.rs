@@ -7,6 +7,7 @@
 //!
 //! Any thread, any state of the world.
 
+use crate::procfs;
 use crate::refusal::{self, Limit};
 use crate::syscall::{Errno, call};
 use core::ptr::NonNull;
@@ -293,6 +294,20 @@ pub fn physical_memory() -> u64 {
         Err(_) => u64::MAX,
     };
     machine.min(crate::cgroup::memory_limit().unwrap_or(u64::MAX))
+}
+
+/// Bytes of memory that are left: what the kernel says that it can give without swapping, or what the cgroup's limit
+/// leaves when that is less.
+pub fn available_memory() -> u64 {
+    let mut left = u64::MAX;
+    procfs::lines(c"/proc/meminfo", |line| {
+        let Some(kilobytes) = procfs::labelled(line, b"MemAvailable:") else {
+            return true;
+        };
+        left = kilobytes.saturating_mul(1024);
+        false
+    });
+    left.min(crate::cgroup::memory_left().unwrap_or(u64::MAX))
 }
 
 /// The limit on this process's address space (`ulimit -v`), if there is one.

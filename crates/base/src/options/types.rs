@@ -133,6 +133,16 @@ choice! {
 }
 
 choice! {
+    /// By what rule the libgc heap decides how much is allocated between two collections.
+    HeapSizing {
+        /// By `free-space-divisor`, as libgc documents.
+        Divisor = "divisor",
+        /// Memory is traded for time at `heap-price`, within what the machine has left.
+        Balanced = "balanced",
+    }
+}
+
+choice! {
     /// What tells which pages of the libgc heap were written.
     WriteWatch {
         /// The first that works.

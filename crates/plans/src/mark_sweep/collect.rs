@@ -657,6 +657,10 @@ impl Heap {
         let all = self.count_stop(started, stopped);
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
+        self.note_pace(record, started, stopped, census.live_bytes());
+        let live = census.live_bytes() as u64;
+        self.totals.live_bytes += live;
+        self.totals.live_by_allocated += live as f64 * record.bytes(Phase::Start) as f64;
         record.step(Phase::End, |event| {
             event.bytes = census.live_bytes() as u64;
             event.objects = census.objects as u64;

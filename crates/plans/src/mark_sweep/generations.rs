@@ -99,6 +99,8 @@ pub struct Weighing {
     took_before: u64,
     /// How long was waited after the last trial that failed.
     waited: u32,
+    /// Bytes with pointers that lived after the last collection.
+    lived: usize,
 }
 
 impl Weighing {
@@ -285,9 +287,12 @@ impl Heap {
         let all = self.totals.stopped_ns + self.totals.stepping_ns + stopped;
         let took = all - core::mem::replace(&mut self.weighing.took_before, all);
         self.weighing.note(self.extent, now, took, faults);
+        let composite = self.space.census.composite_bytes;
+        let lived = core::mem::replace(&mut self.weighing.lived, composite);
         let measured = watching::Measurements {
             watching: self.space.written.is_some(),
-            composite: self.space.census.composite_bytes,
+            composite,
+            grown: composite.saturating_sub(lived),
             roots: self.root_bytes,
             ..self.weighing.measured
         };

@@ -15,7 +15,7 @@ use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
 use gleaner_os::written::Unavailable;
-use gleaner_os::{memory, refusal, signals};
+use gleaner_os::{clock, memory, refusal, signals};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
@@ -30,7 +30,7 @@ use crate::mark_sweep::cycle::Cycle;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
 use crate::mark_sweep::generations::{self, Generations, Weighing};
-use crate::mark_sweep::history::Totals;
+use crate::mark_sweep::history::{Pace, Totals};
 use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::roots::Roots;
 use crate::mark_sweep::stop::protocol::World;
@@ -135,6 +135,8 @@ pub struct Heap {
     pub root_bytes: usize,
     /// Set while roots are pushed.
     pub leader_stack: Option<LeaderStack>,
+    /// How fast things go, under `heap-sizing=balanced`.
+    pub pace: Pace,
     /// Finalizers registered at the last collection.
     pub finalizers_before: usize,
     /// Whether the client was told of a start whose end is to come.
@@ -245,11 +247,15 @@ impl Heap {
             turns: 0,
             events: Ring::new(),
             log: None,
-            totals: Totals::default(),
+            totals: Totals {
+                started_ns: clock::monotonic_ns(),
+                ..Totals::default()
+            },
             allocated_before: 0,
             freed_before: 0,
             root_bytes: 0,
             leader_stack: None,
+            pace: Pace::default(),
             finalizers_before: 0,
             start_told: false,
             finalization_cycle: None,
@@ -386,6 +392,7 @@ impl Heap {
             roots: self.root_bytes,
             limit: self.settings.limit,
             divisor: self.settings.divisor,
+            balanced: self.balanced(census.live_bytes()),
             least_allocated: self.settings.least_allocated,
             may_collect: self.settings.may_collect,
             may_grow: self.settings.may_grow,

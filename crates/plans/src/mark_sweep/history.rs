@@ -1,14 +1,22 @@
 //! What the libgc heap remembers of its collections: totals, the ring of events, the log.
 
 use gleaner_base::events::{Event, Phase};
-use gleaner_os::clock;
+use gleaner_base::options::HeapSizing;
+use gleaner_os::{clock, memory};
 
+use crate::mark_sweep::decide::balance::{Price, Rates};
 use crate::mark_sweep::heap::Heap;
 use crate::shared::record::{Record, write_event};
 
 /// Sums over the life of a heap. Times in nanoseconds.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Totals {
+    /// When the heap started, by the monotonic clock.
+    pub started_ns: u64,
+    /// Bytes that lived after each collection, in sum; and the same times what was allocated before it.
+    pub live_bytes: u64,
+    /// See `live_bytes`.
+    pub live_by_allocated: f64,
     /// Time in which the world was stopped.
     pub stopped_ns: u64,
     /// The longest single stop.
@@ -45,7 +53,49 @@ pub struct Totals {
     pub last_marking_ns: u64,
 }
 
+/// How fast the program allocates and its heap is marked, and what memory is left.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Pace {
+    rates: Rates,
+    /// Bytes that the machine or the control group had left at the last collection.
+    left: usize,
+    /// When the last collection ended, by the monotonic clock; 0 before there was one.
+    ended_ns: u64,
+}
+
 impl Heap {
+    /// Under `heap-sizing=balanced`: remembers a collection that began when `started` says, was a stop of so many
+    /// nanoseconds, and left so many bytes alive.
+    pub(crate) fn note_pace(&mut self, record: &Record, started: u64, stopped: u64, live: usize) {
+        if self.options.heap_sizing != HeapSizing::Balanced {
+            return;
+        }
+        let since = match self.pace.ended_ns {
+            0 => self.totals.started_ns,
+            ended => ended,
+        };
+        let rates = &mut self.pace.rates;
+        rates.note_allocation(record.bytes(Phase::Start), started.saturating_sub(since));
+        if !self.extent.is_of_new() {
+            rates.note_marking(live as u64, stopped);
+        }
+        self.pace.left = usize::try_from(memory::available_memory()).unwrap_or(usize::MAX);
+        self.pace.ended_ns = clock::monotonic_ns();
+    }
+
+    /// What is to be allocated before the next collection where so many bytes `live`, if memory is traded for time.
+    pub(crate) fn balanced(&self, live: usize) -> Option<usize> {
+        if self.options.heap_sizing != HeapSizing::Balanced {
+            return None;
+        }
+        let price = Price {
+            hundredths_for_gigabyte: self.options.heap_price,
+            divisor: self.settings.divisor,
+            left: self.pace.left,
+        };
+        self.pace.rates.interval(live, &price)
+    }
+
     /// Puts the events of a collection into the ring and the log.
     pub fn publish(&mut self, record: &Record) {
         for event in record.events() {

@@ -221,7 +221,6 @@ impl Mutators {
         // SAFETY: the record comes from this list, as asked, so it stays mapped.
         unsafe {
             (*record).in_use = false;
-            (*record).cache = Cache::new();
             (*record).active.clear();
         }
         self.count -= 1;

@@ -69,6 +69,12 @@ impl HeapView {
         self.read(|heap| unsafe { &raw const (*heap).totals.reclaimed_bytes })
     }
 
+    /// Bytes that the heap may not exceed; 0 for none.
+    pub fn limit(self) -> usize {
+        // SAFETY: `read` passes the heap.
+        self.read(|heap| unsafe { &raw const (*heap).settings.limit })
+    }
+
     /// The signal that stops threads.
     pub fn suspend_signal(self) -> core::ffi::c_int {
         // SAFETY: `read` passes the heap.

@@ -87,6 +87,12 @@ impl Record {
         of.map(|event| event.objects).sum()
     }
 
+    /// Bytes that the events of a phase counted.
+    pub fn bytes(&self, phase: Phase) -> u64 {
+        let of = self.events().iter().filter(|event| event.phase == phase);
+        of.map(|event| event.bytes).sum()
+    }
+
     /// Time spent in a phase.
     pub fn duration(&self, phase: Phase) -> u64 {
         self.events()

@@ -73,6 +73,21 @@ fn incremental_policies() -> Vec<String> {
     ])
 }
 
+/// Rules by which collections come more or less often.
+fn sizing_policies() -> Vec<String> {
+    combined(&[
+        &[
+            "heap-sizing=divisor",
+            "heap-sizing=balanced,heap-price=1",
+            "heap-sizing=balanced,heap-price=1000000",
+        ],
+        &["free-space-divisor=3", "free-space-divisor=1000"],
+        &["sweep=lazy", "sweep=eager"],
+        &["generations=none", "generations=sticky"],
+        &["heap-limit=0", "heap-limit=24m"],
+    ])
+}
+
 /// Every choice of one of each.
 fn combined(of: &[&[&str]]) -> Vec<String> {
     let mut all = vec![String::new()];
@@ -130,6 +145,22 @@ fn every_policy_finds_what_the_model_reaches() {
     }
     assert!(collections > 384 * 5, "{collections}");
     assert!(several_dropped > 19, "{several_dropped} of 192");
+    crew.dismiss();
+}
+
+#[test]
+fn when_collections_come_does_not_change_what_they_find() {
+    let crew = crew();
+    let mut collections = 0;
+    for (number, policy) in sizing_policies().into_iter().enumerate() {
+        let bench = Bench::with_crew(&format!("markers=1,verify=edges,{policy}"), crew);
+        let mut program = Program::new(bench, number as u64, policy.clone());
+        program.run(500);
+        collections += program.collections;
+        let limit = program.bench.heap.options.heap_limit;
+        assert!(limit == 0 || program.bench.heap.totals.peak_capacity <= limit);
+    }
+    assert!(collections > 48 * 5, "{collections}");
     crew.dismiss();
 }
 

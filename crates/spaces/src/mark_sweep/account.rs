@@ -17,7 +17,7 @@ use gleaner_mem::Address;
 use super::MarkSweep;
 use super::cache::Cache;
 use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, BlockTable};
-use crate::mark_sweep::kinds::MAX_KINDS;
+use crate::mark_sweep::kinds::{MAX_KINDS, ThreadLists};
 use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
 /// A list is never longer: a block's cells, one batch of the shared list, and what a thread may free onto it.
@@ -116,20 +116,17 @@ impl SpaceView {
         self.read(|space| unsafe { &raw const (*space).sweep_ns })
     }
 
-    /// Whether threads allocate objects of a kind from lists of their own. False for kinds that are not defined.
+    /// How threads allocate objects of a kind.
     #[inline]
-    pub fn has_thread_lists(self, kind: usize) -> bool {
+    pub fn thread_lists(self, kind: usize) -> ThreadLists {
         // SAFETY: `read` passes the space.
         let kinds = self.read(|space| unsafe { &raw const (*space).kinds.count });
         if kind >= kinds.min(MAX_KINDS) {
-            return false;
+            return ThreadLists::None;
         }
         // SAFETY: `read` passes the space; `kind` is below the length of the table.
-        let uncollectable =
-            self.read(|space| unsafe { &raw const (*space).kinds.table[kind].uncollectable });
-        // SAFETY: `read` passes the space; `kind` is below the length of the table.
-        let disclaim = self.read(|space| unsafe { &raw const (*space).kinds.table[kind].disclaim });
-        !uncollectable && disclaim.is_none()
+        let kind = self.read(|space| unsafe { &raw const (*space).kinds.table[kind] });
+        kind.thread_lists()
     }
 
     /// Bytes that were ever allocated, as far as threads' own caches do not tell.

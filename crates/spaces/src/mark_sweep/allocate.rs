@@ -18,6 +18,7 @@ use crate::mark_sweep::block::{
     BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, FRESH, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State,
     inverse_of,
 };
+use crate::mark_sweep::kinds::Kind;
 use crate::mark_sweep::large_runs::{Run, blocks_for};
 use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
@@ -120,11 +121,14 @@ impl MarkSweep {
     fn take_shared(&mut self, kind: usize, class: usize) -> Address {
         let head = self.shared.heads[kind][class];
         let (mut last, mut cells) = (head, 1);
+        let marks = self.marks_free_cells(kind);
+        self.set_mark_if(marks, last, MARKED);
         // SAFETY: a listed cell links to the next in its first word.
         let mut next = unsafe { last.load() };
         while next != 0 && cells < BATCH {
             last = Address::new(next);
             cells += 1;
+            self.set_mark_if(marks, last, MARKED);
             // SAFETY: a listed cell links to the next in its first word.
             next = unsafe { last.load() };
         }
@@ -143,7 +147,7 @@ impl MarkSweep {
         head
     }
 
-    /// Takes over the cells of a thread that has ended.
+    /// Takes over the cells of a thread that has ended, whose cache is as a new one then.
     ///
     /// # Safety
     /// The cache's thread must have ended, or be the calling one and never use the cache again.
@@ -154,11 +158,13 @@ impl MarkSweep {
         for kind in 0..self.kinds.count() {
             for class in 0..CELL_BYTES.len() {
                 // SAFETY: the cache's thread uses it no more, as asked.
-                let (head, owned) =
-                    unsafe { ((*cache).heads[kind][class], (*cache).owned[kind][class]) };
+                let cache = unsafe { &mut *cache };
+                cache.foreign[kind][class] = 0;
+                let owned = core::mem::replace(&mut cache.owned[kind][class], NO_BLOCK);
                 if owned != NO_BLOCK {
                     self.block(owned).clear_flag(OWNED);
                 }
+                let head = core::mem::replace(&mut cache.heads[kind][class], Address::NULL);
                 if !head.is_null() {
                     self.prepend_shared(kind, class, head);
                 }
@@ -194,7 +200,9 @@ impl MarkSweep {
 
     fn prepend_shared(&mut self, kind: usize, class: usize, head: Address) {
         let (mut last, mut cells) = (head, 1);
+        let marks = self.marks_free_cells(kind);
         loop {
+            self.set_mark_if(marks, last, FREE);
             // SAFETY: a listed cell links to the next in its first word.
             let next = unsafe { last.load() };
             if next == 0 {
@@ -208,6 +216,23 @@ impl MarkSweep {
         unsafe { last.store(self.shared.heads[kind][class].word()) };
         self.shared.heads[kind][class] = head;
         self.shared.foreign[kind][class] = 1;
+    }
+
+    fn marks_free_cells(&self, kind: usize) -> bool {
+        self.kinds.get(kind).is_some_and(Kind::marks_free_cells)
+    }
+
+    /// Of kinds that mark free cells, those on the shared list are `FREE`, and those that a thread has listed are not unless
+    /// they lie in the block that it owns: what is `FREE` elsewhere is listed by a sweep.
+    fn set_mark_if(&self, marks: bool, cell: Address, mark: u8) {
+        if marks {
+            self.set_mark(cell, mark);
+        }
+    }
+
+    /// Whether the shared cache has free cells.
+    pub fn has_shared_cells(&self, kind: usize, class: usize) -> bool {
+        !self.shared.heads[kind][class].is_null()
     }
 
     /// Allocates one small object from the shared cache.
@@ -238,7 +263,7 @@ impl MarkSweep {
             self.set_mark(cell, MARKED);
         }
         if described.uncollectable {
-            self.uncollectable_bytes += bytes;
+            self.uncollectable_bytes = self.uncollectable_bytes.wrapping_add(bytes);
         }
         Ok(cell)
     }
@@ -285,7 +310,7 @@ impl MarkSweep {
             self.set_mark(base, MARKED);
         }
         if described.uncollectable {
-            self.uncollectable_bytes += bytes;
+            self.uncollectable_bytes = self.uncollectable_bytes.wrapping_add(bytes);
         }
         self.used_large_bytes += page_bytes(bytes);
         self.account.hand_out(bytes);
@@ -329,7 +354,7 @@ impl MarkSweep {
         head.descriptor = described.descriptor_for(bytes);
         head.bytes = bytes;
         if described.uncollectable {
-            self.uncollectable_bytes += bytes - old;
+            self.uncollectable_bytes = self.uncollectable_bytes.wrapping_add(bytes - old);
         }
         self.used_large_bytes += more;
         self.account.hand_out(bytes - old);

@@ -108,7 +108,7 @@ impl MarkSweep {
             unsafe { (*found.mark).store(FREE, Ordering::Relaxed) };
         }
         if described.uncollectable {
-            self.uncollectable_bytes -= bytes;
+            self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
         }
         let shared = &raw mut self.shared;
         // SAFETY: the object is the caller's to give up; the shared cache is guarded by the lock.
@@ -127,7 +127,7 @@ impl MarkSweep {
             found.base.add(8).store(cookie(found.base));
         }
         if described.uncollectable {
-            self.uncollectable_bytes -= bytes;
+            self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
         }
     }
 
@@ -155,7 +155,7 @@ impl MarkSweep {
             return Ok(bytes);
         }
         if described.uncollectable {
-            self.uncollectable_bytes -= bytes;
+            self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
         }
         self.account.take_back(bytes);
         Ok(bytes)
@@ -176,7 +176,7 @@ impl MarkSweep {
         self.large.give(&self.layout, first, blocks, false);
         self.used_large_bytes -= bytes.next_multiple_of(4096);
         if uncollectable {
-            self.uncollectable_bytes -= bytes;
+            self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
         }
     }
 }

@@ -34,6 +34,21 @@ pub mod descriptor {
 /// A client's disclaim procedure: nonzero keeps the object for this cycle (`gc_disclaim.h`).
 pub type DisclaimProc = unsafe extern "C-unwind" fn(*mut core::ffi::c_void) -> core::ffi::c_int;
 
+/// Whether threads allocate objects of a kind from lists of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadLists {
+    /// No.
+    None,
+    /// Yes.
+    Plain,
+    /// Yes, and what is taken off a list gets a mark, since `FREE` says that it is there. A list holds cells of the one block
+    /// that its thread owns, and none that was freed by hand: marks are cleared, so these could not be told from dead objects.
+    Owned,
+    /// Yes, and what is taken off a list gets a mark and is counted. Cells of other blocks than the one that the thread owns
+    /// keep their mark while they are listed, so that no sweep lists them again.
+    Uncollectable,
+}
+
 /// One kind.
 #[derive(Clone, Copy)]
 pub struct Kind {
@@ -81,6 +96,17 @@ impl Kind {
     #[inline]
     pub fn marks_free_cells(&self) -> bool {
         self.uncollectable || (self.disclaim.is_some() && !self.unlocked)
+    }
+
+    /// How threads allocate objects of this kind.
+    #[inline]
+    pub fn thread_lists(&self) -> ThreadLists {
+        match () {
+            () if self.uncollectable => ThreadLists::Uncollectable,
+            () if self.disclaim.is_none() => ThreadLists::Plain,
+            () if self.unlocked => ThreadLists::None,
+            () => ThreadLists::Owned,
+        }
     }
 
     /// The mark descriptor of an object of `bytes` bytes; 0 if it holds no pointers.

@@ -17,7 +17,7 @@ use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::mark_sweep::block::{
     BlockIndex, FREED, FRESH, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State,
 };
-use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE};
+use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE, ThreadLists};
 use crate::mark_sweep::size_classes::CLASSES;
 
 /// What a collection gave back.
@@ -334,6 +334,7 @@ impl MarkSweep {
                 }
             }
         }
+        self.disclaim_in_owned_blocks();
         let mut run = self.layout.table.large_start;
         while run < self.large.frontier() {
             let (state, length, kind, bytes) = {
@@ -354,6 +355,21 @@ impl MarkSweep {
                 self.census.dead_bytes += bytes;
             }
             run += length;
+        }
+    }
+
+    /// Runs the disclaim procedures in blocks from which threads take cells. What is dead there is `FREE` then, on no list, and
+    /// found when the block is swept. A cell that its thread is just taking is `FREE` or `MARKED`, and left alone.
+    fn disclaim_in_owned_blocks(&mut self) {
+        for index in 0..self.pool.frontier() {
+            let block = self.block(index);
+            if block.state != State::Small || !block.has_flag(OWNED) {
+                continue;
+            }
+            let kind = self.kinds.get(usize::from(block.kind)).copied();
+            if let Some(kind) = kind.filter(|kind| kind.thread_lists() == ThreadLists::Owned) {
+                self.disclaim_dead(index, &kind);
+            }
         }
     }
 

@@ -211,7 +211,7 @@ impl MarkSweep {
 
     /// Asks the kind's disclaim procedure about each dead object; what it keeps is marked, the rest becomes `FREE`
     /// where the kind marks free cells. Cells that bear the sign of a free cell are not asked about.
-    fn disclaim_dead(&mut self, index: BlockIndex, kind: &Kind) {
+    pub(super) fn disclaim_dead(&mut self, index: BlockIndex, kind: &Kind) {
         let Some(disclaim) = kind.disclaim else {
             return;
         };

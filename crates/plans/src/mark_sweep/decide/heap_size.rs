@@ -28,6 +28,8 @@ pub struct Measurements {
     pub limit: usize,
     /// `GC_free_space_divisor`.
     pub divisor: usize,
+    /// What is to be allocated between two collections where that is not decided by the divisor ([`super::balance`]).
+    pub balanced: Option<usize>,
     /// The least that is allocated between two collections (`GC_set_min_bytes_allocd`).
     pub least_allocated: usize,
     /// Whether collecting is possible now.
@@ -67,6 +69,9 @@ const MOST_GROWTH: usize = 16 << 20;
 
 /// Bytes that must be allocated before a collection pays.
 pub fn least_between_collections(m: &Measurements) -> usize {
+    if let Some(balanced) = m.balanced {
+        return balanced.max(m.least_allocated);
+    }
     let scan = m
         .composite
         .saturating_mul(2)

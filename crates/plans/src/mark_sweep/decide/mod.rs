@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
+pub mod balance;
 pub mod cycle;
 pub mod extent;
 pub mod heap_size;

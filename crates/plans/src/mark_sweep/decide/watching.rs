@@ -2,7 +2,8 @@
 //!
 //! It pays where much lives from one collection to the next: then a collection of new objects takes a fraction of the time
 //! of one of everything. It costs a fault for each page that the program writes for the first time after a collection.
-//! So the watch is tried where collections of everything take a good part of the time, and given up where collections of
+//! So the watch is tried where collections of everything take a good part of the time and what lives has not grown much
+//! since the one before, and given up where collections of
 //! new objects, faults included, do not take clearly less; each trial that failed makes the next wait twice as long.
 
 /// What is known when a collection has ended.
@@ -22,6 +23,8 @@ pub struct Measurements {
     pub kept: u32,
     /// Live bytes with pointers.
     pub composite: usize,
+    /// By how many bytes that has grown since the collection before.
+    pub grown: usize,
     /// Bytes of roots, which are scanned in any case.
     pub roots: usize,
     /// Collections that are still to pass before another trial.
@@ -43,6 +46,9 @@ pub enum Decision {
 const LEAST_COMPOSITE: usize = 4 << 20;
 /// Collections of everything take at least this part of the time.
 const LEAST_SHARE: u64 = 20;
+/// Where what lives has grown by more than this part of it from one collection to the next, most of what is new lives, and
+/// collections of new objects have as much to mark as those of everything.
+const GROWING: usize = 4;
 /// Collections by which a trial is judged.
 const TRIAL: u32 = 4;
 /// A trial in which so many collections were of everything, and fewer of new objects, has failed.
@@ -57,7 +63,8 @@ pub fn decide(m: &Measurements) -> Decision {
     if !m.watching {
         let large = m.composite >= LEAST_COMPOSITE && m.composite > m.roots.saturating_mul(2);
         let costly = m.everything_ns.saturating_mul(LEAST_SHARE) >= m.elapsed_ns;
-        return if m.wait == 0 && large && costly && m.everything > 0 {
+        let settled = m.grown <= m.composite / GROWING;
+        return if m.wait == 0 && large && costly && settled && m.everything > 0 {
             Decision::Watch("collections of everything take a twentieth of the time or more")
         } else {
             Decision::Stay
@@ -92,6 +99,7 @@ mod tests {
             everything_ns: 8_000_000,
             everything: 1,
             composite: 20 << 20,
+            grown: 5 << 20,
             roots: 1 << 20,
             ..Measurements::default()
         }
@@ -100,7 +108,8 @@ mod tests {
     #[test]
     fn watches_where_much_lives_and_collections_cost() {
         assert!(matches!(decide(&costly()), Decision::Watch(_)));
-        let changes: [fn(&mut Measurements); 5] = [
+        let changes: [fn(&mut Measurements); 6] = [
+            |m| m.grown = (5 << 20) + 1,
             |m| m.everything_ns = 4_000_000,
             |m| m.composite = LEAST_COMPOSITE - 1,
             |m| m.roots = 10 << 20,

@@ -1,0 +1,116 @@
+/* What the statistics at the end advise: another run that follows the advice
+ * does as it says. */
+#include "harness.h"
+
+enum { LIVE_BYTES = 40 << 20, ALLOCATED_BYTES = 800 << 20, CELL = 64 };
+
+struct told {
+    long collections;         /* that there were */
+    long heap, fewer;         /* what is advised, in MiB, and collections then */
+    int enough, steps;        /* that a larger heap is no use; marking in steps */
+};
+
+static void *live;
+
+/* Builds a list and then much garbage, with the statistics on standard error. */
+static void run_program(int errors, const char *more)
+{
+    char options[512];
+    const char *given = getenv("GLEANER_OPTIONS");
+
+    snprintf(options, sizeof options, "%s%sstats=on%s", given != NULL ? given : "",
+             given != NULL && *given != '\0' ? "," : "", more);
+    setenv("GLEANER_OPTIONS", options, 1);
+    dup2(errors, 2);
+    GC_INIT();
+    for (size_t i = 0; i < LIVE_BYTES / CELL; i++) {
+        void **cell = GC_malloc(CELL);
+        *cell = live;
+        live = cell;
+    }
+    for (size_t i = 0; i < ALLOCATED_BYTES / CELL; i++)
+        *(void *volatile *)GC_malloc(CELL) = NULL;
+    exit(0);
+}
+
+static long number_behind(const char *text, const char *words)
+{
+    const char *at = strstr(text, words);
+    return at == NULL ? 0 : strtol(at + strlen(words), NULL, 10);
+}
+
+static struct told ask(const char *more)
+{
+    static char text[65536];
+    size_t length = 0;
+    ssize_t count;
+    int pipes[2], status;
+    pid_t child;
+
+    CHECK_EQ(pipe(pipes), 0);
+    child = fork();
+    if (child == 0)
+        run_program(pipes[1], more);
+    close(pipes[1]);
+    while (length < sizeof text - 1
+           && (count = read(pipes[0], text + length, sizeof text - 1 - length)) > 0)
+        length += (size_t)count;
+    text[length] = '\0';
+    close(pipes[0]);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    return (struct told){
+        .collections = number_behind(text, "  collections"),
+        .heap = number_behind(text, "initial-heap="),
+        .fewer = number_behind(text, "would need about"),
+        .enough = strstr(text, "a larger heap would save little") != NULL,
+        .steps = strstr(text, "--opt generations=incremental") != NULL,
+    };
+}
+
+static int keeps_marks(void)
+{
+    const char *v = getenv("GLEANER_OPTIONS");
+    return v != NULL && strstr(v, "generations=") != NULL;
+}
+
+static void a_larger_heap_does_what_was_said(void)
+{
+    struct told first, second;
+    char more[64];
+
+    if (under_stress())
+        return;
+    first = ask("");
+    CHECK_OP(first.collections, >, 4);
+    if (keeps_marks()) {
+        NOTE("collections that keep marks say nothing of larger heaps\n");
+        return;
+    }
+    /* Half of the time or more goes to marking the list again and again. */
+    CHECK_OP(first.heap, >, LIVE_BYTES >> 20);
+    CHECK_OP(first.fewer, <, first.collections);
+    snprintf(more, sizeof more, ",initial-heap=%ldm", first.heap);
+    second = ask(more);
+    CHECK_OP(second.collections, <, first.collections);
+    CHECK_LE(second.collections, 2 * first.fewer + 2);
+    CHECK_GE(2 * second.collections + 2, first.fewer);
+}
+
+static void nothing_is_advised_where_nothing_was_collected(void)
+{
+    struct told told;
+
+    if (under_stress())
+        return;
+    told = ask(",initial-heap=2g");
+    CHECK_EQ(told.collections, 0);
+    CHECK_EQ(told.heap, 0);
+    CHECK_EQ(told.enough, 0);
+    CHECK_EQ(told.steps, 0);
+}
+
+MAIN_BEGIN
+    RUN_GLEANER(a_larger_heap_does_what_was_said);
+    RUN_GLEANER(nothing_is_advised_where_nothing_was_collected);
+MAIN_END
