@@ -5,8 +5,7 @@
 //!
 //! The older policies check the mark of a candidate at once and wait for its cache line, or for a branch that the
 //! processor guessed wrong because the line was not there. Here many marks are checked in a row, when their lines have
-//! come, and without a branch on what they say. Where there is no row, because hardly anything is grey, there is a branch:
-//! the scan of the next object does not wait for its mark then.
+//! come, and without a branch on what they say.
 //!
 //! # Invariants
 //! - What is in the queue is neither marked by being there nor lost: a worker is idle only when the queue is empty.
@@ -23,10 +22,6 @@ use super::prefetch::Policy;
 use super::scan::{Entry, Scanner};
 use super::{MARKED, WHITE};
 use crate::mark_sweep::block::Resolved;
-
-/// Where no more objects are grey than this, as in a long list, there is nothing to be done while their marks are on the
-/// way. Then the processor may guess what a mark says, and go on to the next object of the list.
-const SHORT_FRONTIER: usize = 2;
 
 /// The longest queue.
 pub const MAX_EDGES: usize = 64;
@@ -118,10 +113,8 @@ impl Scanner {
     #[inline(always)]
     pub(super) fn check_all_edges(&mut self) -> bool {
         let waiting = self.edges.length;
-        match waiting {
-            0 => {}
-            1..=SHORT_FRONTIER => self.check_edges_one_by_one(waiting),
-            _ => self.check_edges(waiting),
+        if waiting != 0 {
+            self.check_edges(waiting);
         }
         waiting != 0
     }
@@ -130,7 +123,7 @@ impl Scanner {
     #[inline(always)]
     fn check_edges(&mut self, count: usize) {
         if self.room() < MAX_EDGES && !(self.grow() && self.room() >= MAX_EDGES) {
-            self.check_edges_one_by_one(count);
+            self.check_edges_without_room(count);
             return;
         }
         let nowhere = &raw const self.edges.nowhere;
@@ -154,9 +147,9 @@ impl Scanner {
         self.edges.remove(count);
     }
 
-    /// The same with a branch on what each mark says, and for a stack without room.
-    #[inline]
-    fn check_edges_one_by_one(&mut self, count: usize) {
+    #[cold]
+    #[inline(never)]
+    fn check_edges_without_room(&mut self, count: usize) {
         for at in 0..count {
             let edge = self.edges.get(at);
             // SAFETY: the mark of a resolved object.
