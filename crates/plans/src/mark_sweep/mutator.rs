@@ -152,6 +152,8 @@ impl Mutators {
     ///
     /// # Safety
     /// `record` must be memory that is valid for a record as long as the process lives.
+    #[cold]
+    #[inline(never)] // A record is large, and would be built on the stack of each thread that registers itself.
     pub unsafe fn add(&mut self, record: *mut Mutator) {
         // SAFETY: the memory is valid for a record and stays so, as asked.
         unsafe {
