@@ -46,11 +46,7 @@ pub extern "C-unwind" fn GC_register_disclaim_proc(
         }
         match heap.space.kinds.get_mut(kind as usize) {
             Some(known) => {
-                // A kind that had one goes on marking its free cells, so it gets another.
-                known.disclaim = match procedure {
-                    None if known.disclaim.is_some() => Some(keep_nothing),
-                    given => given,
-                };
+                known.disclaim = procedure;
                 known.mark_unconditionally = procedure.is_some() && mark_from_all != 0;
             }
             None => die(format_args!(
@@ -58,11 +54,6 @@ pub extern "C-unwind" fn GC_register_disclaim_proc(
             )),
         }
     });
-}
-
-/// The procedure of a kind whose own was taken away.
-unsafe extern "C-unwind" fn keep_nothing(_object: *mut c_void) -> c_int {
-    0
 }
 
 /// As in gc_disclaim.h.
