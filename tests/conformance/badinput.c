@@ -409,6 +409,12 @@ DIES(double_free_uncollectable, {
     GC_free(p);
     GC_free(misuse(p));
 })
+DIES(free_of_a_free_uncollectable_cell, {
+    GC_INIT();
+    char *p = GC_malloc_uncollectable(100);
+    /* The next cell of the block. */
+    GC_free(misuse(p + GC_size(p)));
+})
 DIES(free_wild, {
     GC_INIT();
     GC_malloc(10);
@@ -549,6 +555,7 @@ MAIN_BEGIN
     RUN_GLEANER(double_free_large);
     RUN_GLEANER(double_free_atomic);
     RUN_GLEANER(double_free_uncollectable);
+    RUN_GLEANER(free_of_a_free_uncollectable_cell);
     RUN_GLEANER(free_wild);
     RUN_GLEANER(free_of_data);
     RUN_GLEANER(free_of_stack);

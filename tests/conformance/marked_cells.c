@@ -117,6 +117,33 @@ static void what_is_not_freed_stays(void)
     CHECK_EQ(wrong, 0);
 }
 
+static void *fill_and_free(void *number)
+{
+    static struct object *made[THREADS][SLOTS * 4];
+    uintptr_t self = (uintptr_t)number;
+    for (uintptr_t slot = 0; slot < SLOTS * 4; slot++)
+        made[self][slot] = make(stamp(self, slot, 0), 0);
+    for (uintptr_t slot = 0; slot < SLOTS * 4; slot++)
+        check_and_free(made[self][slot], stamp(self, slot, 0));
+    return NULL;
+}
+
+/* What ended threads have freed is used again, also after a collection. */
+static void ended_threads_leave_their_cells(void)
+{
+    size_t early = 0;
+    GC_INIT();
+    GC_allow_register_threads();
+    for (int round = 0; round < 60; round++) {
+        run_threads(fill_and_free);
+        GC_gcollect();
+        if (round == 9)
+            early = GC_get_heap_size() - GC_get_free_bytes();
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK_LE(GC_get_heap_size() - GC_get_free_bytes(), early + (2 << 20));
+}
+
 /* ---- closures ---- */
 
 enum { DYING = 5000 };
@@ -212,6 +239,7 @@ static void closures_do_not_wait_for_a_block_to_fill(void)
 MAIN_BEGIN
     RUN(uncollectable_objects_are_passed_between_threads);
     RUN(what_is_not_freed_stays);
+    RUN(ended_threads_leave_their_cells);
     RUN(each_closure_is_called_once);
     RUN(closures_do_not_wait_for_a_block_to_fill);
 MAIN_END

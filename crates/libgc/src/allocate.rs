@@ -220,9 +220,6 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
     if thread.is_null() || lists == ThreadLists::None {
         return heap.space.allocate_small(wanted.kind, class);
     }
-    if lists == ThreadLists::Owned && heap.space.has_shared_cells(wanted.kind, class) {
-        return heap.space.allocate_small(wanted.kind, class);
-    }
     // SAFETY: the record is the calling thread's, and its list is empty or may be popped by it.
     unsafe {
         let cache = &raw mut (*thread).cache;
@@ -341,7 +338,7 @@ pub extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_voi
         PTRFREE => allocate(bytes, PTRFREE),
         other => match thread_lists(other) {
             ThreadLists::Plain => allocate(bytes, other),
-            ThreadLists::Owned => allocate_marked(bytes, other, |_| ()),
+            ThreadLists::Marked => allocate_marked(bytes, other, |_| ()),
             ThreadLists::Uncollectable => allocate_uncollectable(bytes, other),
             ThreadLists::None => allocate_slowly(Wanted::new(bytes, other)),
         },

@@ -230,11 +230,6 @@ impl MarkSweep {
         }
     }
 
-    /// Whether the shared cache has free cells.
-    pub fn has_shared_cells(&self, kind: usize, class: usize) -> bool {
-        !self.shared.heads[kind][class].is_null()
-    }
-
     /// Allocates one small object from the shared cache.
     pub fn allocate_small(&mut self, kind: usize, class: usize) -> Result<Address, Shortage> {
         if self.shared.heads[kind][class].is_null() {

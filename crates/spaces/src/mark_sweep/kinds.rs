@@ -41,11 +41,10 @@ pub enum ThreadLists {
     None,
     /// Yes.
     Plain,
-    /// Yes, and what is taken off a list gets a mark, since `FREE` says that it is there. A list holds cells of the one block
-    /// that its thread owns, and none that was freed by hand: marks are cleared, so these could not be told from dead objects.
-    Owned,
-    /// Yes, and what is taken off a list gets a mark and is counted. Cells of other blocks than the one that the thread owns
-    /// keep their mark while they are listed, so that no sweep lists them again.
+    /// Yes, and what is taken off a list gets a mark, since `FREE` says that it is there. Cells of other blocks than the one
+    /// that the thread owns are marked while they are listed, so that no sweep lists them again.
+    Marked,
+    /// The same, and it is counted.
     Uncollectable,
 }
 
@@ -105,7 +104,7 @@ impl Kind {
             () if self.uncollectable => ThreadLists::Uncollectable,
             () if self.disclaim.is_none() => ThreadLists::Plain,
             () if self.unlocked => ThreadLists::None,
-            () => ThreadLists::Owned,
+            () => ThreadLists::Marked,
         }
     }
 

@@ -11,8 +11,8 @@
 //! - Cells of collectable kinds on a free list are unmarked, or their block is owned (I8).
 //! - In kinds that mark free cells (uncollectable ones and those with a disclaim procedure), no allocated cell has the
 //!   mark `FREE`, and every free cell has it except those that were free, or in a thread's list, when the procedure
-//!   was registered, which look dead once, so that the procedure sees a cleared cell, as libgc allows; and those of
-//!   uncollectable kinds that a thread has listed from other blocks than the one that it owns, which are `MARKED`: a sweep
+//!   was registered, which look dead once, so that the procedure sees a cleared cell, as libgc allows; and those
+//!   that a thread has listed from other blocks than the one that it owns, which are `MARKED`: a sweep
 //!   lists what is `FREE`.
 //! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
 //! - Between the clearing of marks and reclaiming (`born_marked`) every object is born `MARKED`, from a fresh block or

@@ -367,7 +367,7 @@ impl MarkSweep {
                 continue;
             }
             let kind = self.kinds.get(usize::from(block.kind)).copied();
-            if let Some(kind) = kind.filter(|kind| kind.thread_lists() == ThreadLists::Owned) {
+            if let Some(kind) = kind.filter(|kind| kind.thread_lists() == ThreadLists::Marked) {
                 self.disclaim_dead(index, &kind);
             }
         }
