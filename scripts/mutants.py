@@ -203,6 +203,9 @@ class Runner:
             return [[*release, "-p", "gleaner-libgc"]], test, self.environment(GLEANER="1")
         # It installs as `make install` does, which takes the library for programs and the launcher, too.
         builds = [[*release, "-p", package] for package in ("gleaner-capi", "gleaner-libgc", "gleaner-cli")]
+        # And the manual pages.
+        builds.append(["cargo", "run", "--locked", "--release", "--package", "gleaner-cli", "--example", "pages",
+                       "--", "target/pages"])
         # Its size is tested, so as a release is built.
         environment = self.environment(CARGO_TARGET_DIR=self.target + "-capi")
         for setting in ("LTO", "CODEGEN_UNITS"):

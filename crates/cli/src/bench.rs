@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::BenchArgs;
+use crate::arguments::BenchArgs;
 use crate::failure::Failure;
 
 /// The program, beside this one.

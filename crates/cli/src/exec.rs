@@ -8,7 +8,7 @@ use std::process::Command;
 
 use gleaner_base::options::HeapKind;
 
-use crate::ExecArgs;
+use crate::arguments::ExecArgs;
 use crate::failure::Failure;
 use crate::inherited;
 use crate::inspect::{self, Program};

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use gleaner_base::options::{Foreign, HeapKind, Options, TABLE, Tier};
 
-use crate::OptionsArgs;
+use crate::arguments::OptionsArgs;
 use crate::failure::Failure;
 
 /// The environment variable that the library reads.

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use gleaner_place::{Decision, Habit, Machine, Naming, Role, Settings, Thread, ThreadId, decide};
 
-use crate::PlaceArgs;
+use crate::arguments::PlaceArgs;
 use crate::failure::Failure;
 use crate::options;
 

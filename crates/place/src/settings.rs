@@ -151,6 +151,15 @@ impl Settings {
         self.slow.check().map_err(SettingsError)
     }
 
+    /// The words among which the setting of that name is a choice, in their order; none for one that is no such choice.
+    pub fn words(name: &str) -> Vec<&'static str> {
+        match name {
+            "placement" => words(&Placement::ALL),
+            "isolate-on" => words(&Unit::ALL),
+            _ => Slow::words(name),
+        }
+    }
+
     fn set_value(&mut self, name: &str, value: &str) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("{name}={value}: {what}"));
         let number = |most: usize| {
@@ -201,6 +210,11 @@ impl Settings {
     }
 }
 
+/// The names of a table.
+pub(crate) fn words<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
+    table.iter().map(|&(name, _)| name).collect()
+}
+
 fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     let found = table.iter().find(|(it, _)| *it == name);
     found.map(|&(_, value)| value)
@@ -242,6 +256,20 @@ mod tests {
         }
         assert_eq!(settings.placement.name(), "isolated");
         assert_eq!(settings.processors.unwrap().to_string(), "0-3,8");
+    }
+
+    #[test]
+    fn each_word_is_read() {
+        let mut choices = 0;
+        for name in Settings::NAMES {
+            for word in Settings::words(name) {
+                Settings::default().set(&format!("{name}={word}")).unwrap();
+                choices += 1;
+            }
+        }
+        assert_eq!(choices, 16);
+        assert_eq!(Settings::words("slow-when"), ["always", "warm", "idle"]);
+        assert!(Settings::words("sockets").is_empty());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use gleaner_place::{
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::start::warn;
-use crate::GuardArgs;
+use crate::arguments::GuardArgs;
 use crate::failure::Failure;
 
 /// What the guard is told when there is nothing to put back.

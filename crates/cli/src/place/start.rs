@@ -23,7 +23,7 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use super::{guard::Guard, log::Log, report, speed::Slowing};
-use crate::PlaceArgs;
+use crate::arguments::PlaceArgs;
 use crate::failure::Failure;
 use crate::{inherited, inspect};
 

@@ -1,5 +1,6 @@
 //! What a user can say about the speed of cores, as `NAME=VALUE`.
 
+use crate::settings::words;
 use crate::{Role, Roles};
 
 /// How cores are made slower.
@@ -78,6 +79,15 @@ impl Slow {
             _ => return None,
         };
         Some(done.map_err(|error| format!("{name}={value}: {error}")))
+    }
+
+    /// The words among which the setting of that name is a choice.
+    pub(crate) fn words(name: &str) -> Vec<&'static str> {
+        match name {
+            "slow-by" => words(&MEANS),
+            "slow-when" => words(&TIMES),
+            _ => Vec::new(),
+        }
     }
 
     /// Whether what was said makes sense together.

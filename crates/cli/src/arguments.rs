@@ -1,0 +1,220 @@
+//! The words of the command line, with all that `--help` says. The manual pages and the completion of shells are made
+//! from these definitions, too (`examples/pages`), so nothing else of the command is named here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+
+/// Run programs that use Boehm's libgc on Gleaner, without rebuilding them.
+#[derive(Parser)]
+#[command(
+    name = "gleaner",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  gleaner exec -- guile script.scm           run a Guile program on Gleaner
+  gleaner exec --stats -- w3m -dump page.html
+  gleaner options                            what can be set, and to what it is set
+  gleaner bench gc_bench --opt sweep=eager   one measured run; --json for programs
+  gleaner place --stats -- java -jar app.jar which threads, on which cores
+
+Try 'gleaner exec --help', 'gleaner place --help' and 'gleaner options --help'."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the command is to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Exec(ExecArgs),
+    Options(OptionsArgs),
+    Bench(BenchArgs),
+    Place(PlaceArgs),
+    #[command(hide = true)]
+    PlaceGuard(GuardArgs),
+}
+
+/// Run a program that uses libgc on Gleaner
+///
+/// The program is started with Gleaner's libgc.so.1 preloaded, so it takes the place of the one that the program was
+/// linked against, whichever way the program finds it. The command then becomes the program: process number, terminal,
+/// signals and exit status are the program's own. Programs that it starts run on Gleaner too if they use libgc, and
+/// are not disturbed if they do not.
+#[derive(Args)]
+#[command(
+    override_usage = "gleaner exec [OPTIONS] -- PROGRAM [ARGS]...",
+    after_help = "\
+Examples:
+  gleaner exec -- guile script.scm
+  gleaner exec --stats -- nix-instantiate --eval expression.nix
+  gleaner exec --opt heap-limit=2g --opt markers=4 --log gc.jsonl -- guile script.scm
+  gleaner exec --any -- make check           make does not use libgc, what it starts does
+  gleaner exec --dry-run -- guile            show what would be done
+
+Environment:
+  GLEANER_OPTIONS  options as name=value,...; --opt is added to them and wins
+  GLEANER_LIBGC    the library to preload, instead of the one installed with this command
+  LD_PRELOAD       kept, after Gleaner's library
+
+Exit status: that of PROGRAM; or 2 for a wrong option, 125 if Gleaner cannot be used with PROGRAM,
+126 if PROGRAM cannot be executed, 127 if it is not found."
+)]
+pub(crate) struct ExecArgs {
+    /// Set an option; may be repeated (see 'gleaner options')
+    #[arg(long = "opt", value_name = "NAME=VALUE")]
+    pub(crate) options: Vec<String>,
+    /// Print one block of statistics when the program ends (as --opt stats=on)
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Append one JSON line per phase of each collection to FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) log: Option<PathBuf>,
+    /// Do not check that the program uses libgc: for shells and the like, which start programs that do
+    #[arg(long)]
+    pub(crate) any: bool,
+    /// Check everything and print what would be run, but do not run it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Show every option with its effective value
+///
+/// The values are the defaults, changed by GLEANER_OPTIONS and then by --opt.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gleaner options
+  gleaner options --opt heap-limit=2g        check how a value is read
+  GLEANER_OPTIONS=sweep=eager,markers=2 gleaner options
+
+Sizes take the suffixes k, m, g and t, for powers of 1024.
+
+Exit status: 2 for a wrong option.")]
+pub(crate) struct OptionsArgs {
+    /// Set an option; may be repeated
+    #[arg(long = "opt", value_name = "NAME=VALUE")]
+    pub(crate) options: Vec<String>,
+    /// Print the reference page of the documentation, with the defaults
+    #[arg(long)]
+    pub(crate) markdown: bool,
+}
+
+/// Run a benchmark or another program once and print what it took
+///
+/// Wall and processor time, peak memory and, with --log, collections and pauses; with --json as one line of JSON. The words after `bench` are those of
+/// `gleaner-bench run`; 'gleaner bench --help' shows them.
+#[derive(Args)]
+#[command(
+    disable_help_flag = true,
+    override_usage = "gleaner bench [OPTIONS] NAME\n       gleaner bench [OPTIONS] -- COMMAND [ARGS]..."
+)]
+pub(crate) struct BenchArgs {
+    /// The words for `gleaner-bench run`
+    #[arg(
+        value_name = "WORD",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// Start a managed program and place its threads on the processors
+///
+/// Each thread has a role, which is recognised by its name: application, main, collector, zeroing, compiler, organizer,
+/// profiler, timer, finalizer, vm. HotSpot, .NET, Gleaner and Boehm's collector tell by the names of their threads;
+/// Go and older versions of Node do not. A policy decides from the roles and the machine where each thread may run. Threads that come later, and
+/// processes that the program starts, are placed, too. The program need not know of it, and is not changed.
+#[derive(Args)]
+#[command(
+    override_usage = "gleaner place [OPTIONS] -- PROGRAM [ARGS]...\n       gleaner place [OPTIONS] --plan THREADS",
+    after_help = PLACE_HELP
+)]
+pub(crate) struct PlaceArgs {
+    /// Set an option of placement; may be repeated (the list is below)
+    #[arg(long = "opt", value_name = "NAME=VALUE")]
+    pub(crate) options: Vec<String>,
+    /// Threads of that name have that role; a '*' at the end stands for any rest
+    #[arg(long = "role", value_name = "NAME=ROLE")]
+    pub(crate) roles: Vec<String>,
+    /// Print what the threads of each role have used when the program has ended
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Append one JSON line per decision to FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "plan", value_hint = ValueHint::FilePath)]
+    pub(crate) log: Option<PathBuf>,
+    /// Start nothing: print what would be decided for such threads
+    #[arg(long, value_name = "ROLE:N+ROLE:N", conflicts_with = "program")]
+    pub(crate) plan: Option<String>,
+    /// The machine of the plan, such as 2x4 (sockets x cores), instead of this one
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) machine: Option<String>,
+    /// Where the kernel's files for speeds are, in tests
+    #[arg(long, value_name = "DIRECTORY", default_value = "/", hide = true)]
+    pub(crate) root: PathBuf,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required_unless_present = "plan",
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub(crate) program: Vec<OsString>,
+}
+
+const PLACE_HELP: &str = "\
+Options of placement (--opt):
+  placement=POLICY       paper     one socket; application and collector threads pinned one to a core, the rest free
+                                   on it (the default)
+                         pinned    these threads pinned over the whole machine
+                         isolated  collector threads on another socket, cluster or half of the cores than the rest
+                         paired    an application and a collector thread make a pair, spread over the sockets
+                         auto      a thread is pinned when the kernel moves it often, and let go when it waits
+                         none      the system decides, among processors and sockets; --stats works
+  processors=LIST        only these, such as 0-3+8
+  sockets=N              N sockets at most; 0: one for paper, all for the others
+  pin=ROLE+ROLE          which roles are pinned, or by auto can be (application+collector); none
+  first-core=N           the core of the first pinned thread, counted from 0
+  isolate=ROLE+ROLE      which roles are set apart (collector); jvm: all but application; nongc: those but collector
+  isolate-on=UNIT        what these get: socket, cluster, cores (half of them), auto (the first of these there is)
+  collectors=N           ask HotSpot, Node, Gleaner and libgc for N collector threads; 0 leaves it to them
+  slow=ROLE+ROLE         which roles run slowly (none)
+  speed=PERCENT          how slowly: 1 to 100 percent of full speed (50)
+  slow-by=MEANS          frequency: a lower maximum of the processors that run slow roles alone; bandwidth: a share of
+                         processor time instead; auto: frequency where the kernel controls it (the default)
+  slow-when=TIME         always; warm: after start-up; idle: except while these threads run, by frequency
+  warm-after=SECONDS     how long start-up takes (10)
+
+Examples:
+  gleaner place --stats -- java -jar app.jar
+  gleaner place --opt placement=isolated,isolate=collector+compiler -- java -jar app.jar
+  gleaner place --opt placement=pinned,pin=collector,collectors=2 -- java -jar app.jar
+  gleaner place --opt placement=isolated,isolate=compiler,slow=compiler --stats -- java -jar app.jar
+  gleaner place --role 'worker-*=application' --log place.jsonl -- ./server
+  gleaner place --opt placement=paired --plan application:4+collector:4 --machine 2x4
+
+Exit status: that of PROGRAM, 128 and the signal that ended it, or as of 'gleaner exec'.";
+
+/// Puts back what the process that placed threads could not: not for users
+#[derive(Args)]
+pub(crate) struct GuardArgs {
+    /// The program
+    pub(crate) program: u32,
+    /// Where it could run before
+    pub(crate) processors: String,
+    /// Who has written down what speeds were
+    pub(crate) writer: String,
+    /// Where the kernel's files for speeds are
+    pub(crate) root: PathBuf,
+}
