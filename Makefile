@@ -26,6 +26,10 @@ CAPI_HEADERS := $(addprefix crates/capi/include/,gleaner.h gleaner_elements.h)
 CAPI_SONAME := libgleaner.so.$(shell sed -n 's/^\#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FILE := $(CAPI_SONAME).$(VERSION)
+# Manual pages and the completion of shells, by where they lie below `share`.
+PAGES := target/pages
+PAGE_FILES := $(patsubst %,man/man1/%.1,gleaner gleaner-exec gleaner-options gleaner-bench gleaner-place) \
+	bash-completion/completions/gleaner zsh/site-functions/_gleaner fish/vendor_completions.d/gleaner.fish
 BENCH := target/release/gleaner-bench
 LAB_VENV := target/lab/venv
 LAB := $(LAB_VENV)/bin/gleaner-lab
@@ -57,7 +61,7 @@ TEST_STEPS := \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
 	test-generations:tally \
-	test-threads:tally test-singlestep:tally test-capi:tally test-bdwgc:tally \
+	test-threads:tally test-singlestep:tally test-capi:tally test-package:tally test-bdwgc:tally \
 	test-qemu:tally
 
 .PHONY: test
@@ -79,12 +83,13 @@ packages-build packages-demo packages-test packages-qemu packages-rivals: packag
 
 build: packages-build
 	$(CARGO) build $(CARGO_FLAGS) --release --workspace
+	$(CARGO) run $(CARGO_FLAGS) --quiet --release --package gleaner-cli --example pages -- $(PAGES)
 
-BUILT := $(LIBGC) $(GLEANER) $(CAPI_SHARED) $(CAPI_STATIC)
-$(BUILT):
+BUILT := $(LIBGC) $(GLEANER) $(CAPI_SHARED) $(CAPI_STATIC) $(PAGE_FILES:%=$(PAGES)/%)
+$(BUILT) &:
 	$(MAKE) build
 
-.PHONY: install uninstall clean
+.PHONY: install uninstall deb clean
 # What is built is installed, so that `sudo make install` compiles nothing.
 INSTALLED := $(DESTDIR)$(PREFIX)
 install: | $(BUILT)
@@ -99,13 +104,20 @@ install: | $(BUILT)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' crates/capi/gleaner.pc.in \
 		> "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 	chmod 644 "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
+	for file in $(PAGE_FILES); do install -D -m 644 "$(PAGES)/$$file" "$(INSTALLED)/share/$$file"; done
 
 # Files of an older version of the interface are removed, too; directories only if they are ours.
 uninstall:
 	rm -f "$(INSTALLED)/bin/gleaner" "$(INSTALLED)/lib/gleaner/libgc.so.1" \
 		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)"/lib/libgleaner.so.* "$(INSTALLED)/lib/libgleaner.a" \
-		$(CAPI_HEADERS:crates/capi/%="$(INSTALLED)/%") "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
+		$(CAPI_HEADERS:crates/capi/%="$(INSTALLED)/%") "$(INSTALLED)/lib/pkgconfig/gleaner.pc" \
+		$(PAGE_FILES:%="$(INSTALLED)/share/%")
 	rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"
+
+# The package for Debian 12 (docs/install.md).
+deb: build
+	scripts/install-packages.sh deb
+	scripts/package-debian.sh
 
 clean:
 	$(CARGO) clean
@@ -128,6 +140,7 @@ check-docs:
 
 check-scripts:
 	for script in scripts/*.sh tests/*/run.sh .ci/run; do bash -n "$$script"; done
+	for script in postinst prerm gleaner-libgc-divert; do sh -n packaging/debian/$$script; done
 	python3 scripts/tally.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
@@ -271,6 +284,11 @@ test-bdwgc-long: build
 .PHONY: test-capi
 test-capi: build
 	tests/capi/run.sh
+
+# What is installed: manual pages, completion, the Debian package in a root of its own.
+.PHONY: test-package
+test-package: build
+	tests/package/run.sh
 
 # Memory nodes, as QEMU makes them up: four with two processors each, and one of each kind that lacks something; eight
 # with six.
@@ -445,8 +463,11 @@ help:
 #|   make install   bin/gleaner and lib/gleaner/libgc.so.1 into PREFIX, which is
 #|                  /usr/local unless given: make install PREFIX=$HOME/.local;
 #|                  for embedders also the library libgleaner, shared and static,
-#|                  gleaner.h, and gleaner.pc for pkg-config. make uninstall
-#|                  with the same PREFIX removes them
+#|                  gleaner.h, and gleaner.pc for pkg-config; manual pages, and
+#|                  completion for bash, zsh and fish. make uninstall with the
+#|                  same PREFIX removes them
+#|   make deb       target/debian/gleaner_VERSION_amd64.deb, a package of the same
+#|                  for Debian 12 (docs/install.md)
 #|   target/release/gleaner exec -- guile script.scm
 #|
 #| Work on it (HACKING.md tells which one finds what)
@@ -473,6 +494,7 @@ help:
 #|                          eager sweeping and under pressure, too
 #|   make test-capi         gleaner.h from C and C++, the example Lisp, and what
 #|                          make install leaves, by pkg-config
+#|   make test-package      the Debian package, manual pages and completion
 #|   make test-qemu         what the kernel does on machines with several memory nodes,
 #|                          in QEMU; test-qemu-long: on one with 8 nodes and 48
 #|                          processors

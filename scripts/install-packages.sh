@@ -4,6 +4,7 @@
 #   scripts/install-packages.sh build   compile Gleaner and its C programs
 #   scripts/install-packages.sh demo    ... and run the demo
 #   scripts/install-packages.sh lab     ... and measure in the lab
+#   scripts/install-packages.sh deb     ... and make the Debian package
 #   scripts/install-packages.sh test    ... and run every test
 #   scripts/install-packages.sh qemu    boot the machines of tests/qemu
 #   scripts/install-packages.sh rivals  compile Gleaner and the programs of rivals/
@@ -25,8 +26,8 @@ if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
 [ $# -le 1 ] || die "one task, please: $*"
 case $task in
-build | demo | lab | test | qemu | rivals) ;;
-*) die "usage: $0 [--dry-run] build|demo|lab|test|qemu|rivals" ;;
+build | demo | lab | deb | test | qemu | rivals) ;;
+*) die "usage: $0 [--dry-run] build|demo|lab|deb|test|qemu|rivals" ;;
 esac
 
 missing=()
@@ -51,7 +52,10 @@ need make "runs the targets" has make
 need binutils "nm lists symbols" has nm
 need libgc1 "stock libgc, to compare with" has_library libgc.so.1
 need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
-if [ "$task" != build ] && [ "$task" != qemu ] && [ "$task" != rivals ]; then
+if [ "$task" = deb ] || [ "$task" = test ]; then
+    need dpkg-dev "finds what the Debian package depends on" has dpkg-shlibdeps
+fi
+if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task" != rivals ]; then
     need guile-3.0 "runs the Scheme programs" has guile
     need python3 "runs the lab" has python3
     need util-linux "ends runs with the lab, pins them" has setpriv
@@ -69,6 +73,7 @@ if [ "$task" = rivals ]; then
 fi
 if [ "$task" = test ]; then
     need valgrind "counts instructions" has valgrind
+    need man-db "reads the manual pages" has man
     need chromium "opens the lab's reports" has chromium
     need python3 "checks layers and symbols, counts results" \
         python3 -c 'import argparse, collections, json, subprocess'

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Make the Debian package from what is built.
+#
+#   scripts/package-debian.sh [--out DIR]   writes DIR/gleaner_VERSION_amd64.deb;
+#                                           DIR is target/debian unless given
+#
+# It needs no root and no network, and the same build of the same commit gives
+# the same bytes. What is installed is what `make install PREFIX=/usr` installs,
+# without what only debuggers read; packaging/debian has the rest. The time of
+# all files is SOURCE_DATE_EPOCH, or that of the last commit.
+# DEB_MAINTAINER ("NAME <ADDRESS>") says who answers for the package.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+umask 022
+export LC_ALL=C
+
+die() { echo "package-debian: $*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+out=target/debian
+if [ "${1:-}" = --out ]; then
+    [ $# -ge 2 ] || die "--out: a directory is wanted, such as --out target/debian"
+    out=$2
+    shift 2
+fi
+[ $# -eq 0 ] || die "'$1' is unknown; usage: $0 [--out DIR]"
+for tool in dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev strip:binutils gzip:gzip; do
+    has "${tool%%:*}" || die "${tool%%:*} is missing: install Debian's package ${tool##*:}"
+done
+architecture=$(dpkg --print-architecture)
+[ "$architecture" = amd64 ] || die "this machine is of architecture $architecture: Gleaner runs on amd64"
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+maintainer=${DEB_MAINTAINER:-The Gleaner authors <gleaner@localhost>}
+[[ $maintainer == *" <"*@*">" ]] ||
+    die "DEB_MAINTAINER is '$maintainer': a name and an address are wanted, as in NAME <ADDRESS>"
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
+[[ $SOURCE_DATE_EPOCH =~ ^[0-9]+$ ]] ||
+    die "SOURCE_DATE_EPOCH is '$SOURCE_DATE_EPOCH': seconds since 1970 are wanted"
+export SOURCE_DATE_EPOCH
+
+# fill FILE NAME=TEXT... : the file with @NAME@ replaced; a text may have several lines.
+fill() {
+    local text pair
+    text=$(cat "$1")
+    for pair in "${@:2}"; do
+        text=${text//"@${pair%%=*}@"/"${pair#*=}"}
+    done
+    printf '%s\n' "$text"
+}
+
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+root=$out/root
+own=packaging/debian
+rm -rf "$root"
+"${MAKE:-make}" --no-print-directory install DESTDIR="$root" PREFIX=/usr >"$out/install.log" 2>&1 ||
+    die "make install failed: $(tail -n 3 "$out/install.log")"
+
+# Debian's zsh looks in a directory of its own for what packages bring.
+mkdir -p "$root/usr/share/zsh/vendor-completions"
+mv "$root"/usr/share/zsh/site-functions/* "$root/usr/share/zsh/vendor-completions"
+rmdir "$root/usr/share/zsh/site-functions"
+
+install -D -m 755 $own/gleaner-libgc-divert "$root/usr/sbin/gleaner-libgc-divert"
+mkdir -p "$root/usr/share/man/man8"
+fill $own/gleaner-libgc-divert.8 "VERSION=$version" >"$root/usr/share/man/man8/gleaner-libgc-divert.8"
+
+programs=("$root/usr/bin/gleaner" "$root/usr/lib/gleaner/libgc.so.1" "$root"/usr/lib/libgleaner.so.*.*)
+strip --strip-unneeded --remove-section=.comment "${programs[@]}"
+strip --strip-debug --enable-deterministic-archives "$root/usr/lib/libgleaner.a"
+
+doc=$root/usr/share/doc/gleaner
+mkdir -p "$doc"
+crates=$("${CARGO:-cargo}" tree --locked --offline --edges normal,no-proc-macro --prefix none --format '{p}: {l}' \
+    --package gleaner-cli --package gleaner-libgc --package gleaner-capi |
+    sed -e '/ (\//d' -e '/^$/d' -e 's/ (\*)$//' -e 's/^/ /' | sort -u)
+fill $own/copyright.in "CRATES=$crates" \
+    "EXPAT=$(sed -e '1,/^Permission/{/^Permission/!d}' -e 's/^$/./' -e 's/^/ /' LICENSE-MIT)" >"$doc/copyright"
+cp CHANGELOG.md "$doc/CHANGELOG.md"
+cat >"$doc/changelog" <<END
+gleaner ($version) unstable; urgency=medium
+
+  * CHANGELOG.md tells what is new.
+
+ -- $maintainer  $(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")
+END
+find "$root/usr/share/man" "$doc" -type f ! -name copyright -exec gzip -9n {} +
+
+# What the binaries ask of the C library and the compiler's; dpkg-shlibdeps reads a source package.
+sources=$out/sources
+rm -rf "$sources"
+mkdir -p "$sources/debian"
+printf 'Source: gleaner\n\nPackage: gleaner\nArchitecture: any\n' >"$sources/debian/control"
+depends=$(cd "$sources" && dpkg-shlibdeps -O "${programs[@]}" 2>"$out/shlibdeps.log" |
+    sed -n 's/^shlibs:Depends=//p') || true
+[ -n "$depends" ] || die "dpkg-shlibdeps found no dependencies: $(cat "$out/shlibdeps.log")"
+
+# A file takes whole units of 1024 bytes, anything else one.
+size=$(find "$root/usr" -printf '%y %s\n' |
+    awk '{ units += $1 == "f" ? int(($2 + 1023) / 1024) : 1 } END { print units }')
+mkdir -p "$root/DEBIAN"
+fill $own/control.in "VERSION=$version" "ARCHITECTURE=$architecture" "MAINTAINER=$maintainer" "SIZE=$size" \
+    "DEPENDS=$depends" >"$root/DEBIAN/control"
+install -m 644 $own/triggers "$root/DEBIAN"
+install -m 755 $own/postinst $own/prerm "$root/DEBIAN"
+(cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
+find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+
+package=$out/gleaner_${version}_$architecture.deb
+dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$root" "$package" >"$out/build.log" 2>&1 ||
+    die "dpkg-deb failed: $(cat "$out/build.log")"
+echo "$package"
