@@ -26,10 +26,11 @@ pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
     let name = &args.program[0];
     let path = inspect::find(name)?;
     let program = inspect::inspect(&path)?;
-    let library = library::find()?;
+    let loader = Loader::new();
+    let library = library::find(&loader)?;
     check_machine(&program, &library)?;
     if !args.any {
-        check_uses_libgc(&path, program)?;
+        check_uses_libgc(&path, program, &loader)?;
     }
     let mut command = Command::new(&path);
     command
@@ -101,9 +102,9 @@ fn check_machine(program: &Program, library: &Library) -> Result<(), Failure> {
 }
 
 /// Refuses a program that would not notice the library.
-fn check_uses_libgc(path: &Path, program: Program) -> Result<(), Failure> {
+fn check_uses_libgc(path: &Path, program: Program, loader: &Loader) -> Result<(), Failure> {
     let Program { file, data, elf } = program;
-    let walk = Loader::new().walk(&file, elf, SONAME);
+    let walk = loader.walk(&file, elf, Some(SONAME));
     if walk.found || opens_libgc(&data) {
         return Ok(());
     }
@@ -128,7 +129,17 @@ fn check_uses_libgc(path: &Path, program: Program) -> Result<(), Failure> {
 /// True for a program that has the library's name in it: it opens the library when it runs.
 fn opens_libgc(data: &[u8]) -> bool {
     const NAME: &[u8] = b"libgc.so";
-    data.windows(NAME.len()).any(|window| window == NAME)
+    // Horspool's search: where the last byte of a place stands in the name before its end says how far the next place is.
+    let mut at = 0;
+    while let Some(place) = data.get(at..at + NAME.len()) {
+        if place == NAME {
+            return true;
+        }
+        let (last, before) = (place[NAME.len() - 1], &NAME[..NAME.len() - 1]);
+        let found = before.iter().rev().position(|&byte| byte == last);
+        at += found.unwrap_or(before.len()) + 1;
+    }
+    false
 }
 
 /// The list of preloads with `library` first and once.
@@ -183,6 +194,26 @@ mod tests {
         assert_eq!(list(Some("")), "/g/libgc.so.1");
         assert_eq!(list(Some("/a.so /b.so")), "/g/libgc.so.1:/a.so:/b.so");
         assert_eq!(list(Some("/a.so:/g/libgc.so.1")), "/g/libgc.so.1:/a.so");
+    }
+
+    #[test]
+    fn the_name_is_found_wherever_it_lies() {
+        for before in 0..20 {
+            for after in 0..3 {
+                let text = "l".repeat(before) + "libgc.so" + &"o".repeat(after);
+                assert!(opens_libgc(text.as_bytes()), "{text}");
+                assert!(opens_libgc(format!("libgc.s{text}").as_bytes()));
+            }
+        }
+        for text in [
+            "",
+            "libgc.s",
+            "libgc-so",
+            "libgclibgc.libgc.s.so",
+            "LIBGC.SO",
+        ] {
+            assert!(!opens_libgc(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]

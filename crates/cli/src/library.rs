@@ -30,9 +30,9 @@ pub(crate) struct Library {
 }
 
 /// Finds and checks the library.
-pub(crate) fn find() -> Result<Library, Failure> {
+pub(crate) fn find(loader: &Loader) -> Result<Library, Failure> {
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-        return check(Path::new(&path), &format!(" (named by {VARIABLE})"));
+        return check(Path::new(&path), &format!(" (named by {VARIABLE})"), loader);
     }
     let command = own_file(std::env::current_exe(), std::env::args_os().next())?;
     let directory = command.parent().unwrap_or(Path::new("/"));
@@ -41,7 +41,7 @@ pub(crate) fn find() -> Result<Library, Failure> {
         .map(|place| directory.join(place))
         .find(|path| path.exists())
     {
-        Some(path) => check(&path, ""),
+        Some(path) => check(&path, "", loader),
         None => Err(Failure::refused(format_args!(
             "Gleaner's libgc.so.1 is not installed: none of {} in {}; name it with {VARIABLE}=PATH",
             PLACES.join(", "),
@@ -67,7 +67,7 @@ fn own_file(known: io::Result<PathBuf>, called: Option<OsString>) -> Result<Path
 
 /// Refuses a file that the loader would not load in libgc's place: it would only warn, and the program would run on
 /// the other library without anybody noticing.
-fn check(path: &Path, source: &str) -> Result<Library, Failure> {
+fn check(path: &Path, source: &str, loader: &Loader) -> Result<Library, Failure> {
     let refuse = |problem: &dyn std::fmt::Display| {
         Failure::refused(format_args!(
             "the library {}{source} cannot be loaded: {problem}",
@@ -81,11 +81,11 @@ fn check(path: &Path, source: &str) -> Result<Library, Failure> {
     }
     let elf = elf::read(&data).map_err(|problem| refuse(&format_args!("it {problem}")))?;
     let machine = elf.machine;
-    check_contents(&path, elf).map_err(|problem| refuse(&problem))?;
+    check_contents(&path, elf, loader).map_err(|problem| refuse(&problem))?;
     Ok(Library { path, machine })
 }
 
-fn check_contents(path: &Path, elf: Elf) -> Result<(), String> {
+fn check_contents(path: &Path, elf: Elf, loader: &Loader) -> Result<(), String> {
     if !elf.is_shared || elf.has_interpreter {
         return Err("it is a program, not a library".into());
     }
@@ -98,7 +98,7 @@ fn check_contents(path: &Path, elf: Elf) -> Result<(), String> {
     if path.to_string_lossy().contains([' ', ':']) {
         return Err("LD_PRELOAD cannot name a path with a blank or a colon".into());
     }
-    let walk = Loader::new().walk(path, elf, SONAME);
+    let walk = loader.walk(path, elf, None);
     if !walk.missing.is_empty() {
         return Err(format!("it needs {}", walk.missing.join(" and ")));
     }

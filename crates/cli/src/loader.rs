@@ -27,7 +27,7 @@ const STANDARD: [&str; 4] = [
 /// What a walk found.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
-    /// True when the wanted library is among them.
+    /// True when the wanted library is among them. Then the walk ended there.
     pub(crate) found: bool,
     /// How many libraries were looked at.
     pub(crate) libraries: usize,
@@ -92,8 +92,8 @@ impl Loader {
         }
     }
 
-    /// Walks all libraries of `file`, looking for `wanted` among their names and sonames.
-    pub(crate) fn walk(&self, file: &Path, elf: Elf, wanted: &str) -> Walk {
+    /// Walks the libraries of `file`: until one is found whose name or soname is `wanted`, or all of them.
+    pub(crate) fn walk(&self, file: &Path, elf: Elf, wanted: Option<&str>) -> Walk {
         let machine = elf.machine;
         let mut walk = Walk::default();
         let mut known = HashSet::new();
@@ -105,10 +105,13 @@ impl Loader {
                     continue;
                 }
                 walk.libraries += 1;
-                walk.found |= name == wanted;
+                walk.found |= wanted == Some(name.as_str());
+                if walk.found {
+                    return walk;
+                }
                 match self.resolve(name, &asker, machine) {
                     Some(Ok((path, elf))) => {
-                        walk.found |= elf.soname.as_deref() == Some(wanted);
+                        walk.found |= wanted.is_some() && elf.soname.as_deref() == wanted;
                         queue.push_back(Asker::new(&path, elf, &asker.rpath));
                     }
                     Some(Err(problem)) => walk.missing.push(format!("{name}: {problem}")),
@@ -127,7 +130,7 @@ impl Loader {
         asker
             .directories(&self.library_path)
             .map(|directory| directory.join(name))
-            .chain(self.cache.find(name).cloned())
+            .chain(std::iter::once_with(|| self.cache.find(name)).flatten())
             .chain(
                 STANDARD
                     .iter()
@@ -152,6 +155,9 @@ fn open(path: PathBuf, machine: u16) -> Option<Opened> {
 
 /// The directories of an rpath or a runpath, `$ORIGIN` and `$LIB` put in.
 fn search_list(list: &str, file: &Path) -> Vec<PathBuf> {
+    if list.is_empty() {
+        return Vec::new();
+    }
     let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     let origin = file.parent().unwrap_or(Path::new("/")).to_string_lossy();
     let library = STANDARD[0].trim_start_matches('/');

@@ -1,8 +1,11 @@
 //! The loader's cache of libraries, `/etc/ld.so.cache`: a header, entries of 24 bytes (flags, offset of the name, offset
 //! of the path, and more that does not matter here), then the strings. Offsets count from the header.
 
-use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use crate::contents::{self, Contents};
 
 /// What the header of the current format begins with. An older header may come before it.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
@@ -13,52 +16,51 @@ const ENTRY: usize = 24;
 /// The flags of libraries for 64-bit x86.
 const X86_64: u32 = 0x0303;
 
-/// Names of libraries with their files.
-#[derive(Default)]
-pub(super) struct Cache(HashMap<String, PathBuf>);
+/// Names of libraries with their files. The strings are compared where they lie: a few names are looked up among
+/// hundreds.
+pub(super) struct Cache(Option<Contents>);
 
 impl Cache {
     /// Reads the cache. A system without one (or with one in another format) simply has nothing in it: the standard
     /// directories are searched anyway.
     pub(super) fn read(file: &Path) -> Cache {
-        std::fs::read(file)
-            .ok()
-            .and_then(|data| parse(&data))
-            .unwrap_or_default()
+        Cache(contents::read(file).ok())
     }
 
     /// The file of that name.
-    pub(super) fn find(&self, name: &str) -> Option<&PathBuf> {
-        self.0.get(name)
+    pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
+        find(self.0.as_deref()?, name)
     }
 }
 
-fn parse(data: &[u8]) -> Option<Cache> {
+/// The file of that name in the contents of a cache. The first entry of a name is the one that the loader prefers, but for
+/// hardware variants, whose contents ask for the same libraries. What is cut off of a file is not found.
+fn find(data: &[u8], name: &str) -> Option<PathBuf> {
     let start = data
         .windows(MAGIC.len())
         .position(|window| window == MAGIC)?;
     let data = &data[start..];
-    let word = |at: usize| {
-        let bytes = data.get(at..at + 4)?;
-        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-    };
-    let text = |at: u32| {
-        let tail = data.get(at as usize..)?;
-        let end = tail.iter().position(|&byte| byte == 0)?;
-        std::str::from_utf8(&tail[..end]).ok()
-    };
-    let mut cache = Cache::default();
-    for index in 0..word(MAGIC.len())? as usize {
-        let entry = HEADER + index * ENTRY;
-        let (flags, name, path) = (word(entry)?, word(entry + 4)?, word(entry + 8)?);
-        if flags == X86_64 {
-            // The first entry of a name is the one that the loader prefers, but for hardware variants, whose contents
-            // ask for the same libraries.
-            let path = PathBuf::from(text(path)?);
-            cache.0.entry(text(name)?.to_string()).or_insert(path);
-        }
-    }
-    Some(cache)
+    let count = word(data, MAGIC.len())? as usize;
+    let entries = data.get(HEADER..)?.chunks_exact(ENTRY).take(count);
+    let path = entries
+        .filter(|entry| word(entry, 0) == Some(X86_64))
+        .find(|entry| is_string(data, word(entry, 4), name.as_bytes()))
+        .and_then(|entry| word(entry, 8))?;
+    let tail = data.get(path as usize..)?;
+    let end = tail.iter().position(|&byte| byte == 0)?;
+    Some(PathBuf::from(OsStr::from_bytes(&tail[..end])))
+}
+
+/// The number at an offset.
+fn word(data: &[u8], at: usize) -> Option<u32> {
+    let bytes = data.get(at..at + 4)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+/// Whether the string at an offset is `text`. Where it ends is looked at first: nearly all names begin alike.
+fn is_string(data: &[u8], at: Option<u32>, text: &[u8]) -> bool {
+    let tail = at.and_then(|at| data.get(at as usize..));
+    tail.is_some_and(|tail| tail.get(text.len()) == Some(&0) && tail.starts_with(text))
 }
 
 #[cfg(test)]
@@ -91,19 +93,31 @@ mod tests {
     }
 
     #[test]
-    fn reads_entries_by_hand_and_refuses_what_is_cut() {
-        let data = file_of(&[("a.so", "/x/a.so")]);
-        let cache = parse(&data).unwrap();
-        assert_eq!(cache.find("a.so"), Some(&PathBuf::from("/x/a.so")));
-        assert!(parse(&data[..data.len() - 1]).is_none());
-        assert!(parse(b"something else").is_none());
+    fn reads_entries_by_hand_and_nothing_that_is_cut() {
+        let data = file_of(&[("a.so", "/x/a.so"), ("b.so", "/x/b.so")]);
+        assert_eq!(find(&data, "a.so"), Some(PathBuf::from("/x/a.so")));
+        assert_eq!(find(&data, "b.so"), Some(PathBuf::from("/x/b.so")));
+        for other in ["a.s", "a.so.1", "", "/x/a.so"] {
+            assert_eq!(find(&data, other), None, "{other}");
+        }
+        for length in 0..data.len() {
+            assert_eq!(find(&data[..length], "b.so"), None, "{length} bytes");
+        }
+        assert_eq!(find(b"something else", "a.so"), None);
     }
 
     #[test]
     fn of_entries_with_one_name_the_first_counts() {
         let data = file_of(&[("a.so", "/first"), ("b.so", "/b"), ("a.so", "/second")]);
-        let cache = parse(&data).unwrap();
-        assert_eq!(cache.find("a.so"), Some(&PathBuf::from("/first")));
-        assert_eq!(cache.find("b.so"), Some(&PathBuf::from("/b")));
+        assert_eq!(find(&data, "a.so"), Some(PathBuf::from("/first")));
+        assert_eq!(find(&data, "b.so"), Some(PathBuf::from("/b")));
+    }
+
+    #[test]
+    fn an_entry_for_another_processor_is_passed_over() {
+        let mut data = file_of(&[("a.so", "/other"), ("a.so", "/ours")]);
+        let first = data.len() - 2 * ENTRY - "a.so\0/other\0a.so\0/ours\0".len();
+        data[first] ^= 1;
+        assert_eq!(find(&data, "a.so"), Some(PathBuf::from("/ours")));
     }
 }
