@@ -69,14 +69,14 @@ fill $own/gleaner-libgc-divert.8 "VERSION=$version" >"$root/usr/share/man/man8/g
 
 programs=("$root/usr/bin/gleaner" "$root/usr/lib/gleaner/libgc.so.1" "$root"/usr/lib/libgleaner.so.*.*)
 strip --strip-unneeded --remove-section=.comment "${programs[@]}"
-strip --strip-debug --enable-deterministic-archives "$root/usr/lib/libgleaner.a"
+strip --strip-debug --remove-section=.comment --enable-deterministic-archives "$root/usr/lib/libgleaner.a"
 
 doc=$root/usr/share/doc/gleaner
 mkdir -p "$doc"
 crates=$("${CARGO:-cargo}" tree --locked --offline --edges normal,no-proc-macro --prefix none --format '{p}: {l}' \
     --package gleaner-cli --package gleaner-libgc --package gleaner-capi |
     sed -e '/ (\//d' -e '/^$/d' -e 's/ (\*)$//' -e 's/^/ /' | sort -u)
-fill $own/copyright.in "CRATES=$crates" \
+fill $own/copyright.in "YEAR=$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y)" "CRATES=$crates" \
     "EXPAT=$(sed -e '1,/^Permission/{/^Permission/!d}' -e 's/^$/./' -e 's/^/ /' LICENSE-MIT)" >"$doc/copyright"
 cp CHANGELOG.md "$doc/CHANGELOG.md"
 cat >"$doc/changelog" <<END
@@ -104,6 +104,10 @@ mkdir -p "$root/DEBIAN"
 fill $own/control.in "VERSION=$version" "ARCHITECTURE=$architecture" "MAINTAINER=$maintainer" "SIZE=$size" \
     "DEPENDS=$depends" >"$root/DEBIAN/control"
 install -m 644 $own/triggers "$root/DEBIAN"
+# For packages of embedders: which one has the library of that soname.
+soname=$(basename "$root"/usr/lib/libgleaner.so.*.*)
+soname=${soname%".$version"}
+echo "libgleaner ${soname#libgleaner.so.} gleaner (>= $version)" >"$root/DEBIAN/shlibs"
 install -m 755 $own/postinst $own/prerm "$root/DEBIAN"
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
 

@@ -105,6 +105,11 @@ upgraded() {
 }
 check "divert: an upgrade of libgc1 goes to where the system's library is kept" upgraded
 check "... and another" libgc1 1:10 "/$folder/$stock"
+gone() {
+    in_root --remove libgc1 && is "$(divert status)" off && divert off && is "$(ls -A "$root/$folder")" "" &&
+        libgc1 1:10 "/$folder/$stock" && divert on && is "$(divert status)" on
+}
+check "divert: libgc1 is removed and installed again" gone
 # libgc1 with a file of another name: the link leads there.
 newer() {
     cp "/$folder/$stock" "$root/$folder/libgc.so.1.9.9"
