@@ -1,126 +1,17 @@
-//! What Gleaner's event log says about a run: one JSON object a line, one line a phase.
+//! What Gleaner's event log says about a run.
 //!
 //! Only lines of the process with the most collections count, since children inherit the setting and write to the same
 //! file. Lines that are not events (a line cut off when a process was killed) are counted, not hidden.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 
-use serde::Deserialize;
+use gleaner_eventlog::{Line, Process, Reader};
 
 use crate::failure::{Failure, Result};
 use crate::trial::{Collections, WINDOWS_MS};
-use crate::utilisation::Utilisation;
-
-/// The part of an event that is read here.
-#[derive(Deserialize)]
-struct Event {
-    #[serde(alias = "phase")]
-    event: String,
-    pid: u64,
-    #[serde(default)]
-    collection: u64,
-    #[serde(default, alias = "ns")]
-    duration_ns: u64,
-    #[serde(default)]
-    start_ns: u64,
-    #[serde(default)]
-    bytes: u64,
-    #[serde(default)]
-    objects: u64,
-}
-
-/// What one process did.
-#[derive(Default)]
-struct Process {
-    /// Nanoseconds per phase, summed.
-    phases: BTreeMap<String, u64>,
-    /// First start and last end of the phases of each stop of each collection, and of each step of marking beside the
-    /// program.
-    spans: BTreeMap<(u64, u64), (u64, u64)>,
-    /// Steps, and those among them that took more than one and a half times what they were given.
-    steps: u64,
-    /// See `steps`.
-    long_steps: u64,
-    /// Stops and steps so far.
-    stops: u64,
-    /// Whether the last stop is over.
-    runs: bool,
-    /// Time of each whole collection, from the events that say so.
-    whole: BTreeMap<u64, u64>,
-    /// Bytes allocated before each collection, since the one before it. A collection may start more than once.
-    allocated: BTreeMap<u64, u64>,
-}
-
-/// Phases outside the pause: those before the threads stop and after they go on, and the one about the whole.
-const NOT_PAUSED: [&str; 8] = [
-    "start",
-    "libraries",
-    "zeroing-kernel",
-    "write-watch",
-    "reclaim",
-    "resize",
-    "end",
-    "sweep",
-];
-/// Events that belong to no collection although they carry the number of the last.
-const OUTSIDE: [&str; 5] = [
-    "heap-grow",
-    "heap-shrink",
-    "out-of-memory",
-    "fork",
-    "options",
-];
-
-impl Process {
-    fn add(&mut self, event: &Event) {
-        let name = event.event.as_str();
-        *self.phases.entry(name.into()).or_default() += event.duration_ns;
-        if OUTSIDE.contains(&name) || event.collection == 0 {
-            return;
-        }
-        if name == "mark-step" {
-            self.steps += 1;
-            self.long_steps += u64::from(event.duration_ns * 2 > event.objects * 3);
-        }
-        if name == "start" {
-            self.allocated.insert(event.collection, event.bytes);
-        }
-        if name == "end" {
-            self.whole.insert(event.collection, event.duration_ns);
-        } else if !NOT_PAUSED.contains(&name) {
-            let begins = name == "stop-world" || name == "mark-step" && self.runs;
-            self.stops += u64::from(begins);
-            self.runs = name == "resume-world" || self.runs && name != "stop-world";
-            let end = event.start_ns + event.duration_ns;
-            let span = self
-                .spans
-                .entry((event.collection, self.stops))
-                .or_insert((event.start_ns, end));
-            *span = (span.0.min(event.start_ns), span.1.max(end));
-        }
-    }
-
-    fn count(&self) -> usize {
-        let numbers = self.spans.keys().map(|(collection, _)| collection);
-        let numbers: BTreeSet<_> = numbers.chain(self.whole.keys()).collect();
-        numbers.len()
-    }
-
-    fn pauses(&self) -> Vec<f64> {
-        let paused: Vec<u64> = if self.spans.is_empty() {
-            self.whole.values().copied().collect()
-        } else {
-            self.spans
-                .values()
-                .map(|(start, end)| end - start)
-                .collect()
-        };
-        paused.into_iter().map(|ns| ns as f64 * 1e-9).collect()
-    }
-}
 
 /// Reads a log; a missing file means that nothing was collected.
 pub fn read(path: &Path) -> Result<Collections> {
@@ -133,11 +24,11 @@ pub fn read(path: &Path) -> Result<Collections> {
     };
     let mut processes = BTreeMap::<u64, Process>::new();
     let mut broken = 0;
-    for line in BufReader::new(file).split(b'\n') {
-        let line = line.map_err(|error| Failure::at(path, error))?;
-        match serde_json::from_slice::<Event>(&line) {
-            Ok(event) => processes.entry(event.pid).or_default().add(&event),
-            Err(_) => broken += 1,
+    let mut reader = Reader::new(BufReader::new(file));
+    while let Some(line) = reader.next().map_err(|error| Failure::at(path, error))? {
+        match line {
+            Line::Event(event) => processes.entry(event.pid).or_default().add(&event),
+            Line::Unreadable(_) | Line::NoLog => broken += 1,
         }
     }
     let Some(main) = processes.into_values().max_by_key(Process::count) else {
@@ -146,24 +37,25 @@ pub fn read(path: &Path) -> Result<Collections> {
             ..Collections::default()
         });
     };
-    let pauses = main.pauses();
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let pauses: Vec<f64> = main.pauses().into_iter().map(seconds).collect();
+    let (steps, long_steps) = main.steps();
     Ok(Collections {
         logged: true,
-        count: main.count() as u64,
+        count: main.count(),
         longest_pause: pauses.iter().copied().fold(0.0, f64::max),
         total_pause: pauses.iter().sum(),
-        utilisation: (!main.spans.is_empty()).then(|| {
-            let found = Utilisation::new(main.spans.values().copied());
+        utilisation: (!main.spans().is_empty()).then(|| {
+            let found = main.utilisation();
             WINDOWS_MS.map(|window| found.least(window * 1_000_000))
         }),
-        steps: main.steps,
-        long_steps: main.long_steps,
+        steps,
+        long_steps,
         pauses,
-        allocated_bytes: main.allocated.values().sum(),
+        allocated_bytes: main.allocated(),
         phases: main
-            .phases
-            .into_iter()
-            .map(|(name, ns)| (name, ns as f64 * 1e-9))
+            .phases()
+            .map(|(name, total)| (name.to_string(), seconds(total.all_ns)))
             .collect(),
         broken_lines: broken,
     })

@@ -30,7 +30,6 @@ mod side;
 mod stock_log;
 mod synchronisation;
 mod trial;
-mod utilisation;
 mod workshop;
 mod zeroing;
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gleaner_eventlog::place_of;
+
 use crate::failure::Result;
 use crate::output::{self, Digest};
 use crate::process::{self, Launch, Outcome};
@@ -19,8 +21,8 @@ impl Collections {
     pub fn pause_at(&self, percent: f64) -> f64 {
         let mut pauses = self.pauses.clone();
         pauses.sort_unstable_by(f64::total_cmp);
-        let place = (pauses.len() as f64 * percent / 100.0).ceil() as usize;
-        pauses.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
+        let place = place_of(pauses.len(), percent);
+        pauses.get(place).copied().unwrap_or(0.0)
     }
 }
 

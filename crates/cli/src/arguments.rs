@@ -16,11 +16,12 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 Examples:
   gleaner exec -- guile script.scm           run a Guile program on Gleaner
   gleaner exec --stats -- w3m -dump page.html
+  gleaner report gc.jsonl                    a page of what the collector did, from 'exec --log gc.jsonl'
   gleaner options                            what can be set, and to what it is set
   gleaner bench gc_bench --opt sweep=eager   one measured run; --json for programs
   gleaner place --stats -- java -jar app.jar which threads, on which cores
 
-Try 'gleaner exec --help', 'gleaner place --help' and 'gleaner options --help'."
+Try 'gleaner exec --help', 'gleaner report --help', 'gleaner place --help' and 'gleaner options --help'."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -31,6 +32,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Exec(ExecArgs),
+    Report(ReportArgs),
     Options(OptionsArgs),
     Bench(BenchArgs),
     Place(PlaceArgs),
@@ -70,7 +72,7 @@ pub(crate) struct ExecArgs {
     /// Print one block of statistics when the program ends (as --opt stats=on)
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Append one JSON line per phase of each collection to FILE
+    /// Append one JSON line per phase of each collection to FILE; 'gleaner report FILE' makes a page of it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
     /// Do not check that the program uses libgc: for shells and the like, which start programs that do
@@ -87,6 +89,31 @@ pub(crate) struct ExecArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub(crate) program: Vec<OsString>,
+}
+
+/// Make a page of what the collector did to a program
+///
+/// Reads the log that 'gleaner exec --log FILE' had the program write, and writes one HTML page that needs nothing else:
+/// for each process that collected the size of its heap and of what lived, its stops and how long they were, the share of
+/// the time that was left to the program, the phases, and the reasons for collections. A summary is printed.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gleaner exec --log gc.jsonl -- guile script.scm
+  gleaner report gc.jsonl                    writes gc.html
+  gleaner report gc.jsonl --output page.html
+
+A log may have several processes: those that the program starts write to it, too, and so does the next run. Remove it
+before a run that is to stand alone. Lines that are no events are named and passed over.
+
+Exit status: 2 if there is no page; the message says why.")]
+pub(crate) struct ReportArgs {
+    /// The log
+    #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) log: PathBuf,
+    /// Where the page goes, instead of beside the log with the ending html
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Show every option with its effective value

@@ -1,0 +1,88 @@
+//! `gleaner report`: one page of what the collector did, from the log that `gleaner exec --log` had a program write.
+//!
+//! The log is read as a stream; what is kept grows with the number of collections. The page is written when everything
+//! is known, so that nothing is written where there is nothing to show.
+
+mod found;
+mod page;
+mod plots;
+mod summary;
+mod words;
+
+use std::fs::{File, Metadata};
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::arguments::ReportArgs;
+use crate::failure::Failure;
+use crate::options::print;
+use found::Found;
+
+/// Reads the log, writes the page, prints a summary.
+pub(crate) fn run(args: ReportArgs) -> Result<(), Failure> {
+    let log = &args.log;
+    let (file, kind) = open(log)?;
+    let output = output(&args, &kind)?;
+    let found = Found::read(file, log)?;
+    found.check(log)?;
+    let html = page::page(&found, log)?;
+    write(&output, &html)?;
+    for note in found.notes() {
+        // Where nobody can be told, the page says it.
+        let _ = writeln!(std::io::stderr(), "gleaner: {}: {note}", log.display());
+    }
+    print(&summary::for_terminal(&found, &output))
+}
+
+fn open(log: &Path) -> Result<(File, Metadata), Failure> {
+    let path = log.display();
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::usage(format_args!(
+            "there is no log {path}. 'gleaner exec --log {path} -- PROGRAM' writes it"
+        )),
+        _ => Failure::usage(format_args!("the log {path} cannot be read: {error}")),
+    };
+    let file = File::open(log).map_err(unreadable)?;
+    let kind = file.metadata().map_err(unreadable)?;
+    if kind.is_dir() {
+        return Err(Failure::usage(format_args!(
+            "{path} is a directory: name the log in it, such as {}",
+            log.join("gc.jsonl").display()
+        )));
+    }
+    Ok((file, kind))
+}
+
+/// Where the page goes. It must not be the log, under whatever name.
+fn output(args: &ReportArgs, log: &Metadata) -> Result<PathBuf, Failure> {
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None if log.is_file() => args.log.with_extension("html"),
+        None => {
+            return Err(Failure::usage(format_args!(
+                "{} is no file that a page could lie beside: say where it goes with --output FILE",
+                args.log.display()
+            )));
+        }
+    };
+    let is_log = |found: Metadata| (found.dev(), found.ino()) == (log.dev(), log.ino());
+    if std::fs::metadata(&output).is_ok_and(is_log) {
+        return Err(Failure::usage(format_args!(
+            "the page would replace the log: {} is {}. Name another file with --output FILE",
+            output.display(),
+            args.log.display()
+        )));
+    }
+    Ok(output)
+}
+
+fn write(output: &Path, html: &str) -> Result<(), Failure> {
+    let written = File::create(output).and_then(|mut file| file.write_all(html.as_bytes()));
+    written.map_err(|error| {
+        Failure::usage(format_args!(
+            "the page {} cannot be written: {error}. Name another file with --output FILE",
+            output.display()
+        ))
+    })
+}

@@ -1,0 +1,434 @@
+//! The page: one HTML file that needs nothing else, neither a network nor scripts.
+//!
+//! All text that comes from the log or from the command line goes through `escaped`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use gleaner_eventlog::{Process, Spread};
+
+use super::found::{Found, Named, is_known};
+use super::plots::{self, Row};
+use super::summary::Summary;
+use super::words::{counted, escaped, percent, processes, size, time};
+use crate::failure::Failure;
+
+/// Processes that have a section of their own.
+const MOST_SECTIONS: usize = 20;
+/// Rows of a table, and bars of a plot.
+const MOST_ROWS: usize = 100;
+const MOST_BARS: usize = 20;
+/// Widths of windows of which the text tells the utilisation.
+const TOLD_WINDOWS: [(u64, &str); 4] = [
+    (1_000_000, "1 ms"),
+    (10_000_000, "10 ms"),
+    (100_000_000, "100 ms"),
+    (1_000_000_000, "1 s"),
+];
+
+/// The whole page.
+pub(super) fn page(found: &Found, log: &Path) -> Result<String, Failure> {
+    let name = log.file_name().unwrap_or(log.as_os_str()).to_string_lossy();
+    let name = escaped(&name);
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>What the collector did: {name}</title>\n<style>\n{}</style>\n</head>\n<body>\n\
+         <h1>What the collector did</h1>\n<p>The log {name} has {} of {}{}.</p>\n",
+        include_str!("page.css"),
+        counted(found.events, "event"),
+        processes(found.processes.len() as u64),
+        match found.idle {
+            0 => " that collected".to_string(),
+            idle => format!(" that collected and {} that did not", processes(idle)),
+        }
+    );
+    let notes = found.notes();
+    if !notes.is_empty() {
+        html += "<ul class=\"notes\">\n";
+        for note in notes {
+            let _ = writeln!(html, "<li>{}.</li>", long_escaped(&note));
+        }
+        html += "</ul>\n";
+    }
+    let summaries: Vec<_> = found
+        .processes
+        .iter()
+        .map(|named| Summary::of(&named.process))
+        .collect();
+    if found.processes.len() > 1 {
+        html += &table_of_processes(&found.processes, &summaries);
+    }
+    let both = found.processes.iter().zip(&summaries).take(MOST_SECTIONS);
+    for (index, (named, summary)) in both.enumerate() {
+        section(&mut html, index, named, summary)?;
+    }
+    let _ = writeln!(
+        html,
+        "<p class=\"faint\">Written by gleaner report, version {}.</p>\n</body>\n</html>",
+        env!("CARGO_PKG_VERSION")
+    );
+    Ok(html)
+}
+
+/// As `escaped`, for sentences, which may be longer than a name.
+fn long_escaped(text: &str) -> String {
+    text.split(' ').map(escaped).collect::<Vec<_>>().join(" ")
+}
+
+/// A table with these headings; the first `words` columns are text.
+fn table(headings: &[&str], words: usize, rows: &[Vec<String>]) -> String {
+    let mut html = String::from("<div class=\"scroll\"><table>\n<tr>");
+    let class = |column: usize| {
+        if column < words {
+            " class=\"words\""
+        } else {
+            ""
+        }
+    };
+    for (column, heading) in headings.iter().enumerate() {
+        let _ = write!(html, "<th{}>{heading}</th>", class(column));
+    }
+    html += "</tr>\n";
+    for row in rows.iter().take(MOST_ROWS) {
+        html += "<tr>";
+        for (column, cell) in row.iter().enumerate() {
+            let _ = write!(html, "<td{}>{cell}</td>", class(column));
+        }
+        html += "</tr>\n";
+    }
+    html += "</table></div>\n";
+    if rows.len() > MOST_ROWS {
+        let _ = writeln!(
+            html,
+            "<p class=\"faint\">{} more are left out.</p>",
+            rows.len() - MOST_ROWS
+        );
+    }
+    html
+}
+
+fn table_of_processes(all: &[Named], summaries: &[Summary]) -> String {
+    let row = |(index, (named, summary)): (usize, (&Named, &Summary))| {
+        let name = escaped(&named.name);
+        let name = if index < MOST_SECTIONS {
+            format!("<a href=\"#p{index}\">{name}</a>")
+        } else {
+            name
+        };
+        let most = |both: Option<(u64, u64)>| both.map_or("-".into(), |(_, most)| size(most));
+        vec![
+            name,
+            summary.count.to_string(),
+            time(summary.run),
+            percent(summary.stopped, summary.run),
+            time(summary.stops.longest()),
+            most(summary.live),
+            most(summary.heap),
+        ]
+    };
+    let rows: Vec<_> = all.iter().zip(summaries).enumerate().map(row).collect();
+    let headings = [
+        "process",
+        "collections",
+        "ran for",
+        "stopped",
+        "longest stop",
+        "live at most",
+        "heap at most",
+    ];
+    let mut html = table(&headings, 1, &rows);
+    if all.len() > MOST_SECTIONS {
+        let _ = writeln!(
+            html,
+            "<p class=\"faint\">The {MOST_SECTIONS} with the largest heaps are shown below.</p>"
+        );
+    }
+    html
+}
+
+/// A plot with its heading, its legend and what there is to say of it.
+fn figure(html: &mut String, heading: &str, plot: &str, caption: &str) {
+    let _ = writeln!(
+        html,
+        "<h3>{heading}</h3>\n<figure role=\"img\" aria-label=\"{heading}\">\n{plot}<figcaption>{caption}</figcaption>\n</figure>"
+    );
+}
+
+/// What a colour stands for.
+fn key(class: &str, text: &str) -> String {
+    format!("<span class=\"key {class}\"></span>{text}")
+}
+
+fn section(
+    html: &mut String,
+    index: usize,
+    named: &Named,
+    summary: &Summary,
+) -> Result<(), Failure> {
+    let process = &named.process;
+    let name = escaped(&named.name);
+    let _ = writeln!(
+        html,
+        "<h2 id=\"p{index}\">{}{}</h2>\n<p class=\"lead\">{}</p>",
+        name[..1].to_uppercase(),
+        &name[1..],
+        summary.sentences()
+    );
+    sizes(html, process, summary)?;
+    if process.spans().is_empty() {
+        *html += "<p>Events in which the program was stopped are not in the log, so there is nothing to show of pauses.</p>\n";
+    } else {
+        pauses(html, process, summary)?;
+        utilisation(html, process, summary)?;
+    }
+    phases(html, process)?;
+    reasons(html, process)?;
+    decisions(html, process);
+    Ok(())
+}
+
+fn sizes(html: &mut String, process: &Process, summary: &Summary) -> Result<(), Failure> {
+    if process.capacity().is_empty() && process.live().is_empty() {
+        return Ok(());
+    }
+    let caption = key("heap", &format!("size of the {}", summary.heap_name()))
+        + &key("live", "what lived after each collection");
+    figure(html, "Heap and live size", &plots::heap(process)?, &caption);
+    Ok(())
+}
+
+fn pauses(html: &mut String, process: &Process, summary: &Summary) -> Result<(), Failure> {
+    let caption = key(
+        "stop",
+        "a stop: all threads wait, for as long as the bar is high",
+    );
+    figure(html, "Stops", &plots::timeline(process, false)?, &caption);
+    if summary.steps.count() > 0 {
+        let caption = key(
+            "step",
+            "a step: the thread that allocates marks a little, the others run",
+        );
+        figure(
+            html,
+            "Steps of marking beside the program",
+            &plots::timeline(process, true)?,
+            &caption,
+        );
+    }
+    let plot = plots::distribution(&summary.stops, &summary.steps)?;
+    let mut caption = key("stop", "stops");
+    if summary.steps.count() > 0 {
+        caption += &key("step", "steps");
+    }
+    caption += ". The curve says how many of a hundred were no longer; dots: the median, 90 and 99 of 100, the longest.";
+    figure(html, "How long they were", &plot, &caption);
+    let row = |name: &str, spread: &Spread| {
+        let at = |percent| time(spread.at(percent));
+        vec![
+            name.to_string(),
+            spread.count().to_string(),
+            time(spread.total()),
+            at(50.0),
+            at(90.0),
+            at(99.0),
+            time(spread.longest()),
+        ]
+    };
+    let mut rows = vec![row("stops", &summary.stops)];
+    if summary.steps.count() > 0 {
+        rows.push(row("steps", &summary.steps));
+    }
+    *html += &table(
+        &[
+            "",
+            "number",
+            "in all",
+            "median",
+            "90 of 100",
+            "99 of 100",
+            "longest",
+        ],
+        1,
+        &rows,
+    );
+    Ok(())
+}
+
+fn utilisation(html: &mut String, process: &Process, summary: &Summary) -> Result<(), Failure> {
+    let found = process.utilisation();
+    let told = TOLD_WINDOWS
+        .iter()
+        .filter(|(window, _)| *window <= summary.run);
+    let told: Vec<_> = told
+        .map(|(window, name)| {
+            let share = found.least(*window).max(0.0) * 100.0;
+            format!("{share:.1} % of any {name}")
+        })
+        .collect();
+    let mut caption = "The least share of the time that the program had for itself in any window of that width, wherever it \
+                       is laid (minimum mutator utilisation). Stops and steps both count."
+        .to_string();
+    if !told.is_empty() {
+        let _ = write!(caption, " At the least it had {}.", told.join(", "));
+    }
+    figure(
+        html,
+        "What was left to the program",
+        &plots::utilisation(process)?,
+        &caption,
+    );
+    Ok(())
+}
+
+fn phases(html: &mut String, process: &Process) -> Result<(), Failure> {
+    // The event at the end of a collection is about all of it.
+    let mut all: Vec<_> = process
+        .phases()
+        .filter(|(name, _)| *name != "end")
+        .collect();
+    all.sort_by_key(|(_, total)| std::cmp::Reverse(total.all_ns));
+    let split = |name: &str, total: &gleaner_eventlog::PhaseTotal| {
+        let rest = total.all_ns.saturating_sub(total.stopped_ns);
+        let (step, beside) = if name == "mark-step" {
+            (rest, 0)
+        } else {
+            (0, rest)
+        };
+        [total.stopped_ns, step, beside]
+    };
+    let bars: Vec<Row> = all
+        .iter()
+        .filter(|(_, total)| total.all_ns > 0)
+        .take(MOST_BARS)
+        .map(|(name, total)| Row {
+            label: name.to_string(),
+            parts: split(name, total),
+            note: time(total.all_ns),
+        })
+        .collect();
+    let caption = key("stop", "in stops")
+        + &key("step", "in steps of marking")
+        + &key("beside", "beside the program")
+        + ". The names are those of the log.";
+    figure(html, "Phases", &plots::bars(&bars, false)?, &caption);
+    let row = |(name, total): &(&str, &gleaner_eventlog::PhaseTotal)| {
+        let unknown = if is_known(name) {
+            ""
+        } else {
+            " (not known to this version)"
+        };
+        vec![
+            escaped(name) + unknown,
+            total.count.to_string(),
+            time(total.all_ns),
+            time(total.stopped_ns),
+            time(total.longest_ns),
+        ]
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
+    *html += "<details><summary>All events</summary>\n";
+    *html += &table(
+        &["event", "number", "in all", "in stops", "longest"],
+        1,
+        &rows,
+    );
+    *html += "</details>\n";
+    Ok(())
+}
+
+/// What collections of one reason took.
+#[derive(Default)]
+struct OfReason {
+    collections: u64,
+    stopped: u64,
+    stepped: u64,
+    longest: u64,
+}
+
+/// The reasons, that which took longest first.
+fn by_reason(process: &Process) -> Vec<(&str, OfReason)> {
+    let mut reason_of = std::collections::BTreeMap::new();
+    let mut found = std::collections::BTreeMap::<&str, OfReason>::new();
+    for (number, reason, _) in process.collections() {
+        let reason = reason.unwrap_or("(no reason in the log)");
+        reason_of.insert(number, reason);
+        found.entry(reason).or_default().collections += 1;
+    }
+    for span in process.spans() {
+        let Some(of) = reason_of
+            .get(&span.collection)
+            .and_then(|reason| found.get_mut(reason))
+        else {
+            continue;
+        };
+        if span.is_step {
+            of.stepped = of.stepped.saturating_add(span.duration());
+        } else {
+            of.stopped = of.stopped.saturating_add(span.duration());
+            of.longest = of.longest.max(span.duration());
+        }
+    }
+    let mut found: Vec<_> = found.into_iter().collect();
+    found.sort_by_key(|(_, of)| {
+        std::cmp::Reverse((of.stopped.saturating_add(of.stepped), of.collections))
+    });
+    found
+}
+
+fn reasons(html: &mut String, process: &Process) -> Result<(), Failure> {
+    let all = by_reason(process);
+    let bars: Vec<Row> = all
+        .iter()
+        .take(MOST_BARS)
+        .map(|(reason, of)| Row {
+            label: reason.to_string(),
+            parts: [of.stopped, of.stepped, 0],
+            note: counted(of.collections, "collection"),
+        })
+        .collect();
+    let caption = key("stop", "stops") + &key("step", "steps of marking");
+    figure(
+        html,
+        "Reasons for collections",
+        &plots::bars(&bars, true)?,
+        &caption,
+    );
+    let row = |(reason, of): &(&str, OfReason)| {
+        vec![
+            escaped(reason),
+            of.collections.to_string(),
+            time(of.stopped),
+            time(of.stepped),
+            time(of.longest),
+        ]
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
+    *html += &table(
+        &["reason", "collections", "stops", "steps", "longest stop"],
+        1,
+        &rows,
+    );
+    Ok(())
+}
+
+fn decisions(html: &mut String, process: &Process) {
+    let rows: Vec<_> = process
+        .decisions()
+        .map(|(event, reason, found)| {
+            vec![
+                escaped(event),
+                escaped(reason),
+                found.count.to_string(),
+                time(found.all_ns),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    *html += "<details><summary>All reasons and decisions of the log</summary>\n";
+    *html += &table(&["event", "reason", "number", "in all"], 2, &rows);
+    *html += "</details>\n";
+}

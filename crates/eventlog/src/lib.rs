@@ -1,0 +1,19 @@
+//! Reads the event log: what `gleaner exec --log FILE` makes a program write, one JSON object a line, one line a phase.
+//!
+//! The parts, from below: [`Event`] is a line; [`Reader`] goes through a log as a stream, and says which lines it cannot
+//! read; [`Process`] is what one process did, summed up while its events come; [`Utilisation`] and [`Spread`] say how
+//! its pauses lie in time and how long they are. What is kept grows with the number of collections, not with the log.
+//! One thread throughout.
+#![forbid(unsafe_code)]
+
+mod event;
+mod process;
+mod reader;
+mod spread;
+mod utilisation;
+
+pub use event::Event;
+pub use process::{Collection, Decision, PhaseTotal, Process, Span};
+pub use reader::{Line, Reader, Unreadable};
+pub use spread::{Spread, place_of};
+pub use utilisation::Utilisation;

@@ -1,0 +1,330 @@
+//! What one process did, summed up while its events come.
+//!
+//! A collection stops the program once, or, where it is marked in steps, twice and more. A *span* is a time in which the
+//! program waited: a stop, from asking the threads to stop to letting them go on, or a step of marking, for which the thread
+//! waits that allocates. The events of a process come in the order of time, but for those that are sums.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Event, Spread, Utilisation};
+
+/// Names and reasons that are kept apart. A log that Gleaner wrote has fewer; in another one there may be any number.
+const MOST_NAMES: usize = 500;
+/// What stands for those beyond.
+const OTHERS: &str = "(others)";
+
+/// A time in which the program waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// The collection that it belongs to.
+    pub collection: u64,
+    /// First nanosecond.
+    pub start: u64,
+    /// Last nanosecond.
+    pub end: u64,
+    /// A step of marking beside the program, not a stop.
+    pub is_step: bool,
+}
+
+impl Span {
+    /// How long it is.
+    pub fn duration(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// What a phase took.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct PhaseTotal {
+    /// Events of that name.
+    pub count: u64,
+    /// Nanoseconds of all.
+    pub all_ns: u64,
+    /// Nanoseconds of those in stops.
+    pub stopped_ns: u64,
+    /// Nanoseconds of the longest.
+    pub longest_ns: u64,
+}
+
+/// How often an event had a reason.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// Events with that reason.
+    pub count: u64,
+    /// Nanoseconds of these.
+    pub all_ns: u64,
+}
+
+/// One collection.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Collection {
+    /// Which of [`Process::reasons`] it has.
+    reason: Option<usize>,
+    /// Nanoseconds of the whole, if its end is in the log.
+    pub whole_ns: Option<u64>,
+    /// Bytes allocated before it, since the one before.
+    allocated: u64,
+}
+
+/// What one process did.
+#[derive(Default)]
+pub struct Process {
+    /// By name, in the order of the alphabet.
+    phases: BTreeMap<String, PhaseTotal>,
+    /// By name and reason.
+    decisions: BTreeMap<(String, String), Decision>,
+    reasons: Vec<String>,
+    spans: Vec<Span>,
+    collections: BTreeMap<u64, Collection>,
+    /// The last number of a collection that ended.
+    ended: u64,
+    /// The threads were stopped and do not run yet.
+    is_stopped: bool,
+    /// Steps, and those among them that took more than one and a half times what they were given.
+    steps: u64,
+    /// See `steps`.
+    long_steps: u64,
+    /// First and last nanosecond of what the log tells.
+    time: Option<(u64, u64)>,
+    /// Bytes that lived at the end of a collection.
+    live: Vec<(u64, u64)>,
+    /// Bytes of the heap; until it is known, what it grew by.
+    capacity: Vec<(u64, u64)>,
+    is_capacity_known: bool,
+    moves: bool,
+}
+
+impl Process {
+    /// Takes in the next event.
+    pub fn add(&mut self, event: &Event<'_>) {
+        let (first, last) = self.time.unwrap_or((event.start_ns, event.end_ns()));
+        self.time = Some((first.min(event.start_ns), last.max(event.end_ns())));
+        self.moves |= matches!(&*event.name, "copy" | "slide");
+        self.note_heap(event);
+        let was_stopped = self.is_stopped;
+        self.is_stopped = match &*event.name {
+            "stop-world" => true,
+            "start" | "resume-world" | "end" => false,
+            _ => was_stopped,
+        };
+        let is_paused = event.is_of_collection() && self.is_pause(event, was_stopped);
+        let is_step = event.name == "mark-step" && !was_stopped;
+        if event.is_of_collection() {
+            self.note_collection(event);
+        }
+        if is_paused {
+            self.note_pause(event, is_step, was_stopped);
+        }
+        let in_stop = is_paused && !is_step || was_stopped && !event.is_sum();
+        self.note_phase(event, in_stop);
+    }
+
+    /// Whether the event is of another process, or of another heap of this one, than those before it: collections are
+    /// counted from 1 again. The system gives numbers of processes to others when they have ended.
+    pub fn begins_anew(&self, event: &Event<'_>) -> bool {
+        let is_first = match &*event.name {
+            "start" => event.collection == 1,
+            _ => event.collection == 0 && !event.is_of_collection(),
+        };
+        is_first && self.ended > 0
+    }
+
+    /// Whether the program waits meanwhile. An event that this version does not know is taken for a part of a stop if
+    /// there is one.
+    fn is_pause(&self, event: &Event<'_>, was_stopped: bool) -> bool {
+        event.is_paused() && (was_stopped || event.is_known())
+    }
+
+    fn note_pause(&mut self, event: &Event<'_>, is_step: bool, was_stopped: bool) {
+        let begins = is_step || event.name == "stop-world" && !was_stopped;
+        let (start, end) = (event.start_ns, event.end_ns());
+        let collection = event.collection;
+        match self.spans.last_mut() {
+            Some(span) if !begins && span.collection == collection && !span.is_step => {
+                span.start = span.start.min(start);
+                span.end = span.end.max(end);
+            }
+            _ => self.spans.push(Span {
+                collection,
+                start,
+                end,
+                is_step,
+            }),
+        }
+    }
+
+    fn note_collection(&mut self, event: &Event<'_>) {
+        let known = self.collections.entry(event.collection).or_default();
+        match &*event.name {
+            "start" => {
+                known.allocated = event.bytes;
+                if known.reason.is_none() && !event.reason.is_empty() {
+                    known.reason = Some(index_of(&mut self.reasons, &event.reason));
+                }
+            }
+            "end" => {
+                known.whole_ns = Some(event.duration_ns);
+                self.ended = self.ended.max(event.collection);
+            }
+            "mark-step" => {
+                self.steps += 1;
+                let is_long = event.duration_ns.saturating_mul(2) > event.objects.saturating_mul(3);
+                self.long_steps += u64::from(is_long);
+            }
+            _ => (),
+        }
+    }
+
+    fn note_heap(&mut self, event: &Event<'_>) {
+        let now = self.capacity.last().map_or(0, |(_, bytes)| *bytes);
+        let at = event.end_ns();
+        match &*event.name {
+            "end" => self.live.push((at, event.bytes)),
+            "heap-grow" => self.capacity.push((at, now.saturating_add(event.bytes))),
+            "heap-shrink" => self.capacity.push((at, now.saturating_sub(event.bytes))),
+            "resize" => {
+                if !self.is_capacity_known {
+                    let before = event.bytes.saturating_sub(now);
+                    for (_, bytes) in &mut self.capacity {
+                        *bytes = bytes.saturating_add(before);
+                    }
+                    self.is_capacity_known = true;
+                }
+                self.capacity.push((at, event.bytes));
+            }
+            _ => (),
+        }
+    }
+
+    fn note_phase(&mut self, event: &Event<'_>, in_stop: bool) {
+        let took = event.duration_ns;
+        let total = entry_of(&mut self.phases, event.name.to_string(), OTHERS.to_string());
+        total.count += 1;
+        total.all_ns = total.all_ns.saturating_add(took);
+        total.longest_ns = total.longest_ns.max(took);
+        if in_stop {
+            total.stopped_ns = total.stopped_ns.saturating_add(took);
+        }
+        if event.reason.is_empty() {
+            return;
+        }
+        let both = (event.name.to_string(), event.reason.to_string());
+        let others = (OTHERS.to_string(), OTHERS.to_string());
+        let decision = entry_of(&mut self.decisions, both, others);
+        decision.count += 1;
+        decision.all_ns = decision.all_ns.saturating_add(took);
+    }
+
+    /// How often it collected.
+    pub fn count(&self) -> u64 {
+        let paused: BTreeSet<u64> = self.spans.iter().map(|span| span.collection).collect();
+        let whole = self
+            .collections
+            .iter()
+            .filter(|(number, found)| found.whole_ns.is_some() && !paused.contains(number));
+        (paused.len() + whole.count()) as u64
+    }
+
+    /// The times in which the program waited.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// How long the pauses are: the spans, or, of a log that tells of no phases, the whole collections.
+    pub fn pauses(&self) -> Vec<u64> {
+        if self.spans.is_empty() {
+            let whole = self.collections.values().filter_map(|found| found.whole_ns);
+            return whole.collect();
+        }
+        self.spans.iter().map(Span::duration).collect()
+    }
+
+    /// How long the stops are, or the steps of marking beside the program.
+    pub fn spread(&self, of_steps: bool) -> Spread {
+        let chosen = self.spans.iter().filter(|span| span.is_step == of_steps);
+        Spread::new(chosen.map(Span::duration))
+    }
+
+    /// How stops and steps lie in time.
+    pub fn utilisation(&self) -> Utilisation {
+        Utilisation::new(self.spans.iter().map(|span| (span.start, span.end)))
+    }
+
+    /// What each phase took, by its name.
+    pub fn phases(&self) -> impl Iterator<Item = (&str, &PhaseTotal)> {
+        self.phases.iter().map(|(name, total)| (&**name, total))
+    }
+
+    /// What was decided how often: the name of the event, the reason, the numbers.
+    pub fn decisions(&self) -> impl Iterator<Item = (&str, &str, &Decision)> {
+        self.decisions
+            .iter()
+            .map(|((name, reason), found)| (&**name, &**reason, found))
+    }
+
+    /// Each collection that began or ended: its number, its reason if the log has one, and itself.
+    pub fn collections(&self) -> impl Iterator<Item = (u64, Option<&str>, &Collection)> {
+        self.collections.iter().map(|(number, found)| {
+            let reason = found.reason.map(|index| &*self.reasons[index]);
+            (*number, reason, found)
+        })
+    }
+
+    /// Steps of marking, and those among them that took more than one and a half times what they were given.
+    pub fn steps(&self) -> (u64, u64) {
+        (self.steps, self.long_steps)
+    }
+
+    /// Bytes allocated before the last collection.
+    pub fn allocated(&self) -> u64 {
+        let each = self.collections.values().map(|found| found.allocated);
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// First and last nanosecond of what the log tells of it.
+    pub fn time(&self) -> (u64, u64) {
+        self.time.unwrap_or((0, 0))
+    }
+
+    /// Moments, and the bytes that lived then: at the end of each collection.
+    pub fn live(&self) -> &[(u64, u64)] {
+        &self.live
+    }
+
+    /// Moments, and the bytes of the heap from then on. Empty if the log does not tell how large it was: then there are no
+    /// more than differences.
+    pub fn capacity(&self) -> &[(u64, u64)] {
+        if self.is_capacity_known {
+            &self.capacity
+        } else {
+            &[]
+        }
+    }
+
+    /// Whether objects are moved, as in the precise heap, where the size that is logged is that of the young generation.
+    pub fn moves(&self) -> bool {
+        self.moves
+    }
+}
+
+/// What stands under a key, or under `others` if there are too many.
+fn entry_of<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, others: K) -> &mut V {
+    let is_full = map.len() >= MOST_NAMES && !map.contains_key(&key);
+    map.entry(if is_full { others } else { key }).or_default()
+}
+
+/// The place of a reason in the list, to which it is added.
+fn index_of(reasons: &mut Vec<String>, reason: &str) -> usize {
+    let is_full = reasons.len() >= MOST_NAMES;
+    if let Some(index) = reasons.iter().position(|known| known == reason) {
+        return index;
+    }
+    if is_full && reasons[reasons.len() - 1] == OTHERS {
+        return reasons.len() - 1;
+    }
+    reasons.push(if is_full { OTHERS } else { reason }.to_string());
+    reasons.len() - 1
+}
+
+#[cfg(test)]
+mod tests;
