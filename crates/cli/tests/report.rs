@@ -154,17 +154,14 @@ fn the_page_needs_nothing_else() {
         ],
     );
     // The style sheet knows each colour of the plots.
-    let colours: BTreeSet<_> = ["fill=\"#", "stroke=\"#"]
-        .iter()
-        .flat_map(|kind| page.split(kind).skip(1))
-        .map(|rest| &rest[..6])
-        .collect();
-    assert!(colours.len() > 5, "{colours:?}");
-    for colour in colours {
-        assert!(
-            colour == "222222" || page.contains(&format!("=\"#{colour}\"] {{")),
-            "{colour}"
-        );
+    for kind in ["fill", "stroke"] {
+        let begin = format!("{kind}=\"#");
+        let colours: BTreeSet<_> = page.split(&begin).skip(1).map(|rest| &rest[..6]).collect();
+        assert!(colours.len() > 3, "{colours:?}");
+        for colour in colours {
+            let rule = format!("svg [{begin}{colour}\"] {{ {kind}: var(--");
+            assert!(colour == "222222" || page.contains(&rule), "{rule}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gleaner_eventlog::{Process, Spread};
+use gleaner_eventlog::{PhaseTotal, Process, Spread};
 
 use super::found::{Found, Named, is_known};
 use super::plots::{self, Row};
@@ -282,6 +282,15 @@ fn utilisation(html: &mut String, process: &Process, summary: &Summary) -> Resul
     Ok(())
 }
 
+/// What a phase took in stops, in steps and beside the program.
+fn parts_of(name: &str, total: &PhaseTotal) -> [u64; 3] {
+    let rest = total.all_ns.saturating_sub(total.stopped_ns);
+    match name {
+        "mark-step" => [total.stopped_ns, rest, 0],
+        _ => [total.stopped_ns, 0, rest],
+    }
+}
+
 fn phases(html: &mut String, process: &Process) -> Result<(), Failure> {
     // The event at the end of a collection is about all of it.
     let mut all: Vec<_> = process
@@ -289,22 +298,13 @@ fn phases(html: &mut String, process: &Process) -> Result<(), Failure> {
         .filter(|(name, _)| *name != "end")
         .collect();
     all.sort_by_key(|(_, total)| std::cmp::Reverse(total.all_ns));
-    let split = |name: &str, total: &gleaner_eventlog::PhaseTotal| {
-        let rest = total.all_ns.saturating_sub(total.stopped_ns);
-        let (step, beside) = if name == "mark-step" {
-            (rest, 0)
-        } else {
-            (0, rest)
-        };
-        [total.stopped_ns, step, beside]
-    };
     let bars: Vec<Row> = all
         .iter()
         .filter(|(_, total)| total.all_ns > 0)
         .take(MOST_BARS)
         .map(|(name, total)| Row {
             label: name.to_string(),
-            parts: split(name, total),
+            parts: parts_of(name, total),
             note: time(total.all_ns),
         })
         .collect();
@@ -313,7 +313,7 @@ fn phases(html: &mut String, process: &Process) -> Result<(), Failure> {
         + &key("beside", "beside the program")
         + ". The names are those of the log.";
     figure(html, "Phases", &plots::bars(&bars, false)?, &caption);
-    let row = |(name, total): &(&str, &gleaner_eventlog::PhaseTotal)| {
+    let row = |(name, total): &(&str, &PhaseTotal)| {
         let unknown = if is_known(name) {
             ""
         } else {
@@ -431,4 +431,56 @@ fn decisions(html: &mut String, process: &Process) {
     *html += "<details><summary>All reasons and decisions of the log</summary>\n";
     *html += &table(&["event", "reason", "number", "in all"], 2, &rows);
     *html += "</details>\n";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_divided_into_what_was_in_stops_and_what_was_not() {
+        let total = PhaseTotal {
+            count: 3,
+            all_ns: 100,
+            stopped_ns: 30,
+            longest_ns: 60,
+        };
+        assert_eq!(parts_of("mark-step", &total), [30, 70, 0]);
+        assert_eq!(parts_of("sweep", &total), [30, 0, 70]);
+    }
+
+    #[test]
+    fn reasons_have_the_stops_and_the_steps_of_their_collections() {
+        let mut process = Process::default();
+        for (event, collection, start, took, reason) in [
+            ("start", 1, 0, 0, "asked"),
+            ("stop-world", 1, 0, 10, ""),
+            ("resume-world", 1, 10, 10, ""),
+            ("mark-step", 1, 50, 7, ""),
+            ("start", 1, 60, 0, "everything is marked"),
+            ("stop-world", 1, 60, 5, ""),
+            ("resume-world", 1, 65, 5, ""),
+            ("end", 1, 80, 0, ""),
+            ("start", 2, 90, 0, "asked"),
+            ("stop-world", 2, 90, 50, ""),
+            ("resume-world", 2, 140, 0, ""),
+            ("start", 3, 150, 0, ""),
+            ("mark-step", 3, 150, 3, ""),
+        ] {
+            let line = format!(
+                "{{\"event\":\"{event}\",\"pid\":1,\"collection\":{collection},\"start_ns\":{start},\
+                 \"duration_ns\":{took},\"reason\":\"{reason}\"}}"
+            );
+            process.add(&serde_json::from_str(&line).unwrap());
+        }
+        let found = by_reason(&process);
+        let numbers = |of: &OfReason| (of.collections, of.stopped, of.stepped, of.longest);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (found[0].0, numbers(&found[0].1)),
+            ("asked", (2, 80, 7, 50))
+        );
+        assert_eq!(found[1].0, "(no reason in the log)");
+        assert_eq!(numbers(&found[1].1), (1, 0, 3, 0));
+    }
 }

@@ -430,6 +430,26 @@ mod tests {
     }
 
     #[test]
+    fn of_many_stops_the_longest_stay() {
+        let mut process = Process::default();
+        for at in 0..100_000_u64 {
+            for (event, after) in [("stop-world", 0), ("resume-world", 1)] {
+                let took = if at == 77_777 { 5 } else { 1 };
+                let line = format!(
+                    "{{\"event\":\"{event}\",\"pid\":1,\"collection\":{},\"start_ns\":{},\"duration_ns\":{took}}}",
+                    at + 1,
+                    at * 20 + after
+                );
+                process.add(&serde_json::from_str(&line).unwrap());
+            }
+        }
+        let chosen = longest_of_columns(&process, false, &Clock::of(&process));
+        assert!(chosen.len() <= COLUMNS + 1, "{}", chosen.len());
+        let longest = chosen.iter().max_by_key(|span| span.duration());
+        assert_eq!(longest.map(|span| span.collection), Some(77_778));
+    }
+
+    #[test]
     fn stairs_keep_a_value_until_it_changes() {
         let line = stairs(&[(0.0, 1.0), (2.0, 5.0)], 9.0);
         assert_eq!(line, [(0.0, 1.0), (2.0, 1.0), (2.0, 5.0), (9.0, 5.0)]);

@@ -205,6 +205,21 @@ mod tests {
     }
 
     #[test]
+    fn steps_are_no_stops() {
+        let summary = Summary::of(&process(&[
+            r#"{"event":"stop-world","pid":1,"collection":1,"start_ns":0,"duration_ns":1000}"#,
+            r#"{"event":"resume-world","pid":1,"collection":1,"start_ns":1000,"duration_ns":1000}"#,
+            r#"{"event":"mark-step","pid":1,"collection":1,"start_ns":4000,"duration_ns":6000}"#,
+        ]));
+        let text = summary.sentences();
+        assert!(
+            text.contains("stopped for 20.0 % of that time: 1 stop took 2.00 µs"),
+            "{text}"
+        );
+        assert!(text.contains("1 step of marking took 6.00 µs"), "{text}");
+    }
+
+    #[test]
     fn what_the_log_does_not_tell_is_not_said() {
         let process = process(&[r#"{"event":"end","pid":1,"collection":2}"#]);
         let text = Summary::of(&process).sentences();
