@@ -32,17 +32,13 @@ impl Utilisation {
         self.before[self.pauses.len()]
     }
 
-    /// The least share of a window of so many nanoseconds, between 0 and 1. A window begins with a pause or ends with one
-    /// where it is least.
+    /// The least share of a window of so many nanoseconds, between 0 and 1. One of the windows that begin with a pause has
+    /// it: any other one loses nothing of its pauses when it is moved to the beginning of the pause in which it begins, or
+    /// else of the next one.
     pub fn least(&self, window: u64) -> f64 {
         let window = window.max(1);
         let begins = self.pauses.iter().map(|(start, _)| *start);
-        let ends = self
-            .pauses
-            .iter()
-            .map(|(_, end)| end.saturating_sub(window));
-        let paused = self.most(begins, window).max(self.most(ends, window));
-        1.0 - paused as f64 / window as f64
+        1.0 - self.most(begins, window) as f64 / window as f64
     }
 
     /// The most nanoseconds of pauses in a window that begins at one of these moments, which are in the order of time.
