@@ -68,9 +68,13 @@ fn output(args: &ReportArgs, log: &Metadata) -> Result<PathBuf, Failure> {
     };
     let is_log = |found: Metadata| (found.dev(), found.ino()) == (log.dev(), log.ino());
     if std::fs::metadata(&output).is_ok_and(is_log) {
+        let name = if output == args.log {
+            String::new()
+        } else {
+            format!(", which {} is, too", output.display())
+        };
         return Err(Failure::usage(format_args!(
-            "the page would replace the log: {} is {}. Name another file with --output FILE",
-            output.display(),
+            "the page would replace the log {}{name}. Name another file with --output FILE",
             args.log.display()
         )));
     }

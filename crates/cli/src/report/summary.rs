@@ -35,7 +35,7 @@ impl Summary {
         let stops = process.spans().iter().filter(|span| !span.is_step);
         Summary {
             count: process.count(),
-            run: (last - first).max(1),
+            run: last - first,
             stopped: Utilisation::new(stops.map(|span| (span.start, span.end))).paused(),
             stops: process.spread(false),
             steps: process.spread(true),
