@@ -102,7 +102,7 @@ fn frame<'a, 'b>(area: &'a Area<'b>) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
     let mut frame = ChartBuilder::on(area);
     frame
         .margin(14)
-        .margin_right(40)
+        .margin_right(70)
         .x_label_area_size(86)
         .y_label_area_size(LEFT);
     frame
@@ -277,9 +277,9 @@ pub(super) fn distribution(stops: &Spread, steps: &Spread) -> Result<String, Fai
     })
 }
 
-/// A time beside an axis.
+/// A time beside an axis of powers of ten, which are not those of minutes.
 fn tick_of_time(ns: f64) -> String {
-    let unit = unit_of_time(ns as u64);
+    let unit = unit_of_time((ns as u64).min(1_000_000_000));
     format!("{} {}", tick(ns / unit.size), unit.name)
 }
 
@@ -356,7 +356,7 @@ pub(super) fn bars(rows: &[Row], wide: bool) -> Result<String, Failure> {
     };
     let longest = rows.iter().map(sum).max().unwrap_or(0);
     let unit = unit_of_time(longest);
-    let right = (longest as f64 / unit.size).max(1e-9) * 1.25;
+    let right = (longest as f64 / unit.size).max(1e-9) * if wide { 1.45 } else { 1.25 };
     let count = rows.len().max(1) as f64;
     let left = if wide { 620 } else { 260 };
     let height = 100 + 44 * rows.len() as u32;
@@ -498,6 +498,12 @@ mod tests {
                 assert!(plot.contains("<svg") && !plot.contains("NaN"));
             }
         }
+    }
+
+    #[test]
+    fn powers_of_ten_are_told_in_units_of_a_thousand() {
+        let ticks = [1e3, 1e7, 1e9, 1e11, 1e13].map(tick_of_time);
+        assert_eq!(ticks, ["1 µs", "10 ms", "1 s", "100 s", "10000 s"]);
     }
 
     #[test]
