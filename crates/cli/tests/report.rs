@@ -222,6 +222,27 @@ fn events_of_another_version_are_shown_as_they_are() {
 }
 
 #[test]
+fn a_log_that_tells_of_no_stops_has_a_page_without_them() {
+    let directory = Directory::new();
+    let log = event(7, "end", 3, 5000, 2000, 1 << 20, "asked");
+    let said = assert_succeeds(&report(&directory, log));
+    assert_has(
+        &said,
+        &["process 7: 1 collection in 0 ns\n  live   1.00 MB"],
+    );
+    let page = page(&directory);
+    assert_has(
+        &page,
+        &[
+            "The log does not tell when it was stopped.",
+            "so there is nothing to show of pauses",
+            "1.00 MB lived after the last collection",
+        ],
+    );
+    assert!(!page.contains("What was left to the program"));
+}
+
+#[test]
 fn a_line_that_is_cut_off_at_the_end_is_said() {
     let directory = Directory::new();
     let log = log();

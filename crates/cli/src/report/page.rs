@@ -152,7 +152,7 @@ fn table_of_processes(all: &[Named], summaries: &[Summary]) -> String {
 fn figure(html: &mut String, heading: &str, plot: &str, caption: &str) {
     let _ = writeln!(
         html,
-        "<h3>{heading}</h3>\n<figure role=\"img\" aria-label=\"{heading}\">\n{plot}<figcaption>{caption}</figcaption>\n</figure>"
+        "<h3>{heading}</h3>\n<figure>\n<div role=\"img\" aria-label=\"{heading}\">\n{plot}</div>\n<figcaption>{caption}</figcaption>\n</figure>"
     );
 }
 
