@@ -132,7 +132,7 @@ fn the_page_shows_each_process_that_collected_the_largest_first() {
     assert!(places[0] < places[1]);
     // Heap, stops, lengths, utilisation, phases, reasons; without steps nothing of them.
     assert_eq!(page.matches("<svg").count(), 12);
-    assert!(!page.contains("Steps of marking beside"));
+    assert!(!page.contains("Steps of marking beside") && !page.contains("key step"));
 }
 
 #[test]
@@ -185,6 +185,7 @@ fn steps_are_shown_apart() {
         &page,
         &[
             "Steps of marking beside the program",
+            "<span class=\"key step\"></span>in steps of marking",
             "Beside it, 2 steps of marking took 500 µs, the longest 300 µs",
             "<td class=\"words\">mark-step</td><td>2</td><td>500 µs</td><td>0 ns</td>",
         ],

@@ -161,6 +161,14 @@ fn key(class: &str, text: &str) -> String {
     format!("<span class=\"key {class}\"></span>{text}")
 }
 
+/// What the colour of steps stands for, where there are some.
+fn key_of_steps(process: &Process, text: &str) -> String {
+    match process.steps() {
+        (0, _) => String::new(),
+        _ => key("step", text),
+    }
+}
+
 fn section(
     html: &mut String,
     index: usize,
@@ -309,7 +317,7 @@ fn phases(html: &mut String, process: &Process) -> Result<(), Failure> {
         })
         .collect();
     let caption = key("stop", "in stops")
-        + &key("step", "in steps of marking")
+        + &key_of_steps(process, "in steps of marking")
         + &key("beside", "beside the program")
         + ". The names are those of the log.";
     figure(html, "Phases", &plots::bars(&bars, false)?, &caption);
@@ -388,7 +396,7 @@ fn reasons(html: &mut String, process: &Process) -> Result<(), Failure> {
             note: counted(of.collections, "collection"),
         })
         .collect();
-    let caption = key("stop", "stops") + &key("step", "steps of marking");
+    let caption = key("stop", "stops") + &key_of_steps(process, "steps of marking");
     figure(
         html,
         "Reasons for collections",
