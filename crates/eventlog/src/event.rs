@@ -65,10 +65,15 @@ const OUTSIDE: [&str; 5] = [
     "options",
 ];
 
+/// Whether this version of Gleaner writes events of that name.
+pub fn is_known(name: &str) -> bool {
+    Phase::ALL.iter().any(|phase| phase.as_str() == name)
+}
+
 impl Event<'_> {
     /// Whether this version of Gleaner writes such events.
     pub fn is_known(&self) -> bool {
-        Phase::ALL.iter().any(|phase| phase.as_str() == self.name)
+        is_known(&self.name)
     }
 
     /// Whether it belongs to a collection.

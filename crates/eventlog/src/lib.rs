@@ -12,7 +12,7 @@ mod reader;
 mod spread;
 mod utilisation;
 
-pub use event::Event;
+pub use event::{Event, is_known};
 pub use process::{Collection, Decision, PhaseTotal, Process, Span};
 pub use reader::{Line, Reader, Unreadable};
 pub use spread::{Spread, place_of};

@@ -5,8 +5,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use gleaner_base::events::Phase;
-use gleaner_eventlog::{Line, Process, Reader, Unreadable};
+use gleaner_eventlog::{Line, Process, Reader, Unreadable, is_known};
 
 use super::words::{counted, processes, shown};
 use crate::failure::Failure;
@@ -192,9 +191,4 @@ impl Found {
         }
         unknown
     }
-}
-
-/// Whether this version of Gleaner writes events of that name.
-pub(super) fn is_known(name: &str) -> bool {
-    Phase::ALL.iter().any(|phase| phase.as_str() == name)
 }

@@ -5,9 +5,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gleaner_eventlog::{PhaseTotal, Process, Spread};
+use gleaner_eventlog::{PhaseTotal, Process, Spread, is_known};
 
-use super::found::{Found, Named, is_known};
+use super::found::{Found, Named};
 use super::plots::{self, Row};
 use super::summary::Summary;
 use super::words::{counted, escaped, percent, processes, size, time};
