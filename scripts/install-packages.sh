@@ -83,6 +83,11 @@ if [ "$task" = test ]; then
     need ecl "a client: Embeddable Common Lisp" has ecl
     need w3m "a client: the text browser" has w3m
     need lilypond "a client: the music typesetter" has lilypond
+    need guile-2.2 "a client: the Guile before" has guile-2.2
+    need neko "a client: the virtual machine of Neko" has nekoc
+    need nim "a client: Nim with Boehm's collector" has nim
+    need poke "a client: the editor of binary data" has poke
+    need macaulay2 "a client: the algebra system" has M2
     need shared-mime-info "an XML document that a workload reads" \
         test -e /usr/share/mime/packages/freedesktop.org.xml
     need crystal "a client: the Crystal compiler and its programs" has crystal
