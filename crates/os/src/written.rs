@@ -180,7 +180,7 @@ pub trait KernelModel: Sync {
 }
 
 enum Means {
-    PageScan(#[allow(dead_code, reason = "dropping it ends the watch")] PageScan),
+    PageScan(PageScan),
     SoftDirty(#[allow(dead_code, reason = "dropping it lets another have the bits")] SoftDirty),
     Modelled(Mechanism, &'static dyn KernelModel),
 }
@@ -257,6 +257,16 @@ impl Watch {
             Means::PageScan(_) => Mechanism::PageScan,
             Means::SoftDirty(_) => Mechanism::SoftDirty,
             Means::Modelled(mechanism, _) => mechanism,
+        }
+    }
+
+    /// What is in `low..high`, whole pages, is of no interest any more, and is about to be written: it counts as written
+    /// from now on, and that takes no faults if the mechanism knows how.
+    pub fn release(&self, low: usize, high: usize) {
+        if let Means::PageScan(scan) = &self.means
+            && self.process == threads::current_process()
+        {
+            scan.release(low, high);
         }
     }
 

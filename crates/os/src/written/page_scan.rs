@@ -15,6 +15,8 @@ use crate::syscall::{Errno, call};
 const UFFDIO_API: usize = 0xc018_aa3f;
 /// `_IOWR(0xAA, 0x00, struct uffdio_register)`.
 const UFFDIO_REGISTER: usize = 0xc020_aa00;
+/// `_IOWR(0xAA, 0x06, struct uffdio_writeprotect)`.
+const UFFDIO_WRITEPROTECT: usize = 0xc018_aa06;
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: usize = 0xc060_6610;
 
@@ -44,6 +46,14 @@ struct RegisterArgument {
     ioctls: u64,
 }
 
+/// With mode 0, ends the protection of a range.
+#[repr(C)]
+struct ProtectArgument {
+    start: u64,
+    bytes: u64,
+    mode: u64,
+}
+
 /// A run of pages in the kernel's answer.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -70,6 +80,7 @@ struct ScanArgument {
 }
 
 const _: () = assert!(size_of::<ScanArgument>() == 96 && size_of::<RegisterArgument>() == 32);
+const _: () = assert!(size_of::<ProtectArgument>() == 24);
 
 /// Ranges whose pages may be protected.
 pub(super) struct PageScan {
@@ -114,6 +125,20 @@ impl PageScan {
             unsafe { request(userfaultfd, UFFDIO_REGISTER, &mut register) }.map_err(Reason::of)?;
         }
         Ok(scan)
+    }
+}
+
+impl PageScan {
+    /// Ends the protection of the pages of `low..high`, which count as written from then on. A refusal does no harm: each
+    /// page is written with a fault, as before.
+    pub(super) fn release(&self, low: usize, high: usize) {
+        let mut argument = ProtectArgument {
+            start: low as u64,
+            bytes: (high - low) as u64,
+            mode: 0,
+        };
+        // SAFETY: the argument is what this request reads; faults on what is protected are resolved by the kernel.
+        let _ = unsafe { request(self.userfaultfd, UFFDIO_WRITEPROTECT, &mut argument) };
     }
 }
 

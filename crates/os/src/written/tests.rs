@@ -276,3 +276,29 @@ fn a_watch_costs_something_and_says_so() {
         assert!(cost.write_ns > 0, "{cost:?}");
     }
 }
+
+/// Those pages count as written, and the rest is watched as before.
+#[test]
+fn what_was_released_counts_as_written_and_nothing_else() {
+    let _alone = alone();
+    for mechanism in here() {
+        let pages = Pages::new(16);
+        let watch = pages.watch(mechanism);
+        pages.written(&watch);
+        pages.write(12);
+        watch.release(pages.at(4) as usize, pages.at(8) as usize);
+        let found = pages.written(&watch);
+        match mechanism {
+            Mechanism::PageScan => assert_eq!(found, [4, 5, 6, 7, 12]),
+            Mechanism::SoftDirty => assert_eq!(found, [12]),
+        }
+        pages.write(5);
+        pages.write(9);
+        assert_eq!(pages.written(&watch), [5, 9]);
+        // Where nothing is watched nothing happens.
+        watch.release(pages.low(), pages.high() + (64 << 20));
+        watch.release(pages.low(), pages.low());
+        pages.write(3);
+        assert!(pages.written(&watch).contains(&3));
+    }
+}

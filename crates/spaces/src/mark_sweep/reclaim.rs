@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use gleaner_mem::Address;
 
 use super::cache::{Cache, CellList};
+use super::sticky::Unwatched;
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::mark_sweep::block::{
     BlockIndex, FREED, FRESH, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State,
@@ -180,15 +181,20 @@ impl MarkSweep {
         let mut reclaimed = Reclaimed::default();
         let mut census = Census::default();
         self.pool.clear();
-        let mut due = DueRun::default();
+        let (mut due, mut unwatched) = (DueRun::default(), Unwatched::default());
         for index in 0..self.pool.frontier() {
             match self.block(index).state {
-                State::Small => self.reclaim_small(index, &mut census, &mut reclaimed),
+                State::Small => {
+                    if self.reclaim_small(index, &mut census, &mut reclaimed) {
+                        unwatched.extend(self, self.start(index), self.start(index + 1));
+                    }
+                }
                 State::Free => self.reclaim_free(index, release_after, &mut due, &mut reclaimed),
                 _ => {}
             }
         }
         due.flush(self, &mut reclaimed);
+        unwatched.finish(self);
         self.reclaim_large(&mut census, &mut reclaimed);
         self.release_old_runs(release_after, &mut reclaimed);
         self.census = census;
@@ -198,7 +204,13 @@ impl MarkSweep {
         reclaimed
     }
 
-    fn reclaim_small(&mut self, index: BlockIndex, census: &mut Census, reclaimed: &mut Reclaimed) {
+    /// Decides what becomes of a small block; whether it is free now.
+    fn reclaim_small(
+        &mut self,
+        index: BlockIndex,
+        census: &mut Census,
+        reclaimed: &mut Reclaimed,
+    ) -> bool {
         let (objects, bytes, kind, class, owned, composite) = {
             let block = self.block(index);
             let owned = block.has_flag(OWNED);
@@ -220,7 +232,7 @@ impl MarkSweep {
         }) += live;
         census.objects += marks.marked;
         if owned {
-            return;
+            return false;
         }
         let (disclaimed, uncollectable) = self
             .kinds
@@ -233,7 +245,7 @@ impl MarkSweep {
             self.pool.put(&self.layout, index, false);
             reclaimed.empty_blocks += 1;
             census.dead_bytes += objects * bytes;
-            return;
+            return true;
         }
         let free = objects - marks.marked;
         census.dead_bytes += free * bytes;
@@ -245,6 +257,7 @@ impl MarkSweep {
         } else {
             reclaimed.full_blocks += 1;
         }
+        false
     }
 
     fn enqueue(&mut self, index: BlockIndex, kind: usize, class: usize) {

@@ -26,6 +26,8 @@
 
 use core::ops::Range;
 
+use core::sync::atomic::AtomicBool;
+
 use gleaner_base::sync::{AtomicU8, AtomicU32, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::side::Side;
@@ -55,6 +57,47 @@ pub struct WrittenPages {
     ages: Option<Ages>,
     /// Whether the collection that is in progress, or was the last, keeps marks.
     kept: bool,
+    /// Whether a question since the last collection ended was about all blocks, fresh ones among them.
+    of_all: AtomicBool,
+}
+
+/// Neighbouring blocks that a collection found empty, of which it is of no interest any more who writes to them. Where the
+/// kernel watches fresh blocks, most of those that it watches die soon, and would take a fault for each page when they are
+/// handed out again.
+#[derive(Default)]
+pub(super) struct Unwatched {
+    low: usize,
+    high: usize,
+}
+
+impl Unwatched {
+    /// Adds a range, whose addresses are higher than those before.
+    pub(super) fn extend(&mut self, space: &MarkSweep, low: Address, high: Address) {
+        if self.high != low.word() {
+            self.flush(space);
+            self.low = low.word();
+        }
+        self.high = high.word();
+    }
+
+    /// The last range, at the end of a collection.
+    pub(super) fn finish(mut self, space: &MarkSweep) {
+        self.flush(space);
+        if let Some(written) = &space.written {
+            // Relaxed: under the lock.
+            written.of_all.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&mut self, space: &MarkSweep) {
+        if let Some(written) = &space.written
+            && written.of_all.load(Ordering::Relaxed)
+            && self.low < self.high
+        {
+            written.watch.release(self.low, self.high);
+        }
+        (self.low, self.high) = (0, 0);
+    }
 }
 
 /// Since when blocks are there, and when pages were last known to be written, in numbers of questions. A word cannot be a
@@ -223,6 +266,7 @@ impl MarkSweep {
                     pages,
                     ages,
                     kept: false,
+                    of_all: AtomicBool::new(false),
                 });
                 Ok(())
             }
@@ -239,6 +283,10 @@ impl MarkSweep {
         let Some(written) = &self.written else {
             return Ok(0);
         };
+        // Relaxed: under the lock.
+        if asked == Asked::All {
+            written.of_all.store(true, Ordering::Relaxed);
+        }
         self.set_all_pages(written, context, asked);
         let round = written.watch.round()?;
         let mut result = Ok(());
