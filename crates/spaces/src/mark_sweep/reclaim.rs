@@ -185,7 +185,8 @@ impl MarkSweep {
         for index in 0..self.pool.frontier() {
             match self.block(index).state {
                 State::Small => {
-                    if self.reclaim_small(index, &mut census, &mut reclaimed) {
+                    let is_empty = self.reclaim_small(index, &mut census, &mut reclaimed);
+                    if is_empty {
                         unwatched.extend(self, self.start(index), self.start(index + 1));
                     }
                 }
