@@ -16,8 +16,10 @@ use crate::message::{log, write_error};
 use crate::settings::CLIENT;
 use crate::state::{CREW, view};
 
-/// A stop from which steps are advised.
+/// A stop from which steps are advised, where stops usually are as long as the other: one that is longer than all others
+/// may have waited for a processor.
 const LONG_STOP_NS: u64 = 100_000_000;
+const USUAL_STOP_NS: u64 = 10_000_000;
 
 /// After each collection, under the allocator lock, with the world running.
 pub fn after_collection(heap: &Heap) {
@@ -136,7 +138,7 @@ fn print_summary(heap: HeapView) {
     let space = heap.space();
     let allocated = heap.allocated_bytes() as u64;
     let collections = heap.collections();
-    let mean = totals.stopped_ns.checked_div(collections).unwrap_or(0);
+    let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
     let mut text = LineBuffer::<4096>::new();
     let _ = writeln!(
         text,
@@ -218,12 +220,13 @@ fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
         stopped_ns: totals.stopped_ns,
         collections: heap.collections(),
         others: totals.kept_marks + totals.cycles,
+        asked: totals.asked,
         allocated: heap.allocated_bytes() as u64,
         live_sum: totals.live_bytes,
         live_mean: (totals.live_by_allocated / heap.allocated_before().max(1) as f64) as u64,
         peak: totals.peak_capacity as u64,
         limit: heap.limit() as u64,
-        available: memory::physical_memory() / 2,
+        available: memory::physical_memory().min(memory::address_limit().unwrap_or(u64::MAX)) / 2,
     };
     let (share, collections) = (advice::share(&measured), measured.collections);
     let larger = |text: &mut dyn core::fmt::Write, larger: Larger| {
@@ -262,7 +265,8 @@ fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
             ""
         ),
     };
-    if totals.longest_stop_ns >= LONG_STOP_NS && measured.others == 0 {
+    let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
+    if totals.longest_stop_ns >= LONG_STOP_NS && mean >= USUAL_STOP_NS && measured.others == 0 {
         let milliseconds = totals.longest_stop_ns / 1_000_000;
         let _ = writeln!(
             text,

@@ -460,6 +460,7 @@ impl Heap {
         deadline: Option<u64>,
     ) -> Marked {
         let mut weak = core::mem::take(&mut self.weak);
+        let deadline = deadline.filter(|_| weak.may_be_put_off());
         let settings = weak::Settings {
             java_finalization: self.settings.java_finalization,
         };
@@ -491,6 +492,7 @@ impl Heap {
         }
         self.weak = weak;
         let traced = self.engine.finish(&self.context);
+        self.totals.revived = traced.scanned_bytes.max(self.totals.revived / 5 * 4);
         let reason = "a mark stack was full in weak processing";
         self.note_overflow(record, traced.dropped, reason);
         self.finalization_cycle = self.finalization_cycle.or(outcome.cycle_example);
@@ -648,6 +650,7 @@ impl Heap {
     fn count_stop(&mut self, started: u64, stopped: u64) -> u64 {
         let all = clock::monotonic_ns() - started;
         self.totals.stopped_ns += stopped;
+        self.totals.stops += 1;
         self.totals.longest_stop_ns = self.totals.longest_stop_ns.max(stopped);
         self.totals.collecting_ns += all;
         all
@@ -655,6 +658,7 @@ impl Heap {
 
     fn finish(&mut self, record: &mut Record, started: u64, stopped: u64, reason: &'static str) {
         let all = self.count_stop(started, stopped);
+        self.totals.asked += u64::from(reason.starts_with("GC_"));
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         self.note_pace(record, started, stopped, census.live_bytes());

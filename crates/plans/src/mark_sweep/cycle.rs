@@ -161,7 +161,7 @@ impl Heap {
         let m = Measurements {
             limit_ns: self.settings.time_limit_ns,
             expected: self.expected(extent, cycle, pages, false),
-            at_most: self.expected(extent, cycle, pages, true),
+            at_most: self.expected(extent, cycle, pages, true) + self.revived(),
             scanned: self.totals.last_scanned,
             took_ns: self.totals.last_marking_ns,
             possible: fits
@@ -202,6 +202,14 @@ impl Heap {
         match extent {
             Extent::Everything(_) => census.composite_bytes + new,
             _ => new + pages * PAGE_BYTES,
+        }
+    }
+
+    /// Bytes that are to be scanned for finalizers if as much becomes ready as lately.
+    fn revived(&self) -> usize {
+        match self.weak.finalizers.count() {
+            0 => 0,
+            _ => self.totals.revived,
         }
     }
 

@@ -19,6 +19,10 @@ pub struct Totals {
     pub live_by_allocated: f64,
     /// Time in which the world was stopped.
     pub stopped_ns: u64,
+    /// How many stops there were.
+    pub stops: u64,
+    /// Collections that the program asked for by name.
+    pub asked: u64,
     /// The longest single stop.
     pub longest_stop_ns: u64,
     /// Time from the start to the end of collections.
@@ -47,6 +51,8 @@ pub struct Totals {
     pub stepping_ns: u64,
     /// See `steps`.
     pub longest_step_ns: u64,
+    /// Bytes that were scanned for finalizers that became ready, in the last collection or, a little forgotten, before it.
+    pub revived: usize,
     /// Bytes that the last marking in a stop scanned, and how long that takes (`decide::cycle::remember`).
     pub last_scanned: usize,
     /// See `last_scanned`.
@@ -59,9 +65,15 @@ pub struct Pace {
     rates: Rates,
     /// Bytes that the machine or the control group had left at the last collection.
     left: usize,
+    /// When that is asked again, by the monotonic clock.
+    ask_after_ns: u64,
     /// When the last collection ended, by the monotonic clock; 0 before there was one.
     ended_ns: u64,
 }
+
+/// To ask what memory is left may take one part in so many of the time, and is done after so many nanoseconds at the soonest.
+const RARELY: u64 = 1000;
+const LEAST_WAIT_NS: u64 = 50_000_000;
 
 impl Heap {
     /// Under `heap-sizing=balanced`: remembers a collection that began when `started` says, was a stop of so many
@@ -79,7 +91,13 @@ impl Heap {
         if !self.extent.is_of_new() {
             rates.note_marking(live as u64, stopped);
         }
-        self.pace.left = usize::try_from(memory::available_memory()).unwrap_or(usize::MAX);
+        let now = clock::monotonic_ns();
+        // Asking takes as long as marking a small heap.
+        if now >= self.pace.ask_after_ns {
+            self.pace.left = usize::try_from(memory::available_memory()).unwrap_or(usize::MAX);
+            let asked_ns = clock::monotonic_ns();
+            self.pace.ask_after_ns = asked_ns + ((asked_ns - now) * RARELY).max(LEAST_WAIT_NS);
+        }
         self.pace.ended_ns = clock::monotonic_ns();
     }
 

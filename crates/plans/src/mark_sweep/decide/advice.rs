@@ -1,7 +1,7 @@
 //! What to tell the user of a program that has ended (`--stats`): whether a larger heap would have saved time, and how much.
 //!
-//! A collection that marks everything takes time for what lives, however much was allocated before it. So in a heap that is
-//! larger from the start there are fewer of them, each as long as now: between two of them the program allocates what the
+//! A collection that marks everything takes time for roots and for what lives, however much was allocated before it. So in a
+//! heap that is larger from the start there are fewer of them, each as long as now in the mean, or as what lives then takes: between two of them the program allocates what the
 //! heap has beside what lives. Sweeping stays as it is, since it goes with allocation.
 
 /// What is known when the program ends.
@@ -15,6 +15,8 @@ pub struct Measurements {
     pub collections: u64,
     /// See `collections`.
     pub others: u64,
+    /// Collections that the program asked for by name, which it does in any heap.
+    pub asked: u64,
     /// Bytes that were allocated in sum.
     pub allocated: u64,
     /// Bytes that lived after each collection, in sum; and the same in the mean over what was allocated.
@@ -74,9 +76,10 @@ pub fn share(m: &Measurements) -> u64 {
 /// What a heap of so many bytes would do.
 fn predict(m: &Measurements, heap: u64) -> Larger {
     let room = heap.saturating_sub(m.live_mean).max(1);
-    let collections = m.allocated / room;
-    let per_byte = m.stopped_ns as f64 / m.live_sum.max(1) as f64;
-    let stopped = collections as f64 * m.live_mean as f64 * per_byte;
+    let collections = m.allocated / room + m.asked;
+    let by_number = m.stopped_ns as f64 / m.collections.max(1) as f64;
+    let by_bytes = m.stopped_ns as f64 / m.live_sum.max(1) as f64 * m.live_mean as f64;
+    let stopped = collections as f64 * by_number.max(by_bytes);
     let saved = (m.stopped_ns as f64 - stopped).max(0.0);
     Larger {
         heap,
@@ -87,7 +90,7 @@ fn predict(m: &Measurements, heap: u64) -> Larger {
 
 /// The advice: the smallest heap that saves two thirds of what can be saved, or the largest that there can be.
 pub fn advise(m: &Measurements) -> Advice {
-    if m.collections < LEAST_COLLECTIONS || m.others > 0 {
+    if m.collections < LEAST_COLLECTIONS || m.others > 0 || m.asked > m.collections / 4 {
         return Advice::Unknown;
     }
     let share = share(m);
@@ -187,6 +190,10 @@ mod tests {
                 others: 1,
                 ..usual()
             },
+            Measurements {
+                asked: 13,
+                ..usual()
+            },
             Measurements::default(),
         ] {
             assert_eq!(advise(&unknown), Advice::Unknown);
@@ -206,6 +213,27 @@ mod tests {
             ..usual()
         };
         assert!(matches!(advise(&grown), Advice::Larger(larger) if larger.collections <= 1));
+    }
+
+    #[test]
+    fn what_is_asked_for_and_roots_stay() {
+        // Hardly anything lives: each collection takes ten milliseconds for its roots.
+        let roots = Measurements {
+            live_sum: 48,
+            live_mean: 1,
+            ..usual()
+        };
+        let larger = Larger {
+            heap: 60 * MIB,
+            collections: 16,
+            saves: 32,
+        };
+        assert_eq!(advise(&roots), Advice::Larger(larger));
+        let asked = Measurements {
+            asked: 10,
+            ..usual()
+        };
+        assert!(matches!(advise(&asked), Advice::Larger(larger) if larger.collections > 12));
     }
 
     #[test]

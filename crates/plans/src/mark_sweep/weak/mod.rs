@@ -5,8 +5,9 @@
 //! collection (toggle references). These structures hold such requests as plain addresses in memory that no trace
 //! scans, so they keep nothing alive by themselves. After the main trace [`Weak::decide`] says what is dead to the
 //! program, and once that is marked which finalizers still need, [`Weak::settle`] does the rest. The program may run in
-//! between, if marking goes on in steps: what was decided holds, since nobody can reach what was unmarked then but the
-//! finalizers that are ready and long links; the next stop decides about what has died since, before all is settled.
+//! between, if marking goes on in steps and there are no long links or toggle references: what was decided holds, since
+//! nobody can reach what was unmarked then but the finalizers that are ready; the next stop decides about what has died
+//! since, before all is settled.
 //!
 //! Nothing here touches the heap or calls the client: the marker does the first through [`Tracer`], and the door does
 //! the second once the state is consistent again, one request at a time, so that a callback may leave by any route.
@@ -131,6 +132,12 @@ impl Weak {
         self.finalizers.trace_order(tracer, &mut outcome);
         outcome.newly_ready = self.finalizers.enqueue_unreached(tracer, settings);
         outcome
+    }
+
+    /// Whether the program may run between [`Weak::decide`] and [`Weak::settle`]: not where it could still reach what is
+    /// dead, by a long link that is not cleared before, or be asked about it again.
+    pub fn may_be_put_off(&self) -> bool {
+        self.long_links.is_empty() && self.toggle_refs.is_empty()
     }
 
     /// Settles the rest, once all that ready finalizers can reach is marked: long links, toggle references, and links in
