@@ -101,12 +101,12 @@ fn the_page_shows_each_process_that_collected_the_largest_first() {
     let expected = format!(
         "process 8: 1 collection in 10.0 ms\n\
          \x20 stops  1, 10.0 ms in all (99.9 %); median 10.0 ms, 99 of 100 within 10.0 ms, longest 10.0 ms\n\
-         \x20 live   100 MB after the last collection, 100 MB at the peak\n\
-         \x20 heap   200 MB at the end, 200 MB at the peak\n\
+         \x20 live   100 MiB after the last collection, 100 MiB at the peak\n\
+         \x20 heap   200 MiB at the end, 200 MiB at the peak\n\
          process 7: 2 collections in 1.00 s\n\
          \x20 stops  2, 20.0 ms in all (2.0 %); median 10.0 ms, 99 of 100 within 10.0 ms, longest 10.0 ms\n\
-         \x20 live   3.00 MB after the last collection, 3.00 MB at the peak\n\
-         \x20 heap   6.00 MB at the end, 6.00 MB at the peak\n\
+         \x20 live   3.00 MiB after the last collection, 3.00 MiB at the peak\n\
+         \x20 heap   6.00 MiB at the end, 6.00 MiB at the peak\n\
          1 process that did not collect\n\
          the page is {}\n",
         directory.path("gc.html").display()
@@ -229,7 +229,7 @@ fn a_log_that_tells_of_no_stops_has_a_page_without_them() {
     let said = assert_succeeds(&report(&directory, log));
     assert_has(
         &said,
-        &["process 7: 1 collection in 0 ns\n  live   1.00 MB"],
+        &["process 7: 1 collection in 0 ns\n  live   1.00 MiB"],
     );
     let page = page(&directory);
     assert_has(
@@ -237,7 +237,7 @@ fn a_log_that_tells_of_no_stops_has_a_page_without_them() {
         &[
             "The log does not tell when it was stopped.",
             "so there is nothing to show of pauses",
-            "1.00 MB lived after the last collection",
+            "1.00 MiB lived after the last collection",
         ],
     );
     assert!(!page.contains("What was left to the program"));
@@ -348,7 +348,7 @@ fn a_log_of_which_there_is_nothing_to_show_is_refused() {
         .map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();
     assert_refused(long, "as are those after it");
-    assert_refused(vec![0; 3_000_000], "longer than 64 KB");
+    assert_refused(vec![0; 3_000_000], "longer than 64 KiB");
 }
 
 #[test]

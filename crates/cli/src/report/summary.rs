@@ -191,8 +191,8 @@ mod tests {
         assert_eq!(
             summary.sentences(),
             "It ran for 100 ms as far as the log tells, and collected once. It was stopped for 2.0 % of that time: \
-             1 stop took 2.00 ms, the longest 2.00 ms. 1.00 MB lived after the last collection, 1.00 MB at the peak. \
-             The heap had 4.00 MB at the end and 4.00 MB at the peak."
+             1 stop took 2.00 ms, the longest 2.00 ms. 1.00 MiB lived after the last collection, 1.00 MiB at the peak. \
+             The heap had 4.00 MiB at the end and 4.00 MiB at the peak."
         );
         let lines = summary.lines("process 1");
         assert!(

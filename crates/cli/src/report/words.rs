@@ -21,10 +21,10 @@ const TIMES: [Unit; 6] = [
 ];
 const SIZES: [Unit; 5] = [
     unit("bytes", 1.0, 0.0),
-    unit("KB", 1024.0, 1.0),
-    unit("MB", 1048576.0, 1.0),
-    unit("GB", 1073741824.0, 1.0),
-    unit("TB", 1099511627776.0, 1.0),
+    unit("KiB", 1024.0, 1.0),
+    unit("MiB", 1048576.0, 1.0),
+    unit("GiB", 1073741824.0, 1.0),
+    unit("TiB", 1099511627776.0, 1.0),
 ];
 
 const fn unit(name: &'static str, size: f64, least: f64) -> Unit {
@@ -154,8 +154,8 @@ mod tests {
         }
         for (bytes, expected) in [
             (7, "7 bytes"),
-            (1 << 20, "1.00 MB"),
-            (1536 << 20, "1.50 GB"),
+            (1 << 20, "1.00 MiB"),
+            (1536 << 20, "1.50 GiB"),
         ] {
             assert_eq!(size(bytes), expected);
         }
