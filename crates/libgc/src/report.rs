@@ -208,12 +208,12 @@ fn print_summary(heap: HeapView) {
         "  finalizers     {:>12} became ready",
         totals.finalized
     );
-    write_advice(&mut text, heap);
+    write_advice(&mut text, heap, mean);
     write_error(text.as_bytes());
 }
 
-/// What to do about it, in words.
-fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
+/// What to do about it, in words, where a stop takes `mean` nanoseconds.
+fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView, mean: u64) {
     let totals = heap.totals();
     let measured = Measurements {
         elapsed_ns: clock::monotonic_ns().saturating_sub(totals.started_ns),
@@ -265,7 +265,6 @@ fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
             ""
         ),
     };
-    let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
     if totals.longest_stop_ns >= LONG_STOP_NS && mean >= USUAL_STOP_NS && measured.others == 0 {
         let milliseconds = totals.longest_stop_ns / 1_000_000;
         let _ = writeln!(
