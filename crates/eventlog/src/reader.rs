@@ -109,7 +109,7 @@ impl<R: BufRead> Reader<R> {
             return Ok(Some(Line::NoLog));
         }
         if !is_whole {
-            let why = format!("longer than {} KB", LONGEST_LINE >> 10);
+            let why = format!("longer than {} KiB", LONGEST_LINE >> 10);
             return Ok(Some(Line::Unreadable(self.unreadable(why, false))));
         }
         Ok(Some(self.parse()))
