@@ -66,6 +66,8 @@ phases! {
     Weak = "weak",
     /// The verifier ran.
     Verify = "verify",
+    /// A snapshot of the heap was written.
+    Snapshot = "snapshot",
     /// Empty blocks were freed and the others queued for sweeping.
     Reclaim = "reclaim",
     /// Blocks with dead cells were swept: here under eager sweeping; under lazy sweeping the sum since the

@@ -22,9 +22,10 @@ use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
-    ArrayKinds, Arrays, Crew, Generations, HeapSizing, HugePages, LogPath, MarkGenerations,
+    ArrayKinds, Arrays, Crew, FilePath, Generations, HeapSizing, HugePages, MarkGenerations,
     OldPages, OldPolicy, Optimisation, Pages, Parking, Plan, Prefetch, PrefetchHint, PushOrder,
-    References, Sweep, TaskQueue, TraceOrder, Verify, WriteWatch, Zeroing, ZeroingKernel,
+    References, SnapshotAt, Sweep, TaskQueue, TraceOrder, Verify, WriteWatch, Zeroing,
+    ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -255,7 +256,11 @@ option_table! {
     /// Prints one block of statistics when the program ends.
     stats: bool = false, "stats", User, Libgc, None, SWITCH;
     /// Appends one JSON line per phase of each collection to this file, until the program closes it.
-    log: LogPath = LogPath::NONE, "log", User, Both, None, Accepted::Path(LogPath::LONGEST);
+    log: FilePath = FilePath::NONE, "log", User, Both, None, Accepted::Path(FilePath::LONGEST);
+    /// Writes what lives, and what keeps it alive, to this file, for `gleaner heap`; %p in it is the process, %n a number that counts.
+    snapshot: FilePath = FilePath::NONE, "snapshot", User, Libgc, None, Accepted::Path(FilePath::LONGEST);
+    /// When: where a quarter more lives than before; when the program ends; at SIGUSR2; or at each collection.
+    snapshot_at: SnapshotAt = SnapshotAt::Peak, "snapshot-at", User, Libgc, None, Accepted::Choice(SnapshotAt::NAMES);
     /// When the collector asks the cache for an object that it will look at; the precise heap knows none and edges.
     prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Both, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.

@@ -54,6 +54,7 @@ Examples:
   gleaner exec -- guile script.scm
   gleaner exec --stats -- nix-instantiate --eval expression.nix
   gleaner exec --opt heap-limit=2g --opt markers=4 --log gc.jsonl -- guile script.scm
+  gleaner exec --snapshot gc.heap -- guile script.scm && gleaner heap gc.heap
   gleaner exec --any -- make check           make does not use libgc, what it starts does
   gleaner exec --dry-run -- guile            show what would be done
 
@@ -75,6 +76,9 @@ pub(crate) struct ExecArgs {
     /// Append one JSON line per phase of each collection to FILE; 'gleaner report FILE' makes a page of it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
+    /// Write what lives in the heap at its peak to FILE (another moment: --opt snapshot-at=...); 'gleaner heap FILE' reads it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) snapshot: Option<PathBuf>,
     /// Do not check that the program uses libgc: for shells and the like, which start programs that do
     #[arg(long)]
     pub(crate) any: bool,

@@ -23,6 +23,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
     let options = options::effective(&all_options(&args)?, Some(HeapKind::Libgc))?;
     check_log(options.options.log.as_str())?;
+    check_snapshot(options.options.snapshot.as_str())?;
     let name = &args.program[0];
     let path = inspect::find(name)?;
     let program = inspect::inspect(&path)?;
@@ -57,23 +58,54 @@ fn all_options(args: &ExecArgs) -> Result<Vec<String>, Failure> {
     if args.stats {
         items.push("stats=on".into());
     }
-    if let Some(log) = &args.log {
-        let path = std::path::absolute(log)
-            .map_err(|error| Failure::usage(format_args!("--log {}: {error}", log.display())))?;
-        let text = path.to_str().ok_or_else(|| {
-            Failure::usage(format_args!(
-                "--log {}: the path is not UTF-8",
-                log.display()
-            ))
-        })?;
-        if text.contains(',') {
-            return Err(Failure::usage(format_args!(
-                "--log {text}: the path has a comma, which separates options"
-            )));
+    for (name, path) in [("log", &args.log), ("snapshot", &args.snapshot)] {
+        if let Some(path) = path {
+            items.push(format!("{name}={}", path_as_value(name, path)?));
         }
-        items.push(format!("log={text}"));
     }
     Ok(items)
+}
+
+/// The path that the option `--name` was given, as a value of an option of the heap: the program may change its directory.
+fn path_as_value(name: &str, path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let path = std::path::absolute(path)
+        .map_err(|error| Failure::usage(format_args!("--{name} {shown}: {error}")))?;
+    let text = path
+        .to_str()
+        .ok_or_else(|| Failure::usage(format_args!("--{name} {shown}: the path is not UTF-8")))?;
+    if text.contains(',') {
+        return Err(Failure::usage(format_args!(
+            "--{name} {text}: the path has a comma, which separates options"
+        )));
+    }
+    Ok(text.into())
+}
+
+/// Refuses a snapshot that cannot be written, before the program has run for it.
+fn check_snapshot(snapshot: Option<&str>) -> Result<(), Failure> {
+    let Some(path) = snapshot.map(Path::new) else {
+        return Ok(());
+    };
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(Failure::usage(format_args!(
+            "the snapshot {shown} cannot be written: it is a directory; name a file in it"
+        )));
+    }
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    if directory.as_os_str().as_bytes().contains(&b'%') {
+        return Ok(()); // Only the process knows its name.
+    }
+    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).map_err(|error| {
+        Failure::usage(format_args!(
+            "the snapshot {shown} cannot be written: {}: {error}",
+            directory.display()
+        ))
+    })
 }
 
 /// Refuses a log that cannot be written, rather than losing it.

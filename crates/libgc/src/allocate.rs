@@ -156,6 +156,9 @@ fn obtain(
         match result {
             Ok(object) => {
                 if !inner {
+                    if crate::snapshot::is_asked() {
+                        crate::snapshot::obey();
+                    }
                     crate::finalize::run_if_ready();
                 }
                 return object.ptr();

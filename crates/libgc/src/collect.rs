@@ -18,6 +18,7 @@ use gleaner_plans::mark_sweep::roots::LibraryList;
 use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_plans::mark_sweep::weak::{Turn, Verdict};
+use gleaner_spaces::mark_sweep::targets::MarkedObject;
 
 use crate::callbacks::{CALLBACKS, StopFn};
 use crate::message::die;
@@ -57,6 +58,8 @@ pub struct Order {
     pub in_steps: bool,
     /// Whether the stop function may end it.
     pub obeys_stop: bool,
+    /// Whether a snapshot of the heap is to be written, whatever lives.
+    pub snapshot: bool,
 }
 
 /// Collects unless another thread has since `turns` were counted; `everything`, or what a decider says.
@@ -68,6 +71,7 @@ pub fn collect_unless(turns: u64, reason: &'static str, everything: bool) {
         everything,
         in_steps: false,
         obeys_stop: true,
+        snapshot: false,
     });
 }
 
@@ -80,6 +84,7 @@ pub fn begin_unless(turns: u64, reason: &'static str) {
         everything: false,
         in_steps: true,
         obeys_stop: true,
+        snapshot: false,
     });
 }
 
@@ -114,6 +119,7 @@ pub fn collect(order: Order) -> bool {
 #[inline(never)]
 fn report() {
     crate::leaks::report();
+    crate::snapshot::report();
     crate::finalize::warn_of_cycle();
     crate::finalize::run_if_ready();
 }
@@ -140,6 +146,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             everything: order.everything,
             in_steps: order.in_steps,
             finds_leaks: crate::leaks::is_armed(),
+            snapshot: order.snapshot,
             again: attempt > 1,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };
@@ -327,6 +334,10 @@ impl Client for Door {
         }
     }
 
+    fn describe(&self, object: &MarkedObject, out: &mut dyn core::fmt::Write) -> bool {
+        crate::debug_header::describe_briefly(object, out)
+    }
+
     fn heap_resized(&self, heap: &mut Heap, capacity: usize) {
         if let Some(resized) = GC_on_heap_resize.get() {
             // SAFETY: the client's function, called with the new size in the stopped world, as libgc does.
@@ -374,6 +385,7 @@ pub extern "C-unwind" fn GC_gcollect() {
         in_steps: false,
         release_all: crate::settings::unmaps_on_gcollect(),
         obeys_stop: true,
+        snapshot: false,
     });
 }
 
@@ -387,6 +399,7 @@ pub extern "C-unwind" fn GC_gcollect_and_unmap() {
         in_steps: false,
         release_all: true,
         obeys_stop: false,
+        snapshot: false,
     });
 }
 
@@ -402,6 +415,7 @@ pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
         in_steps: false,
         release_all: false,
         obeys_stop: true,
+        snapshot: false,
     });
     CALLBACKS.stop.set(before);
     c_int::from(done)
@@ -438,9 +452,9 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Looks for leaks once more when the process exits.
+/// Looks for leaks once more when the process exits, and writes a snapshot if one is wanted then.
 pub fn watch_exit() {
-    if crate::leaks::is_armed() {
+    if crate::leaks::is_armed() || crate::snapshot::is_wanted_at_exit() {
         // SAFETY: the function stays loaded, since this library is never unloaded.
         unsafe { __cxa_atexit(check_at_exit, core::ptr::null_mut(), core::ptr::null_mut()) };
     }
@@ -448,7 +462,8 @@ pub fn watch_exit() {
 
 extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
     // A callback that runs with the lock may have called exit.
-    if GC_find_leak.get() == 0 || Mutator::current().is_null() || !is_unlocked() {
+    let wanted = GC_find_leak.get() != 0 || crate::snapshot::is_wanted_at_exit();
+    if !wanted || Mutator::current().is_null() || !is_unlocked() {
         return;
     }
     collect(Order {
@@ -458,5 +473,6 @@ extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
         in_steps: false,
         release_all: false,
         obeys_stop: false,
+        snapshot: crate::snapshot::is_due_at_exit(),
     });
 }

@@ -22,6 +22,7 @@ use gleaner_spaces::mark_sweep::allocate::cookie;
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, MAX_KINDS, NORMAL, PTRFREE, UNCOLLECTABLE,
 };
+use gleaner_spaces::mark_sweep::targets::MarkedObject;
 
 /// Bytes in front of the client's part.
 pub const HEADER: usize = 32;
@@ -307,6 +308,19 @@ impl fmt::Display for TypeOf {
             other => write!(f, "kind {other}"),
         }
     }
+}
+
+/// Writes where a debug object was allocated, or the type that the client's function for its kind tells; false if neither
+/// is known.
+pub fn describe_briefly(object: &MarkedObject, out: &mut dyn fmt::Write) -> bool {
+    let debug = DebugObject::new(object.base, object.bytes)
+        .filter(|debug| matches!(debug.health(), Health::Sound));
+    if let Some(debug) = debug {
+        return write!(out, "{}", debug.origin()).is_ok();
+    }
+    let has_name = |function: &AtomicUsize| function.load(Ordering::Relaxed) != 0;
+    let (base, kind) = (object.base, object.kind);
+    DESCRIBERS.get(kind).is_some_and(has_name) && write!(out, "{}", TypeOf { base, kind }).is_ok()
 }
 
 /// `GC_describe_type_fn`.

@@ -47,6 +47,7 @@ mod release;
 mod report;
 mod settings;
 mod settings_api;
+mod snapshot;
 mod start;
 mod state;
 mod static_roots;
@@ -58,9 +59,10 @@ mod variables;
 static ARENA: gleaner_mem::arena::Arena = gleaner_mem::arena::Arena::new();
 
 /// What [`start`] calls, in this order, once the heap has started: each may call malloc or the client.
-static SERVICES: [fn(); 4] = [
+static SERVICES: [fn(); 5] = [
     records::install_hooks,
     fork::install_hooks,
     environment::warn_of_malformed,
     collect::watch_exit,
+    snapshot::watch_signal,
 ];

@@ -60,7 +60,7 @@ fn print_collection(heap: &Heap) {
     let given_back = heap.totals.peak_capacity.saturating_sub(space.capacity);
     log(format_args!(
         "GC #{number} freed {} bytes, heap {} KiB (+ {} KiB unmapped)",
-        census.dead_bytes,
+        heap.totals.last_reclaimed_bytes,
         space.capacity >> 10,
         given_back >> 10
     ));

@@ -56,7 +56,7 @@ impl Usage {
     }
 
     fn reclaimed_last(self) -> usize {
-        self.0.census().dead_bytes
+        self.0.totals().last_reclaimed_bytes as usize
     }
 
     fn reclaimed_before(self) -> usize {

@@ -22,6 +22,27 @@ pub fn open_append(path: &CStr) -> Option<Fd> {
     )
 }
 
+/// Makes an empty file for writing, in place of one of that name; a child program does not inherit it.
+pub fn create(path: &CStr) -> Option<Fd> {
+    open(
+        path,
+        libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC,
+    )
+}
+
+/// Gives a file another name, in place of one that has it; false where that cannot be.
+pub fn rename(from: &CStr, to: &CStr) -> bool {
+    let arguments = [from.as_ptr() as usize, to.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: both are strings that outlive the call.
+    unsafe { call(libc::SYS_rename, arguments) }.is_ok()
+}
+
+/// Removes a file.
+pub fn remove(path: &CStr) {
+    // SAFETY: a string that outlives the call. Nothing depends on what becomes of it.
+    let _ = unsafe { call(libc::SYS_unlink, [path.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
 /// Opens a file for reading.
 pub(crate) fn open_read(path: &CStr) -> Option<Fd> {
     open(path, libc::O_RDONLY | libc::O_CLOEXEC)

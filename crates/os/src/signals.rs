@@ -17,6 +17,9 @@ pub const DEFAULT_SUSPEND: c_int = libc::SIGPWR;
 /// The signal that lets it go on, for programs that ask which; resuming may need none.
 pub const DEFAULT_RESTART: c_int = libc::SIGXCPU;
 
+/// The signal that calls for a snapshot of the heap, where one may.
+pub const SNAPSHOT: c_int = libc::SIGUSR2;
+
 /// A signal handler: number, what the kernel knows about the signal, and the interrupted registers
 /// (`ucontext_t`).
 pub type Handler = extern "C" fn(c_int, *mut Information, *mut c_void);
@@ -53,6 +56,18 @@ pub fn install_suspend_handler(signal: c_int, handler: Handler) -> bool {
         (&raw mut action.sa_mask)
             .cast::<u64>()
             .write(!(1 << (SETXID - 1)));
+        libc::sigaction(signal, &action, core::ptr::null_mut()) == 0
+    }
+}
+
+/// Installs a handler that notes something and returns; false for a number that cannot be caught. Interrupted system calls
+/// are repeated. Not for handlers.
+pub fn install_note_handler(signal: c_int, handler: Handler) -> bool {
+    // SAFETY: the action is fully set, with a handler of the three-argument form that SA_SIGINFO calls for.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         libc::sigaction(signal, &action, core::ptr::null_mut()) == 0
     }
 }

@@ -48,6 +48,20 @@ fn mapping_around(address: usize) -> Option<(usize, usize)> {
     found
 }
 
+/// Writes the path of the file that is mapped at an address; false if there is none. Any state of the world.
+pub fn write_mapped_file(address: usize, out: &mut dyn core::fmt::Write) -> bool {
+    let mut found = false;
+    procfs::lines(c"/proc/self/maps", |line| {
+        let here = mapping_bounds(line).is_some_and(|(low, high)| (low..high).contains(&address));
+        if here && let Some(at) = line.iter().position(|&byte| byte == b'/') {
+            let path = core::str::from_utf8(&line[at..]);
+            found = path.is_ok_and(|path| out.write_str(path).is_ok());
+        }
+        !here
+    });
+    found
+}
+
 /// `low-high` at the start of a line of /proc/self/maps.
 pub(crate) fn mapping_bounds(line: &[u8]) -> Option<(usize, usize)> {
     let (low, rest) = procfs::hexadecimal(line)?;

@@ -3,11 +3,16 @@
 //! What makes threads, where a thread's stack is, the hook at its end and the thread word have files of their own and
 //! are re-exported here.
 
+use core::ffi::CStr;
+
+use gleaner_base::events::LineBuffer;
+
+use crate::procfs;
 use crate::syscall::call;
 
 pub use crate::spawn::{Entry, Placement, Role, Thread, spawn};
 pub use crate::stacks::{
-    SavedRegisters, main_thread_stack_end, stack_of_current_thread, stack_top,
+    SavedRegisters, main_thread_stack_end, stack_of_current_thread, stack_top, write_mapped_file,
 };
 pub use crate::thread_exit::{
     ExitHook, arm_thread_exit, set_exact_thread_exit_key, set_thread_exit_key,
@@ -38,6 +43,22 @@ pub fn current_process() -> i32 {
 pub fn current_pthread() -> Pthread {
     // SAFETY: reads the thread pointer.
     Pthread(unsafe { libc::pthread_self() } as usize)
+}
+
+/// The name of a thread of this process, without its end; empty where there is no such thread. Any state of the world.
+pub fn name_of(thread: ThreadId, buffer: &mut [u8; 17]) -> &str {
+    use core::fmt::Write;
+    let mut path = LineBuffer::<64>::new();
+    let _ = write!(path, "/proc/self/task/{}/comm\0", thread.0);
+    let name = CStr::from_bytes_until_nul(path.as_bytes())
+        .ok()
+        .and_then(|path| procfs::read(path, buffer))
+        .unwrap_or_default();
+    core::str::from_utf8(name)
+        .unwrap_or_default()
+        .lines()
+        .next()
+        .unwrap_or_default()
 }
 
 /// Gives the calling thread a name, which ends with a zero.

@@ -206,6 +206,7 @@ fn a_stale_word_does_not_keep_a_freed_cell() {
         own_procs: 0,
         world_runs: false,
         may_pause: false,
+        observes: false,
         overflowed: AtomicBool::new(false),
         dropped: AtomicUsize::new(0),
         disturbed: AtomicBool::new(false),

@@ -6,6 +6,7 @@ use core::fmt;
 /// A buffer of `N` bytes to format into. What does not fit is dropped, at a character's edge, and remembered by
 /// [`LineBuffer::is_truncated`]; from then on everything is dropped, so the text has no hole in it. Writing never
 /// fails.
+#[derive(Clone, Copy)]
 pub struct LineBuffer<const N: usize> {
     /// The first `length` bytes are UTF-8: whole pieces of `str` put one after another.
     bytes: [u8; N],

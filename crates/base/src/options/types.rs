@@ -264,25 +264,25 @@ choice! {
     }
 }
 
-/// The path of a log file, kept without allocation.
+/// The path of a log or a snapshot, kept without allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct LogPath {
+pub struct FilePath {
     /// The first `length` bytes are the path, in UTF-8; the rest is 0.
-    bytes: [u8; LogPath::LONGEST],
+    bytes: [u8; FilePath::LONGEST],
     length: u8,
 }
 
-impl LogPath {
+impl FilePath {
     /// The longest path in bytes.
     pub const LONGEST: usize = 255;
 
-    /// No log.
-    pub const NONE: LogPath = LogPath {
-        bytes: [0; LogPath::LONGEST],
+    /// No file.
+    pub const NONE: FilePath = FilePath {
+        bytes: [0; FilePath::LONGEST],
         length: 0,
     };
 
-    /// The path, or nothing when there is no log.
+    /// The path, or nothing when there is no file.
     pub fn as_str(&self) -> Option<&str> {
         let path = &self.bytes[..usize::from(self.length)];
         core::str::from_utf8(path)
@@ -291,24 +291,24 @@ impl LogPath {
     }
 }
 
-impl fmt::Debug for LogPath {
+impl fmt::Debug for FilePath {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(out)
     }
 }
 
-impl OptionValue for LogPath {
-    fn parse<'a>(text: &'a str, _: &super::Accepted) -> Result<LogPath, Problem<'a>> {
+impl OptionValue for FilePath {
+    fn parse<'a>(text: &'a str, _: &super::Accepted) -> Result<FilePath, Problem<'a>> {
         if text == "none" {
-            return Ok(LogPath::NONE);
+            return Ok(FilePath::NONE);
         }
-        if text.len() > LogPath::LONGEST {
+        if text.len() > FilePath::LONGEST {
             return Err(Problem::PathTooLong);
         }
         if text.contains([',', '\0']) {
             return Err(Problem::PathCharacter);
         }
-        let mut path = LogPath::NONE;
+        let mut path = FilePath::NONE;
         path.bytes[..text.len()].copy_from_slice(text.as_bytes());
         path.length = text.len() as u8;
         Ok(path)
@@ -316,6 +316,20 @@ impl OptionValue for LogPath {
 
     fn shown(&self) -> Shown<'_> {
         Shown::Word(self.as_str().unwrap_or("none"))
+    }
+}
+
+choice! {
+    /// When a snapshot of the heap is written.
+    SnapshotAt {
+        /// In a collection that finds a quarter more than the last snapshot has.
+        Peak = "peak",
+        /// When the program ends.
+        Exit = "exit",
+        /// In the first collection after the signal SIGUSR2, which then is called for.
+        Signal = "signal",
+        /// In each collection.
+        Collection = "collection",
     }
 }
 

@@ -10,9 +10,11 @@ use gleaner_base::events::{Event, Phase};
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
+use gleaner_os::threads::ThreadId;
 use gleaner_os::{clock, threads};
 use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::Entry;
+use gleaner_spaces::mark_sweep::targets::MarkedObject;
 use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
 use crate::mark_sweep::decide::cycle::{self as decide, Marking};
@@ -69,6 +71,8 @@ pub trait Client {
     fn wants_to_stop(&self, heap: &mut Heap) -> bool;
     /// Tells the client that an object was queued for finalization.
     fn awaits_finalization(&self, heap: &mut Heap, object: Address);
+    /// Writes what is known of an object besides its size and kind, such as where the program allocated it; false if nothing.
+    fn describe(&self, object: &MarkedObject, out: &mut dyn core::fmt::Write) -> bool;
     /// Tells the client that the heap's size changed.
     fn heap_resized(&self, heap: &mut Heap, capacity: usize);
     /// A thread cannot be stopped: the system refused the signal, with this error number. Ends the process.
@@ -93,6 +97,8 @@ pub struct Request<'a> {
     pub in_steps: bool,
     /// Whether the client looks for leaks.
     pub finds_leaks: bool,
+    /// Whether a snapshot of the heap is to be written, whatever lives.
+    pub snapshot: bool,
     /// Whether an attempt before this one found its list of libraries outdated: the client heard of the start then.
     pub again: bool,
     /// Whether an outdated list of libraries is to be used nevertheless.
@@ -221,6 +227,7 @@ impl Heap {
         }
         client.moment(self, Moment::MarkEnd);
         self.verify_marks(record, request.stack_pointer);
+        self.take_snapshot(record, request, client);
         if extent.keeps_marks() {
             self.space.forget_fresh();
         }
@@ -334,16 +341,37 @@ impl Heap {
         let Some(leader) = self.leader_stack else {
             return 0;
         };
-        let own = threads::current_tid();
         let mut bytes = 0;
+        self.for_each_stack_part(leader.pointer, client, &mut |_, low, high| {
+            bytes += high.offset_from(low);
+            // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
+            unsafe { self.engine.scan_stack(low, high) };
+        });
+        self.leader_stack = Some(LeaderStack {
+            scanned: Some(leader.scanned.unwrap_or(0).max(bytes)),
+            ..leader
+        });
+        bytes
+    }
+
+    /// Calls `visit` with each part of a stack that is scanned, and its thread; the calling thread's stack from
+    /// `stack_pointer` on. The world must be stopped.
+    pub(crate) fn for_each_stack_part(
+        &self,
+        stack_pointer: Address,
+        client: &dyn Client,
+        visit: &mut dyn FnMut(ThreadId, Address, Address),
+    ) {
+        let own = threads::current_tid();
         self.mutators.for_each(|thread| {
             // SAFETY: records stay mapped, the lock guards these fields, and this is the one reference to the record.
             let thread = unsafe { &mut *thread };
             if thread.gone {
                 return;
             }
+            let tid = thread.tid;
             let from = match () {
-                () if thread.tid == own => leader.pointer,
+                () if tid == own => stack_pointer,
                 () if thread.is_blocked() => thread.blocked_at,
                 () => Address::new(thread.station.stack_pointer()),
             };
@@ -352,17 +380,11 @@ impl Heap {
             unsafe {
                 thread.for_each_stack_part(from, base, |low, high| {
                     if low < high {
-                        bytes += high.offset_from(low);
-                        self.engine.scan_stack(low, high);
+                        visit(tid, low, high);
                     }
                 });
             }
         });
-        self.leader_stack = Some(LeaderStack {
-            scanned: Some(leader.scanned.unwrap_or(0).max(bytes)),
-            ..leader
-        });
-        bytes
     }
 
     fn push_inner_roots(&self) {
@@ -578,11 +600,11 @@ impl Heap {
         let allocated = self.space.account.net_allocated();
         let reclaimed = record.step(Phase::Reclaim, |event| {
             let reclaimed = self.space.reclaim(release_after);
-            event.bytes = self.space.census.dead_bytes as u64;
+            self.count_reclaimed();
+            event.bytes = self.totals.last_reclaimed_bytes;
             event.objects = self.space.census.objects as u64;
             reclaimed
         });
-        self.totals.reclaimed_bytes += self.space.census.dead_bytes as u64;
         self.note_extent(self.extent, allocated);
         record.step(Phase::Sweep, |event| {
             event.objects = self.space.sweep_all() as u64
@@ -598,6 +620,16 @@ impl Heap {
             event.bytes = self.space.capacity as u64;
         });
         client.moment(self, Moment::ReclaimEnd);
+    }
+
+    /// What was allocated and not freed by the program, and does not live, was reclaimed. Dead cells are not counted: those
+    /// that are free since an earlier collection are among them.
+    fn count_reclaimed(&mut self) {
+        let live = self.space.census.live_bytes();
+        let kept = self.allocated_before.wrapping_sub(self.freed_before);
+        let all = (kept.saturating_sub(live) as u64).max(self.totals.reclaimed_bytes);
+        self.totals.last_reclaimed_bytes = all - self.totals.reclaimed_bytes;
+        self.totals.reclaimed_bytes = all;
     }
 
     fn shrink(&mut self, released_blocks: usize, client: &dyn Client) {

@@ -33,6 +33,7 @@ use crate::mark_sweep::generations::{self, Generations, Weighing};
 use crate::mark_sweep::history::{Pace, Totals};
 use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::roots::Roots;
+use crate::mark_sweep::snapshot::Snapshots;
 use crate::mark_sweep::stop::protocol::World;
 use crate::mark_sweep::view::HeapView;
 use crate::mark_sweep::weak::Weak;
@@ -125,6 +126,8 @@ pub struct Heap {
     pub events: Ring,
     /// Where events are written as JSON lines.
     pub log: Option<LogFile>,
+    /// What writes snapshots of the heap, if any are wanted.
+    pub snapshots: Option<Box<Snapshots>>,
     /// Sums over the life of the heap.
     pub totals: Totals,
     /// What had been allocated in sum at the last collection.
@@ -219,6 +222,7 @@ impl Heap {
             procs_on_helpers: false,
             world_runs: false,
             may_pause: false,
+            observes: false,
             own_procs: 0,
             overflowed: AtomicBool::new(false),
             dropped: AtomicUsize::new(0),
@@ -247,6 +251,7 @@ impl Heap {
             turns: 0,
             events: Ring::new(),
             log: None,
+            snapshots: Snapshots::from_options(options),
             totals: Totals {
                 started_ns: clock::monotonic_ns(),
                 ..Totals::default()

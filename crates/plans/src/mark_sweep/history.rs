@@ -33,6 +33,8 @@ pub struct Totals {
     pub sweeping_ns: u64,
     /// Bytes reclaimed by collections.
     pub reclaimed_bytes: u64,
+    /// Those of the last one.
+    pub last_reclaimed_bytes: u64,
     /// Entries dropped because a mark stack was full.
     pub dropped_entries: u64,
     /// The largest capacity.

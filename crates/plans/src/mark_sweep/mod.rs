@@ -16,6 +16,7 @@ pub mod heap;
 pub mod history;
 pub mod mutator;
 pub mod roots;
+pub mod snapshot;
 pub mod stacks;
 pub mod stop;
 pub mod view;

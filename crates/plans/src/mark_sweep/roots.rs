@@ -5,6 +5,7 @@
 //! guarded by the allocator lock.
 
 use alloc::vec::Vec;
+use core::ffi::c_char;
 
 use gleaner_mem::Address;
 use gleaner_os::libraries::{self, Fingerprint, Segment};
@@ -187,15 +188,21 @@ impl Roots {
 
     /// Calls `visit` with each range to scan.
     pub fn for_each(&self, mut visit: impl FnMut(Range)) {
+        self.for_each_named(|range, _| visit(range));
+    }
+
+    /// Calls `visit` with each range to scan, and the path of the library that it is of: empty for the program itself, null
+    /// for what the client registered. The world must be stopped for the path to be read.
+    pub fn for_each_named(&self, mut visit: impl FnMut(Range, *const c_char)) {
         for range in &self.ranges {
-            self.without_excluded(*range, &mut visit);
+            self.without_excluded(*range, &mut |part| visit(part, core::ptr::null()));
         }
         for segment in &self.libraries.segments {
             let range = Range {
                 low: Address::new(segment.low),
                 high: Address::new(segment.high),
             };
-            self.without_excluded(range, &mut visit);
+            self.without_excluded(range, &mut |part| visit(part, segment.name));
         }
     }
 

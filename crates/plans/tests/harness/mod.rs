@@ -34,6 +34,7 @@ use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, Block};
 use gleaner_spaces::mark_sweep::explicit_free::push_cell;
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
 use gleaner_spaces::mark_sweep::size_classes::{LARGEST_SMALL, class_of};
+use gleaner_spaces::mark_sweep::targets::MarkedObject;
 use gleaner_work::Crew;
 
 /// Words of the root range.
@@ -52,6 +53,10 @@ pub struct Quiet {
 }
 
 impl Client for Quiet {
+    fn describe(&self, _: &MarkedObject, _: &mut dyn std::fmt::Write) -> bool {
+        false
+    }
+
     fn moment(&self, _heap: &mut Heap, moment: Moment) {
         self.moments.fetch_add(1, Ordering::Relaxed);
         // Starts and ends take turns.
@@ -355,6 +360,7 @@ impl Bench {
                 in_steps: self.asks_for_steps,
                 finds_leaks: false,
                 again: attempt > 1,
+                snapshot: false,
                 last_attempt: attempt == 4,
             };
             let outcome = self.heap.collect(request, &self.client);

@@ -21,6 +21,7 @@ use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
+use gleaner_spaces::mark_sweep::targets::MarkedObject;
 use gleaner_work::Crew;
 use loom::thread;
 
@@ -220,6 +221,7 @@ impl Stage {
                 in_steps,
                 finds_leaks: false,
                 again: false,
+                snapshot: false,
                 last_attempt: true,
             };
             heap.collect(request, &Door { stage: self })
@@ -391,6 +393,9 @@ impl Client for Door<'_> {
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
     fn stack_base(&self, _thread: &Mutator) -> Address {
         Address::NULL
+    }
+    fn describe(&self, _object: &MarkedObject, _out: &mut dyn core::fmt::Write) -> bool {
+        false
     }
     fn wants_to_stop(&self, _heap: &mut Heap) -> bool {
         false

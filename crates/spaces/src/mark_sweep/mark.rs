@@ -27,7 +27,7 @@ use super::batches::{BATCH_ENTRIES, BATCHES, Batch, Inbox, NO_BATCH, Outbox};
 use super::edges::EdgeQueue;
 use super::mark_phase::MarkPhase;
 use super::prefetch::PrefetchSettings;
-use super::scan::{Entry, FROM_HEAP, MarkContext, Scanner};
+use super::scan::{Entry, FROM_HEAP, FROM_STACK, MarkContext, Scanner};
 use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
 use crate::mark_sweep::kinds::descriptor;
 use crate::with_policy;
@@ -157,7 +157,7 @@ impl MarkEngine {
 
     /// Lends the collecting thread's scanner, between phases. At least one worker must be equipped. What `body` calls
     /// uses this scanner and not the engine.
-    fn lead<R>(&self, body: impl FnOnce(&mut Scanner) -> R) -> R {
+    pub(super) fn lead<R>(&self, body: impl FnOnce(&mut Scanner) -> R) -> R {
         // SAFETY: only the collecting thread calls the functions that lead here, and between phases. No reference to
         // the scanner outlives the call, and no caller's body leads here again.
         body(unsafe { &mut self.own(0).scanner })
@@ -187,6 +187,10 @@ impl MarkEngine {
     /// # Safety
     /// The range must be readable; the world must be stopped.
     pub unsafe fn scan_stack(&self, low: Address, high: Address) {
+        if self.observes() {
+            // SAFETY: as asked.
+            return unsafe { self.observe_range(low, high, FROM_STACK) };
+        }
         // SAFETY: `low..high` is readable and the world is stopped, as asked.
         with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.scan_stack_range::<P>(low, high) }));
     }
@@ -196,6 +200,10 @@ impl MarkEngine {
     /// # Safety
     /// As for [`MarkEngine::scan_stack`].
     pub unsafe fn push_range(&self, low: Address, high: Address) {
+        if self.observes() {
+            // SAFETY: as asked.
+            return unsafe { self.observe_range(low, high, FROM_HEAP) };
+        }
         // SAFETY: `low..high` is readable and the world is stopped, as asked.
         with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.push_range::<P>(low, high) }));
     }

@@ -45,6 +45,7 @@ pub mod scan;
 pub mod size_classes;
 pub mod sticky;
 pub mod sweep;
+pub mod targets;
 pub mod verify;
 
 use gleaner_base::options::ZeroingKernel;

@@ -59,6 +59,8 @@ pub struct MarkContext {
     /// Whether the world may go on before marking is finished: then nothing but objects of the heap may be left grey, so
     /// ranges of roots, and what a client's mark procedure pushes, are scanned as they are pushed.
     pub may_pause: bool,
+    /// Whether objects are asked what they refer to, and nothing is greyed ([`super::targets`]).
+    pub observes: bool,
     /// Bit `i` is set if procedure `i` is one of the collector's own, which may run on any thread in any case.
     pub own_procs: u64,
     /// Set when grey objects were dropped because a mark stack was full; their blocks carry `RESCAN`.
@@ -78,7 +80,7 @@ pub const FROM_STACK: bool = true;
 impl MarkContext {
     /// The object that `word` refers to under the rule for interior pointers.
     #[inline(always)]
-    fn find(&self, word: usize, lax: bool) -> Option<Resolved> {
+    pub(super) fn find(&self, word: usize, lax: bool) -> Option<Resolved> {
         let found = self.table.resolve(word)?;
         if found.displacement != 0
             && !lax
@@ -174,17 +176,24 @@ impl MarkContext {
         if !self.table.contains(object) {
             return top;
         }
-        let Some(found) = self.grey(object, FROM_HEAP) else {
+        let found = match self.observes {
+            false => self.grey(object, FROM_HEAP),
+            true => self.find(object, FROM_HEAP),
+        };
+        let Some(found) = found else {
             return top;
         };
         // SAFETY: a resolved object's block.
         let descriptor = unsafe { (*found.block).descriptor };
-        if descriptor == 0 {
+        if descriptor == 0 && !self.observes {
             return top;
         }
         let next = top.wrapping_add(1);
         if next >= limit {
-            self.drop_grey(found.base);
+            match self.observes {
+                false => self.drop_grey(found.base),
+                true => self.miss_target(),
+            }
             return top;
         }
         // SAFETY: `next` lies below the limit of the stack.
@@ -294,7 +303,9 @@ impl Scanner {
     /// Greys what `word` refers to and pushes it if it must be scanned, now or after a while in the edge queue.
     #[inline(always)]
     fn visit<P: Policy>(&mut self, word: usize, lax: bool) {
-        if P::PREFETCH == Prefetch::Edges {
+        if P::OBSERVES {
+            self.observe(word, lax);
+        } else if P::PREFETCH == Prefetch::Edges {
             if let Some(found) = self.context().find(word, lax) {
                 self.enqueue::<P>(found);
             }
@@ -322,8 +333,10 @@ impl Scanner {
 
     /// Greys and pushes at once what `word` refers to under the lax rule, if it is an address of the heap at all.
     pub fn visit_any(&mut self, word: usize) {
-        if self.context().table.contains(word) {
-            self.visit_now(word, FROM_STACK);
+        match self.context().table.contains(word) {
+            true if self.context().observes => self.observe(word, FROM_STACK),
+            true => self.visit_now(word, FROM_STACK),
+            false => {}
         }
     }
 
@@ -447,7 +460,12 @@ impl Scanner {
     ///
     /// # Safety
     /// As for [`Scanner::scan_entry`].
-    unsafe fn follow<P: Policy>(&mut self, entry: Entry, leader: bool, settles: bool) -> Scanned {
+    pub(super) unsafe fn follow<P: Policy>(
+        &mut self,
+        entry: Entry,
+        leader: bool,
+        settles: bool,
+    ) -> Scanned {
         let Entry {
             start,
             mut descriptor,
@@ -556,7 +574,7 @@ impl Scanner {
             )
         };
         self.top = top.wrapping_add(1);
-        if settles && !self.context().is_own_proc(descriptor) {
+        if settles && (P::OBSERVES || !self.context().is_own_proc(descriptor)) {
             // SAFETY: the procedure pushed what describes readable memory, and the world is stopped, as asked.
             unsafe { self.settle::<P>(depth) };
         }
@@ -569,7 +587,7 @@ impl Scanner {
     /// As for [`Scanner::scan_entry`], of the entries above.
     #[cold]
     #[inline(never)]
-    unsafe fn settle<P: Policy>(&mut self, depth: usize) {
+    pub(super) unsafe fn settle<P: Policy>(&mut self, depth: usize) {
         let mut at = depth;
         while at < self.depth() {
             // SAFETY: `at` is below the depth of the stack.

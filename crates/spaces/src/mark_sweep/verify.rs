@@ -162,23 +162,10 @@ impl MarkSweep {
                 result = self.verify_object(context, start, descriptor, &frames);
             }
         };
-        self.for_each_small_block(|index, block| {
-            let marks = self.layout.table.marks_of(index);
-            for object in 0..usize::from(block.objects) {
-                // SAFETY: `object` is below the number of cells.
-                let marked = unsafe { (*marks.add(object)).load(Ordering::Relaxed) } == MARKED;
-                // The cells of an owned block may be free and marked only to be kept; their links are not edges.
-                if marked && block.descriptor != 0 {
-                    check(
-                        self.start(index).add(object * block.bytes),
-                        block.descriptor,
-                    );
-                }
-            }
-        });
-        self.for_each_large(|index, block| {
-            if block.large_mark.load(Ordering::Relaxed) == MARKED && block.descriptor != 0 {
-                check(self.start(index), block.descriptor);
+        // The cells of an owned block may be free and marked only to be kept; their links are not edges.
+        self.for_each_marked(|object| {
+            if object.descriptor != 0 {
+                check(object.base, object.descriptor);
             }
         });
         result

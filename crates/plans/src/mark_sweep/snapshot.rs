@@ -1,0 +1,368 @@
+//! Snapshots of the heap: what lives, and what keeps it alive, as a text that `gleaner heap` reads (`snapshot=FILE`).
+//!
+//! A snapshot is written at the end of a collection's stop, when everything that can be reached is marked: first the roots
+//! with the objects that they lead to, then each marked object with those that it refers to, by the same rules by which they
+//! are marked. It goes to a file of another name first, so that there is never half of one under the name that was asked for.
+//!
+//! Runs on the collecting thread under the allocator lock. Nothing here allocates but [`Snapshots::from_options`], which the
+//! heap calls as it starts (I1).
+
+use alloc::boxed::Box;
+use core::ffi::{CStr, c_char};
+use core::fmt::{self, Write};
+
+use gleaner_base::events::{LineBuffer, Phase};
+use gleaner_base::options::{FilePath, Options, SnapshotAt};
+use gleaner_mem::Address;
+use gleaner_os::output::{self, Fd};
+use gleaner_os::threads;
+use gleaner_spaces::mark_sweep::block::Resolved;
+use gleaner_spaces::mark_sweep::kinds::{
+    ATOMIC_UNCOLLECTABLE, MAX_KINDS, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
+};
+use gleaner_spaces::mark_sweep::scan::{FROM_HEAP, FROM_STACK};
+
+use crate::mark_sweep::collect::{Client, Request};
+use crate::mark_sweep::heap::Heap;
+use crate::shared::record::Record;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+/// Bytes that are written at once.
+const BUFFER: usize = 64 << 10;
+/// Bytes of a path with its number and its end.
+const PATH: usize = 512;
+
+/// What writes the snapshots of a heap.
+pub struct Snapshots {
+    path: FilePath,
+    at: SnapshotAt,
+    /// How many were written.
+    written: u32,
+    /// Bytes of the marked objects in the last one.
+    live: usize,
+    news: Option<News>,
+    out: Writer,
+}
+
+/// What became of a snapshot, for the user.
+#[derive(Clone, Copy)]
+pub struct News {
+    /// Where it was to go.
+    pub path: LineBuffer<PATH>,
+    /// Marked objects, and their bytes; `None` if the file could not be written.
+    pub has: Option<(u64, usize)>,
+}
+
+/// A file and what is on its way to it.
+struct Writer {
+    file: Option<Fd>,
+    failed: bool,
+    length: usize,
+    buffer: [u8; BUFFER],
+}
+
+impl Write for Writer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for piece in text.as_bytes().chunks(BUFFER) {
+            if piece.len() > BUFFER - self.length {
+                self.flush();
+            }
+            self.buffer[self.length..][..piece.len()].copy_from_slice(piece);
+            self.length += piece.len();
+        }
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn flush(&mut self) {
+        let bytes = &self.buffer[..core::mem::take(&mut self.length)];
+        self.failed |= !self.file.is_some_and(|file| file.write_all(bytes));
+    }
+
+    /// A line; nothing can go wrong but the file, of which `failed` tells.
+    fn line(&mut self, text: fmt::Arguments<'_>) {
+        let _ = self.write_fmt(text);
+        let _ = self.write_str("\n");
+    }
+}
+
+impl Snapshots {
+    /// What the options ask for.
+    pub fn from_options(options: &Options) -> Option<Box<Snapshots>> {
+        options.snapshot.as_str()?;
+        Some(Box::new(Snapshots {
+            path: options.snapshot,
+            at: options.snapshot_at,
+            written: 0,
+            live: 0,
+            news: None,
+            out: Writer {
+                file: None,
+                failed: false,
+                length: 0,
+                buffer: [0; BUFFER],
+            },
+        }))
+    }
+
+    /// When they are written.
+    pub fn at(&self) -> SnapshotAt {
+        self.at
+    }
+
+    /// What became of the last one, once.
+    pub fn take_news(&mut self) -> Option<News> {
+        self.news.take()
+    }
+
+    /// Whether a collection that found so many bytes alive writes one.
+    fn is_due(&self, live: usize) -> bool {
+        match self.at {
+            SnapshotAt::Collection => true,
+            SnapshotAt::Peak => live >= self.live + self.live / 4,
+            SnapshotAt::Exit | SnapshotAt::Signal => false,
+        }
+    }
+
+    /// The path with its `%p` and `%n` replaced, and `end` behind it.
+    fn path(&self, end: &str) -> LineBuffer<PATH> {
+        let mut path = LineBuffer::new();
+        let mut rest = self.path.as_str().unwrap_or_default();
+        while let Some(at) = rest.find('%') {
+            let (before, after) = (&rest[..at], &rest[at + 1..]);
+            let _ = path.write_str(before);
+            let _ = match after.as_bytes().first() {
+                Some(b'p') => write!(path, "{}", threads::current_process()),
+                Some(b'n') => write!(path, "{}", self.written + 1),
+                Some(b'%') => path.write_str("%"),
+                _ => path.write_str("%"),
+            };
+            let is_sign = matches!(after.as_bytes().first(), Some(b'p' | b'n' | b'%'));
+            rest = &after[usize::from(is_sign)..];
+        }
+        let _ = write!(path, "{rest}{end}");
+        path
+    }
+}
+
+/// `path` as the system reads it.
+fn with_end<const N: usize>(path: &mut LineBuffer<N>) -> Option<&CStr> {
+    let _ = path.write_str("\0");
+    CStr::from_bytes_until_nul(path.as_bytes()).ok()
+}
+
+impl Heap {
+    /// Writes a snapshot if one is due. Everything that can be reached must be marked, and nothing grey.
+    pub(crate) fn take_snapshot(
+        &mut self,
+        record: &mut Record,
+        request: &Request<'_>,
+        client: &dyn Client,
+    ) {
+        let Some(mut snapshots) = self.snapshots.take() else {
+            return;
+        };
+        let (mut objects, mut live) = (0, 0);
+        self.space.for_each_marked(|object| {
+            objects += 1;
+            live += object.bytes;
+        });
+        if request.snapshot || snapshots.is_due(live) {
+            record.step(Phase::Snapshot, |event| {
+                event.objects = objects;
+                event.bytes = live as u64;
+                self.write_snapshot(&mut snapshots, request, client);
+            });
+            let path = snapshots.path("");
+            let has = (!snapshots.out.failed).then_some((objects, live));
+            snapshots.news = Some(News { path, has });
+            if has.is_some() {
+                snapshots.written += 1;
+                snapshots.live = live;
+            }
+        }
+        self.snapshots = Some(snapshots);
+    }
+
+    fn write_snapshot(
+        &mut self,
+        snapshots: &mut Snapshots,
+        request: &Request<'_>,
+        client: &dyn Client,
+    ) {
+        let mut temporary = LineBuffer::<PATH>::new();
+        let path = snapshots.path("");
+        let _ = write!(
+            temporary,
+            "{}.{}",
+            path.as_str(),
+            threads::current_process()
+        );
+        let mut path = path;
+        let (Some(temporary), Some(path)) = (with_end(&mut temporary), with_end(&mut path)) else {
+            snapshots.out.failed = true;
+            return;
+        };
+        let out = &mut snapshots.out;
+        out.file = output::create(temporary);
+        out.failed = out.file.is_none();
+        if let Some(file) = out.file {
+            self.context.observes = true;
+            self.write_head(out, request);
+            self.write_roots(out, request.stack_pointer, client);
+            self.write_objects(out, client);
+            self.context.observes = false;
+            // What was counted on the way is no marking.
+            self.engine.finish(&self.context);
+            out.flush();
+            file.close();
+            out.file = None;
+            out.failed = out.failed || !output::rename(temporary, path);
+            if out.failed {
+                output::remove(temporary);
+            }
+        }
+    }
+
+    fn write_head(&self, out: &mut Writer, request: &Request<'_>) {
+        let process = threads::current_process();
+        let mut name = [0; 17];
+        let name = threads::name_of(threads::ThreadId(process), &mut name);
+        out.line(format_args!("gleaner-heap {VERSION}"));
+        out.line(format_args!("process {process} {name}"));
+        let number = self.collections + 1;
+        out.line(format_args!("when collection {number}: {}", request.reason));
+        out.line(format_args!("heap {}", self.space.capacity));
+        for number in 0..self.space.kinds.count().min(MAX_KINDS) {
+            let Some(kind) = self.space.kinds.get(number) else {
+                continue;
+            };
+            let procedure = kind.descriptor & descriptor::TAGS == descriptor::PROC;
+            let name = match number {
+                PTRFREE => "pointer-free",
+                NORMAL => "normal",
+                UNCOLLECTABLE => "uncollectable",
+                ATOMIC_UNCOLLECTABLE => "uncollectable pointer-free",
+                _ if procedure => "of the program, with a mark procedure",
+                _ => "of the program",
+            };
+            out.line(format_args!("kind {number} {name}"));
+        }
+    }
+
+    fn write_roots(&mut self, out: &mut Writer, stack_pointer: Address, client: &dyn Client) {
+        let context = &*self.context;
+        self.roots.for_each_named(|range, name| {
+            let name = RangeName(range.low, name);
+            out.line(format_args!(
+                "root static {:x} {:x} {name}",
+                range.low.word(),
+                range.high.word()
+            ));
+            // SAFETY: data segments and registered ranges are readable; the world is stopped.
+            unsafe {
+                context.for_each_reference(range.low, range.high, FROM_HEAP, &mut |at, found| {
+                    word(out, at, found);
+                });
+            }
+        });
+        self.for_each_stack_part(stack_pointer, client, &mut |tid, low, high| {
+            let mut name = [0; 17];
+            let name = threads::name_of(tid, &mut name);
+            out.line(format_args!(
+                "root stack {} {:x} {:x} {name}",
+                tid.0,
+                low.word(),
+                high.word()
+            ));
+            // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
+            unsafe {
+                context.for_each_reference(low, high, FROM_STACK, &mut |at, found| {
+                    word(out, at, found);
+                });
+            }
+        });
+        out.line(format_args!("root uncollectable"));
+        self.space
+            .for_each_inner_root(|start, _| target(out, start));
+        out.line(format_args!("root results of threads"));
+        for (_, result) in &self.thread_results {
+            self.write_target_of(out, result.word());
+        }
+        out.line(format_args!("root finalizers"));
+        self.weak
+            .for_each_root(&mut |root| self.write_target_of(out, root.word()));
+        out.line(format_args!("root pushed by the program"));
+        client.push_other_roots(self);
+        self.engine.take_targets(&mut |base| target(out, base));
+    }
+
+    fn write_target_of(&self, out: &mut Writer, word: usize) {
+        if let Some(found) = self.space.object_at(word) {
+            target(out, found.base);
+        }
+    }
+
+    fn write_objects(&self, out: &mut Writer, client: &dyn Client) {
+        let (mut objects, mut edges) = (0u64, 0u64);
+        self.space.for_each_marked(|object| {
+            objects += 1;
+            let _ = write!(
+                out,
+                "o {:x} {} {}",
+                object.base.word(),
+                object.bytes,
+                object.kind
+            );
+            if object.descriptor != 0 {
+                // SAFETY: the descriptor is that of the object's block, and the world is stopped.
+                unsafe {
+                    self.engine
+                        .for_each_target(object.base, object.descriptor, &mut |base| {
+                            edges += 1;
+                            let _ = write!(out, " {:x}", base.word());
+                        });
+                }
+            }
+            let mut text = LineBuffer::<256>::new();
+            if client.describe(&object, &mut text) {
+                let text = text.as_str().lines().next().unwrap_or_default();
+                let _ = write!(out, "\na {text}");
+            }
+            out.line(format_args!(""));
+        });
+        out.line(format_args!("end {objects} {edges}"));
+    }
+}
+
+fn word(out: &mut Writer, at: Address, found: Resolved) {
+    let (base, offset) = (found.base.word(), found.displacement);
+    out.line(format_args!("w {:x} {base:x} {offset}", at.word()));
+}
+
+fn target(out: &mut Writer, base: Address) {
+    out.line(format_args!("t {:x}", base.word()));
+}
+
+/// Whose a static range is, from where it starts and the path that the loader has.
+struct RangeName(Address, *const c_char);
+
+impl fmt::Display for RangeName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RangeName(low, name) = *self;
+        if name.is_null() {
+            return match threads::write_mapped_file(low.word(), out) {
+                true => Ok(()),
+                false => out.write_str("registered by the program"),
+            };
+        }
+        // SAFETY: the loader's string, which lives as long as the library is loaded; the world is stopped.
+        match unsafe { CStr::from_ptr(name) }.to_str() {
+            Ok("") => out.write_str("the program"),
+            Ok(path) => out.write_str(path),
+            Err(_) => out.write_str("?"),
+        }
+    }
+}

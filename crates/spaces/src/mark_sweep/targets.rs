@@ -1,0 +1,187 @@
+//! What objects and roots refer to, without marking anything: for a snapshot of the heap.
+//!
+//! The scanner's own rules are used under a policy that greys nothing ([`Observing`]): each object that a word, a bitmap or a
+//! mark procedure leads to comes onto the leader's stack, white or not, and is taken off it here.
+//!
+//! Runs on the collecting thread in the stopped world, when nothing is grey.
+
+use core::sync::atomic::Ordering;
+
+use gleaner_mem::Address;
+
+use super::MARKED;
+use super::MarkSweep;
+use super::mark::MarkEngine;
+use super::prefetch::{Policy, Prefetch};
+use super::scan::{Entry, FROM_HEAP, MarkContext, Scanner};
+use crate::mark_sweep::block::Resolved;
+use crate::mark_sweep::kinds::descriptor;
+
+/// The policy that greys nothing.
+struct Observing;
+
+impl Policy for Observing {
+    const PREFETCH: Prefetch = Prefetch::None;
+    const PERMUTED: bool = false;
+    const OBSERVES: bool = true;
+
+    #[inline(always)]
+    fn touch(_: usize) {}
+}
+
+/// Bytes of an object that are looked at before what they lead to is taken off the stack.
+const PIECE: usize = 4096;
+
+impl MarkContext {
+    /// Calls `visit` with each word of `low..high` that leads to an object, under the rule of the heap or the `lax` one of
+    /// stacks: where it is, and the object.
+    ///
+    /// # Safety
+    /// The range must be readable.
+    pub unsafe fn for_each_reference(
+        &self,
+        low: Address,
+        high: Address,
+        lax: bool,
+        visit: &mut dyn FnMut(Address, Resolved),
+    ) {
+        let (mut at, high) = (low.align_up(8), high.align_down(8));
+        while at < high {
+            // SAFETY: `low..high` is readable, as asked.
+            let word = unsafe { at.load_shared() };
+            if self.table.contains(word)
+                && let Some(found) = self.find(word, lax)
+            {
+                visit(at, found);
+            }
+            at = at.add(8);
+        }
+    }
+
+    /// Counts a target that found no room on the mark stack.
+    #[cold]
+    pub(super) fn miss_target(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Scanner {
+    /// Pushes what `word` refers to.
+    pub(super) fn observe(&mut self, word: usize, lax: bool) {
+        let Some(found) = self.context().find(word, lax) else {
+            return;
+        };
+        // SAFETY: a resolved object's block.
+        let descriptor = unsafe { (*found.block).descriptor };
+        let start = found.base.word();
+        if !self.push(Entry { start, descriptor }) {
+            self.context().miss_target();
+        }
+    }
+}
+
+impl MarkEngine {
+    pub(super) fn observes(&self) -> bool {
+        self.lead(|leader| leader.context().observes)
+    }
+
+    /// Pushes what the words of a range refer to.
+    ///
+    /// # Safety
+    /// The range must be readable; the world must be stopped.
+    pub(super) unsafe fn observe_range(&self, low: Address, high: Address, lax: bool) {
+        let (low, high) = (low.align_up(8), high.align_down(8));
+        // SAFETY: the range is readable, as asked.
+        self.lead(|leader| unsafe { leader.scan_words::<Observing>(low, high, lax) });
+    }
+
+    /// Calls `visit` with each object that an object refers to, as often as it does. The context must observe.
+    ///
+    /// # Safety
+    /// The descriptor must be the object's; the world must be stopped.
+    pub unsafe fn for_each_target(
+        &self,
+        object: Address,
+        described: usize,
+        visit: &mut dyn FnMut(Address),
+    ) {
+        if described & descriptor::TAGS == descriptor::LENGTH {
+            let end = object.add(described & !7);
+            let mut low = object;
+            while low < end {
+                let high = low.add(PIECE).min(end);
+                // SAFETY: the descriptor is the object's, as asked: the length of its readable words.
+                unsafe { self.observe_range(low, high, FROM_HEAP) };
+                self.take_targets(visit);
+                low = high;
+            }
+            return;
+        }
+        let entry = Entry {
+            start: object.word(),
+            descriptor: described,
+        };
+        self.lead(|leader| {
+            let depth = leader.depth();
+            // SAFETY: the descriptor is the object's and the world is stopped, as asked.
+            unsafe {
+                leader.follow::<Observing>(entry, true, true);
+                leader.settle::<Observing>(depth);
+            }
+        });
+        self.take_targets(visit);
+    }
+
+    /// Takes what was observed since the last call, and calls `visit` with it.
+    pub fn take_targets(&self, visit: &mut dyn FnMut(Address)) {
+        self.lead(|leader| {
+            while let Some(entry) = leader.pop() {
+                visit(Address::new(entry.start));
+            }
+        });
+    }
+}
+
+/// An object that is marked.
+#[derive(Clone, Copy, Debug)]
+pub struct MarkedObject {
+    /// Its first byte.
+    pub base: Address,
+    /// Bytes of its cell.
+    pub bytes: usize,
+    /// Its kind.
+    pub kind: usize,
+    /// How it is scanned; 0 for not at all.
+    pub descriptor: usize,
+}
+
+impl MarkSweep {
+    /// Calls `visit` with each marked object, small ones first, in address order. Free cells that threads hold may be marked,
+    /// too.
+    pub fn for_each_marked(&self, mut visit: impl FnMut(MarkedObject)) {
+        self.for_each_small_block(|index, block| {
+            let marks = self.layout.table.marks_of(index);
+            for object in 0..usize::from(block.objects) {
+                // SAFETY: `object` is below the number of cells.
+                if unsafe { (*marks.add(object)).load(Ordering::Relaxed) } == MARKED {
+                    visit(MarkedObject {
+                        base: self.start(index).add(object * block.bytes),
+                        bytes: block.bytes,
+                        kind: block.kind.into(),
+                        descriptor: block.descriptor,
+                    });
+                }
+            }
+        });
+        self.for_each_large(|index, block| {
+            if block.large_mark.load(Ordering::Relaxed) == MARKED {
+                visit(MarkedObject {
+                    base: self.start(index),
+                    bytes: block.bytes,
+                    kind: block.kind.into(),
+                    descriptor: block.descriptor,
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,432 @@
+/* Snapshots of the heap: what is written where, when, and that it is true. */
+#include "harness.h"
+
+#include <dirent.h>
+#include <gc/gc_mark.h>
+#include <gc/gc_typed.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+static char directory[] = "/tmp/gleaner-snapshot-XXXXXX";
+
+static char *path_of(const char *name);
+
+/* What the children tell their parent: addresses. */
+struct shared {
+    void *head, *tail, *inner, *typed, *typed_target, *not_target, *pushed, *uncollectable, *kept, *debug;
+    void *marked, *marked_target;
+    void **slot;
+};
+static struct shared *shared;
+
+static void prepare(void)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(shared != MAP_FAILED);
+    REQUIRE(mkdtemp(directory) != NULL);
+}
+
+/* Removes the directory of this test with what is in it. */
+static void tidy(void)
+{
+    DIR *opened = opendir(directory);
+    const struct dirent *entry;
+
+    while ((entry = readdir(opened)) != NULL)
+        if (entry->d_name[0] != '.')
+            unlink(path_of(entry->d_name));
+    closedir(opened);
+    CHECK_EQ(rmdir(directory), 0);
+}
+
+static char *path_of(const char *name)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+/* A snapshot as it was read. */
+static char *text;
+static size_t text_length;
+
+static void read_snapshot(const char *name)
+{
+    FILE *file = fopen(path_of(name), "r");
+    struct stat status;
+
+    REQUIRE(file != NULL);
+    CHECK_EQ(fstat(fileno(file), &status), 0);
+    free(text);
+    text_length = (size_t)status.st_size;
+    text = malloc(text_length + 1);
+    CHECK_EQ(fread(text, 1, text_length, file), text_length);
+    text[text_length] = '\0';
+    fclose(file);
+}
+
+/* The line that begins with `start`, or NULL. */
+static const char *line(const char *start)
+{
+    size_t length = strlen(start);
+    const char *at = text;
+
+    while (at != NULL && *at != '\0') {
+        if (strncmp(at, start, length) == 0)
+            return at;
+        at = strchr(at, '\n');
+        if (at != NULL)
+            at++;
+    }
+    return NULL;
+}
+
+/* Whether the line of the object at `base` has that target. */
+static int refers(const void *base, const void *target)
+{
+    char start[64], wanted[64];
+    const char *found, *end;
+
+    snprintf(start, sizeof start, "o %lx ", (unsigned long)base);
+    snprintf(wanted, sizeof wanted, " %lx", (unsigned long)target);
+    found = line(start);
+    if (found == NULL)
+        return 0;
+    end = strchr(found, '\n');
+    found = strstr(found + strlen(start), wanted);
+    return found != NULL && found < end;
+}
+
+static int has_object(const void *base)
+{
+    char start[64];
+    snprintf(start, sizeof start, "o %lx ", (unsigned long)base);
+    return line(start) != NULL;
+}
+
+static int has_word(const void *slot, const void *base, size_t offset)
+{
+    char start[96];
+    snprintf(start, sizeof start, "w %lx %lx %zu\n", (unsigned long)slot, (unsigned long)base, offset);
+    return line(start) != NULL;
+}
+
+static int files(void)
+{
+    DIR *opened = opendir(directory);
+    int count = 0;
+    const struct dirent *entry;
+
+    while ((entry = readdir(opened)) != NULL)
+        count += entry->d_name[0] != '.';
+    closedir(opened);
+    return count;
+}
+
+static void *root, *inner;
+static void *hidden[2];
+
+static struct GC_ms_entry *mark_second(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit,
+                                       GC_word environment)
+{
+    (void)environment;
+    return GC_MARK_AND_PUSH((void *)object[1], top, limit, (void **)&object[1]);
+}
+
+static void push_hidden(void)
+{
+    GC_push_all((char *)hidden, (char *)(hidden + 2));
+}
+
+static GC_push_other_roots_proc before;
+
+static void push_more(void)
+{
+    if (before != NULL)
+        before();
+    push_hidden();
+}
+
+static void fill(void)
+{
+    GC_word bitmap[GC_BITMAP_SIZE(void *[3])] = { 0 };
+    void **cell, **typed;
+    unsigned kind;
+
+    root = cell = GC_malloc(48);
+    shared->head = cell;
+    cell[2] = GC_malloc_atomic(100);
+    shared->tail = cell[2];
+    inner = (char *)GC_malloc(64) + 8;
+    shared->inner = (char *)inner - 8;
+    GC_set_bit(bitmap, 1);
+    typed = GC_malloc_explicitly_typed(3 * sizeof(void *), GC_make_descriptor(bitmap, 3));
+    cell[1] = typed;
+    typed[0] = GC_malloc(16);
+    typed[1] = GC_malloc(16);
+    shared->typed = typed;
+    shared->not_target = typed[0];
+    shared->typed_target = typed[1];
+    kind = GC_new_kind(GC_new_free_list(), GC_MAKE_PROC(GC_new_proc(mark_second), 0), 0, 1);
+    cell[3] = GC_generic_malloc(32, (int)kind);
+    shared->marked = cell[3];
+    ((void **)cell[3])[1] = GC_malloc(16);
+    shared->marked_target = ((void **)cell[3])[1];
+    shared->uncollectable = GC_malloc_uncollectable(40);
+    *(void **)shared->uncollectable = shared->kept = GC_malloc(16);
+    cell[4] = GC_debug_malloc(24, "snapshot.c", 4711);
+    shared->debug = GC_base(cell[4]);
+    shared->slot = &root;
+    hidden[0] = NULL;
+}
+
+/* Runs `body` in a child with these options; it must end well. */
+static void in_child(const char *options, void (*body)(void))
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        int null = open("/dev/null", O_WRONLY);
+        add_options(options);
+        dup2(null, 2);
+        body();
+        exit(0);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static char *with_path(const char *name, const char *more)
+{
+    static char options[PATH_MAX + 64];
+    snprintf(options, sizeof options, "snapshot=%s%s", path_of(name), more);
+    return options;
+}
+
+static void fill_and_push(void)
+{
+    GC_INIT();
+    before = GC_get_push_other_roots();
+    GC_set_push_other_roots(push_more);
+    GC_exclude_static_roots(hidden, hidden + 2);
+    fill();
+    hidden[0] = shared->pushed = GC_malloc(16);
+}
+
+static void check_contents(const char *name)
+{
+    char target[64];
+
+    read_snapshot(name);
+    CHECK(strncmp(text, "gleaner-heap 1\nprocess ", 23) == 0);
+    CHECK(line("when collection ") != NULL && line("heap ") != NULL);
+    CHECK(line("kind 0 pointer-free\n") != NULL && line("kind 1 normal\n") != NULL);
+    CHECK(strstr(text, " of the program, with a mark procedure\n") != NULL);
+    CHECK(line("root static ") != NULL && line("root stack ") != NULL);
+    CHECK(has_word(shared->slot, shared->head, 0));
+    CHECK(has_word(&inner, shared->inner, 8));
+    CHECK(refers(shared->head, shared->tail) && refers(shared->head, shared->typed));
+    CHECK(has_object(shared->tail));
+    CHECK(refers(shared->typed, shared->typed_target));
+    CHECK(!refers(shared->typed, shared->not_target));
+    CHECK(refers(shared->marked, shared->marked_target));
+    CHECK(refers(shared->uncollectable, shared->kept));
+    snprintf(target, sizeof target, "t %lx\n", (unsigned long)shared->uncollectable);
+    CHECK(line(target) != NULL && line(target) > line("root uncollectable\n"));
+    snprintf(target, sizeof target, "t %lx\n", (unsigned long)shared->pushed);
+    CHECK(line(target) != NULL && line(target) > line("root pushed by the program\n"));
+    CHECK(has_object(shared->pushed));
+    snprintf(target, sizeof target, "o %lx ", (unsigned long)shared->debug);
+    CHECK(line(target) != NULL);
+    CHECK(strncmp(strchr(line(target), '\n'), "\na snapshot.c:4711\n", 19) == 0);
+}
+
+/* The last line counts what was written. */
+static void check_counts(void)
+{
+    unsigned long objects, edges, said_objects, said_edges;
+    const char *at = text;
+
+    objects = edges = 0;
+    while (at != NULL && *at != '\0') {
+        const char *end = strchr(at, '\n');
+        CHECK(end != NULL);
+        if (*at == 'o') {
+            int spaces = 0;
+            for (const char *c = at; c < end; c++)
+                spaces += *c == ' ';
+            objects++;
+            edges += (unsigned long)spaces - 3;
+        }
+        at = end + 1;
+    }
+    CHECK(line("end ") != NULL);
+    CHECK_EQ(sscanf(line("end "), "end %lu %lu\n", &said_objects, &said_edges), 2);
+    CHECK_EQ(objects, said_objects);
+    CHECK_EQ(edges, said_edges);
+    CHECK(objects > 8 && edges > 6);
+    CHECK(strchr(line("end "), '\n')[1] == '\0');
+}
+
+static void the_end_of_the_program_tells_what_lives_and_what_keeps_it(void)
+{
+    prepare();
+    in_child(with_path("exit", ",snapshot-at=exit"), fill_and_push);
+    check_contents("exit");
+    check_counts();
+    CHECK_EQ(files(), 1);
+    tidy();
+}
+
+static void grow_and_shrink(void)
+{
+    GC_INIT();
+    for (int i = 0; i < 100000; i++) {
+        void **cell = GC_malloc(32);
+        *cell = root;
+        root = cell;
+    }
+    GC_gcollect();
+    root = NULL;
+    GC_gcollect();
+}
+
+static unsigned long said_objects(void)
+{
+    unsigned long objects = 0;
+    CHECK(line("end ") != NULL);
+    CHECK_EQ(sscanf(line("end "), "end %lu", &objects), 1);
+    return objects;
+}
+
+static void the_peak_is_what_stays(void)
+{
+    prepare();
+    in_child(with_path("peak", ""), grow_and_shrink);
+    read_snapshot("peak");
+    CHECK(said_objects() >= 100000);
+    CHECK(files() == 1);
+    tidy();
+}
+
+static void collect_thrice(void)
+{
+    GC_INIT();
+    GC_disable();
+    root = GC_malloc(32);
+    for (int i = 0; i < 3; i++) {
+        GC_enable();
+        GC_gcollect();
+        GC_disable();
+    }
+}
+
+static void each_collection_has_a_number(void)
+{
+    prepare();
+    in_child(with_path("%n.heap", ",snapshot-at=collection"), collect_thrice);
+    read_snapshot("1.heap");
+    CHECK(said_objects() > 0);
+    read_snapshot("3.heap");
+    CHECK(said_objects() > 0);
+    tidy();
+}
+
+static void wait_for_signal(void)
+{
+    GC_INIT();
+    root = GC_malloc(32);
+    *(void **)root = shared->kept = GC_malloc(48);
+    raise(SIGUSR2);
+    for (int i = 0; i < 100000; i++)
+        GC_malloc(64);
+    _exit(0);
+}
+
+static void a_signal_calls_for_one(void)
+{
+    prepare();
+    in_child(with_path("signal", ",snapshot-at=signal"), wait_for_signal);
+    read_snapshot("signal");
+    CHECK(strstr(text, "SIGUSR2\n") != NULL);
+    CHECK(has_object(shared->kept));
+    tidy();
+}
+
+static void keep_going(void)
+{
+    GC_INIT();
+    root = GC_malloc(32);
+    GC_gcollect();
+    CHECK(root != NULL);
+}
+
+static void what_cannot_be_written_stops_nothing(void)
+{
+    prepare();
+    in_child(with_path("no/such/directory", ",snapshot-at=exit"), keep_going);
+    in_child("snapshot=/dev/full/x,snapshot-at=collection", keep_going);
+    CHECK_EQ(files(), 0);
+    tidy();
+}
+
+static void *wait_there(void *pipe)
+{
+    void *volatile mine = shared->kept = GC_malloc(4000);
+    char byte;
+
+    CHECK_EQ(write(((int *)pipe)[3], "x", 1), 1);
+    CHECK_EQ(read(((int *)pipe)[0], &byte, 1), 1);
+    CHECK(mine != NULL);
+    return NULL;
+}
+
+static void collect_beside_a_thread(void)
+{
+    int pipes[4];
+    char byte;
+    pthread_t thread;
+
+    GC_INIT();
+    GC_allow_register_threads();
+    CHECK_EQ(pipe(pipes), 0);
+    CHECK_EQ(pipe(pipes + 2), 0);
+    CHECK_EQ(GC_pthread_create(&thread, NULL, wait_there, pipes), 0);
+    CHECK_EQ(read(pipes[2], &byte, 1), 1);
+    GC_gcollect();
+    CHECK_EQ(write(pipes[1], "x", 1), 1);
+    CHECK_EQ(GC_pthread_join(thread, NULL), 0);
+}
+
+/* The root in front of the first word that leads to `base`. */
+static const char *root_of(const void *base)
+{
+    char wanted[64];
+    const char *found, *last = NULL;
+
+    snprintf(wanted, sizeof wanted, " %lx 0\n", (unsigned long)base);
+    found = strstr(text, wanted);
+    CHECK(found != NULL);
+    for (const char *at = line("root "); at != NULL && at < found; at = strstr(at + 1, "\nroot "))
+        last = at;
+    return last + (*last == '\n');
+}
+
+static void other_threads_have_their_stacks(void)
+{
+    prepare();
+    in_child(with_path("%n", ",snapshot-at=collection"), collect_beside_a_thread);
+    read_snapshot("1");
+    CHECK(strncmp(root_of(shared->kept), "root stack ", 11) == 0);
+    tidy();
+}
+
+MAIN_BEGIN
+    RUN_GLEANER(the_end_of_the_program_tells_what_lives_and_what_keeps_it);
+    RUN_GLEANER(the_peak_is_what_stays);
+    RUN_GLEANER(each_collection_has_a_number);
+    RUN_GLEANER(a_signal_calls_for_one);
+    RUN_GLEANER(what_cannot_be_written_stops_nothing);
+    RUN_GLEANER(other_threads_have_their_stacks);
+MAIN_END
