@@ -57,6 +57,9 @@ impl<P: Policy> Phase for MarkPhase<'_, P> {
     }
 }
 
+/// Entries of objects that are looked at again, pushed before they are scanned. Fewer than the smallest mark stack holds.
+const ENTRIES_AGAIN: usize = 64;
+
 impl<P: Policy> MarkPhase<'_, P> {
     /// Whether this step has had its time.
     #[inline]
@@ -263,18 +266,28 @@ impl<P: Policy> MarkPhase<'_, P> {
         let context = own.scanner.context;
         // SAFETY: set up by the collector before any worker runs; the context outlives the collection.
         let context = unsafe { &*context };
+        let mut waiting = 0;
         self.space.visit_again(index, context, |start, descriptor| {
             let entry = Entry {
                 start: start.word(),
                 descriptor,
             };
-            // One after the other: what was dropped finds room now, unless time is over and the stack not empty.
+            // Few at a time: what was dropped finds room now, unless time is over and the stack not empty.
             if !own.scanner.push(entry) {
                 own.scanner.drop_entry(entry);
             }
-            if !self.is_over() {
-                self.drain(own, worker);
+            waiting += 1;
+            if waiting == ENTRIES_AGAIN {
+                waiting = 0;
+                self.drain_unless_over(own, worker);
             }
         });
+        self.drain_unless_over(own, worker);
+    }
+
+    fn drain_unless_over(&self, own: &mut Own, worker: &Worker) {
+        if !self.is_over() {
+            self.drain(own, worker);
+        }
     }
 }
