@@ -50,6 +50,7 @@ PHASES = (
     "overflow",
     "weak",
     "verify",
+    "snapshot",
     "reclaim",
     "sweep",
     "resize",

@@ -267,7 +267,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 31);
+        assert_eq!(Phase::ALL.len(), 32);
     }
 
     #[test]
