@@ -58,6 +58,8 @@ pub struct Order {
     pub in_steps: bool,
     /// Whether the stop function may end it.
     pub obeys_stop: bool,
+    /// Whether the program asks for it, or its user.
+    pub asked: bool,
     /// Whether a snapshot of the heap is to be written, whatever lives.
     pub snapshot: bool,
 }
@@ -71,6 +73,7 @@ pub fn collect_unless(turns: u64, reason: &'static str, everything: bool) {
         everything,
         in_steps: false,
         obeys_stop: true,
+        asked: false,
         snapshot: false,
     });
 }
@@ -84,6 +87,7 @@ pub fn begin_unless(turns: u64, reason: &'static str) {
         everything: false,
         in_steps: true,
         obeys_stop: true,
+        asked: false,
         snapshot: false,
     });
 }
@@ -146,6 +150,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             everything: order.everything,
             in_steps: order.in_steps,
             finds_leaks: crate::leaks::is_armed(),
+            asked: order.asked,
             snapshot: order.snapshot,
             again: attempt > 1,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
@@ -385,6 +390,7 @@ pub extern "C-unwind" fn GC_gcollect() {
         in_steps: false,
         release_all: crate::settings::unmaps_on_gcollect(),
         obeys_stop: true,
+        asked: true,
         snapshot: false,
     });
 }
@@ -399,6 +405,7 @@ pub extern "C-unwind" fn GC_gcollect_and_unmap() {
         in_steps: false,
         release_all: true,
         obeys_stop: false,
+        asked: true,
         snapshot: false,
     });
 }
@@ -415,6 +422,7 @@ pub extern "C-unwind" fn GC_try_to_collect(stop: Option<StopFn>) -> c_int {
         in_steps: false,
         release_all: false,
         obeys_stop: true,
+        asked: true,
         snapshot: false,
     });
     CALLBACKS.stop.set(before);
@@ -439,7 +447,16 @@ pub extern "C-unwind" fn GC_collect_a_little() -> c_int {
         (due, heap.turns)
     });
     if due {
-        collect_unless(seen, "GC_collect_a_little", false);
+        collect(Order {
+            reason: "GC_collect_a_little",
+            unless_past: Some(seen),
+            release_all: false,
+            everything: false,
+            in_steps: false,
+            obeys_stop: true,
+            asked: true,
+            snapshot: false,
+        });
     }
     c_int::from(with_heap(|heap| heap.cycle.is_under_way()))
 }
@@ -473,6 +490,7 @@ extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
         in_steps: false,
         release_all: false,
         obeys_stop: false,
+        asked: true,
         snapshot: crate::snapshot::is_due_at_exit(),
     });
 }

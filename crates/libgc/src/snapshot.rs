@@ -58,6 +58,7 @@ pub fn obey() {
             everything: true,
             in_steps: false,
             obeys_stop: false,
+            asked: true,
             snapshot: true,
         });
     }

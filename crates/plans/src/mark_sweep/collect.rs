@@ -97,6 +97,8 @@ pub struct Request<'a> {
     pub in_steps: bool,
     /// Whether the client looks for leaks.
     pub finds_leaks: bool,
+    /// Whether the program asks for it, or its user: a heap of another size would not make it needless.
+    pub asked: bool,
     /// Whether a snapshot of the heap is to be written, whatever lives.
     pub snapshot: bool,
     /// Whether an attempt before this one found its list of libraries outdated: the client heard of the start then.
@@ -157,6 +159,7 @@ impl Heap {
         if outcome == Outcome::Done {
             self.reclaim(&mut record, &request, client);
             self.weigh_watch(&mut record, stopped);
+            self.totals.asked += u64::from(request.asked);
             self.finish(&mut record, started, stopped, request.reason);
         } else if outcome == Outcome::Begun {
             self.count_stop(started, stopped);
@@ -690,7 +693,6 @@ impl Heap {
 
     fn finish(&mut self, record: &mut Record, started: u64, stopped: u64, reason: &'static str) {
         let all = self.count_stop(started, stopped);
-        self.totals.asked += u64::from(reason.starts_with("GC_"));
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         self.note_pace(record, started, stopped, census.live_bytes());

@@ -360,6 +360,7 @@ impl Bench {
                 in_steps: self.asks_for_steps,
                 finds_leaks: false,
                 again: attempt > 1,
+                asked: false,
                 snapshot: false,
                 last_attempt: attempt == 4,
             };

@@ -221,6 +221,7 @@ impl Stage {
                 in_steps,
                 finds_leaks: false,
                 again: false,
+                asked: false,
                 snapshot: false,
                 last_attempt: true,
             };
