@@ -62,13 +62,13 @@ TEST_STEPS := \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
 	test-generations:tally \
 	test-threads:tally test-singlestep:tally test-capi:tally test-package:tally test-bdwgc:tally \
-	test-qemu:tally
+	test-debian:tally test-qemu:tally
 
 .PHONY: test
 test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
-LONG_STEPS := test-bdwgc-long:tally test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := test-bdwgc-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
 	test-clients-every:tally test-soak:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -292,6 +292,14 @@ test-package: build
 
 # Memory nodes, as QEMU makes them up: four with two processors each, and one of each kind that lacks something; eight
 # with six.
+# Programs of Debian's packages that depend on libgc1.
+.PHONY: test-debian test-debian-long packages-debian
+test-debian: build
+	tests/debian/run.sh --quiet --small --opt "" --opt generations=incremental --opt $(PRESSURE)20000
+
+test-debian-long: packages-debian build
+	tests/debian/run.sh --opt "" --opt generations=incremental --opt markers=2 --opt heap-sizing=balanced --opt $(PRESSURE)1000
+
 .PHONY: test-qemu test-qemu-long
 test-qemu: packages-qemu
 	tests/qemu/run.sh ring:4x2 ring:2x4 uneven
@@ -492,6 +500,8 @@ help:
 #|   make test-bdwgc        the sixteen tests of Boehm's collector itself, whose source
 #|                          apt fetches; test-bdwgc-long: with two markers, with
 #|                          eager sweeping and under pressure, too
+#|   make test-debian       programs of Debian's packages that depend on libgc1, output as
+#|                          under stock; test-debian-long: the large ones, too
 #|   make test-capi         gleaner.h from C and C++, the example Lisp, and what
 #|                          make install leaves, by pkg-config
 #|   make test-package      the Debian package, manual pages and completion

@@ -6,6 +6,7 @@
 #   scripts/install-packages.sh lab     ... and measure in the lab
 #   scripts/install-packages.sh deb     ... and make the Debian package
 #   scripts/install-packages.sh test    ... and run every test
+#   scripts/install-packages.sh debian  ... and those of tests/debian that are large
 #   scripts/install-packages.sh qemu    boot the machines of tests/qemu
 #   scripts/install-packages.sh rivals  compile Gleaner and the programs of rivals/
 #   scripts/install-packages.sh --dry-run TASK   only say what is missing
@@ -26,8 +27,8 @@ if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
 [ $# -le 1 ] || die "one task, please: $*"
 case $task in
-build | demo | lab | deb | test | qemu | rivals) ;;
-*) die "usage: $0 [--dry-run] build|demo|lab|deb|test|qemu|rivals" ;;
+build | demo | lab | deb | test | debian | qemu | rivals) ;;
+*) die "usage: $0 [--dry-run] build|demo|lab|deb|test|debian|qemu|rivals" ;;
 esac
 
 missing=()
@@ -91,6 +92,23 @@ if [ "$task" = test ]; then
     need shared-mime-info "an XML document that a workload reads" \
         test -e /usr/share/mime/packages/freedesktop.org.xml
     need crystal "a client: the Crystal compiler and its programs" has crystal
+fi
+
+# tests/debian: programs of packages that depend on libgc1.
+if [ "$task" = debian ]; then
+    need asymptote "draws a picture" has asy
+    need inkscape "paints a drawing" has inkscape
+    need debfoster "lists what packages need" has debfoster
+fi
+if [ "$task" = debian ] || [ "$task" = test ]; then
+    need chase "follows links" has chase
+    need fauhdlc "compiles VHDL" has fauhdlc
+    need goo "a Lisp" has goo
+    need mmv "renames files" has mmv
+    need parser3-cgi "a page with a script" has parser3
+    need stalin "compiles Scheme" has stalin
+    need gobjc "compiles Objective-C for libobjc_gc" compiles gcc 'int main(void) { return 0; }' objective-c
+    need libhomfly-dev "polynomials of knots" test -e /usr/include/homfly.h
 fi
 
 kernel=target/qemu/vmlinuz

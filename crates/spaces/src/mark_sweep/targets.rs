@@ -1,6 +1,6 @@
 //! What objects and roots refer to, without marking anything: for a snapshot of the heap.
 //!
-//! The scanner's own rules are used under a policy that greys nothing ([`Observing`]): each object that a word, a bitmap or a
+//! The scanner's own rules are used under a policy that greys nothing (`Observing`): each object that a word, a bitmap or a
 //! mark procedure leads to comes onto the leader's stack, white or not, and is taken off it here.
 //!
 //! Runs on the collecting thread in the stopped world, when nothing is grey.

@@ -1,0 +1,187 @@
+# The cases of run.sh: a program of a Debian package that depends on libgc1, and work for it whose result can be compared.
+#
+# Each is a function in a directory of its own. It runs the program behind "$@", which is nothing, for stock, or Gleaner's
+# command, and prints what the program said and wrote. SMALL cases need little to be installed; `needs NAME` names packages.
+
+SMALL="chase fauhdlc goo mmv parser3 objective-c homfly stalin"
+ALL="$SMALL asymptote debfoster inkscape"
+
+needs() {
+    case $1 in
+    chase | fauhdlc | goo | mmv | stalin | asymptote | debfoster | inkscape) echo "$1" ;;
+    parser3) echo parser3-cgi ;;
+    objective-c) echo gobjc ;;
+    homfly) echo libhomfly-dev ;;
+    esac
+}
+
+# Follows symbolic links.
+run_chase() {
+    touch end
+    ln -s end link1
+    for i in $(seq 1 30); do ln -s "link$i" "link$((i + 1))"; done
+    "$@" chase link31
+}
+
+# Compiles VHDL to the code of its interpreter.
+run_fauhdlc() {
+    {
+        echo 'entity test_bench is end entity;'
+        echo 'architecture behaviour of test_bench is'
+        for i in $(seq 1 200); do
+            echo "function f$i(n : integer) return integer is begin if n < 2 then return n; end if; return f$i(n - 1) + f$i(n - 2); end function;"
+        done
+        echo 'begin process variable v : integer; begin'
+        for i in $(seq 1 200); do echo "v := f$i($i);"; done
+        echo 'wait; end process; end architecture;'
+    } >bench.vhd
+    "$@" fauhdlc -o bench.code bench.vhd
+    cat bench.code
+}
+
+# A Lisp that compiles what it reads to C, and loads that or interprets it.
+run_goo() {
+    cat >input <<'END'
+(df fib (n|<int> => <int>) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2)))))
+(fib 15)
+(df numbers (n|<int>) (if (= n 0) '() (pair n (numbers (- n 1)))))
+(df again (i|<int>) (if (= i 0) 'done (seq (numbers 200) (again (- i 1)))))
+(again 50)
+(map (fun (x) (* x x)) (numbers 20))
+END
+    "$@" goo <input
+}
+
+# Renames many files by patterns.
+run_mmv() {
+    for i in $(seq 1 300); do touch "file-$i.text"; done
+    "$@" mmv 'file-*.text' '#1.of.many'
+    ls
+}
+
+# A page with a script in it.
+run_parser3() {
+    cat >page.html <<'END'
+@main[]
+$response:charset[UTF-8]
+$numbers[^hash::create[]]
+^for[i](1;2000){$numbers.[key$i](^eval($i * $i))}
+^numbers.foreach[key;value]{$key is $value}[
+]
+$table[^table::create{name	count
+one	1
+two	2}]
+^table.menu{$table.name ^for[i](1;200){^string:base64[$table.name $i]}
+}
+END
+    "$@" parser3 page.html
+}
+
+# Objects of Objective-C on the collector, as libobjc_gc has them.
+run_objective-c() {
+    cat >list.m <<'END'
+#include <objc/objc.h>
+#include <objc/runtime.h>
+#include <stdio.h>
+@interface Node { Class isa; @public id next; int value; }
++ (id) make: (int) number with: (id) rest;
+- (int) sum;
+@end
+@implementation Node
++ (id) make: (int) number with: (id) rest
+{
+    Node *node = class_createInstance(self, 0);
+    node->value = number;
+    node->next = rest;
+    return node;
+}
+- (int) sum
+{
+    int total = 0;
+    for (Node *node = self; node != nil; node = node->next)
+        total += node->value;
+    return total;
+}
+@end
+int main(void)
+{
+    int total = 0;
+    for (int round = 0; round < 100; round++) {
+        id list = nil;
+        for (int i = 0; i < 5000; i++)
+            list = [Node make: i + round with: list];
+        total ^= [list sum];
+    }
+    printf("%d\n", total);
+    return 0;
+}
+END
+    gcc -std=gnu11 -O1 -fobjc-gc -o list list.m -lobjc_gc
+    "$@" ./list
+}
+
+# The polynomial of knots.
+run_homfly() {
+    cat >knots.c <<'END'
+#include <homfly.h>
+#include <stdio.h>
+int main(void)
+{
+    char trefoil[] = "1 6 0 1 1 -1 2 1 0 -1 1 1 2 -1 0 1 1 1 2 1";
+    const char *polynomial = NULL;
+    for (int i = 0; i < 5000; i++)
+        polynomial = homfly_str(trefoil);
+    puts(polynomial);
+    return 0;
+}
+END
+    gcc -o knots knots.c -lhomfly -lgc
+    "$@" ./knots
+}
+
+# Compiles Scheme to a program that has libgc in it as well.
+run_stalin() {
+    cat >lists.sc <<'END'
+(define (numbers n) (if (= n 0) '() (cons n (numbers (- n 1)))))
+(define (again i) (if (> i 0) (begin (numbers 1000) (again (- i 1)))))
+(again 5000)
+(display (apply + (numbers 100)))
+(newline)
+END
+    "$@" stalin -On lists.sc
+    "$@" ./lists
+}
+
+# Draws a picture.
+run_asymptote() {
+    cat >picture.asy <<'END'
+real[] sums;
+for (int i = 0; i < 300; ++i) {
+    pair z = expi(i * 0.1);
+    draw(z .. (z * 1.5){dir(30)} .. (2z));
+    sums.push(sum(sequence(new real(int k) { return k * i; }, 500)));
+}
+write(sum(sums));
+END
+    "$@" asy -noV -f eps -o picture picture.asy
+    grep -v CreationDate picture.eps
+}
+
+# What a package needs.
+run_debfoster() {
+    "$@" debfoster -k keepers -d guile-3.0-libs </dev/null
+}
+
+# Measures and paints a drawing.
+run_inkscape() {
+    {
+        echo '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="300">'
+        for i in $(seq 1 200); do
+            echo "<path id=\"p$i\" d=\"M$i 0 C 10 $i, 200 $i, 300 $i z\" fill=\"none\" stroke=\"blue\"/>"
+        done
+        echo '</svg>'
+    } >drawing.svg
+    "$@" inkscape --query-all drawing.svg
+    "$@" inkscape --export-type=png -o drawing.png drawing.svg
+    sha256sum <drawing.png
+}
