@@ -35,7 +35,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RANKS = {
     "gleaner-base": 0, "gleaner-os": 1, "gleaner-mem": 2, "gleaner-work": 3,
     "gleaner-spaces": 4, "gleaner-plans": 5,
-    "gleaner": 6, "gleaner-libgc": 6, "gleaner-place": 6, "gleaner-eventlog": 6, "gleaner-capi": 7, "gleaner-workloads": 7, "gleaner-bench": 8, "gleaner-cli": 8,
+    "gleaner": 6, "gleaner-libgc": 6, "gleaner-place": 6, "gleaner-eventlog": 6, "gleaner-heapgraph": 6, "gleaner-capi": 7, "gleaner-workloads": 7, "gleaner-bench": 8, "gleaner-cli": 8,
 }
 NO_STD = [name for name, rank in RANKS.items() if rank < 6]
 # The port layer, the door with a C interface, and the two programs.

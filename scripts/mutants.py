@@ -52,7 +52,7 @@ import tempfile
 import tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "capi", "libgc", "eventlog", "bench", "cli"]
+CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "capi", "libgc", "eventlog", "heapgraph", "bench", "cli"]
 KEYS = {"name", "file", "find", "replace", "why", "tests", "short", "survives"}
 VERBS = {"cargo", "loom", "conformance", "capi"}
 # No command takes a tenth of this on an idle machine.

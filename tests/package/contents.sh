@@ -43,6 +43,7 @@ lrwxrwxrwx root/root /usr/lib/$soname
 -rw-r--r-- root/root /usr/share/fish/vendor_completions.d/gleaner.fish
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-bench.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-exec.1.gz
+-rw-r--r-- root/root /usr/share/man/man1/gleaner-heap.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-options.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-place.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-report.1.gz
@@ -54,7 +55,7 @@ END
 check "its files, with owners and rights" diff <(wanted | sort -k 3) <(grep -v '^d' <<<"$files" | sort -k 3)
 shlibs() { is "$(dpkg-deb --info "$package" shlibs)" "libgleaner ${soname#libgleaner.so.} gleaner (>= $version)"; }
 check "packages that are linked against libgleaner will depend on it" shlibs
-sums() { (cd "$out/first/root" && md5sum --quiet --check DEBIAN/md5sums && [ "$(wc -l <DEBIAN/md5sums)" -eq 21 ]); }
+sums() { (cd "$out/first/root" && md5sum --quiet --check DEBIAN/md5sums && [ "$(wc -l <DEBIAN/md5sums)" -eq 22 ]); }
 check "a sum for each file" sums
 check "pkg-config's file has the prefix and the version" \
     has "$(cat "$out/first/root/usr/lib/pkgconfig/gleaner.pc")" "prefix=/usr" "Version: $version"

@@ -32,6 +32,7 @@ check "gleaner-options(1) has the table" shows gleaner-options "heap-limit=0" "A
     "[ISMM 2000, section 5]"
 check "gleaner-place(1) has the options of placement" shows gleaner-place "OPTIONS OF PLACEMENT (--opt)" \
     "placement=POLICY" "isolated" "on it (the default)"
+check "gleaner-heap(1)" shows gleaner-heap "gleaner heap" "--path <ADDRESS>" "--since <OLDER>" "EXIT STATUS"
 check "gleaner-bench(1)" shows gleaner-bench "gleaner bench [OPTIONS] NAME" "gleaner bench [OPTIONS] -- COMMAND"
 
 # Names of options stand at the left and nothing is missing.

@@ -17,11 +17,13 @@ Examples:
   gleaner exec -- guile script.scm           run a Guile program on Gleaner
   gleaner exec --stats -- w3m -dump page.html
   gleaner report gc.jsonl                    a page of what the collector did, from 'exec --log gc.jsonl'
+  gleaner heap app.heap                      what lives and what keeps it, from 'exec --snapshot app.heap'
   gleaner options                            what can be set, and to what it is set
   gleaner bench gc_bench --opt sweep=eager   one measured run; --json for programs
   gleaner place --stats -- java -jar app.jar which threads, on which cores
 
-Try 'gleaner exec --help', 'gleaner report --help', 'gleaner place --help' and 'gleaner options --help'."
+Try 'gleaner exec --help', 'gleaner report --help', 'gleaner heap --help', 'gleaner place --help' and
+'gleaner options --help'."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -33,6 +35,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Exec(ExecArgs),
     Report(ReportArgs),
+    Heap(HeapArgs),
     Options(OptionsArgs),
     Bench(BenchArgs),
     Place(PlaceArgs),
@@ -118,6 +121,43 @@ pub(crate) struct ReportArgs {
     /// Where the page goes, instead of beside the log with the ending html
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Show what lives in a program's heap, and what keeps it
+///
+/// Reads the snapshot that 'gleaner exec --snapshot FILE' had the program write, and prints: how much lives, by kind and size
+/// and by where it was allocated; which roots keep how much, and which words of them; what lives only because of words that
+/// may be no pointers; the objects that hold most. Or, with an option, a path from a root to one object, what grew since an
+/// older snapshot, or a file for the developer tools of Chrome and Node.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gleaner exec --snapshot app.heap -- ./app
+  gleaner heap app.heap                      what lives, and what keeps it
+  gleaner heap app.heap --path 7f3a10c04e40  why is this object alive?
+  gleaner heap late.heap --since early.heap  what grew in between?
+  gleaner heap app.heap --devtools app.heapsnapshot
+
+The addresses of a page are those that a debugger shows. To retain an object is to be the only way to it: what an
+object or a word retains would be garbage without it.
+
+Exit status: 2 if there is nothing to show; the message says why.")]
+pub(crate) struct HeapArgs {
+    /// The snapshot
+    #[arg(value_name = "SNAPSHOT", value_hint = ValueHint::FilePath)]
+    pub(crate) snapshot: PathBuf,
+    /// Print a shortest path from a root to the object that has this address, also one in the middle of it
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["since", "devtools"])]
+    pub(crate) path: Option<String>,
+    /// Print what grew since an older snapshot
+    #[arg(long, value_name = "OLDER", conflicts_with = "devtools", value_hint = ValueHint::FilePath)]
+    pub(crate) since: Option<PathBuf>,
+    /// Write FILE for the developer tools of Chrome and Node (Memory, Load); its name should end with .heapsnapshot
+    #[arg(long, value_name = "FILE", conflicts_with = "json", value_hint = ValueHint::FilePath)]
+    pub(crate) devtools: Option<PathBuf>,
+    /// Print the same as one line of JSON, with sizes in bytes
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Show every option with its effective value

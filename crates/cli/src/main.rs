@@ -1,5 +1,5 @@
 //! The command `gleaner`: shows the options, runs programs that use libgc on Gleaner's heap, makes a page of what the
-//! collector did to them, and places the threads of managed programs on processors.
+//! collector did to them, says what their heaps hold, and places the threads of managed programs on processors.
 //!
 //! `gleaner exec` happens before the program starts; afterwards this process *is* the program. So the command's work is
 //! to find out what would go wrong and to say it clearly. `gleaner place` stays beside the program.
@@ -10,13 +10,16 @@ mod bench;
 mod contents;
 mod exec;
 mod failure;
+mod heap;
 mod inherited;
+mod inputs;
 mod inspect;
 mod library;
 mod loader;
 mod options;
 mod place;
 mod report;
+mod words;
 
 use clap::Parser;
 
@@ -38,6 +41,7 @@ fn main() -> std::process::ExitCode {
     let result = match command {
         Command::Exec(args) => exec::run(args).map(done),
         Command::Report(args) => report::run(args).map(done),
+        Command::Heap(args) => heap::run(args).map(done),
         Command::Options(args) => options::run(args).map(done),
         Command::Bench(args) => bench::run(args).map(done),
         Command::Place(args) => place::run(args),

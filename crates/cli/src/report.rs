@@ -7,22 +7,28 @@ mod found;
 mod page;
 mod plots;
 mod summary;
-mod words;
 
 use std::fs::{File, Metadata};
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::arguments::ReportArgs;
 use crate::failure::Failure;
+use crate::inputs::Input;
 use crate::options::print;
 use found::Found;
+
+/// What is read.
+const LOG: Input = Input {
+    name: "log",
+    option: "--log",
+    example: "gc.jsonl",
+};
 
 /// Reads the log, writes the page, prints a summary.
 pub(crate) fn run(args: ReportArgs) -> Result<(), Failure> {
     let log = &args.log;
-    let (file, kind) = open(log)?;
+    let (file, kind) = LOG.open(log)?;
     let output = output(&args, &kind)?;
     let found = Found::read(file, log)?;
     found.check(log)?;
@@ -33,25 +39,6 @@ pub(crate) fn run(args: ReportArgs) -> Result<(), Failure> {
         let _ = writeln!(std::io::stderr(), "gleaner: {}: {note}", log.display());
     }
     print(&summary::for_terminal(&found, &output))
-}
-
-fn open(log: &Path) -> Result<(File, Metadata), Failure> {
-    let path = log.display();
-    let unreadable = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Failure::usage(format_args!(
-            "there is no log {path}. 'gleaner exec --log {path} -- PROGRAM' writes it"
-        )),
-        _ => Failure::usage(format_args!("the log {path} cannot be read: {error}")),
-    };
-    let file = File::open(log).map_err(unreadable)?;
-    let kind = file.metadata().map_err(unreadable)?;
-    if kind.is_dir() {
-        return Err(Failure::usage(format_args!(
-            "{path} is a directory: name the log in it, such as {}",
-            log.join("gc.jsonl").display()
-        )));
-    }
-    Ok((file, kind))
 }
 
 /// Where the page goes. It must not be the log, under whatever name.
@@ -66,18 +53,7 @@ fn output(args: &ReportArgs, log: &Metadata) -> Result<PathBuf, Failure> {
             )));
         }
     };
-    let is_log = |found: Metadata| (found.dev(), found.ino()) == (log.dev(), log.ino());
-    if std::fs::metadata(&output).is_ok_and(is_log) {
-        let name = if output == args.log {
-            String::new()
-        } else {
-            format!(", which {} is, too", output.display())
-        };
-        return Err(Failure::usage(format_args!(
-            "the page would replace the log {}{name}. Name another file with --output FILE",
-            args.log.display()
-        )));
-    }
+    LOG.keep(&args.log, log, &output, "the page", "--output FILE")?;
     Ok(output)
 }
 

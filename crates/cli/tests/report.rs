@@ -4,7 +4,7 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use support::*;
@@ -459,29 +459,6 @@ fn many_processes_and_many_collections_make_a_page_of_some_size() {
         ],
     );
     assert!(page.len() < 2 << 20, "{}", page.len());
-}
-
-/// Gleaner's library as it is now, beside the command.
-fn library() -> PathBuf {
-    let beside = Path::new(env!("CARGO_BIN_EXE_gleaner")).parent().unwrap();
-    let mut build = Command::new(env!("CARGO"));
-    build
-        .args([
-            "build",
-            "--locked",
-            "--quiet",
-            "-p",
-            "gleaner-libgc",
-            "--target-dir",
-        ])
-        .arg(beside.parent().unwrap())
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if beside.ends_with("release") {
-        build.arg("--release");
-    }
-    let output = build.output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    beside.join("libgc.so")
 }
 
 #[test]

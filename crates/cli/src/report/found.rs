@@ -7,8 +7,8 @@ use std::path::Path;
 
 use gleaner_eventlog::{Line, Process, Reader, Unreadable, is_known};
 
-use super::words::{counted, processes, shown};
 use crate::failure::Failure;
+use crate::words::{counted, processes, shown};
 
 /// Lines that are named one by one.
 const MOST_NAMED: usize = 5;

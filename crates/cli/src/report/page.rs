@@ -10,8 +10,8 @@ use gleaner_eventlog::{PhaseTotal, Process, Spread, is_known};
 use super::found::{Found, Named};
 use super::plots::{self, Row};
 use super::summary::Summary;
-use super::words::{counted, escaped, percent, processes, size, time};
 use crate::failure::Failure;
+use crate::words::{counted, escaped, percent, processes, size, time};
 
 /// Processes that have a section of their own.
 const MOST_SECTIONS: usize = 20;

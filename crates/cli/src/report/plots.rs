@@ -10,8 +10,8 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::words::{Unit, shown, tick, unit_of_size, unit_of_time};
 use crate::failure::Failure;
+use crate::words::{Unit, shown, tick, unit_of_size, unit_of_time};
 
 /// Twice the size that they are shown in: coordinates are whole numbers.
 const WIDTH: u32 = 1600;

@@ -6,7 +6,7 @@ use std::path::Path;
 use gleaner_eventlog::{Process, Spread, Utilisation};
 
 use super::found::{Found, Named, peak};
-use super::words::{counted, percent, processes, size, time};
+use crate::words::{counted, percent, processes, size, time};
 
 /// Processes that the terminal shows.
 const MOST_ON_TERMINAL: usize = 3;

@@ -39,6 +39,29 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Gleaner's library as it is now, beside the command.
+pub fn library() -> PathBuf {
+    let beside = Path::new(env!("CARGO_BIN_EXE_gleaner")).parent().unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    build
+        .args([
+            "build",
+            "--locked",
+            "--quiet",
+            "-p",
+            "gleaner-libgc",
+            "--target-dir",
+        ])
+        .arg(beside.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if beside.ends_with("release") {
+        build.arg("--release");
+    }
+    let output = build.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    beside.join("libgc.so")
+}
+
 /// Checks that the command failed with `status` and a message that has `message` in it.
 #[track_caller]
 pub fn assert_fails(output: &Output, status: i32, message: &str) {

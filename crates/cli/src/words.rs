@@ -5,9 +5,9 @@ const MOST_LETTERS: usize = 120;
 
 /// A unit, how many of the smallest one it is, and of how many of its own on it is used.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Unit {
-    pub(super) name: &'static str,
-    pub(super) size: f64,
+pub(crate) struct Unit {
+    pub(crate) name: &'static str,
+    pub(crate) size: f64,
     least: f64,
 }
 
@@ -38,12 +38,12 @@ fn unit_of(units: &[Unit], value: u64) -> Unit {
 }
 
 /// The unit for nanoseconds of about that number.
-pub(super) fn unit_of_time(ns: u64) -> Unit {
+pub(crate) fn unit_of_time(ns: u64) -> Unit {
     unit_of(&TIMES, ns)
 }
 
 /// The unit for bytes of about that number.
-pub(super) fn unit_of_size(bytes: u64) -> Unit {
+pub(crate) fn unit_of_size(bytes: u64) -> Unit {
     unit_of(&SIZES, bytes)
 }
 
@@ -59,17 +59,17 @@ fn in_unit(value: u64, unit: Unit) -> String {
 }
 
 /// Nanoseconds, with three digits.
-pub(super) fn time(ns: u64) -> String {
+pub(crate) fn time(ns: u64) -> String {
     in_unit(ns, unit_of_time(ns))
 }
 
 /// Bytes, with three digits.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     in_unit(bytes, unit_of_size(bytes))
 }
 
 /// A share of something.
-pub(super) fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     let share = part as f64 / whole.max(1) as f64 * 100.0;
     match share {
         0.0 => "0 %".into(),
@@ -81,19 +81,19 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// So many of something; its plural has an s.
-pub(super) fn counted(count: u64, name: &str) -> String {
+pub(crate) fn counted(count: u64, name: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {name}{plural}")
 }
 
 /// So many processes.
-pub(super) fn processes(count: u64) -> String {
+pub(crate) fn processes(count: u64) -> String {
     let plural = if count == 1 { "" } else { "es" };
     format!("{count} process{plural}")
 }
 
 /// A value beside an axis, without zeros at its end.
-pub(super) fn tick(value: f64) -> String {
+pub(crate) fn tick(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" {
@@ -104,7 +104,7 @@ pub(super) fn tick(value: f64) -> String {
 }
 
 /// Text of a log without what a page or a terminal could take for a command, and not too long.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let is_shown = |letter: &char| {
         let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         !letter.is_control() && !turns
@@ -118,7 +118,7 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// Text as HTML.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for letter in shown(text).chars() {
         match letter {
