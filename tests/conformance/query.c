@@ -282,13 +282,39 @@ static void debug_header_size(void)
     CHECK_EQ(GC_debug_header_size, GC_get_debug_header_size());
 }
 
-static void clear_stack_returns(void)
+enum { STALE_WORDS = 128 };
+#define STALE 0x5741a1e5741a1eUL
+
+/* Leaves its words on the stack. */
+static NOINLINE void fill_below(void)
+{
+    volatile unsigned long words[256];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        words[i] = STALE;
+}
+
+/* How many of them are there still, of those that no frame has overwritten. */
+static NOINLINE int left_below(void)
+{
+    const volatile unsigned long *end = (const unsigned long *)__builtin_frame_address(0) - 64;
+    int left = 0;
+    for (int i = 1; i <= STALE_WORDS; i++)
+        left += end[-i] == STALE;
+    return left;
+}
+
+static void clear_stack_returns_and_clears(void)
 {
     int x;
     GC_INIT();
     for (int i = 0; i < 100; i++)
         CHECK_PTR(GC_clear_stack(&x), &x);
     CHECK(GC_clear_stack(NULL) == NULL);
+    fill_below();
+    CHECK_GE(left_below(), STALE_WORDS / 2);
+    for (int i = 0; i < 20; i++) /* stock clears now and then */
+        GC_clear_stack(NULL);
+    CHECK_LE(left_below(), STALE_WORDS / 4);
 }
 
 MAIN_BEGIN
@@ -307,5 +333,5 @@ MAIN_BEGIN
     RUN(tmp_root);
     RUN(plausible_addresses);
     RUN(debug_header_size);
-    RUN(clear_stack_returns);
+    RUN(clear_stack_returns_and_clears);
 MAIN_END

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 
 /// Run programs that use Boehm's libgc on Gleaner, without rebuilding them.
@@ -98,6 +99,14 @@ pub(crate) struct ExecArgs {
     pub(crate) program: Vec<OsString>,
 }
 
+/// A file that is read; the name - stands for standard input.
+fn input() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|name| match name.to_str() {
+        Some("-") => "/dev/stdin".into(),
+        _ => name.into(),
+    })
+}
+
 /// Make a page of what the collector did to a program
 ///
 /// Reads the log that 'gleaner exec --log FILE' had the program write, and writes one HTML page that needs nothing else:
@@ -110,13 +119,13 @@ Examples:
   gleaner report gc.jsonl                    writes gc.html
   gleaner report gc.jsonl --output page.html
 
-A log may have several processes: those that the program starts write to it, too, and so does the next run. Remove it
-before a run that is to stand alone. Lines that are no events are named and passed over.
+A log may have several processes, since those that the program starts write to it, too, and so does the next run. Remove
+it before a run that is to stand alone. Lines that are no events are named and passed over.
 
 Exit status: 2 if there is no page; the message says why.")]
 pub(crate) struct ReportArgs {
-    /// The log
-    #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
+    /// The log; - for standard input
+    #[arg(value_name = "LOG", value_hint = ValueHint::FilePath, value_parser = input())]
     pub(crate) log: PathBuf,
     /// Where the page goes, instead of beside the log with the ending html
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -143,8 +152,8 @@ object or a word retains would be garbage without it.
 
 Exit status: 2 if there is nothing to show; the message says why.")]
 pub(crate) struct HeapArgs {
-    /// The snapshot
-    #[arg(value_name = "SNAPSHOT", value_hint = ValueHint::FilePath)]
+    /// The snapshot; - for standard input
+    #[arg(value_name = "SNAPSHOT", value_hint = ValueHint::FilePath, value_parser = input())]
     pub(crate) snapshot: PathBuf,
     /// Print a shortest path from a root to the object that has this address, also one in the middle of it
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["since", "devtools"])]

@@ -601,7 +601,7 @@ fn text_of_a_snapshot_commands_no_terminal() {
 fn a_snapshot_may_come_through_a_pipe_and_nobody_need_read_the_page() {
     let read = |is_closed: bool| {
         let mut command = gleaner();
-        command.args(["heap", "/dev/stdin"]).stdin(Stdio::piped());
+        command.args(["heap", "-"]).stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         if is_closed {

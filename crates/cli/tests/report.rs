@@ -409,7 +409,7 @@ fn a_log_may_come_through_a_pipe() {
     let log = directory.file("gc.jsonl", log(), 0o644);
     let through = |more: &[&str]| {
         let reader = gleaner()
-            .args(["report", "/dev/stdin"])
+            .args(["report", "-"])
             .args(more)
             .stdin(
                 Command::new("cat")

@@ -60,7 +60,8 @@ impl Rates {
 
     /// A stop in which so many bytes were found alive took so many nanoseconds.
     pub fn note_marking(&mut self, bytes: u64, nanoseconds: u64) {
-        self.marking.note(bytes + ALWAYS as u64, nanoseconds);
+        self.marking
+            .note(bytes.saturating_add(ALWAYS as u64), nanoseconds);
     }
 
     /// Bytes that are to be allocated before the next collection where so many `live`; nothing as long as it is not known how
@@ -69,7 +70,7 @@ impl Rates {
         let allocated = self.allocation.get()?;
         let marked = self.marking.get()?;
         let paid = f64::from(price.hundredths_for_gigabyte) / 100.0 / f64::from(1 << 30);
-        let work = (live + ALWAYS) as f64;
+        let work = live.saturating_add(ALWAYS) as f64;
         let room = square_root(allocated / marked * work / paid);
         let room = room * USUAL_DIVISOR / price.divisor.max(1) as f64;
         Some((room as usize).clamp(LEAST_ROOM, (price.left / 2).max(LEAST_ROOM)))
