@@ -14,7 +14,9 @@ static char *path_of(const char *name);
 /* What the children tell their parent: addresses. */
 struct shared {
     void *head, *tail, *inner, *typed, *typed_target, *not_target, *pushed, *uncollectable, *kept, *debug;
-    void *marked, *marked_target;
+    void *marked, *marked_target, *large, *beyond, *raw, *result, *data;
+    pid_t child;
+    int heard;
     void **slot;
 };
 static struct shared *shared;
@@ -36,6 +38,7 @@ static void tidy(void)
         if (entry->d_name[0] != '.')
             unlink(path_of(entry->d_name));
     closedir(opened);
+    unlink(path_of(".said"));
     CHECK_EQ(rmdir(directory), 0);
 }
 
@@ -123,13 +126,21 @@ static int files(void)
     return count;
 }
 
-static void *root, *inner;
+static void *root, *inner, *large;
+static void **outside;
 static void *hidden[2];
 
 static struct GC_ms_entry *mark_second(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit,
                                        GC_word environment)
 {
     (void)environment;
+    /* Memory of the program's own, to be scanned as it is. */
+    if (outside != NULL) {
+        void **entry = (void **)top + 2; /* two words each: start and descriptor */
+        entry[0] = outside;
+        entry[1] = (void *)(2 * sizeof(void *));
+        top = (struct GC_ms_entry *)entry;
+    }
     return GC_MARK_AND_PUSH((void *)object[1], top, limit, (void **)&object[1]);
 }
 
@@ -178,6 +189,11 @@ static void fill(void)
     shared->debug = GC_base(cell[4]);
     shared->slot = &root;
     hidden[0] = NULL;
+    large = shared->large = GC_malloc(80000);
+    ((void **)large)[9999] = shared->beyond = GC_malloc(16);
+    outside = malloc(2 * sizeof(void *));
+    outside[0] = NULL;
+    outside[1] = shared->raw = GC_malloc(16);
 }
 
 /* Runs `body` in a child with these options; it must end well. */
@@ -187,9 +203,9 @@ static void in_child(const char *options, void (*body)(void))
     pid_t child = fork();
 
     if (child == 0) {
-        int null = open("/dev/null", O_WRONLY);
+        int said = open(path_of(".said"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
         add_options(options);
-        dup2(null, 2);
+        dup2(said, 2);
         body();
         exit(0);
     }
@@ -231,6 +247,8 @@ static void check_contents(const char *name)
     CHECK(refers(shared->typed, shared->typed_target));
     CHECK(!refers(shared->typed, shared->not_target));
     CHECK(refers(shared->marked, shared->marked_target));
+    CHECK(refers(shared->marked, shared->raw) && has_object(shared->raw));
+    CHECK(refers(shared->large, shared->beyond) && has_object(shared->beyond));
     CHECK(refers(shared->uncollectable, shared->kept));
     snprintf(target, sizeof target, "t %lx\n", (unsigned long)shared->uncollectable);
     CHECK(line(target) != NULL && line(target) > line("root uncollectable\n"));
@@ -305,7 +323,7 @@ static void the_peak_is_what_stays(void)
     prepare();
     in_child(with_path("peak", ""), grow_and_shrink);
     read_snapshot("peak");
-    CHECK(said_objects() >= 100000);
+    CHECK(said_objects() >= 80000); /* within a quarter */
     CHECK(files() == 1);
     tidy();
 }
@@ -422,6 +440,221 @@ static void other_threads_have_their_stacks(void)
     tidy();
 }
 
+/* Whether that object is a target of the root of that name. */
+static int is_kept_by(const char *root_line, const void *base)
+{
+    char target[64];
+    const char *section = line(root_line), *end, *found;
+
+    snprintf(target, sizeof target, "\nt %lx\n", (unsigned long)base);
+    if (section == NULL)
+        return 0;
+    end = strstr(section + 1, "\nroot ");
+    found = strstr(section, target);
+    return found != NULL && (end == NULL || found < end);
+}
+
+static void *give_object(void *unused)
+{
+    (void)unused;
+    return shared->result = GC_malloc(4000);
+}
+
+static void never(void *object, void *data)
+{
+    (void)object;
+    (void)data;
+}
+
+static NOINLINE void hold_by_the_collector(void)
+{
+    shared->data = GC_malloc(3000);
+    GC_register_finalizer(root, never, shared->data, NULL, NULL);
+}
+
+static void keep_in_the_collector(void)
+{
+    pthread_t thread;
+
+    GC_INIT();
+    GC_allow_register_threads();
+    root = GC_malloc(32);
+    hold_by_the_collector();
+    CHECK_EQ(GC_pthread_create(&thread, NULL, give_object, NULL), 0);
+    while (shared->result == NULL)
+        nap(1000);
+    nap(50000);
+    GC_gcollect();
+}
+
+static void what_the_collector_keeps_has_roots(void)
+{
+    prepare();
+    in_child(with_path("%n", ",snapshot-at=collection"), keep_in_the_collector);
+    read_snapshot("1");
+    if (!under_stress()) {
+        CHECK(is_kept_by("root results of threads\n", shared->result) || strstr(text, "root stack") != NULL);
+        CHECK(is_kept_by("root finalizers\n", shared->data));
+        CHECK(has_object(shared->data) && has_object(shared->result));
+    }
+    tidy();
+}
+
+static void point_inside(void)
+{
+    GC_set_all_interior_pointers(0);
+    GC_INIT();
+    root = GC_malloc(64);
+    inner = (char *)root + 24;
+    shared->inner = root;
+}
+
+static void only_what_counts_as_a_pointer_is_shown(void)
+{
+    prepare();
+    in_child(with_path("inside", ",snapshot-at=exit"), point_inside);
+    read_snapshot("inside");
+    CHECK(has_word(&root, shared->inner, 0));
+    CHECK(!has_word(&inner, shared->inner, 24));
+    tidy();
+}
+
+static void grow_slowly(void)
+{
+    GC_INIT();
+    for (int step = 0; step < 30; step++) {
+        for (int i = 0; i < (step == 0 ? 100000 : 500); i++) {
+            void **cell = GC_malloc(32);
+            *cell = root;
+            root = cell;
+        }
+        GC_gcollect();
+    }
+}
+
+static void a_little_more_is_no_new_peak(void)
+{
+    prepare();
+    if (!under_stress()) {
+        in_child(with_path("%n.heap", ""), grow_slowly);
+        /* From nothing to the first 100,000 a quarter at a time, and no 29 more. */
+        CHECK_LE(files(), 40);
+        read_snapshot("1.heap");
+        in_child(with_path("%p.heap", ""), collect_thrice);
+        CHECK(said_objects() > 0);
+    }
+    tidy();
+}
+
+static void fork_and_collect(void)
+{
+    int status;
+
+    GC_set_handle_fork(1);
+    GC_INIT();
+    root = GC_malloc(32);
+    *(void **)root = shared->kept = GC_malloc(32);
+    GC_gcollect();
+    shared->child = fork();
+    if (shared->child == 0) {
+        root = NULL;
+        GC_gcollect();
+        _exit(0);
+    }
+    waitpid(shared->child, &status, 0);
+    CHECK_EQ(status, 0);
+}
+
+static void a_child_does_not_replace_what_its_parent_wrote(void)
+{
+    char name[64];
+
+    prepare();
+    in_child(with_path("own", ",snapshot-at=collection"), fork_and_collect);
+    read_snapshot("own");
+    CHECK(has_object(shared->kept));
+    snprintf(name, sizeof name, "own.%d", (int)shared->child);
+    read_snapshot(name);
+    CHECK(said_objects() > 0);
+    tidy();
+}
+
+static void a_link_stays_one(void)
+{
+    char target[PATH_MAX];
+    struct stat status;
+
+    prepare();
+    snprintf(target, sizeof target, "%s", path_of("target"));
+    CHECK_EQ(symlink(target, path_of("link")), 0);
+    in_child(with_path("link", ",snapshot-at=exit"), keep_going);
+    CHECK(lstat(path_of("link"), &status) == 0 && S_ISLNK(status.st_mode));
+    read_snapshot("target");
+    CHECK(said_objects() > 0);
+    tidy();
+}
+
+static void write_too_much(void)
+{
+    struct rlimit limit = { 4000, RLIM_INFINITY };
+
+    GC_INIT();
+    root = GC_malloc(32);
+    for (int i = 0; i < 1000; i++) {
+        void **cell = GC_malloc(32);
+        *cell = root;
+        root = cell;
+    }
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    GC_gcollect();
+    CHECK_EQ(files(), 0);
+    limit.rlim_cur = RLIM_INFINITY;
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    GC_gcollect();
+}
+
+static void one_that_cannot_be_written_leaves_nothing_and_is_told(void)
+{
+    char said[4096] = "";
+    int file;
+
+    prepare();
+    if (!under_stress()) {
+        in_child(with_path("%n.heap", ",snapshot-at=collection"), write_too_much);
+        read_snapshot("1.heap");
+        CHECK(said_objects() > 1000);
+        CHECK_EQ(files(), 1);
+        file = open(path_of(".said"), O_RDONLY);
+        CHECK_GE(read(file, said, sizeof said - 1), 1);
+        close(file);
+        CHECK(strstr(said, "1.heap cannot be written") != NULL);
+    }
+    tidy();
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    shared->heard++;
+}
+
+static void handle_the_signal(void)
+{
+    signal(SIGUSR2, on_signal);
+    GC_INIT();
+    raise(SIGUSR2);
+    keep_going();
+}
+
+static void a_handler_of_the_program_stays(void)
+{
+    prepare();
+    in_child(with_path("signal", ",snapshot-at=signal"), handle_the_signal);
+    CHECK_EQ(shared->heard, 1);
+    CHECK_EQ(files(), 0);
+    tidy();
+}
+
 MAIN_BEGIN
     RUN_GLEANER(the_end_of_the_program_tells_what_lives_and_what_keeps_it);
     RUN_GLEANER(the_peak_is_what_stays);
@@ -429,4 +662,11 @@ MAIN_BEGIN
     RUN_GLEANER(a_signal_calls_for_one);
     RUN_GLEANER(what_cannot_be_written_stops_nothing);
     RUN_GLEANER(other_threads_have_their_stacks);
+    RUN_GLEANER(what_the_collector_keeps_has_roots);
+    RUN_GLEANER(only_what_counts_as_a_pointer_is_shown);
+    RUN_GLEANER(a_little_more_is_no_new_peak);
+    RUN_GLEANER(a_child_does_not_replace_what_its_parent_wrote);
+    RUN_GLEANER(a_link_stays_one);
+    RUN_GLEANER(one_that_cannot_be_written_leaves_nothing_and_is_told);
+    RUN_GLEANER(a_handler_of_the_program_stays);
 MAIN_END

@@ -261,6 +261,8 @@ option_table! {
     snapshot: FilePath = FilePath::NONE, "snapshot", User, Libgc, None, Accepted::Path(FilePath::LONGEST);
     /// When: where a quarter more lives than before; when the program ends; at SIGUSR2; or at each collection.
     snapshot_at: SnapshotAt = SnapshotAt::Peak, "snapshot-at", User, Libgc, None, Accepted::Choice(SnapshotAt::NAMES);
+    /// The process whose snapshots have that very name; others, as those that it starts, put a point and their number behind it.
+    snapshot_process: u32 = 0, "snapshot-process", Tuning, Libgc, None, number(0, 1 << 30, "the first in which the heap starts");
     /// When the collector asks the cache for an object that it will look at; the precise heap knows none and edges.
     prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Both, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.

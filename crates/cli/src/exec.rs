@@ -58,6 +58,10 @@ fn all_options(args: &ExecArgs) -> Result<Vec<String>, Failure> {
     if args.stats {
         items.push("stats=on".into());
     }
+    if args.snapshot.is_some() {
+        // The program becomes this process; what it starts writes elsewhere.
+        items.push(format!("snapshot-process={}", std::process::id()));
+    }
     for (name, path) in [("log", &args.log), ("snapshot", &args.snapshot)] {
         if let Some(path) = path {
             items.push(format!("{name}={}", path_as_value(name, path)?));

@@ -64,5 +64,5 @@ static SERVICES: [fn(); 5] = [
     fork::install_hooks,
     environment::warn_of_malformed,
     collect::watch_exit,
-    snapshot::watch_signal,
+    snapshot::watch,
 ];

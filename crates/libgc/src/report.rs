@@ -115,6 +115,7 @@ pub fn want_summary() {
 static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
+    crate::snapshot::report_none();
     if !WANTED.load(Ordering::Relaxed) {
         return;
     }

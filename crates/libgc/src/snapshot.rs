@@ -1,10 +1,11 @@
 //! Snapshots of the heap (`snapshot=FILE`): when the program's end or a signal calls for one, and what the user is told.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use gleaner_base::options::SnapshotAt;
 use gleaner_os::signals::{self, Information};
+use gleaner_os::threads;
 
 use crate::collect::{Order, collect};
 use crate::message::say;
@@ -20,19 +21,43 @@ fn at() -> Option<SnapshotAt> {
 
 /// Whether the heap is collected once more as the process exits, since what lives then may call for a snapshot.
 pub fn is_wanted_at_exit() -> bool {
-    matches!(at(), Some(SnapshotAt::Exit | SnapshotAt::Peak))
+    match at() {
+        Some(SnapshotAt::Exit | SnapshotAt::Peak) => true,
+        Some(SnapshotAt::Signal) => is_asked(),
+        Some(SnapshotAt::Collection) | None => false,
+    }
 }
 
 /// Whether that collection writes one, whatever lives.
 pub fn is_due_at_exit() -> bool {
-    at() == Some(SnapshotAt::Exit)
+    matches!(at(), Some(SnapshotAt::Exit | SnapshotAt::Signal))
 }
 
-/// Listens to the signal that calls for a snapshot, if it is to be obeyed.
-pub fn watch_signal() {
+/// The process that wants snapshots by itself and has none yet; 0 for none. Relaxed: a stale value costs a word to the user.
+static NONE_YET: AtomicI32 = AtomicI32::new(0);
+
+/// Remembers that snapshots are wanted.
+pub fn watch() {
+    if !matches!(at(), None | Some(SnapshotAt::Signal)) {
+        NONE_YET.store(threads::current_process(), Ordering::Relaxed);
+    }
+    watch_signal();
+}
+
+/// Listens to the signal that calls for a snapshot, if it is to be obeyed and the program does not use it.
+fn watch_signal() {
     if at() == Some(SnapshotAt::Signal) && !signals::install_note_handler(signals::SNAPSHOT, note) {
         say(format_args!(
-            "snapshot-at=signal: the system refuses a handler for SIGUSR2"
+            "snapshot-at=signal: the program handles SIGUSR2 itself, so it calls for no snapshot"
+        ));
+    }
+}
+
+/// At the end of the process, when everything of the program has run: says so if snapshots were wanted and there is none.
+pub fn report_none() {
+    if NONE_YET.load(Ordering::Relaxed) == threads::current_process() {
+        say(format_args!(
+            "no snapshot was written, since nothing was collected: are collections disabled (GC_disable, GC_DONT_GC)?"
         ));
     }
 }
@@ -70,6 +95,7 @@ pub fn report() {
     let Some(news) = news else {
         return;
     };
+    NONE_YET.store(0, Ordering::Relaxed);
     let path = news.path.as_str();
     match news.has {
         Some((objects, bytes)) => say(format_args!(
@@ -77,7 +103,13 @@ pub fn report() {
             bytes >> 10
         )),
         None => say(format_args!(
-            "the snapshot {path} cannot be written: is its directory there, and not full?"
+            "the snapshot {path} cannot be written: is its directory there, writable and not full, and no limit on files (ulimit -f) too low?"
         )),
+    }
+    if news.missing > 0 {
+        say(format_args!(
+            "{} references found no room on a mark stack and are not in it: a larger mark-arena has room",
+            news.missing
+        ));
     }
 }

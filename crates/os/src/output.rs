@@ -30,6 +30,65 @@ pub fn create(path: &CStr) -> Option<Fd> {
     )
 }
 
+/// What has a name already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Present {
+    /// Nothing, or a file that another may replace.
+    Replaceable,
+    /// A device, a pipe or a link: it stays what it is, and is written to.
+    Kept,
+}
+
+/// What a file of that name would replace.
+pub fn present(path: &CStr) -> Present {
+    let mut status = core::mem::MaybeUninit::<libc::stat>::uninit();
+    let arguments = [
+        path.as_ptr() as usize,
+        status.as_mut_ptr() as usize,
+        0,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the path is a string, and the record outlives the call, which fills it when it succeeds.
+    let mode = unsafe { call(libc::SYS_lstat, arguments).map(|_| status.assume_init().st_mode) };
+    match mode {
+        Ok(mode) if mode & libc::S_IFMT != libc::S_IFREG => Present::Kept,
+        _ => Present::Replaceable,
+    }
+}
+
+/// The most bytes that a file of this process may have: the system kills one that writes more.
+pub fn largest_file() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    let resource = libc::RLIMIT_FSIZE as usize;
+    // SAFETY: asks only, into a record that outlives the call.
+    let _ = unsafe {
+        call(
+            libc::SYS_getrlimit,
+            [resource, &raw mut limit as usize, 0, 0, 0, 0],
+        )
+    };
+    limit.rlim_cur
+}
+
+/// Writes the directory in which the process is, without a slash at its end; false if the system does not tell.
+pub fn write_directory(out: &mut dyn core::fmt::Write) -> bool {
+    let mut buffer = [0_u8; 256];
+    let arguments = [buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0, 0];
+    // SAFETY: the buffer outlives the call, which writes no more than it is told.
+    if unsafe { call(libc::SYS_getcwd, arguments) }.is_err() {
+        return false;
+    }
+    CStr::from_bytes_until_nul(&buffer)
+        .ok()
+        .and_then(|path| path.to_str().ok())
+        .is_some_and(|path| out.write_str(path.trim_end_matches('/')).is_ok())
+}
+
 /// Gives a file another name, in place of one that has it; false where that cannot be.
 pub fn rename(from: &CStr, to: &CStr) -> bool {
     let arguments = [from.as_ptr() as usize, to.as_ptr() as usize, 0, 0, 0, 0];

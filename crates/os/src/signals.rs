@@ -60,12 +60,17 @@ pub fn install_suspend_handler(signal: c_int, handler: Handler) -> bool {
     }
 }
 
-/// Installs a handler that notes something and returns; false for a number that cannot be caught. Interrupted system calls
-/// are repeated. Not for handlers.
+/// Installs a handler that notes something and returns; false if the signal has a handler, is ignored, or cannot be caught.
+/// Interrupted system calls are repeated. Not for handlers.
 pub fn install_note_handler(signal: c_int, handler: Handler) -> bool {
     // SAFETY: the action is fully set, with a handler of the three-argument form that SA_SIGINFO calls for.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
+        if libc::sigaction(signal, core::ptr::null(), &mut action) != 0
+            || action.sa_sigaction != libc::SIG_DFL
+        {
+            return false;
+        }
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         libc::sigaction(signal, &action, core::ptr::null_mut()) == 0

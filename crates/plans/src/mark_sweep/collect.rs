@@ -155,7 +155,9 @@ impl Heap {
         self.stop(&mut record, client);
         let outcome = self.collect_stopped(&mut record, &request, started, client);
         self.resume(&mut record, client);
-        let stopped = clock::monotonic_ns() - started;
+        // A snapshot is the user's, and no cost of collecting.
+        let written = record.duration(Phase::Snapshot);
+        let stopped = (clock::monotonic_ns() - started).saturating_sub(written);
         if outcome == Outcome::Done {
             self.reclaim(&mut record, &request, client);
             self.weigh_watch(&mut record, stopped);

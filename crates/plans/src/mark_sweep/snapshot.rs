@@ -10,12 +10,14 @@
 use alloc::boxed::Box;
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write};
+use core::sync::atomic::Ordering;
 
 use gleaner_base::events::{LineBuffer, Phase};
 use gleaner_base::options::{FilePath, Options, SnapshotAt};
 use gleaner_mem::Address;
-use gleaner_os::output::{self, Fd};
+use gleaner_os::output::{self, Fd, Present};
 use gleaner_os::threads;
+use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, MAX_KINDS, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
@@ -36,11 +38,17 @@ const PATH: usize = 512;
 /// What writes the snapshots of a heap.
 pub struct Snapshots {
     path: FilePath,
+    /// Where that is, if it does not say it: the directory of the process as the heap started.
+    directory: LineBuffer<256>,
+    /// The process whose snapshots have that name.
+    owner: i32,
     at: SnapshotAt,
     /// How many were written.
     written: u32,
     /// Bytes of the marked objects in the last one.
     live: usize,
+    /// References that the one being written does not have.
+    missing: usize,
     news: Option<News>,
     out: Writer,
 }
@@ -52,12 +60,16 @@ pub struct News {
     pub path: LineBuffer<PATH>,
     /// Marked objects, and their bytes; `None` if the file could not be written.
     pub has: Option<(u64, usize)>,
+    /// References that are not in it, since they found no room on a mark stack.
+    pub missing: usize,
 }
 
 /// A file and what is on its way to it.
 struct Writer {
     file: Option<Fd>,
     failed: bool,
+    /// Bytes that the file may still have.
+    room: u64,
     length: usize,
     buffer: [u8; BUFFER],
 }
@@ -78,7 +90,10 @@ impl Write for Writer {
 impl Writer {
     fn flush(&mut self) {
         let bytes = &self.buffer[..core::mem::take(&mut self.length)];
-        self.failed |= !self.file.is_some_and(|file| file.write_all(bytes));
+        let fits = bytes.len() as u64 <= self.room;
+        self.room = self.room.saturating_sub(bytes.len() as u64);
+        let write = || self.file.is_some_and(|file| file.write_all(bytes));
+        self.failed = self.failed || !fits || !write();
     }
 
     /// A line; nothing can go wrong but the file, of which `failed` tells.
@@ -91,16 +106,28 @@ impl Writer {
 impl Snapshots {
     /// What the options ask for.
     pub fn from_options(options: &Options) -> Option<Box<Snapshots>> {
-        options.snapshot.as_str()?;
+        let path = options.snapshot.as_str()?;
+        let mut directory = LineBuffer::new();
+        if !path.starts_with('/') && output::write_directory(&mut directory) {
+            let _ = directory.write_str("/");
+        }
+        let owner = match options.snapshot_process {
+            0 => threads::current_process(),
+            process => process as i32,
+        };
         Some(Box::new(Snapshots {
             path: options.snapshot,
+            directory,
+            owner,
             at: options.snapshot_at,
             written: 0,
             live: 0,
+            missing: 0,
             news: None,
             out: Writer {
                 file: None,
                 failed: false,
+                room: 0,
                 length: 0,
                 buffer: [0; BUFFER],
             },
@@ -110,6 +137,11 @@ impl Snapshots {
     /// When they are written.
     pub fn at(&self) -> SnapshotAt {
         self.at
+    }
+
+    /// How many were written.
+    pub fn written(&self) -> u32 {
+        self.written
     }
 
     /// What became of the last one, once.
@@ -126,23 +158,31 @@ impl Snapshots {
         }
     }
 
-    /// The path with its `%p` and `%n` replaced, and `end` behind it.
+    /// The path with its `%p` and `%n` replaced, and `end` behind it. The number of a process that is not the owner is in it in
+    /// any case.
     fn path(&self, end: &str) -> LineBuffer<PATH> {
         let mut path = LineBuffer::new();
+        let _ = path.write_str(self.directory.as_str());
+        let process = threads::current_process();
         let mut rest = self.path.as_str().unwrap_or_default();
+        let mut is_named = process == self.owner;
         while let Some(at) = rest.find('%') {
-            let (before, after) = (&rest[..at], &rest[at + 1..]);
+            let (before, sign) = (&rest[..at], rest.as_bytes().get(at + 1));
             let _ = path.write_str(before);
-            let _ = match after.as_bytes().first() {
-                Some(b'p') => write!(path, "{}", threads::current_process()),
+            let _ = match sign {
+                Some(b'p') => write!(path, "{process}"),
                 Some(b'n') => write!(path, "{}", self.written + 1),
-                Some(b'%') => path.write_str("%"),
                 _ => path.write_str("%"),
             };
-            let is_sign = matches!(after.as_bytes().first(), Some(b'p' | b'n' | b'%'));
-            rest = &after[usize::from(is_sign)..];
+            is_named |= sign == Some(&b'p');
+            let is_sign = matches!(sign, Some(b'p' | b'n' | b'%'));
+            rest = &rest[at + 1 + usize::from(is_sign)..];
         }
-        let _ = write!(path, "{rest}{end}");
+        let _ = path.write_str(rest);
+        if !is_named {
+            let _ = write!(path, ".{process}");
+        }
+        let _ = path.write_str(end);
         path
     }
 }
@@ -177,11 +217,11 @@ impl Heap {
             });
             let path = snapshots.path("");
             let has = (!snapshots.out.failed).then_some((objects, live));
-            snapshots.news = Some(News { path, has });
-            if has.is_some() {
-                snapshots.written += 1;
-                snapshots.live = live;
-            }
+            let missing = snapshots.missing;
+            snapshots.news = Some(News { path, has, missing });
+            snapshots.written += u32::from(has.is_some());
+            // Also where it failed: the next try is as far off.
+            snapshots.live = live;
         }
         self.snapshots = Some(snapshots);
     }
@@ -192,33 +232,33 @@ impl Heap {
         request: &Request<'_>,
         client: &dyn Client,
     ) {
-        let mut temporary = LineBuffer::<PATH>::new();
-        let path = snapshots.path("");
-        let _ = write!(
-            temporary,
-            "{}.{}",
-            path.as_str(),
-            threads::current_process()
-        );
-        let mut path = path;
+        let mut temporary = snapshots.path(".new");
+        let mut path = snapshots.path("");
+        let out = &mut snapshots.out;
+        out.failed = true;
         let (Some(temporary), Some(path)) = (with_end(&mut temporary), with_end(&mut path)) else {
-            snapshots.out.failed = true;
             return;
         };
-        let out = &mut snapshots.out;
-        out.file = output::create(temporary);
-        out.failed = out.file.is_none();
-        if let Some(file) = out.file {
-            self.context.observes = true;
-            self.write_head(out, request);
-            self.write_roots(out, request.stack_pointer, client);
-            self.write_objects(out, client);
-            self.context.observes = false;
-            // What was counted on the way is no marking.
-            self.engine.finish(&self.context);
-            out.flush();
-            file.close();
-            out.file = None;
+        // A device, a pipe or a link is written to; no file takes its place.
+        let replaces = output::present(path) == Present::Replaceable;
+        let name = if replaces { temporary } else { path };
+        let Some(file) = output::create(name) else {
+            return;
+        };
+        out.file = Some(file);
+        out.failed = false;
+        out.room = output::largest_file();
+        self.context.observes = true;
+        self.write_head(out, request);
+        self.write_roots(out, request.stack_pointer, client);
+        self.write_objects(out, client);
+        self.context.observes = false;
+        // What was counted on the way is no marking.
+        snapshots.missing = self.engine.finish(&self.context).dropped;
+        out.flush();
+        file.close();
+        out.file = None;
+        if replaces {
             out.failed = out.failed || !output::rename(temporary, path);
             if out.failed {
                 output::remove(temporary);
@@ -285,8 +325,22 @@ impl Heap {
             }
         });
         out.line(format_args!("root uncollectable"));
-        self.space
-            .for_each_inner_root(|start, _| target(out, start));
+        self.space.for_each_inner_root(|start, _| {
+            if self.is_marked(start) {
+                target(out, start);
+            }
+        });
+        // Such objects do not live for that, but what they refer to does.
+        out.line(format_args!("root objects that wait to be disclaimed"));
+        self.space.for_each_inner_root(|start, descriptor| {
+            if !self.is_marked(start) {
+                // SAFETY: the descriptor is that of the object's block, and the world is stopped.
+                unsafe {
+                    self.engine
+                        .for_each_target(start, descriptor, &mut |base| target(out, base));
+                }
+            }
+        });
         out.line(format_args!("root results of threads"));
         for (_, result) in &self.thread_results {
             self.write_target_of(out, result.word());
@@ -296,7 +350,17 @@ impl Heap {
             .for_each_root(&mut |root| self.write_target_of(out, root.word()));
         out.line(format_args!("root pushed by the program"));
         client.push_other_roots(self);
-        self.engine.take_targets(&mut |base| target(out, base));
+        // SAFETY: the client has just pushed what is readable, and the world is stopped.
+        unsafe {
+            self.engine.take_targets(&mut |base| target(out, base));
+        }
+    }
+
+    fn is_marked(&self, object: Address) -> bool {
+        self.space.object_at(object.word()).is_some_and(|found| {
+            // SAFETY: the mark of a resolved object. Relaxed: the world is stopped.
+            unsafe { (*found.mark).load(Ordering::Relaxed) == MARKED }
+        })
     }
 
     fn write_target_of(&self, out: &mut Writer, word: usize) {
@@ -353,15 +417,14 @@ impl fmt::Display for RangeName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RangeName(low, name) = *self;
         if name.is_null() {
-            return match threads::write_mapped_file(low.word(), out) {
-                true => Ok(()),
-                false => out.write_str("registered by the program"),
-            };
+            // Memory that the program registered has no name, unless a file is mapped there.
+            threads::write_mapped_file(low.word(), out);
+            return Ok(());
         }
         // SAFETY: the loader's string, which lives as long as the library is loaded; the world is stopped.
         match unsafe { CStr::from_ptr(name) }.to_str() {
             Ok("") => out.write_str("the program"),
-            Ok(path) => out.write_str(path),
+            Ok(path) => out.write_str(path.lines().next().unwrap_or_default()),
             Err(_) => out.write_str("?"),
         }
     }

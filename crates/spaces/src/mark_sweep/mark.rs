@@ -188,8 +188,7 @@ impl MarkEngine {
     /// The range must be readable; the world must be stopped.
     pub unsafe fn scan_stack(&self, low: Address, high: Address) {
         if self.observes() {
-            // SAFETY: as asked.
-            return unsafe { self.observe_range(low, high, FROM_STACK) };
+            return self.keep_range(low, high, FROM_STACK);
         }
         // SAFETY: `low..high` is readable and the world is stopped, as asked.
         with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.scan_stack_range::<P>(low, high) }));
@@ -201,8 +200,7 @@ impl MarkEngine {
     /// As for [`MarkEngine::scan_stack`].
     pub unsafe fn push_range(&self, low: Address, high: Address) {
         if self.observes() {
-            // SAFETY: as asked.
-            return unsafe { self.observe_range(low, high, FROM_HEAP) };
+            return self.keep_range(low, high, FROM_HEAP);
         }
         // SAFETY: `low..high` is readable and the world is stopped, as asked.
         with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.push_range::<P>(low, high) }));

@@ -135,7 +135,7 @@ impl MarkContext {
     }
 
     /// Whether an entry is an object of the heap with the descriptor that its block has.
-    fn is_object(&self, entry: Entry) -> bool {
+    pub(super) fn is_object(&self, entry: Entry) -> bool {
         let found = self.table.resolve_checked(entry.start);
         // SAFETY: a resolved object's block.
         found.is_some_and(|found| unsafe {
@@ -574,7 +574,7 @@ impl Scanner {
             )
         };
         self.top = top.wrapping_add(1);
-        if settles && (P::OBSERVES || !self.context().is_own_proc(descriptor)) {
+        if settles && !self.context().is_own_proc(descriptor) {
             // SAFETY: the procedure pushed what describes readable memory, and the world is stopped, as asked.
             unsafe { self.settle::<P>(depth) };
         }
@@ -587,7 +587,7 @@ impl Scanner {
     /// As for [`Scanner::scan_entry`], of the entries above.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn settle<P: Policy>(&mut self, depth: usize) {
+    unsafe fn settle<P: Policy>(&mut self, depth: usize) {
         let mut at = depth;
         while at < self.depth() {
             // SAFETY: `at` is below the depth of the stack.

@@ -13,9 +13,8 @@ use super::MARKED;
 use super::MarkSweep;
 use super::mark::MarkEngine;
 use super::prefetch::{Policy, Prefetch};
-use super::scan::{Entry, FROM_HEAP, MarkContext, Scanner};
+use super::scan::{Entry, MarkContext, Scanner};
 use crate::mark_sweep::block::Resolved;
-use crate::mark_sweep::kinds::descriptor;
 
 /// The policy that greys nothing.
 struct Observing;
@@ -29,8 +28,10 @@ impl Policy for Observing {
     fn touch(_: usize) {}
 }
 
-/// Bytes of an object that are looked at before what they lead to is taken off the stack.
-const PIECE: usize = 4096;
+/// In the start of an entry, which is a multiple of 8: it is a range whose words are roots,
+const RANGE: usize = 1;
+/// under the lax rule.
+const LAX: usize = 2;
 
 impl MarkContext {
     /// Calls `visit` with each word of `low..high` that leads to an object, under the rule of the heap or the `lax` one of
@@ -85,58 +86,81 @@ impl MarkEngine {
         self.lead(|leader| leader.context().observes)
     }
 
-    /// Pushes what the words of a range refer to.
-    ///
-    /// # Safety
-    /// The range must be readable; the world must be stopped.
-    pub(super) unsafe fn observe_range(&self, low: Address, high: Address, lax: bool) {
+    /// Keeps a range whose words are roots until [`MarkEngine::take_targets`]: they may be more than the mark stack holds.
+    pub(super) fn keep_range(&self, low: Address, high: Address, lax: bool) {
         let (low, high) = (low.align_up(8), high.align_down(8));
-        // SAFETY: the range is readable, as asked.
-        self.lead(|leader| unsafe { leader.scan_words::<Observing>(low, high, lax) });
+        if low >= high {
+            return;
+        }
+        let tag = if lax { RANGE | LAX } else { RANGE };
+        let entry = Entry {
+            start: low.word() | tag,
+            descriptor: high.offset_from(low),
+        };
+        self.lead(|leader| {
+            if !leader.push(entry) {
+                leader.context().miss_target();
+            }
+        });
     }
 
-    /// Calls `visit` with each object that an object refers to, as often as it does. The context must observe.
+    /// Calls `visit` with each object that an object refers to, as often as it does. The context must observe, and the stack be
+    /// empty.
     ///
     /// # Safety
     /// The descriptor must be the object's; the world must be stopped.
     pub unsafe fn for_each_target(
         &self,
         object: Address,
-        described: usize,
+        descriptor: usize,
         visit: &mut dyn FnMut(Address),
     ) {
-        if described & descriptor::TAGS == descriptor::LENGTH {
-            let end = object.add(described & !7);
-            let mut low = object;
-            while low < end {
-                let high = low.add(PIECE).min(end);
-                // SAFETY: the descriptor is the object's, as asked: the length of its readable words.
-                unsafe { self.observe_range(low, high, FROM_HEAP) };
-                self.take_targets(visit);
-                low = high;
-            }
-            return;
-        }
-        let entry = Entry {
+        let mut entry = Entry {
             start: object.word(),
-            descriptor: described,
+            descriptor,
         };
         self.lead(|leader| {
-            let depth = leader.depth();
-            // SAFETY: the descriptor is the object's and the world is stopped, as asked.
-            unsafe {
-                leader.follow::<Observing>(entry, true, true);
-                leader.settle::<Observing>(depth);
+            loop {
+                // SAFETY: the descriptor is the object's, or what was pushed describes readable memory; the world is
+                // stopped, as asked.
+                unsafe { leader.follow::<Observing>(entry, true, false) };
+                // The rest of what is being looked at lies below what was found in it, so the stack stays small.
+                loop {
+                    match leader.pop() {
+                        None => return,
+                        Some(found) if leader.context().is_object(found) => {
+                            visit(Address::new(found.start));
+                        }
+                        Some(rest) => {
+                            entry = rest;
+                            break;
+                        }
+                    }
+                }
             }
         });
-        self.take_targets(visit);
     }
 
-    /// Takes what was observed since the last call, and calls `visit` with it.
-    pub fn take_targets(&self, visit: &mut dyn FnMut(Address)) {
+    /// Takes the roots that were observed since the last call, and calls `visit` with each object that they lead to.
+    ///
+    /// # Safety
+    /// What was observed must be readable still; the world must be stopped.
+    pub unsafe fn take_targets(&self, visit: &mut dyn FnMut(Address)) {
         self.lead(|leader| {
             while let Some(entry) = leader.pop() {
-                visit(Address::new(entry.start));
+                if entry.start & RANGE == 0 {
+                    visit(Address::new(entry.start));
+                    continue;
+                }
+                let low = Address::new(entry.start & !(RANGE | LAX));
+                let high = low.add(entry.descriptor);
+                let lax = entry.start & LAX != 0;
+                // SAFETY: the range is readable, as asked.
+                unsafe {
+                    leader
+                        .context()
+                        .for_each_reference(low, high, lax, &mut |_, found| visit(found.base));
+                }
             }
         });
     }

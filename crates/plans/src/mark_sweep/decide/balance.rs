@@ -60,8 +60,7 @@ impl Rates {
 
     /// A stop in which so many bytes were found alive took so many nanoseconds.
     pub fn note_marking(&mut self, bytes: u64, nanoseconds: u64) {
-        self.marking
-            .note(bytes.saturating_add(ALWAYS as u64), nanoseconds);
+        self.marking.note(bytes, nanoseconds);
     }
 
     /// Bytes that are to be allocated before the next collection where so many `live`; nothing as long as it is not known how
@@ -70,16 +69,12 @@ impl Rates {
         let allocated = self.allocation.get()?;
         let marked = self.marking.get()?;
         let paid = f64::from(price.hundredths_for_gigabyte) / 100.0 / f64::from(1 << 30);
-        let work = live.saturating_add(ALWAYS) as f64;
-        let room = square_root(allocated / marked * work / paid);
+        let room = square_root(allocated / marked * live as f64 / paid);
         let room = room * USUAL_DIVISOR / price.divisor.max(1) as f64;
         Some((room as usize).clamp(LEAST_ROOM, (price.left / 2).max(LEAST_ROOM)))
     }
 }
 
-/// What a collection costs whatever lives, as if so many more bytes were marked: a heap in which nothing lives is worth some
-/// room, too.
-const ALWAYS: usize = 64 << 10;
 /// The divisor at which the price is as stated.
 const USUAL_DIVISOR: f64 = 3.0;
 /// A heap has this room at least.
@@ -175,19 +170,6 @@ mod tests {
             rates.note_allocation(1 << 20, 1_000_000_000);
         }
         assert!(rates.interval(16 * MB, &PRICE) < Some(50 * MB));
-    }
-
-    #[test]
-    fn a_heap_in_which_nothing_lives_has_room_by_what_a_stop_takes() {
-        let room = |stop_ns: u64| {
-            let mut rates = Rates::new();
-            rates.note_allocation(1 << 30, 1_000_000_000);
-            rates.note_marking(0, stop_ns);
-            rates.interval(0, &PRICE).unwrap()
-        };
-        // A gigabyte a second, and a stop of 0.1 ms: the root of 0.0001 square gigabytes.
-        assert!((10 * MB..11 * MB).contains(&room(100_000)));
-        assert!((20 * MB..22 * MB).contains(&room(400_000)));
     }
 
     #[test]
