@@ -219,11 +219,37 @@ static void pairs_do_not_put_off_collections(void)
     CHECK_LE(GC_get_heap_size(), heap + heap / 2);
 }
 
+/* What was reclaimed is what was allocated, not freed, and does not live; cells
+ * that are free already are not reclaimed again. */
+static void reclaimed_bytes_fit(void)
+{
+    struct GC_prof_stats_s stats;
+    size_t given;
+    static void *kept[1000];
+
+    GC_INIT();
+    for (int i = 0; i < 1000; i++)
+        kept[i] = GC_malloc(1000);
+    for (int i = 0; i < 100000; i++)
+        GC_malloc(48);
+    for (int i = 0; i < 10000; i++)
+        GC_free(GC_malloc(2000));
+    for (int i = 0; i < 5; i++)
+        GC_gcollect();
+    CHECK_GE(GC_get_prof_stats(&stats, sizeof stats), sizeof stats);
+    given = GC_get_total_bytes();
+    CHECK_LE(stats.bytes_reclaimed_since_gc, given / 100);
+    CHECK_GE(stats.reclaimed_bytes_before_gc + stats.bytes_reclaimed_since_gc, 4000000);
+    CHECK_LE(stats.reclaimed_bytes_before_gc + stats.bytes_reclaimed_since_gc, 8000000);
+    CHECK(kept[999] != NULL);
+}
+
 MAIN_BEGIN
     RUN(freed_bytes_are_exact);
     RUN(freed_bytes_of_every_kind);
     RUN(collections_reset_freed_bytes);
     RUN_GLEANER(totals_are_exact);
+    RUN_GLEANER(reclaimed_bytes_fit);
     RUN_GLEANER(every_way_to_allocate_counts);
     RUN_GLEANER(cells_freed_and_reused_count_again);
     RUN_GLEANER(other_threads_count);

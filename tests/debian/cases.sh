@@ -15,6 +15,14 @@ needs() {
     esac
 }
 
+# How many programs a case runs, at least.
+programs() {
+    case $1 in
+    stalin | inkscape) echo 2 ;;
+    *) echo 1 ;;
+    esac
+}
+
 # Follows symbolic links.
 run_chase() {
     touch end

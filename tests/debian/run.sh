@@ -42,7 +42,9 @@ attempt() { # attempt NAME RESULT COMMAND...
     shift 2
     rm -rf "$out/$name"
     mkdir -p "$out/$name"
-    (cd "$out/$name" && set -e && "run_$name" "$@") >"$result" 2>"$result.errors"
+    # In a shell of its own: where a status is asked for, a failing command would not end a case of this one.
+    (cd "$out/$name" && exec bash -euo pipefail -c '. "$1/tests/debian/cases.sh"; "run_$2" "${@:3}"' bash "$here" "$name" "$@") \
+        >"$result" 2>"$result.errors"
 }
 
 passed=0 failed=0
@@ -65,7 +67,7 @@ for name in "$@"; do
         status=0
         GLEANER_OPTIONS=$options attempt "$name" "$found" \
             "$here/target/release/gleaner" exec --any --stats -- || status=$?
-        if ! grep -q '^gleaner: statistics of process' "$found.errors"; then
+        if [ "$(grep -c '^gleaner: statistics of process' "$found.errors")" -lt "$(programs "$name")" ]; then
             failed=$((failed + 1))
             echo "FAILED: $name ${options:-with the defaults}: it did not run on Gleaner's library"
         elif [ "$status" -eq 0 ] && cmp -s "$expected" "$found"; then
@@ -74,7 +76,7 @@ for name in "$@"; do
         else
             failed=$((failed + 1))
             echo "FAILED: $name ${options:-with the defaults}: status $status"
-            { diff "$expected" "$found" || true; tail -n 5 "$found.errors"; } | head -n 12 | sed 's/^/    /'
+            { diff "$expected" "$found"; tail -n 5 "$found.errors"; } 2>&1 | head -n 12 | sed 's/^/    /' || true
         fi
     done
 done

@@ -151,13 +151,14 @@ fn say_notes(snapshot: &Snapshot, path: &Path) {
     let lost = |count, what| {
         if count > 0 {
             say(format!(
-                "{} to objects that are not in the snapshot and were passed over",
-                counted(count, what)
+                "{} {} to objects that are not in the snapshot and were passed over",
+                counted(count, what),
+                if count == 1 { "leads" } else { "lead" }
             ));
         }
     };
-    lost(snapshot.lost_words, "root word leads");
-    lost(snapshot.lost_edges, "reference leads");
+    lost(snapshot.lost_words, "root word");
+    lost(snapshot.lost_edges, "reference");
     if snapshot.repeated > 0 {
         say(format!(
             "{} at an address that another one has; only one of them can be found by it",

@@ -270,6 +270,32 @@ fn a_log_is_absolute_and_checked() {
 }
 
 #[test]
+fn a_snapshot_is_absolute_and_checked_and_has_an_owner() {
+    let directory = replaceable();
+    let output = shell(
+        &directory,
+        &["--snapshot", "app.heap"],
+        "cd /; echo $$ $GLEANER_OPTIONS",
+    );
+    let said = assert_succeeds(&output);
+    let (process, options) = said.trim_end().split_once(' ').unwrap();
+    let snapshot = directory.path("app.heap");
+    assert_eq!(
+        options,
+        format!("snapshot-process={process},snapshot={}", snapshot.display())
+    );
+    let refused = |name: &str, why: &str| {
+        let output = shell(&directory, &["--snapshot", name], "echo ran");
+        assert_fails(&output, 2, why);
+        assert_eq!(stdout(&output), "");
+    };
+    refused("no/such/directory", "No such file");
+    refused(".", "it is a directory");
+    refused("a,b", "the path has a comma");
+    assert_succeeds(&shell(&directory, &["--snapshot", "no/%p/a"], "true"));
+}
+
+#[test]
 fn a_log_is_appended_to() {
     let directory = replaceable();
     let log = directory.file("events.jsonl", "before\n", 0o644);

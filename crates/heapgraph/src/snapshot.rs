@@ -64,7 +64,9 @@ impl fmt::Display for Root {
             Root::Stack { thread, name } => write!(to, "stack of thread {thread} ({name})"),
             Root::Other(name) => match name.as_str() {
                 "uncollectable" => to.write_str("uncollectable objects"),
-                "finalizers" => to.write_str("objects that wait for their finalizers"),
+                "finalizers" => to.write_str(
+                    "finalizers that are ready, data of finalizers, and toggle references",
+                ),
                 other => to.write_str(other),
             },
         }

@@ -92,8 +92,8 @@ impl Page<'_> {
         ));
         if unreached.objects > 0 {
             self.line(&format!(
-                "  other  {} in {}: no root leads to them. They wait for their finalizers, or are free cells that \
-                 threads hold ready",
+                "  other  {} in {}: no root leads to them. They wait for their finalizers, are free cells that \
+                 threads hold ready, or garbage of which a collection kept the marks",
                 size(unreached.bytes),
                 counted(unreached.objects, "object")
             ));

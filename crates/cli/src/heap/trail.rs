@@ -66,7 +66,7 @@ pub(super) fn text(facts: &Facts<'_>, address: u64) -> Result<String, Failure> {
     let Some(path) = Path::new(graph, object, false) else {
         let _ = writeln!(
             text,
-            "No root leads to {name}: it waits for its finalizer, or is a free cell that a thread holds ready"
+            "No root leads to {name}: it waits for its finalizer, is a free cell that a thread holds ready, or garbage"
         );
         return Ok(text);
     };
