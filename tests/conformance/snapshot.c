@@ -549,19 +549,21 @@ static void a_little_more_is_no_new_peak(void)
 static void fork_and_collect(void)
 {
     int status;
+    pid_t child;
 
     GC_set_handle_fork(1);
     GC_INIT();
     root = GC_malloc(32);
     *(void **)root = shared->kept = GC_malloc(32);
     GC_gcollect();
-    shared->child = fork();
-    if (shared->child == 0) {
+    child = fork();
+    if (child == 0) {
         root = NULL;
         GC_gcollect();
         _exit(0);
     }
-    waitpid(shared->child, &status, 0);
+    shared->child = child; /* which the child does not write, too */
+    waitpid(child, &status, 0);
     CHECK_EQ(status, 0);
 }
 
