@@ -259,7 +259,7 @@ option_table! {
     log: FilePath = FilePath::NONE, "log", User, Both, None, Accepted::Path(FilePath::LONGEST);
     /// Writes what lives, and what keeps it alive, to this file, for `gleaner heap`; %p in it is the process, %n a number that counts.
     snapshot: FilePath = FilePath::NONE, "snapshot", User, Libgc, None, Accepted::Path(FilePath::LONGEST);
-    /// In which collections: those that find a quarter more than the last snapshot has; one as the program exits; one that SIGUSR2 calls for; all.
+    /// When one is written: where a quarter more lives than in the last; as the program exits; after SIGUSR2; always.
     snapshot_at: SnapshotAt = SnapshotAt::Peak, "snapshot-at", User, Libgc, None, Accepted::Choice(SnapshotAt::NAMES);
     /// The process whose snapshots have that very name; others, as those that it starts, put a point and their number behind it.
     snapshot_process: u32 = 0, "snapshot-process", Tuning, Libgc, None, number(0, 1 << 30, "the first in which the heap starts");

@@ -31,10 +31,10 @@ const GRANULE_SHIFT: u32 = 4;
 
 /// Writes the file, and returns what to say of it.
 pub(super) fn write(snapshot: &Snapshot, output: &Path) -> Result<String, Failure> {
-    let written = File::create(output).and_then(|file| {
-        let mut writer = Writer::new(snapshot, BufWriter::with_capacity(1 << 20, file));
-        writer.write()
-    });
+    let written = match std::fs::symlink_metadata(output) {
+        Ok(found) if !found.is_file() => write_to(snapshot, output),
+        _ => write_beside(snapshot, output),
+    };
     let bytes = written.map_err(|error| {
         Failure::usage(format_args!(
             "the file {} cannot be written: {error}. Name another file with --devtools FILE",
@@ -47,6 +47,25 @@ pub(super) fn write(snapshot: &Snapshot, output: &Path) -> Result<String, Failur
         counted(u64::from(snapshot.count()), "object"),
         size(bytes)
     ))
+}
+
+fn write_to(snapshot: &Snapshot, output: &Path) -> io::Result<u64> {
+    let file = File::create(output)?;
+    let mut writer = Writer::new(snapshot, BufWriter::with_capacity(1 << 20, file));
+    writer.write()
+}
+
+/// Under another name first, so that there is never half of a file under the one that was asked for.
+fn write_beside(snapshot: &Snapshot, output: &Path) -> io::Result<u64> {
+    let mut beside = output.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    let written = write_to(snapshot, beside)
+        .and_then(|bytes| std::fs::rename(beside, output).map(|()| bytes));
+    if written.is_err() {
+        let _ = std::fs::remove_file(beside);
+    }
+    written
 }
 
 struct Writer<'a, W> {
