@@ -372,6 +372,22 @@ static void a_signal_calls_for_one(void)
     tidy();
 }
 
+static void end_after_a_signal(void)
+{
+    GC_INIT();
+    root = shared->kept = GC_malloc(48);
+    raise(SIGUSR2);
+}
+
+static void a_signal_is_obeyed_at_the_end_at_the_latest(void)
+{
+    prepare();
+    in_child(with_path("late", ",snapshot-at=signal"), end_after_a_signal);
+    read_snapshot("late");
+    CHECK(has_object(shared->kept));
+    tidy();
+}
+
 static void keep_going(void)
 {
     GC_INIT();
@@ -662,6 +678,7 @@ MAIN_BEGIN
     RUN_GLEANER(the_peak_is_what_stays);
     RUN_GLEANER(each_collection_has_a_number);
     RUN_GLEANER(a_signal_calls_for_one);
+    RUN_GLEANER(a_signal_is_obeyed_at_the_end_at_the_latest);
     RUN_GLEANER(what_cannot_be_written_stops_nothing);
     RUN_GLEANER(other_threads_have_their_stacks);
     RUN_GLEANER(what_the_collector_keeps_has_roots);

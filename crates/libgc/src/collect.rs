@@ -471,7 +471,7 @@ unsafe extern "C" {
 
 /// Looks for leaks once more when the process exits, and writes a snapshot if one is wanted then.
 pub fn watch_exit() {
-    if crate::leaks::is_armed() || crate::snapshot::is_wanted_at_exit() {
+    if crate::leaks::is_armed() || crate::snapshot::watches_exit() {
         // SAFETY: the function stays loaded, since this library is never unloaded.
         unsafe { __cxa_atexit(check_at_exit, core::ptr::null_mut(), core::ptr::null_mut()) };
     }

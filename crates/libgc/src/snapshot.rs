@@ -19,18 +19,23 @@ fn at() -> Option<SnapshotAt> {
     with_heap(|heap| heap.snapshots.as_ref().map(|snapshots| snapshots.at()))
 }
 
+/// Whether the exit of the process may call for a snapshot.
+pub fn watches_exit() -> bool {
+    !matches!(at(), None | Some(SnapshotAt::Collection))
+}
+
 /// Whether the heap is collected once more as the process exits, since what lives then may call for a snapshot.
 pub fn is_wanted_at_exit() -> bool {
-    match at() {
-        Some(SnapshotAt::Exit | SnapshotAt::Peak) => true,
-        Some(SnapshotAt::Signal) => is_asked(),
-        Some(SnapshotAt::Collection) | None => false,
-    }
+    at() == Some(SnapshotAt::Peak) || is_due_at_exit()
 }
 
 /// Whether that collection writes one, whatever lives.
 pub fn is_due_at_exit() -> bool {
-    matches!(at(), Some(SnapshotAt::Exit | SnapshotAt::Signal))
+    match at() {
+        Some(SnapshotAt::Exit) => true,
+        Some(SnapshotAt::Signal) => is_asked(),
+        _ => false,
+    }
 }
 
 /// The process that wants snapshots by itself and has none yet; 0 for none. Relaxed: a stale value costs a word to the user.

@@ -139,11 +139,6 @@ impl Snapshots {
         self.at
     }
 
-    /// How many were written.
-    pub fn written(&self) -> u32 {
-        self.written
-    }
-
     /// What became of the last one, once.
     pub fn take_news(&mut self) -> Option<News> {
         self.news.take()

@@ -26,7 +26,7 @@ pub trait Policy {
     const PREFETCH: Prefetch;
     /// Whether the last pointer of an object is prefetched first and pushed last.
     const PERMUTED: bool;
-    /// Whether nothing is greyed, and what would be is pushed all the same ([`super::targets`]).
+    /// Whether objects are pushed without being greyed ([`super::targets`]).
     const OBSERVES: bool = false;
     /// Prefetches one cache line with the policy's hint.
     fn touch(address: usize);
