@@ -25,6 +25,8 @@ class Line:
     machine: str
     group: str
     workload: str
+    #: How many threads collect; None where the library decides.
+    threads: int | None
     variant: str
     control: bool
     #: The mean of the metric, in its unit.
@@ -106,6 +108,7 @@ def _line(
         machine=machine,
         group=group,
         workload=str(first["workload"]),
+        threads=None if pd.isna(first.get("threads")) else int(first["threads"]),
         variant=str(first["variant"]),
         control=bool(first["control"]),
         mean=statistics.mean_of(good[column].tolist(), rules.confidence),
@@ -206,18 +209,22 @@ def _rows_of(
     for rival in bar.against or [experiment.statistics.baseline]:
         lines = lines_of(frame, experiment.with_baseline(rival), bar.metric)
         finished = {line.group for line in lines if line.variant == rival and line.mean.runs > 0}
-        whom = f" against {rival}" if bar.against else ""
+        number = bar.threads
+        with_threads = f", {number} thread{'s' if number > 1 else ''}" if number else ""
+        whom = f"{with_threads} against {rival}" if bar.against else with_threads
         chosen = [
             line
             for line in lines
             if line.variant == bar.configuration
             and not line.control
             and line.workload in (bar.workloads or [line.workload])
+            and bar.threads in (None, line.threads)
             and (line.group in finished or not bar.against)
         ]
         if bar.figure == "value":
             rows += [(line.machine, line.group, line.mean) for line in chosen]
         elif bar.of == "each":
+            whom = f" against {rival}" if bar.against else ""
             rows += [(line.machine, f"{line.group}{whom}", line.ratio) for line in chosen]
         elif bar.of == "set":
             rule = experiment.statistics.confidence

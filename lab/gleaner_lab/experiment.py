@@ -148,6 +148,8 @@ class Bar(Part):
     against: list[Variant] = []
     #: The workloads that it is about; all of them unless given.
     workloads: list[Name] = []
+    #: The number of collecting threads that it is about; all that the experiment has unless given.
+    threads: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def one_side(self) -> Bar:
@@ -243,6 +245,9 @@ class Experiment(Part):
                 _known(("bars", number, "against"), rival, variants)
             for name in bar.workloads:
                 _known(("bars", number, "workloads"), name, set(names))
+            if bar.threads is not None:
+                numbers = {str(threads) for threads in self.threads}
+                _known(("bars", number, "threads"), str(bar.threads), numbers)
         for number, paper in enumerate(self.papers):
             _known(("papers", number, "table"), paper.table, papers.index())
             printed = papers.read(paper.table).columns

@@ -22,16 +22,17 @@ def experiment_of(**statistics):
 
 
 def frame_of(*runs):
-    """Rows from (machine, workload, variant, control, round, seconds, collections)."""
+    """Rows from (machine, workload, variant, control, round, seconds, collections, threads)."""
     rows = []
-    for machine, workload, variant, control, number, seconds, collections in runs:
-        group = f"{workload}, 1 thread"
+    for machine, workload, variant, control, number, seconds, collections, threads in runs:
+        group = f"{workload}, {threads} thread{'s' if threads > 1 else ''}"
         rows.append(
             {
                 "key": f"{group}: {variant} {control} {machine} | round {number}",
                 "machine": machine,
                 "group": group,
                 "workload": workload,
+                "threads": threads,
                 "variant": variant,
                 "control": control,
                 "round": number,
@@ -46,9 +47,9 @@ def frame_of(*runs):
     return pd.DataFrame(rows)
 
 
-def rounds(machine, workload, variant, seconds, collections=5, control=False):
+def rounds(machine, workload, variant, seconds, collections=5, control=False, threads=1):
     return [
-        (machine, workload, variant, control, number, one, collections)
+        (machine, workload, variant, control, number, one, collections, threads)
         for number, one in enumerate(seconds)
     ]
 
@@ -77,9 +78,9 @@ def test_runs_of_two_machines_are_never_put_together():
 def test_only_rounds_with_equal_counts_are_paired():
     frame = frame_of(
         *rounds("m", "a", "one", [1.0, 1.0, 1.0]),
-        ("m", "a", "other", False, 0, 0.9, 5),
-        ("m", "a", "other", False, 1, 0.1, 4),
-        ("m", "a", "other", False, 2, 0.9, 5),
+        ("m", "a", "other", False, 0, 0.9, 5, 1),
+        ("m", "a", "other", False, 1, 0.1, 4, 1),
+        ("m", "a", "other", False, 2, 0.9, 5, 1),
     )
     line = find(analysis.lines_of(frame, experiment_of(equal="collections")), variant="other")
     assert line.ratio.runs == 2
@@ -101,9 +102,9 @@ def test_another_library_is_compared_whatever_it_counted():
 
 def test_a_failed_run_takes_its_round_out_and_is_counted():
     frame = frame_of(
-        ("m", "a", "one", False, 0, 1.0, 5),
-        ("m", "a", "one", False, 1, None, None),
-        ("m", "a", "one", False, 2, 1.0, 5),
+        ("m", "a", "one", False, 0, 1.0, 5, 1),
+        ("m", "a", "one", False, 1, None, None, 1),
+        ("m", "a", "one", False, 2, 1.0, 5, 1),
         *rounds("m", "a", "other", [0.9, 0.5, 0.9]),
     )
     lines = analysis.lines_of(frame, experiment_of())
@@ -142,6 +143,31 @@ def test_a_bar_of_the_mean_may_be_about_some_workloads():
     assert (everything.what, some.what) == ("geometric mean of 2", "geometric mean of 1")
     assert everything.estimate.value == pytest.approx(1.0)
     assert some.estimate.value == pytest.approx(0.5)
+
+
+def test_a_bar_may_be_about_a_number_of_collecting_threads():
+    frame = frame_of(
+        *rounds("m", "a", "one", [1.0, 1.0], threads=1),
+        *rounds("m", "a", "other", [0.5, 0.5], threads=1),
+        *rounds("m", "a", "one", [1.0, 1.0], threads=2),
+        *rounds("m", "a", "other", [2.0, 2.0], threads=2),
+    )
+    document = experiment_of().model_dump(exclude_unset=True)
+    document["threads"] = [1, 2]
+    bar = {"configuration": "other", "below": 0.9}
+    document["bars"] = [
+        {**bar, "threads": 1},
+        {**bar, "threads": 2},
+        {**bar, "of": "set", "threads": 2},
+        {**bar, "of": "set"},
+    ]
+    one, two, set_of_two, both = analysis.judge(frame, Experiment.model_validate(document))
+    assert (one.what, two.what) == ("a, 1 thread", "a, 2 threads")
+    assert (one.estimate.value, two.estimate.value) == (pytest.approx(0.5), pytest.approx(2.0))
+    assert set_of_two.what == "geometric mean of these 1, 2 threads"
+    assert set_of_two.estimate.value == pytest.approx(2.0)
+    assert both.what == "geometric mean of these 2"
+    assert both.estimate.value == pytest.approx(1.0)
 
 
 def test_a_bar_of_a_set_has_the_interval_of_rounds_and_counts_rounds_of_all_workloads():

@@ -98,6 +98,12 @@ def test_the_experiments_that_come_with_it_are_valid(path):
             "a value is of each workload by itself",
         ),
         ("threads: [1, 2]", "bars: [{configuration: plain, below: 0}]", 12, "a ratio is never 0"),
+        (
+            "threads: [1, 2]",
+            "threads: [1, 2]\nbars: [{configuration: plain, below: 1, threads: 3}]",
+            13,
+            "no 3 among 1, 2",
+        ),
         ("threads: [1, 2]", "heap: {mode: default, multiples: [2]}", 12, "times-minimum"),
         ("prefetch: none}", "prefetch: none}, lacks: [other]", 10, "no other among gc_bench"),
         ("prefetch: none}", "prefetch: none}, lacks: [shell]", 14, "plain lacks shell"),

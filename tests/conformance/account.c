@@ -42,6 +42,51 @@ static void collections_reset_freed_bytes(void)
     CHECK_EQ(GC_get_expl_freed_bytes_since_gc(), 48);
 }
 
+/* What a thread frees others get while it lives, but for the little that it keeps for itself. */
+enum { GIVEN = 40000, KEPT = 1000 };
+
+static void **given_up;
+static pthread_barrier_t freed;
+
+static void *freeing_thread(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < GIVEN; i++)
+        GC_free(given_up[i]);
+    pthread_barrier_wait(&freed);
+    pthread_barrier_wait(&freed); /* it lives until the others have allocated */
+    return NULL;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t one = *(const uintptr_t *)a, other = *(const uintptr_t *)b;
+    return one < other ? -1 : one > other;
+}
+
+static void others_get_what_a_thread_freed(void)
+{
+    pthread_t thread;
+    GC_INIT();
+    GC_disable();
+    given_up = malloc(GIVEN * sizeof *given_up);
+    for (int i = 0; i < GIVEN; i++)
+        given_up[i] = GC_malloc(48);
+    qsort(given_up, GIVEN, sizeof *given_up, by_address);
+    pthread_barrier_init(&freed, NULL, 2);
+    REQUIRE(pthread_create(&thread, NULL, freeing_thread, NULL) == 0);
+    pthread_barrier_wait(&freed);
+    int again = 0;
+    for (int i = 0; i < GIVEN; i++) {
+        void *p = GC_malloc(48);
+        again += bsearch(&p, given_up, GIVEN, sizeof *given_up, by_address) != NULL;
+    }
+    CHECK_GE(again, GIVEN - KEPT);
+    pthread_barrier_wait(&freed);
+    pthread_join(thread, NULL);
+    free(given_up);
+}
+
 /* ---- allocation; stock counts a thread's whole lists ---- */
 
 /* Allocates all sizes and returns the sum of what was got. */
@@ -248,6 +293,7 @@ MAIN_BEGIN
     RUN(freed_bytes_are_exact);
     RUN(freed_bytes_of_every_kind);
     RUN(collections_reset_freed_bytes);
+    RUN(others_get_what_a_thread_freed);
     RUN_GLEANER(totals_are_exact);
     RUN_GLEANER(reclaimed_bytes_fit);
     RUN_GLEANER(every_way_to_allocate_counts);

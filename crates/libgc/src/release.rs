@@ -9,8 +9,7 @@ use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::FREE;
 use gleaner_spaces::mark_sweep::allocate::cookie;
 use gleaner_spaces::mark_sweep::block::{IGNORE_OFF_PAGE, Resolved, State};
-use gleaner_spaces::mark_sweep::cache::Cache;
-use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell};
+use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::size_classes::CELL_BYTES;
 
@@ -21,8 +20,11 @@ use crate::start::{start, with_heap};
 use crate::state::{is_ready, table};
 use crate::variables::GC_non_gc_bytes;
 
-/// Cells of other blocks that a thread's list may hold before half of them go to the shared list.
-const MOST_FOREIGN: u32 = 256;
+/// How many cells a thread frees onto its list before it fills a magazine. What is freed onto the list is allocated again
+/// first, while it is in the nearest cache.
+const MOST_FOREIGN: u32 = 128;
+/// Cells of a full magazine, which go to the shared list.
+const FULL: u32 = 256;
 
 fn resolve(object: *const c_void) -> Option<Resolved> {
     if is_ready() {
@@ -76,11 +78,12 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
         // SAFETY: the record is the calling thread's; the object is used no more, as asked.
         unsafe {
             let cache = &raw mut (*thread).cache;
-            if (*cache).foreign[kind][class] >= MOST_FOREIGN {
-                make_room(cache, kind, class);
-            }
             let clear = kind == NORMAL || kind == UNCOLLECTABLE;
-            push_cell(cache, kind, class, found.base, clear, false);
+            if (*cache).foreign[kind][class] < MOST_FOREIGN {
+                push_cell(cache, kind, class, found.base, clear, false);
+            } else if push_magazine(cache, kind, class, found.base, clear) == FULL {
+                with_heap(|heap| heap.space.share_magazine(cache, kind, class));
+            }
         }
         if counted {
             GC_non_gc_bytes.add(usize::from(CELL_BYTES[class]).wrapping_neg());
@@ -95,44 +98,6 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     if let Err(error) = result {
         refuse(object, error);
     }
-}
-
-/// Makes room on a list for cells to be freed onto it: what was allocated again is counted no longer, and what is still
-/// there goes to the shared list, half of it.
-///
-/// # Safety
-/// The cache must be the calling thread's.
-#[cold]
-unsafe fn make_room(cache: *mut Cache, kind: usize, class: usize) {
-    // SAFETY: the cache is the calling thread's, as asked.
-    let freed = unsafe { freed_cells(cache, kind, class) };
-    if freed < MOST_FOREIGN as usize {
-        // The list may hold cells of other blocks that were not freed by this thread: never less than one.
-        // SAFETY: the cache is the calling thread's, as asked.
-        unsafe { (&raw mut (*cache).foreign[kind][class]).write_volatile((freed as u32).max(1)) };
-    } else {
-        // SAFETY: the cache is the calling thread's, as asked, and its list begins with that many cells.
-        with_heap(|heap| unsafe { heap.space.share_cells(cache, kind, class, freed / 2) });
-    }
-}
-
-/// How many cells at the front of a list were freed onto it, as far as that matters.
-///
-/// # Safety
-/// The cache must be the calling thread's.
-unsafe fn freed_cells(cache: *const Cache, kind: usize, class: usize) -> usize {
-    let mut cells = 0;
-    // SAFETY: the cache is the calling thread's, as asked; a listed cell has its link in its first word and, if it was
-    // freed explicitly, its cookie in the second.
-    unsafe {
-        let mut cell = (*cache).heads[kind][class];
-        while !cell.is_null() && cells < MOST_FOREIGN as usize && cell.add(8).load() == cookie(cell)
-        {
-            cells += 1;
-            cell = Address::new(cell.load());
-        }
-    }
-    cells
 }
 
 #[cold]

@@ -19,7 +19,7 @@ use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::roots::Range;
 use gleaner_plans::mark_sweep::stop::signal::on_suspend;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
-use gleaner_spaces::mark_sweep::explicit_free::push_cell;
+use gleaner_spaces::mark_sweep::explicit_free::{push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
 use harness::rng::Rng;
@@ -189,7 +189,11 @@ fn mutate(shared: &Shared, owner: usize) {
                 unsafe {
                     let class = class_of(object.add(24).load() * 8);
                     chain.write_volatile(next.word());
-                    push_cell(&raw mut (*record).cache, NORMAL, class, object, true, false);
+                    if object.word() & 64 == 0 {
+                        push_cell(&raw mut (*record).cache, NORMAL, class, object, true, false);
+                    } else {
+                        push_magazine(&raw mut (*record).cache, NORMAL, class, object, true);
+                    }
                 }
             }
             // SAFETY: a slot of this thread's own roots, which it alone writes.

@@ -6,8 +6,9 @@ mod support;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use gleaner_mem::Address;
+use gleaner_spaces::mark_sweep::account::SpaceView;
 use gleaner_spaces::mark_sweep::cache::Cache;
-use gleaner_spaces::mark_sweep::explicit_free::FreeError;
+use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
@@ -190,6 +191,75 @@ fn freed_cells_that_a_thread_took_are_not_swept() {
                 "{mode:?}: {object:?} is alive, or on the thread's list"
             );
         }
+    }
+}
+
+/// Cells in a thread's magazine are nobody else's: a collection neither sweeps them nor counts them as allocated. The thread
+/// gets them before others do, and where it shares them or ends, every one of them is had again, once.
+#[test]
+fn cells_of_a_magazine_are_had_again_once() {
+    for (mode, kind) in [SweepMode::Lazy, SweepMode::Eager]
+        .into_iter()
+        .flat_map(|mode| [NORMAL, PTRFREE, UNCOLLECTABLE].map(|kind| (mode, kind)))
+    {
+        let mut space = Space::new(mode, false);
+        let class = class_of(1000);
+        let mut cache = Box::new(Cache::new());
+        let all: Vec<Address> = (0..24)
+            .map(|_| space.0.allocate_small(kind, class).unwrap())
+            .collect();
+        let (live, freed) = all.split_at(8);
+        let free = |space: &mut Space, cache: &mut Cache, cell| {
+            assert_ne!(space.mark_of(cell), FREE);
+            // SAFETY: this thread's own cache, and the test gives the cell up.
+            unsafe { push_magazine(cache, kind, class, cell, true) }
+        };
+        for (number, cell) in freed[..5].iter().enumerate() {
+            assert_eq!(free(&mut space, &mut cache, *cell), number as u32 + 1);
+        }
+        // SAFETY: this thread's own cache stays mapped.
+        let listed = unsafe { SpaceView::new(&raw const space.0).listed_bytes(&*cache) };
+        assert_eq!(listed, 5 * usize::from(CELL_BYTES[class]));
+        space.collect_beside(&cache, all[..8].iter().chain(&all[13..]).copied());
+        // SAFETY: this thread's own cache.
+        unsafe { space.0.verify_cache(&*cache) }.unwrap_or_else(|fault| panic!("{fault:?}"));
+        let mut known = BTreeSet::from_iter(all.iter().copied());
+        for _ in 0..30 {
+            let object = space.0.allocate_small(kind, class).unwrap();
+            assert!(
+                known.insert(object),
+                "{mode:?}: {object:?} is in a magazine"
+            );
+        }
+        // What the thread's empty list is filled with first is its own magazine, the last freed before the others.
+        // SAFETY: this thread's own cache.
+        unsafe { space.0.refill(&mut *cache, kind, class) }.unwrap();
+        let mut head = cache.heads[kind][class];
+        for expected in freed[..5].iter().rev() {
+            assert_eq!(head, *expected, "{mode:?}");
+            head = Address::new(load(head, 0));
+        }
+        assert!(head.is_null() && cache.magazines[kind][class].head.is_null());
+        for cell in &freed[5..10] {
+            free(&mut space, &mut cache, *cell);
+        }
+        // SAFETY: this thread's own cache.
+        unsafe { space.0.share_magazine(&mut *cache, kind, class) };
+        assert_eq!(cache.magazines[kind][class].cells, 0);
+        for cell in &freed[10..] {
+            free(&mut space, &mut cache, *cell);
+        }
+        // SAFETY: this thread's own cache, which is not used again.
+        unsafe { space.0.adopt_cells(&mut *cache) };
+        let again: BTreeSet<Address> = (0..16)
+            .map(|_| space.0.allocate_small(kind, class).unwrap())
+            .collect();
+        assert_eq!(
+            again,
+            freed.iter().copied().collect(),
+            "{mode:?}, kind {kind}"
+        );
+        assert!(live.iter().all(|cell| !again.contains(cell)));
     }
 }
 

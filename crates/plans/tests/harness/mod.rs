@@ -31,7 +31,8 @@ use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, Block};
-use gleaner_spaces::mark_sweep::explicit_free::push_cell;
+use gleaner_spaces::mark_sweep::cache::LISTED_KINDS;
+use gleaner_spaces::mark_sweep::explicit_free::{push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
 use gleaner_spaces::mark_sweep::size_classes::{LARGEST_SMALL, class_of};
 use gleaner_spaces::mark_sweep::targets::MarkedObject;
@@ -300,15 +301,13 @@ impl Bench {
         if small && self.thread_lists && !described.uncollectable && described.disclaim.is_none() {
             // SAFETY: the record is this thread's, and the test gives the object up.
             unsafe {
-                push_cell(
-                    &raw mut (*self.record).cache,
-                    kind,
-                    class,
-                    object,
-                    described.clear,
-                    false,
-                )
-            };
+                let cache = &raw mut (*self.record).cache;
+                if object.word() & 64 == 0 || kind >= LISTED_KINDS {
+                    push_cell(cache, kind, class, object, described.clear, false);
+                } else if push_magazine(cache, kind, class, object, described.clear) == 5 {
+                    self.heap.space.share_magazine(cache, kind, class);
+                }
+            }
         } else {
             self.heap.space.free(object).unwrap();
         }
@@ -406,8 +405,10 @@ impl Bench {
         // SAFETY: the record is this thread's; a listed cell links to the next in its first word.
         unsafe {
             let own = (*self.record).cache.heads.iter().flatten();
+            let magazines = (*self.record).cache.magazines.iter().flatten();
             let shared = self.heap.space.shared.heads.iter().flatten();
-            for head in own.chain(shared) {
+            let magazines = magazines.map(|magazine| &magazine.head);
+            for head in own.chain(magazines).chain(shared) {
                 let mut cell = *head;
                 while !cell.is_null() {
                     assert!(

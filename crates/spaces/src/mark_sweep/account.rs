@@ -165,14 +165,15 @@ impl SpaceView {
         for kind in 0..kinds {
             for (class, &cell_bytes) in CELL_BYTES.iter().enumerate() {
                 // SAFETY: the cache stays mapped, as asked, and both indices lie in its table.
-                let head = unsafe { &raw const (*cache).heads[kind][class] };
-                // SAFETY: a list's head of a mapped cache.
-                if unsafe { head.read_volatile() }.is_null() {
-                    continue;
+                for head in unsafe { Cache::lists(cache, kind, class) } {
+                    // SAFETY: a list's head of a mapped cache.
+                    if unsafe { head.read_volatile() }.is_null() {
+                        continue;
+                    }
+                    // SAFETY: the head stays mapped with its cache; blocks below the frontier are committed.
+                    let cells = unsafe { listed_cells(head, &table, frontier) };
+                    bytes += cells * usize::from(cell_bytes);
                 }
-                // SAFETY: the head stays mapped with its cache; blocks below the frontier are committed.
-                let cells = unsafe { listed_cells(head, &table, frontier) };
-                bytes += cells * usize::from(cell_bytes);
             }
         }
         bytes

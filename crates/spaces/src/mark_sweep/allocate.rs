@@ -6,12 +6,13 @@
 //!
 //! All methods run under the allocator lock.
 
+use core::mem::take;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 use gleaner_mem::{Address, zero};
 
-use super::cache::{Cache, CellList};
+use super::cache::{Cache, CellList, LISTED_KINDS};
 use super::pool::Taken;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
 use crate::mark_sweep::block::{
@@ -91,9 +92,9 @@ impl MarkSweep {
             unsafe { (*cache).owned[kind][class] = NO_BLOCK };
         }
         if !core::ptr::eq(cache, &raw const self.shared)
-            && !self.shared.heads[kind][class].is_null()
+            // SAFETY: it is not the shared one, so it is the calling thread's, as asked.
+            && let Some(head) = unsafe { self.take_freed(cache, kind, class) }
         {
-            let head = self.take_shared(kind, class);
             // SAFETY: `cache` is the calling thread's or the shared one, as asked.
             unsafe {
                 // The exact number does not matter: not zero means that the list must be walked in a pause.
@@ -114,6 +115,27 @@ impl MarkSweep {
             (*cache).heads[kind][class] = list.head;
         }
         Ok(())
+    }
+
+    /// Cells that were freed explicitly: those of the thread's own magazine, or else some of the shared list.
+    ///
+    /// # Safety
+    /// The cache must belong to the calling thread.
+    unsafe fn take_freed(
+        &mut self,
+        cache: *mut Cache,
+        kind: usize,
+        class: usize,
+    ) -> Option<Address> {
+        if kind < LISTED_KINDS {
+            // SAFETY: the cache is the calling thread's, as asked.
+            let magazine = unsafe { take(&mut (*cache).magazines[kind][class]) };
+            if !magazine.head.is_null() {
+                return Some(magazine.head);
+            }
+        }
+        let some = !self.shared.heads[kind][class].is_null();
+        some.then(|| self.take_shared(kind, class))
     }
 
     /// Takes the first cells of the shared list of one kind and class, which is not empty. They may be of any block.
@@ -153,7 +175,7 @@ impl MarkSweep {
     /// The cache's thread must have ended, or be the calling one and never use the cache again.
     pub unsafe fn adopt_cells(&mut self, cache: *mut Cache) {
         // SAFETY: the cache's thread uses it no more, as asked.
-        let freed = unsafe { core::mem::take(&mut (*cache).freed_bytes) };
+        let freed = unsafe { take(&mut (*cache).freed_bytes) };
         self.shared.freed_bytes = self.shared.freed_bytes.wrapping_add(freed);
         for kind in 0..self.kinds.count() {
             for class in 0..CELL_BYTES.len() {
@@ -164,57 +186,66 @@ impl MarkSweep {
                 if owned != NO_BLOCK {
                     self.block(owned).clear_flag(OWNED);
                 }
-                let head = core::mem::replace(&mut cache.heads[kind][class], Address::NULL);
-                if !head.is_null() {
-                    self.prepend_shared(kind, class, head);
+                let list = core::mem::replace(&mut cache.heads[kind][class], Address::NULL);
+                let magazine = cache.magazines.get_mut(kind).map(|of| take(&mut of[class]));
+                for head in [list, magazine.map_or(Address::NULL, |it| it.head)] {
+                    if head.is_null() {
+                        continue;
+                    }
+                    // Counted anew: a process may have been forked while the thread was freeing a cell.
+                    let (mut last, mut cells) = (head, 1);
+                    // SAFETY: a listed cell links to the next in its first word, and nobody else has this list.
+                    unsafe {
+                        while last.load() != 0 {
+                            last = Address::new(last.load());
+                            cells += 1;
+                        }
+                        self.prepend_shared(kind, class, (head, last), cells);
+                    }
                 }
             }
         }
     }
 
-    /// Moves the first cells of a thread's list to the shared list.
+    /// Moves the cells of a thread's magazine to the shared list.
     ///
     /// # Safety
-    /// The cache must belong to the calling thread, and its list must hold that many cells, at least one.
-    pub unsafe fn share_cells(
-        &mut self,
-        cache: *mut Cache,
-        kind: usize,
-        class: usize,
-        cells: usize,
-    ) {
-        // SAFETY: the list holds that many cells, as asked, and each links to the next in its first word. The lock is
-        // held, so that no pause falls between the stores.
+    /// The cache must belong to the calling thread.
+    pub unsafe fn share_magazine(&mut self, cache: *mut Cache, kind: usize, class: usize) {
+        // SAFETY: the cache is the calling thread's, as asked. The lock is held, so that no pause falls between the stores.
         unsafe {
-            let first = (*cache).heads[kind][class];
-            let mut last = first;
-            for _ in 1..cells {
-                last = Address::new(last.load());
+            let magazine = take(&mut (*cache).magazines[kind][class]);
+            if !magazine.head.is_null() {
+                let ends = (magazine.head, magazine.last);
+                self.prepend_shared(kind, class, ends, magazine.cells as usize);
             }
-            (*cache).heads[kind][class] = Address::new(last.load());
-            (*cache).foreign[kind][class] -= (*cache).foreign[kind][class].min(cells as u32) - 1;
-            last.store(0);
-            self.prepend_shared(kind, class, first);
         }
     }
 
-    fn prepend_shared(&mut self, kind: usize, class: usize, head: Address) {
-        let (mut last, mut cells) = (head, 1);
-        let marks = self.marks_free_cells(kind);
-        loop {
-            self.set_mark_if(marks, last, FREE);
-            // SAFETY: a listed cell links to the next in its first word.
-            let next = unsafe { last.load() };
-            if next == 0 {
-                break;
+    /// Puts the cells from `first` to `last` before the others on the shared list.
+    ///
+    /// # Safety
+    /// They must be `cells` free cells, each linked to the next, that no other list holds.
+    unsafe fn prepend_shared(
+        &mut self,
+        kind: usize,
+        class: usize,
+        (first, last): (Address, Address),
+        cells: usize,
+    ) {
+        if self.marks_free_cells(kind) {
+            let mut cell = first;
+            while cell != last {
+                self.set_mark(cell, FREE);
+                // SAFETY: each of the cells links to the next in its first word, as asked.
+                cell = unsafe { Address::new(cell.load()) };
             }
-            last = Address::new(next);
-            cells += 1;
+            self.set_mark(last, FREE);
         }
         self.account.shared_bytes += cells * usize::from(CELL_BYTES[class]);
-        // SAFETY: the last cell is free.
+        // SAFETY: the last cell is free and the caller's, as asked.
         unsafe { last.store(self.shared.heads[kind][class].word()) };
-        self.shared.heads[kind][class] = head;
+        self.shared.heads[kind][class] = first;
         self.shared.foreign[kind][class] = 1;
     }
 

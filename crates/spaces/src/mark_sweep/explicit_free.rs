@@ -42,6 +42,55 @@ pub unsafe fn push_cell(
     clear: bool,
     poison: bool,
 ) {
+    // SAFETY: nobody else uses the cell, which has at least two words, or the cache, as asked.
+    unsafe {
+        give_up(cache, class, cell, clear, poison);
+        // The order matters: a pause between the two must find the list marked as foreign (I8).
+        let foreign = &raw mut (*cache).foreign[kind][class];
+        foreign.write_volatile(foreign.read_volatile() + 1);
+        let head = &raw mut (*cache).heads[kind][class];
+        cell.store((*head).word());
+        core::sync::atomic::compiler_fence(Ordering::Release);
+        head.write_volatile(cell);
+    }
+}
+
+/// Puts a cell into a magazine; the number of cells in it now.
+///
+/// # Safety
+/// The cell must be an allocated cell of this kind, one of the first [`LISTED_KINDS`](super::cache::LISTED_KINDS), and class that nobody uses any
+/// more, and `cache` must belong to the calling thread.
+#[inline]
+pub unsafe fn push_magazine(
+    cache: *mut Cache,
+    kind: usize,
+    class: usize,
+    cell: Address,
+    clear: bool,
+) -> u32 {
+    // SAFETY: nobody else uses the cell, which has at least two words, or the cache, as asked.
+    unsafe {
+        give_up(cache, class, cell, clear, false);
+        let magazine = &raw mut (*cache).magazines[kind][class];
+        let head = &raw mut (*magazine).head;
+        cell.store((*head).word());
+        if (*head).is_null() {
+            (*magazine).last = cell;
+        }
+        (*magazine).cells += 1;
+        // A pause from now on finds the cell linked; before, it is found on this thread's stack.
+        core::sync::atomic::compiler_fence(Ordering::Release);
+        head.write_volatile(cell);
+        (*magazine).cells
+    }
+}
+
+/// Makes an object's memory that of a free cell, and counts it as freed.
+///
+/// # Safety
+/// As in [`push_cell`].
+#[inline]
+unsafe fn give_up(cache: *mut Cache, class: usize, cell: Address, clear: bool, poison: bool) {
     let bytes = usize::from(CELL_BYTES[class]);
     // SAFETY: nobody else uses the cell, which has at least two words, or the cache, as asked.
     unsafe {
@@ -51,13 +100,6 @@ pub unsafe fn push_cell(
             zero::zero(cell.add(16), bytes - 16);
         }
         cell.add(8).store(cookie(cell));
-        // The order matters: a pause between the two must find the list marked as foreign (I8).
-        let foreign = &raw mut (*cache).foreign[kind][class];
-        foreign.write_volatile(foreign.read_volatile() + 1);
-        let head = &raw mut (*cache).heads[kind][class];
-        cell.store((*head).word());
-        core::sync::atomic::compiler_fence(Ordering::Release);
-        head.write_volatile(cell);
         let freed = &raw mut (*cache).freed_bytes;
         freed.write_volatile(freed.read_volatile().wrapping_add(bytes));
     }

@@ -153,7 +153,7 @@ impl MarkSweep {
         }
     }
 
-    /// Marks the cells on those lists of a stopped thread that may hold cells of blocks it does not own (I8).
+    /// Marks the cells of a stopped thread's magazines, and of its lists that may hold cells of blocks it does not own (I8).
     ///
     /// # Safety
     /// The cache's thread must be stopped, or be the calling one.
@@ -161,15 +161,20 @@ impl MarkSweep {
         for kind in 0..self.kinds.count() {
             for class in 0..CLASSES {
                 // SAFETY: the cache's thread is stopped or the calling one, as asked, so its lists do not change.
-                let (mut cell, foreign) =
-                    unsafe { ((*cache).heads[kind][class], (*cache).foreign[kind][class]) };
-                if foreign == 0 {
-                    continue;
-                }
-                while !cell.is_null() {
-                    self.set_mark(cell, MARKED);
-                    // SAFETY: a listed cell links to the next in its first word.
-                    cell = unsafe { Address::new(cell.load()) };
+                let (lists, foreign) = unsafe {
+                    (
+                        Cache::lists(cache, kind, class),
+                        (*cache).foreign[kind][class],
+                    )
+                };
+                for list in lists.skip(usize::from(foreign == 0)) {
+                    // SAFETY: as above.
+                    let mut cell = unsafe { list.read() };
+                    while !cell.is_null() {
+                        self.set_mark(cell, MARKED);
+                        // SAFETY: a listed cell links to the next in its first word.
+                        cell = unsafe { Address::new(cell.load()) };
+                    }
                 }
             }
         }

@@ -1,13 +1,15 @@
 //! Sweeping one block: turning what the marker did not reach into a free list (ISMM 2000, section 5).
 //!
 //! Marks are read eight at a time; runs of dead cells are cleared in one go and then linked in address order. The
-//! free list is used right away by the allocator that asked, so each line comes through the cache once. Nothing is
-//! prefetched here: the paper found no use in prefetching what is about to be written sequentially.
+//! free list is used right away by the allocator that asked, so each line comes through the cache once. Lines are fetched
+//! some way ahead: the paper found no use in prefetching what is about to be written sequentially, but where holes are short
+//! the hardware does not see the sequence.
 //!
 //! Runs under the allocator lock, on the thread that allocates (lazy) or that collects (eager).
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use gleaner_mem::address::CACHE_LINE;
 use gleaner_mem::{Address, zero};
 use gleaner_os::clock;
 
@@ -16,6 +18,9 @@ use super::cache::CellList;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
 use crate::mark_sweep::block::{BlockIndex, QUEUED};
 use crate::mark_sweep::kinds::Kind;
+
+/// How many bytes ahead of where cells are linked memory is fetched.
+const AHEAD: usize = 2048;
 
 /// Builds a list of cells in address order.
 struct ListBuilder {
@@ -122,6 +127,9 @@ impl MarkSweep {
         if kind.disclaim.is_some() {
             self.disclaim_dead(index, &kind);
         }
+        for line in (0..AHEAD).step_by(CACHE_LINE) {
+            start.add(line).prefetch_for_write();
+        }
         let mut list = ListBuilder::new();
         let mut at = 0;
         while at < objects {
@@ -140,6 +148,7 @@ impl MarkSweep {
                 continue;
             }
             let first = start.add(at * bytes);
+            first.add(dead * bytes + AHEAD).prefetch_for_write();
             // SAFETY: these cells are dead and the lock is held, so nobody else uses them.
             unsafe {
                 self.wipe(first, dead * bytes, kind.clear);

@@ -229,11 +229,14 @@ impl MarkSweep {
         for kind in 0..self.kinds.count() {
             for class in 0..CLASSES {
                 // SAFETY: the cache's thread is stopped or the calling one, as asked, so its lists do not change.
-                let mut cell = unsafe { (*cache).heads[kind][class] };
-                while !cell.is_null() {
-                    self.verify_listed(cell, kind, class)?;
-                    // SAFETY: a listed cell links to the next in its first word.
-                    cell = unsafe { Address::new(cell.load()) };
+                for list in unsafe { Cache::lists(cache, kind, class) } {
+                    // SAFETY: as above.
+                    let mut cell = unsafe { list.read() };
+                    while !cell.is_null() {
+                        self.verify_listed(cell, kind, class)?;
+                        // SAFETY: a listed cell links to the next in its first word.
+                        cell = unsafe { Address::new(cell.load()) };
+                    }
                 }
             }
         }
