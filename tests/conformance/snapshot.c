@@ -18,6 +18,7 @@ struct shared {
     pid_t child;
     int heard;
     void **slot;
+    void *old[100];
 };
 static struct shared *shared;
 
@@ -372,6 +373,45 @@ static void a_signal_calls_for_one(void)
     tidy();
 }
 
+static NOINLINE void *list_of(int length)
+{
+    void **list = NULL;
+    for (int i = 0; i < length; i++) {
+        void **cell = GC_malloc(48);
+        *cell = list;
+        list = shared->old[i % 100] = (void *)cell;
+    }
+    return list;
+}
+
+/* What has died is old by then: collections of new objects keep it. */
+static void drop_what_is_old(void)
+{
+    GC_INIT();
+    large = list_of(200000); /* so much that it pays to keep its marks */
+    root = list_of(100);
+    GC_gcollect();
+    root = shared->kept = GC_malloc(48);
+    raise(SIGUSR2);
+    for (int i = 0; i < 100000; i++)
+        GC_malloc(64);
+    _exit(0);
+}
+
+static void a_signal_calls_for_one_of_everything(void)
+{
+    int there = 0;
+
+    prepare();
+    in_child(with_path("signal", ",snapshot-at=signal,generations=sticky"), drop_what_is_old);
+    read_snapshot("signal");
+    CHECK(has_object(shared->kept));
+    for (int i = 0; i < 100; i++)
+        there += has_object(shared->old[i]);
+    CHECK_LE(there, 50); /* a stray word may keep some of the list */
+    tidy();
+}
+
 static void end_after_a_signal(void)
 {
     GC_INIT();
@@ -678,6 +718,7 @@ MAIN_BEGIN
     RUN_GLEANER(the_peak_is_what_stays);
     RUN_GLEANER(each_collection_has_a_number);
     RUN_GLEANER(a_signal_calls_for_one);
+    RUN_GLEANER(a_signal_calls_for_one_of_everything);
     RUN_GLEANER(a_signal_is_obeyed_at_the_end_at_the_latest);
     RUN_GLEANER(what_cannot_be_written_stops_nothing);
     RUN_GLEANER(other_threads_have_their_stacks);
