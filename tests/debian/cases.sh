@@ -4,11 +4,12 @@
 # command, and prints what the program said and wrote. SMALL cases need little to be installed; `needs NAME` names packages.
 
 SMALL="chase fauhdlc goo mmv parser3 objective-c homfly stalin"
-ALL="$SMALL asymptote debfoster inkscape"
+ALL="$SMALL asymptote debfoster inkscape mailutils"
 
 needs() {
     case $1 in
     chase | fauhdlc | goo | mmv | stalin | asymptote | debfoster | inkscape) echo "$1" ;;
+    mailutils) echo mailutils-mh ;;
     parser3) echo parser3-cgi ;;
     objective-c) echo gobjc ;;
     homfly) echo libhomfly-dev ;;
@@ -58,6 +59,28 @@ run_goo() {
 (map (fun (x) (* x x)) (numbers 20))
 END
     "$@" goo <input
+}
+
+# Takes mail in, and asks a filter in Guile about each message.
+run_mailutils() {
+    export HOME=$PWD
+    mkdir -p Mail/inbox
+    echo 'Path: Mail' >.mh_profile
+    for i in $(seq 1 50); do
+        printf 'From a@example.org Thu Jan  1 00:00:00 2026\nFrom: a@example.org\nSubject: number %s\n' "$i"
+        printf 'Date: Thu, 1 Jan 2026 00:00:00 +0000\n\nhello\n\n'
+    done >spool
+    cat >filter.scm <<'END'
+(define (count n)
+  (let loop ((i 0) (list '()))
+    (if (< i n) (loop (+ i 1) (cons (number->string i) list)) (length list))))
+(define (mailutils-check-message message)
+  (display (count 20000))
+  (newline)
+  #t)
+END
+    "$@" /usr/bin/mu-mh/inc -file spool -language scheme -script "$PWD/filter.scm" -notruncate +inbox </dev/null
+    ls Mail/inbox
 }
 
 # Renames many files by patterns.
