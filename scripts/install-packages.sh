@@ -99,6 +99,7 @@ if [ "$task" = debian ]; then
     need asymptote "draws a picture" has asy
     need inkscape "paints a drawing" has inkscape
     need debfoster "lists what packages need" has debfoster
+    need libapache2-mod-parser3 "a page with a script, in a web server" test -e /usr/lib/apache2/modules/mod_parser3.so
     need mailutils-mh "takes mail in, through a filter in Guile" test -x /usr/bin/mu-mh/inc
 fi
 if [ "$task" = debian ] || [ "$task" = test ]; then

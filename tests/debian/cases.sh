@@ -4,12 +4,13 @@
 # command, and prints what the program said and wrote. SMALL cases need little to be installed; `needs NAME` names packages.
 
 SMALL="chase fauhdlc goo mmv parser3 objective-c homfly stalin"
-ALL="$SMALL asymptote debfoster inkscape mailutils"
+ALL="$SMALL asymptote debfoster inkscape mailutils mod-parser3"
 
 needs() {
     case $1 in
     chase | fauhdlc | goo | mmv | stalin | asymptote | debfoster | inkscape) echo "$1" ;;
     mailutils) echo mailutils-mh ;;
+    mod-parser3) echo libapache2-mod-parser3 ;;
     parser3) echo parser3-cgi ;;
     objective-c) echo gobjc ;;
     homfly) echo libhomfly-dev ;;
@@ -106,6 +107,62 @@ two	2}]
 }
 END
     "$@" parser3 page.html
+}
+
+# The same in a web server, which loads it as a module and serves it to one client on the loopback interface.
+run_mod-parser3() {
+    local site port server modules=/usr/lib/apache2/modules
+    site=$(mktemp -d) # where the user that serves may read
+    chmod 755 "$site"
+    cat >"$site/page.html" <<'END'
+@main[]
+$table[^table::create{name	value
+one	1
+two	2}]
+^table.menu{$table.name ^for[i](1;200){^string:base64[$table.name $i]}
+}
+END
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    cat >apache.conf <<END
+ServerRoot $PWD
+ServerName localhost
+Listen 127.0.0.1:$port
+PidFile $PWD/pid
+ErrorLog $PWD/errors
+LoadModule mpm_prefork_module $modules/mod_mpm_prefork.so
+LoadModule authz_core_module $modules/mod_authz_core.so
+LoadModule mime_module $modules/mod_mime.so
+LoadModule parser3_module $modules/mod_parser3.so
+TypesConfig /etc/mime.types
+User www-data
+Group www-data
+DocumentRoot $site
+<Directory $site>
+Require all granted
+AddHandler parser3-handler html
+</Directory>
+END
+    "$@" /usr/sbin/apache2 -X -f "$PWD/apache.conf" &
+    server=$!
+    python3 - "http://127.0.0.1:$port/page.html" <<'END' || { kill "$server"; cat errors >&2; rm -r "$site"; return 1; }
+import sys, time, urllib.request
+
+def page():
+    return urllib.request.urlopen(sys.argv[1]).read()
+
+for _ in range(600):  # until it listens
+    try:
+        page()
+        break
+    except urllib.error.URLError:
+        time.sleep(0.05)
+pages = {page() for _ in range(300)}
+sys.stdout.buffer.writelines(pages)
+END
+    kill "$server"
+    wait "$server" || true
+    cat errors >&2 # where its standard error goes
+    rm -r "$site"
 }
 
 # Objects of Objective-C on the collector, as libobjc_gc has them.
