@@ -43,15 +43,14 @@ static void collections_reset_freed_bytes(void)
 }
 
 /* What a thread frees others get while it lives, but for the little that it keeps for itself. */
-enum { GIVEN = 40000, KEPT = 1000 };
-
 static void **given_up;
+static int number_given;
 static pthread_barrier_t freed;
 
 static void *freeing_thread(void *unused)
 {
     (void)unused;
-    for (int i = 0; i < GIVEN; i++)
+    for (int i = 0; i < number_given; i++)
         GC_free(given_up[i]);
     pthread_barrier_wait(&freed);
     pthread_barrier_wait(&freed); /* it lives until the others have allocated */
@@ -64,27 +63,38 @@ static int by_address(const void *a, const void *b)
     return one < other ? -1 : one > other;
 }
 
-static void others_get_what_a_thread_freed(void)
+static void others_get(int given, size_t bytes, int kept)
 {
     pthread_t thread;
     GC_INIT();
     GC_disable();
-    given_up = malloc(GIVEN * sizeof *given_up);
-    for (int i = 0; i < GIVEN; i++)
-        given_up[i] = GC_malloc(48);
-    qsort(given_up, GIVEN, sizeof *given_up, by_address);
+    given_up = malloc(given * sizeof *given_up);
+    number_given = given;
+    for (int i = 0; i < given; i++)
+        given_up[i] = GC_malloc(bytes);
+    qsort(given_up, given, sizeof *given_up, by_address);
     pthread_barrier_init(&freed, NULL, 2);
     REQUIRE(pthread_create(&thread, NULL, freeing_thread, NULL) == 0);
     pthread_barrier_wait(&freed);
     int again = 0;
-    for (int i = 0; i < GIVEN; i++) {
-        void *p = GC_malloc(48);
-        again += bsearch(&p, given_up, GIVEN, sizeof *given_up, by_address) != NULL;
+    for (int i = 0; i < given; i++) {
+        void *p = GC_malloc(bytes);
+        again += bsearch(&p, given_up, given, sizeof *given_up, by_address) != NULL;
     }
-    CHECK_GE(again, GIVEN - KEPT);
+    CHECK_GE(again, given - kept);
     pthread_barrier_wait(&freed);
     pthread_join(thread, NULL);
     free(given_up);
+}
+
+static void others_get_what_a_thread_freed(void)
+{
+    others_get(40000, 48, 1000);
+}
+
+static void others_get_large_cells_that_a_thread_freed(void)
+{
+    others_get(1000, 4000, 30); /* a little over 100 KB is left */
 }
 
 /* ---- allocation; stock counts a thread's whole lists ---- */
@@ -294,6 +304,7 @@ MAIN_BEGIN
     RUN(freed_bytes_of_every_kind);
     RUN(collections_reset_freed_bytes);
     RUN(others_get_what_a_thread_freed);
+    RUN_GLEANER(others_get_large_cells_that_a_thread_freed);
     RUN_GLEANER(totals_are_exact);
     RUN_GLEANER(reclaimed_bytes_fit);
     RUN_GLEANER(every_way_to_allocate_counts);

@@ -251,6 +251,39 @@ static void enumerate(void)
     CHECK_PTR(seen_data, &token);
 }
 
+static uintptr_t freed[200];
+static int freed_seen;
+
+static void look_for_freed(void *obj, size_t bytes, void *data)
+{
+    (void)bytes, (void)data;
+    for (int i = 0; i < 200; i++)
+        freed_seen += freed[i] == ~(uintptr_t)obj;
+}
+
+static void *enumerate_freed(void *arg)
+{
+    GC_enumerate_reachable_objects_inner(look_for_freed, arg);
+    return arg;
+}
+
+/* Whatever keeps them for the next allocation. */
+static void freed_objects_are_not_enumerated(void)
+{
+    GC_INIT();
+    for (int kind = 0; kind < 4; kind++) {
+        for (int i = 0; i < 200; i++)
+            freed[i] = (uintptr_t)GC_generic_or_special_malloc(1000, kind);
+        for (int i = 0; i < 200; i++) {
+            GC_free((void *)freed[i]);
+            freed[i] = ~freed[i];
+        }
+        GC_gcollect();
+        GC_call_with_alloc_lock(enumerate_freed, NULL);
+    }
+    CHECK_EQ(freed_seen, 0);
+}
+
 static void tmp_root(void)
 {
     GC_INIT();
@@ -330,6 +363,7 @@ MAIN_BEGIN
     RUN(displacement_with_interior);
     RUN(mark_bits);
     RUN(enumerate);
+    RUN(freed_objects_are_not_enumerated);
     RUN(tmp_root);
     RUN(plausible_addresses);
     RUN(debug_header_size);

@@ -384,6 +384,37 @@ static NOINLINE void *list_of(int length)
     return list;
 }
 
+/* Freed cells that wait on the lists of a thread are no objects, and nothing leads to them. */
+static void free_much(void)
+{
+    void *volatile stale;
+
+    GC_INIT();
+    for (int kind = 0; kind < 4; kind++) {
+        for (int i = 0; i < 100; i++)
+            shared->old[i] = stale = GC_generic_or_special_malloc(48, kind);
+        for (int i = 0; i < 100; i++)
+            GC_free(shared->old[i]);
+    }
+    root = GC_malloc_uncollectable(48);
+    ((void **)root)[3] = stale;
+    shared->kept = root;
+    shared->head = stale;
+}
+
+static void what_was_freed_is_not_shown(void)
+{
+    prepare();
+    in_child(with_path("freed", ",snapshot-at=exit"), free_much);
+    read_snapshot("freed");
+    CHECK(has_object(shared->kept));
+    CHECK(!has_object(shared->head));
+    CHECK(!refers(shared->kept, shared->head));
+    for (int i = 0; i < 100; i++)
+        CHECK(!has_object(shared->old[i]));
+    tidy();
+}
+
 /* What has died is old by then: collections of new objects keep it. */
 static void drop_what_is_old(void)
 {
@@ -719,6 +750,7 @@ MAIN_BEGIN
     RUN_GLEANER(each_collection_has_a_number);
     RUN_GLEANER(a_signal_calls_for_one);
     RUN_GLEANER(a_signal_calls_for_one_of_everything);
+    RUN_GLEANER(what_was_freed_is_not_shown);
     RUN_GLEANER(a_signal_is_obeyed_at_the_end_at_the_latest);
     RUN_GLEANER(what_cannot_be_written_stops_nothing);
     RUN_GLEANER(other_threads_have_their_stacks);

@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
-use gleaner_spaces::mark_sweep::block::State;
 use gleaner_spaces::mark_sweep::kinds::Kind;
 use gleaner_spaces::mark_sweep::scan::{Entry, MAX_PROCS, MarkProc};
 use gleaner_spaces::mark_sweep::size_classes::CLASSES;
@@ -251,23 +250,9 @@ pub unsafe extern "C-unwind" fn GC_enumerate_reachable_objects_inner(
 ) {
     // SAFETY: the caller holds the lock, as gc_mark.h asks, and `visit` does not allocate.
     let heap = unsafe { Locked::by_contract() };
-    let space = &heap.space;
-    space.for_each_small_block(|index, block| {
-        for object in 0..usize::from(block.objects) {
-            let base = space.start(index).add(object * block.bytes);
-            if GC_is_marked(base.ptr()) != 0 {
-                // SAFETY: `visit` is callable with `data`, as asked.
-                unsafe { visit(base.ptr(), block.bytes, data) };
-            }
-        }
-    });
-    space.for_each_large(|index, block| {
-        let base = space.start(index);
-        if block.state == State::LargeHead && GC_is_marked(base.ptr()) != 0 {
-            // SAFETY: `visit` is callable with `data`, as asked.
-            unsafe { visit(base.ptr(), block.bytes, data) };
-        }
-    });
+    // SAFETY: `visit` is callable with `data`, as asked.
+    heap.space
+        .for_each_marked(|object| unsafe { visit(object.base.ptr(), object.bytes, data) });
 }
 
 /// As in gc_mark.h: no root is temporary.

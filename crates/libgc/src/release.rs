@@ -11,7 +11,7 @@ use gleaner_spaces::mark_sweep::allocate::cookie;
 use gleaner_spaces::mark_sweep::block::{IGNORE_OFF_PAGE, Resolved, State};
 use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
-use gleaner_spaces::mark_sweep::size_classes::CELL_BYTES;
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
 
 use crate::allocate::{GC_malloc, Wanted, allocate_slowly, extra_bytes};
 use crate::blocking::check_regions;
@@ -20,11 +20,26 @@ use crate::start::{start, with_heap};
 use crate::state::{is_ready, table};
 use crate::variables::GC_non_gc_bytes;
 
-/// How many cells a thread frees onto its list before it fills a magazine. What is freed onto the list is allocated again
-/// first, while it is in the nearest cache.
-const MOST_FOREIGN: u32 = 128;
+/// How many cells of each class a thread frees onto its list before it fills a magazine. What is freed onto the list is
+/// allocated again first, while it is in the nearest cache.
+const MOST_FOREIGN: [u32; CLASSES] = cells_of(16 << 10, 128);
 /// Cells of a full magazine, which go to the shared list.
-const FULL: u32 = 256;
+const FULL: [u32; CLASSES] = cells_of(32 << 10, 256);
+
+/// So many cells of each class that they have at most so many bytes: what a thread holds nobody else can have, and no
+/// collection takes it back.
+const fn cells_of(bytes: u32, most: u32) -> [u32; CLASSES] {
+    let mut cells = [most; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        let fit = bytes / CELL_BYTES[class] as u32;
+        if fit < most {
+            cells[class] = fit;
+        }
+        class += 1;
+    }
+    cells
+}
 
 fn resolve(object: *const c_void) -> Option<Resolved> {
     if is_ready() {
@@ -79,9 +94,9 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
         unsafe {
             let cache = &raw mut (*thread).cache;
             let clear = kind == NORMAL || kind == UNCOLLECTABLE;
-            if (*cache).foreign[kind][class] < MOST_FOREIGN {
+            if (*cache).foreign[kind][class] < MOST_FOREIGN[class] {
                 push_cell(cache, kind, class, found.base, clear, false);
-            } else if push_magazine(cache, kind, class, found.base, clear) == FULL {
+            } else if push_magazine(cache, kind, class, found.base, clear) == FULL[class] {
                 with_heap(|heap| heap.space.share_magazine(cache, kind, class));
             }
         }

@@ -18,6 +18,7 @@ use gleaner_mem::Address;
 use gleaner_os::output::{self, Fd, Present};
 use gleaner_os::threads;
 use gleaner_spaces::mark_sweep::MARKED;
+use gleaner_spaces::mark_sweep::allocate::is_freed;
 use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, MAX_KINDS, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
@@ -321,7 +322,8 @@ impl Heap {
         });
         out.line(format_args!("root uncollectable"));
         self.space.for_each_inner_root(|start, _| {
-            if self.is_marked(start) {
+            // SAFETY: a root is an object, or was one.
+            if self.is_marked(start) && unsafe { !is_freed(start) } {
                 target(out, start);
             }
         });
@@ -359,7 +361,9 @@ impl Heap {
     }
 
     fn write_target_of(&self, out: &mut Writer, word: usize) {
-        if let Some(found) = self.space.object_at(word) {
+        // SAFETY: a resolved object.
+        let lives = |found: &Resolved| unsafe { !is_freed(found.base) };
+        if let Some(found) = self.space.object_at(word).filter(lives) {
             target(out, found.base);
         }
     }

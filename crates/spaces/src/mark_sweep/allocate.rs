@@ -583,5 +583,15 @@ pub fn cookie(cell: Address) -> usize {
     cell.word() ^ 0x6c65_616e_6672_6565
 }
 
+/// Whether an object was freed explicitly: its memory is on a list then, or waits for the end of a cycle.
+///
+/// # Safety
+/// The address must be the base of a cell or large object of a heap, in use or not.
+#[inline(always)]
+pub unsafe fn is_freed(base: Address) -> bool {
+    // SAFETY: a cell has at least two words, which stay committed while its block is in use, as asked.
+    unsafe { base.add(8).load() == cookie(base) }
+}
+
 /// The mark of a cell that is known to be free.
 pub const KNOWN_FREE: u8 = FREE;

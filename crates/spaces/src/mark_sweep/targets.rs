@@ -11,6 +11,7 @@ use gleaner_mem::Address;
 
 use super::MARKED;
 use super::MarkSweep;
+use super::allocate::is_freed;
 use super::mark::MarkEngine;
 use super::prefetch::{Policy, Prefetch};
 use super::scan::{Entry, MarkContext, Scanner};
@@ -52,6 +53,8 @@ impl MarkContext {
             let word = unsafe { at.load_shared() };
             if self.table.contains(word)
                 && let Some(found) = self.find(word, lax)
+                // SAFETY: a resolved object.
+                && unsafe { !is_freed(found.base) }
             {
                 visit(at, found);
             }
@@ -72,6 +75,10 @@ impl Scanner {
         let Some(found) = self.context().find(word, lax) else {
             return;
         };
+        // SAFETY: a resolved object.
+        if unsafe { is_freed(found.base) } {
+            return;
+        }
         // SAFETY: a resolved object's block.
         let descriptor = unsafe { (*found.block).descriptor };
         let start = found.base.word();
@@ -180,16 +187,19 @@ pub struct MarkedObject {
 }
 
 impl MarkSweep {
-    /// Calls `visit` with each marked object, small ones first, in address order. Free cells that threads hold may be marked,
-    /// too.
+    /// Calls `visit` with each marked object, small ones first, in address order. Those that were freed are none, though
+    /// what threads hold of them is marked; free cells that were never freed explicitly may be among them.
     pub fn for_each_marked(&self, mut visit: impl FnMut(MarkedObject)) {
         self.for_each_small_block(|index, block| {
             let marks = self.layout.table.marks_of(index);
             for object in 0..usize::from(block.objects) {
                 // SAFETY: `object` is below the number of cells.
-                if unsafe { (*marks.add(object)).load(Ordering::Relaxed) } == MARKED {
+                let mark = unsafe { (*marks.add(object)).load(Ordering::Relaxed) };
+                let base = self.start(index).add(object * block.bytes);
+                // SAFETY: a cell of a block in use.
+                if mark == MARKED && unsafe { !is_freed(base) } {
                     visit(MarkedObject {
-                        base: self.start(index).add(object * block.bytes),
+                        base,
                         bytes: block.bytes,
                         kind: block.kind.into(),
                         descriptor: block.descriptor,
@@ -198,9 +208,11 @@ impl MarkSweep {
             }
         });
         self.for_each_large(|index, block| {
-            if block.large_mark.load(Ordering::Relaxed) == MARKED {
+            let base = self.start(index);
+            // SAFETY: a large object.
+            if block.large_mark.load(Ordering::Relaxed) == MARKED && unsafe { !is_freed(base) } {
                 visit(MarkedObject {
-                    base: self.start(index),
+                    base,
                     bytes: block.bytes,
                     kind: block.kind.into(),
                     descriptor: block.descriptor,

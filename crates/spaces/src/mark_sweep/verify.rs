@@ -162,7 +162,6 @@ impl MarkSweep {
                 result = self.verify_object(context, start, descriptor, &frames);
             }
         };
-        // The cells of an owned block may be free and marked only to be kept; their links are not edges.
         self.for_each_marked(|object| {
             if object.descriptor != 0 {
                 check(object.base, object.descriptor);
@@ -180,9 +179,6 @@ impl MarkSweep {
     ) -> Result<(), Fault> {
         if described & descriptor::TAGS != descriptor::LENGTH {
             return Ok(()); // Only the client knows what its procedures and descriptors visit.
-        }
-        if self.is_kept_free_cell(start) {
-            return Ok(());
         }
         for offset in (0..described & !7).step_by(8) {
             if frames.start == start && frames.contains(&start.add(offset)) {
@@ -212,12 +208,6 @@ impl MarkSweep {
             }
         }
         Ok(())
-    }
-
-    /// Freed explicitly and marked only because it is on a thread's list, or large and freed while marks were made in steps.
-    fn is_kept_free_cell(&self, cell: Address) -> bool {
-        // SAFETY: a cell has at least two words.
-        unsafe { cell.add(8).load() == super::allocate::cookie(cell) }
     }
 
     /// Checks the lists of a stopped thread: every cell is of the list's kind and class, and either its block is
