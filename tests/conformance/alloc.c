@@ -219,6 +219,23 @@ static void uncollectable_is_counted(void)
     CHECK_EQ(GC_get_non_gc_bytes(), before);
 }
 
+/* The variable is near what the function says, which counts from what was set. */
+static void the_count_of_uncollectable_bytes_may_be_set(void)
+{
+    GC_INIT();
+    for (int i = 0; i < 1000; i++)
+        GC_malloc_uncollectable(100);
+    GC_word near = GC_non_gc_bytes, exact = GC_get_non_gc_bytes();
+    CHECK_GE(exact, 1000 * 100);
+    CHECK_LE(exact - near, 16 << 10);
+    CHECK_EQ(GC_non_gc_bytes, exact);
+    void *p = GC_malloc_uncollectable(100);
+    GC_set_non_gc_bytes(5000);
+    CHECK_EQ(GC_get_non_gc_bytes(), 5000);
+    GC_free(p);
+    CHECK_EQ(GC_get_non_gc_bytes(), 5000 - GC_size(p));
+}
+
 static GC_word hidden_small[MANY];
 
 static void make_small_uncollectable(void)
@@ -496,6 +513,7 @@ MAIN_BEGIN
     RUN(normal_is_scanned);
     RUN(uncollectable_is_a_root);
     RUN(uncollectable_is_counted);
+    RUN_GLEANER(the_count_of_uncollectable_bytes_may_be_set);
     RUN(small_uncollectable);
     RUN(atomic_uncollectable);
     RUN(stubborn);

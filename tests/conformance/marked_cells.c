@@ -101,6 +101,35 @@ static void uncollectable_objects_are_passed_between_threads(void)
         CHECK_EQ(GC_get_non_gc_bytes(), before);
 }
 
+static pthread_barrier_t meeting;
+static void *of_a_thread[100];
+
+static void *allocates_and_waits(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 100; i++)
+        of_a_thread[i] = GC_malloc_uncollectable(100);
+    pthread_barrier_wait(&meeting);
+    pthread_barrier_wait(&meeting);
+    for (int i = 0; i < 100; i++)
+        GC_free(of_a_thread[i]);
+    return NULL;
+}
+
+static void objects_of_a_living_thread_count(void)
+{
+    pthread_t thread;
+    GC_INIT();
+    GC_word before = GC_get_non_gc_bytes();
+    pthread_barrier_init(&meeting, NULL, 2);
+    CHECK_EQ(pthread_create(&thread, NULL, allocates_and_waits, NULL), 0);
+    pthread_barrier_wait(&meeting);
+    CHECK_EQ(GC_get_non_gc_bytes(), before + 100 * GC_size(of_a_thread[0]));
+    pthread_barrier_wait(&meeting);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(GC_get_non_gc_bytes(), before);
+}
+
 static void what_is_not_freed_stays(void)
 {
     enum { HIDDEN = 3000 };
@@ -238,6 +267,7 @@ static void closures_do_not_wait_for_a_block_to_fill(void)
 
 MAIN_BEGIN
     RUN(uncollectable_objects_are_passed_between_threads);
+    RUN_GLEANER(objects_of_a_living_thread_count);
     RUN(what_is_not_freed_stays);
     RUN(ended_threads_leave_their_cells);
     RUN(each_closure_is_called_once);

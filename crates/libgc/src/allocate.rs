@@ -256,15 +256,53 @@ fn mark_taken(cell: Address) {
 /// Allocates a small object that is no garbage until it is freed, from the calling thread's list if it has one.
 #[inline]
 fn allocate_uncollectable(bytes: usize, kind: usize) -> *mut c_void {
-    allocate_marked(bytes, kind, |class| {
-        GC_non_gc_bytes.add(usize::from(CELL_BYTES[class]))
+    allocate_marked(bytes, kind, |thread, class| {
+        count_uncollectable(thread, usize::from(CELL_BYTES[class]));
     })
 }
 
-/// Allocates a small object of a kind that marks its free cells from the calling thread's list if it has one; says of which
-/// class it is then.
+/// How many bytes a thread allocates or frees of uncollectable objects before it says so in `GC_non_gc_bytes`, which all
+/// threads write: pairs of allocating and freeing need not.
+const MOST_UNCOUNTED: usize = 16 << 10;
+
+/// Counts so many bytes of uncollectable objects as allocated by the calling thread, or as freed if they are negative, modulo
+/// the width of a word.
 #[inline(always)]
-pub fn allocate_marked(bytes: usize, kind: usize, taken: impl FnOnce(usize)) -> *mut c_void {
+pub fn count_uncollectable(thread: *mut Mutator, bytes: usize) {
+    // SAFETY: the record is the calling thread's, which alone writes to this field. Others may read it meanwhile, hence
+    // volatile.
+    unsafe {
+        let uncounted = &raw mut (*thread).cache.uncounted_bytes;
+        let now = uncounted.read_volatile().wrapping_add(bytes);
+        uncounted.write_volatile(now);
+        if now.wrapping_add(MOST_UNCOUNTED) > 2 * MOST_UNCOUNTED {
+            flush_uncollectable();
+        }
+    }
+}
+
+/// Brings what the calling thread has counted to `GC_non_gc_bytes`.
+#[cold]
+pub fn flush_uncollectable() {
+    let thread = Mutator::current_fast();
+    if !thread.is_null() {
+        // SAFETY: the record is the calling thread's, which alone writes to this field.
+        unsafe {
+            let uncounted = &raw mut (*thread).cache.uncounted_bytes;
+            GC_non_gc_bytes.add(uncounted.read_volatile());
+            uncounted.write_volatile(0);
+        }
+    }
+}
+
+/// Allocates a small object of a kind that marks its free cells from the calling thread's list if it has one; says of which
+/// thread and class it is then.
+#[inline(always)]
+pub fn allocate_marked(
+    bytes: usize,
+    kind: usize,
+    taken: impl FnOnce(*mut Mutator, usize),
+) -> *mut c_void {
     let size = bytes.wrapping_add(extra_bytes());
     let thread = Mutator::current_fast();
     if size.wrapping_sub(1) < LARGEST_SMALL && !thread.is_null() {
@@ -276,7 +314,7 @@ pub fn allocate_marked(bytes: usize, kind: usize, taken: impl FnOnce(usize)) -> 
             if !cell.is_null() {
                 take_head(head, cell);
                 mark_taken(cell);
-                taken(class);
+                taken(thread, class);
                 return cell.ptr();
             }
         }
@@ -341,7 +379,7 @@ pub extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_voi
         PTRFREE => allocate(bytes, PTRFREE),
         other => match thread_lists(other) {
             ThreadLists::Plain => allocate(bytes, other),
-            ThreadLists::Marked => allocate_marked(bytes, other, |_| ()),
+            ThreadLists::Marked => allocate_marked(bytes, other, |_, _| ()),
             ThreadLists::Uncollectable => allocate_uncollectable(bytes, other),
             ThreadLists::None => allocate_slowly(Wanted::new(bytes, other)),
         },

@@ -156,6 +156,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };
         let outcome = collect_locked(&mut heap, request, order.obeys_stop);
+        crate::allocate::sync_variables(&heap);
         heap.unlock();
         match outcome {
             Outcome::Done | Outcome::Begun => return true,

@@ -7,18 +7,18 @@ use core::sync::atomic::Ordering;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::FREE;
-use gleaner_spaces::mark_sweep::allocate::cookie;
+use gleaner_spaces::mark_sweep::allocate::{cookie, is_freed};
 use gleaner_spaces::mark_sweep::block::{IGNORE_OFF_PAGE, Resolved, State};
+use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
 
-use crate::allocate::{GC_malloc, Wanted, allocate_slowly, extra_bytes};
+use crate::allocate::{GC_malloc, Wanted, allocate_slowly, count_uncollectable, extra_bytes};
 use crate::blocking::check_regions;
 use crate::message::die;
 use crate::start::{start, with_heap};
 use crate::state::{is_ready, table};
-use crate::variables::GC_non_gc_bytes;
 
 /// How many cells of each class a thread frees onto its list before it fills a magazine. What is freed onto the list is
 /// allocated again first, while it is in the nearest cache.
@@ -96,12 +96,12 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             let clear = kind == NORMAL || kind == UNCOLLECTABLE;
             if (*cache).foreign[kind][class] < MOST_FOREIGN[class] {
                 push_cell(cache, kind, class, found.base, clear, false);
-            } else if push_magazine(cache, kind, class, found.base, clear) == FULL[class] {
-                with_heap(|heap| heap.space.share_magazine(cache, kind, class));
+            } else {
+                free_beside(cache, kind, class, found.base, clear);
             }
         }
         if counted {
-            GC_non_gc_bytes.add(usize::from(CELL_BYTES[class]).wrapping_neg());
+            count_uncollectable(thread, usize::from(CELL_BYTES[class]).wrapping_neg());
         }
         return;
     }
@@ -112,6 +112,47 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     });
     if let Err(error) = result {
         refuse(object, error);
+    }
+}
+
+/// Frees a cell of a class of which the thread may have enough on its list.
+///
+/// # Safety
+/// The cache must be the calling thread's, and the cell be used no more.
+#[inline(never)]
+unsafe fn free_beside(cache: *mut Cache, kind: usize, class: usize, cell: Address, clear: bool) {
+    // SAFETY: the cache is the calling thread's and the cell is used no more, as asked.
+    unsafe {
+        if (*cache).magazines[kind][class].cells == 0 && has_room(cache, kind, class) {
+            push_cell(cache, kind, class, cell, clear, false);
+        } else if push_magazine(cache, kind, class, cell, clear) == FULL[class] {
+            with_heap(|heap| heap.space.share_magazine(cache, kind, class));
+        }
+    }
+}
+
+/// Whether a list has fewer than half as many freed cells as it may have, since what was freed onto it was allocated again. It is
+/// then known to have no more than these.
+///
+/// # Safety
+/// The cache must be the calling thread's.
+unsafe fn has_room(cache: *mut Cache, kind: usize, class: usize) -> bool {
+    let most = MOST_FOREIGN[class] / 2;
+    let mut cells = 0;
+    // SAFETY: the cache is the calling thread's, as asked; a listed cell has its link in its first word and, if it was
+    // freed explicitly, its cookie in the second.
+    unsafe {
+        let mut cell = (*cache).heads[kind][class];
+        while cells < most && !cell.is_null() && is_freed(cell) {
+            cells += 1;
+            cell = Address::new(cell.load());
+        }
+        let has_room = cells < most;
+        if has_room {
+            // The list may hold cells of other blocks that were not freed by this thread: never less than one.
+            (&raw mut (*cache).foreign[kind][class]).write_volatile(cells.max(1));
+        }
+        has_room
     }
 }
 

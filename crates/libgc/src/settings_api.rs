@@ -14,8 +14,8 @@ use crate::state::{guarded, is_ready, is_started};
 use crate::variables::{
     AbortFn, GC_all_interior_pointers, GC_dont_expand, GC_dont_gc, GC_dont_precollect,
     GC_finalize_on_demand, GC_find_leak, GC_free_space_divisor, GC_full_freq, GC_gc_no,
-    GC_java_finalization, GC_max_retries, GC_no_dls, GC_non_gc_bytes, GC_on_heap_resize, GC_oom_fn,
-    GC_parallel, GC_time_limit, HeapResizeFn, OomFn, Procedure, WarnFn,
+    GC_java_finalization, GC_max_retries, GC_no_dls, GC_on_heap_resize, GC_oom_fn, GC_parallel,
+    GC_time_limit, HeapResizeFn, OomFn, Procedure, WarnFn,
 };
 
 /// As in gc.h.
@@ -99,7 +99,6 @@ plain! {
     GC_set_java_finalization, GC_get_java_finalization: c_int = GC_java_finalization;
     GC_set_dont_expand, GC_get_dont_expand: c_int = GC_dont_expand;
     GC_set_full_freq, GC_get_full_freq: c_int = GC_full_freq;
-    GC_set_non_gc_bytes, GC_get_non_gc_bytes: usize = GC_non_gc_bytes;
     GC_set_no_dls, GC_get_no_dls: c_int = GC_no_dls;
     GC_set_free_space_divisor, GC_get_free_space_divisor: usize = GC_free_space_divisor;
     GC_set_max_retries, GC_get_max_retries: usize = GC_max_retries;

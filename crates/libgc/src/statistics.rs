@@ -12,6 +12,7 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_spaces::mark_sweep::block::State;
 
+use crate::allocate::flush_uncollectable;
 use crate::start::with_heap;
 use crate::state::{Locked, is_ready, view};
 use crate::variables::{GC_gc_no, GC_non_gc_bytes, GC_parallel};
@@ -104,6 +105,26 @@ pub extern "C-unwind" fn GC_get_expl_freed_bytes_since_gc() -> usize {
     ask(Usage::freed)
 }
 
+/// The variable, and what threads have not brought there yet.
+fn non_gc_bytes(view: HeapView) -> usize {
+    flush_uncollectable();
+    GC_non_gc_bytes.get().wrapping_add(view.uncounted_bytes())
+}
+
+/// As in gc.h. Exact, while the variable may lag behind by 16 KiB a thread.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_non_gc_bytes() -> usize {
+    view().map_or_else(|| GC_non_gc_bytes.get(), non_gc_bytes)
+}
+
+/// As in gc.h.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_set_non_gc_bytes(bytes: usize) {
+    flush_uncollectable();
+    let uncounted = view().map_or(0, HeapView::uncounted_bytes);
+    GC_non_gc_bytes.set(bytes.wrapping_sub(uncounted));
+}
+
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_get_total_bytes() -> usize {
@@ -158,7 +179,7 @@ fn prof_words(view: HeapView) -> [usize; PROF_WORDS] {
         usage.unmapped(),
         usage.since_gc(),
         usage.before_gc(),
-        GC_non_gc_bytes.get(),
+        non_gc_bytes(view),
         GC_gc_no.get(),
         GC_parallel.get() as usize,
         usage.reclaimed_last(),

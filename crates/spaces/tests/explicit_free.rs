@@ -7,14 +7,15 @@ use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::account::SpaceView;
+use gleaner_spaces::mark_sweep::block::NO_BLOCK;
 use gleaner_spaces::mark_sweep::cache::Cache;
-use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_magazine};
+use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
 use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
-use gleaner_spaces::mark_sweep::{FREE, SweepMode};
+use gleaner_spaces::mark_sweep::{FREE, MARKED, SweepMode};
 use std::collections::BTreeSet;
 use support::Space;
 
@@ -260,6 +261,40 @@ fn cells_of_a_magazine_are_had_again_once() {
             "{mode:?}, kind {kind}"
         );
         assert!(live.iter().all(|cell| !again.contains(cell)));
+    }
+}
+
+/// What never was allocated is no object that lives, although it is listed beside a freed cell of another block.
+#[test]
+fn cells_of_the_block_that_a_thread_owns_are_not_marked() {
+    for kind in [NORMAL, PTRFREE, UNCOLLECTABLE] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        let class = class_of(1000);
+        // A whole block, so that the thread gets another one.
+        let live: Vec<Address> = (0..BLOCK / 1024)
+            .map(|_| space.0.allocate_small(kind, class).unwrap())
+            .collect();
+        let (other, live) = live.split_first().unwrap();
+        let mut cache = Box::new(Cache::new());
+        // SAFETY: this thread's own cache. The test gives the other cell up.
+        unsafe {
+            space.0.refill(&mut *cache, kind, class).unwrap();
+            assert_ne!(cache.owned[kind][class], NO_BLOCK);
+            push_cell(&mut *cache, kind, class, *other, true, false);
+        }
+        let first = Address::new(load(*other, 0));
+        space.collect_beside(&cache, live.iter().copied());
+        // SAFETY: this thread's own cache.
+        unsafe { space.0.verify_cache(&*cache) }.unwrap_or_else(|fault| panic!("{fault:?}"));
+        assert_eq!(space.mark_of(*other), MARKED);
+        let mut cell = first;
+        while !cell.is_null() {
+            assert_ne!(space.mark_of(cell), MARKED);
+            cell = Address::new(load(cell, 0));
+        }
+        space.0.for_each_marked(|object| {
+            assert!(live.contains(&object.base), "{object:?} is none");
+        });
     }
 }
 

@@ -128,6 +128,19 @@ impl HeapView {
         bytes
     }
 
+    /// Bytes of uncollectable objects that threads have allocated, less those that they freed, as far as they are in no sum.
+    pub fn uncounted_bytes(self) -> usize {
+        let mut bytes = 0usize;
+        // SAFETY: the list of records is a field of the heap.
+        unsafe {
+            Mutators::for_each_without_lock(&raw const (*self.0).mutators, |thread| {
+                let uncounted = (&raw const (*thread).cache.uncounted_bytes).read_volatile();
+                bytes = bytes.wrapping_add(uncounted);
+            });
+        }
+        bytes
+    }
+
     /// The most workers that the next collection would have, on the processors that were there at the last.
     pub fn workers(self) -> usize {
         // SAFETY: `read` passes the heap.

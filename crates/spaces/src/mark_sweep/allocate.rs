@@ -177,6 +177,9 @@ impl MarkSweep {
         // SAFETY: the cache's thread uses it no more, as asked.
         let freed = unsafe { take(&mut (*cache).freed_bytes) };
         self.shared.freed_bytes = self.shared.freed_bytes.wrapping_add(freed);
+        // SAFETY: as above.
+        let uncounted = unsafe { take(&mut (*cache).uncounted_bytes) };
+        self.uncollectable_bytes = self.uncollectable_bytes.wrapping_add(uncounted);
         for kind in 0..self.kinds.count() {
             for class in 0..CELL_BYTES.len() {
                 // SAFETY: the cache's thread uses it no more, as asked.

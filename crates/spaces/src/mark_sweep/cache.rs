@@ -63,6 +63,9 @@ pub struct Cache {
     pub magazines: [[Magazine; CLASSES]; LISTED_KINDS],
     /// Bytes freed explicitly through this cache, in sum. Written by the owning thread alone, read by all.
     pub freed_bytes: usize,
+    /// Bytes of uncollectable objects that were allocated through this cache, less those that were freed, modulo the width of a
+    /// word, as far as they are in no sum yet. Written by the owning thread alone, read by all.
+    pub uncounted_bytes: usize,
 }
 
 impl Cache {
@@ -74,6 +77,7 @@ impl Cache {
             foreign: [[0; CLASSES]; MAX_KINDS],
             magazines: [const { [const { Magazine::new() }; CLASSES] }; LISTED_KINDS],
             freed_bytes: 0,
+            uncounted_bytes: 0,
         }
     }
 }

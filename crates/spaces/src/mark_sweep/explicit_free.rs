@@ -96,8 +96,8 @@ unsafe fn give_up(cache: *mut Cache, class: usize, cell: Address, clear: bool, p
     unsafe {
         if poison {
             zero::fill(cell, bytes, POISON);
-        } else if clear {
-            zero::zero(cell.add(16), bytes - 16);
+        } else if clear && bytes > 16 {
+            zero::zero_fresh(cell.add(16), bytes - 16);
         }
         cell.add(8).store(cookie(cell));
         let freed = &raw mut (*cache).freed_bytes;

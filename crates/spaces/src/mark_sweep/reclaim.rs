@@ -153,7 +153,8 @@ impl MarkSweep {
         }
     }
 
-    /// Marks the cells of a stopped thread's magazines, and of its lists that may hold cells of blocks it does not own (I8).
+    /// Marks the cells of a stopped thread's magazines, and those on its lists that are of blocks it does not own (I8). The
+    /// others are safe, and would count as objects that live.
     ///
     /// # Safety
     /// The cache's thread must be stopped, or be the calling one.
@@ -161,17 +162,20 @@ impl MarkSweep {
         for kind in 0..self.kinds.count() {
             for class in 0..CLASSES {
                 // SAFETY: the cache's thread is stopped or the calling one, as asked, so its lists do not change.
-                let (lists, foreign) = unsafe {
+                let (lists, foreign, owned) = unsafe {
                     (
                         Cache::lists(cache, kind, class),
                         (*cache).foreign[kind][class],
+                        (*cache).owned[kind][class],
                     )
                 };
                 for list in lists.skip(usize::from(foreign == 0)) {
                     // SAFETY: as above.
                     let mut cell = unsafe { list.read() };
                     while !cell.is_null() {
-                        self.set_mark(cell, MARKED);
+                        if self.layout.table.index_of(cell) != owned {
+                            self.set_mark(cell, MARKED);
+                        }
                         // SAFETY: a listed cell links to the next in its first word.
                         cell = unsafe { Address::new(cell.load()) };
                     }
