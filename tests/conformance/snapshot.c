@@ -385,21 +385,22 @@ static NOINLINE void *list_of(int length)
 }
 
 /* Freed cells that wait on the lists of a thread are no objects, and nothing leads to them. */
+static void *until_freed[100];
+
 static void free_much(void)
 {
-    void *volatile stale;
-
     GC_INIT();
     for (int kind = 0; kind < 4; kind++) {
         for (int i = 0; i < 100; i++)
-            shared->old[i] = stale = GC_generic_or_special_malloc(48, kind);
-        for (int i = 0; i < 100; i++)
-            GC_free(shared->old[i]);
+            until_freed[i] = shared->old[i] = GC_generic_or_special_malloc(48, kind);
+        for (int i = 0; i < 100; i++) {
+            GC_free(until_freed[i]);
+            until_freed[i] = NULL;
+        }
     }
-    root = GC_malloc_uncollectable(48);
-    ((void **)root)[3] = stale;
-    shared->kept = root;
-    shared->head = stale;
+    root = shared->kept = GC_malloc_uncollectable(48);
+    shared->head = shared->old[50];
+    ((void **)root)[3] = shared->head; /* a stale word */
 }
 
 static void what_was_freed_is_not_shown(void)
