@@ -257,7 +257,8 @@ fn mark_taken(cell: Address) {
 #[inline]
 fn allocate_uncollectable(bytes: usize, kind: usize) -> *mut c_void {
     allocate_marked(bytes, kind, |thread, class| {
-        count_uncollectable(thread, usize::from(CELL_BYTES[class]));
+        // SAFETY: the record is the calling thread's.
+        unsafe { count_uncollectable(thread, usize::from(CELL_BYTES[class])) };
     })
 }
 
@@ -267,10 +268,13 @@ const MOST_UNCOUNTED: usize = 16 << 10;
 
 /// Counts so many bytes of uncollectable objects as allocated by the calling thread, or as freed if they are negative, modulo
 /// the width of a word.
+///
+/// # Safety
+/// The record must be the calling thread's.
 #[inline(always)]
-pub fn count_uncollectable(thread: *mut Mutator, bytes: usize) {
-    // SAFETY: the record is the calling thread's, which alone writes to this field. Others may read it meanwhile, hence
-    // volatile.
+pub unsafe fn count_uncollectable(thread: *mut Mutator, bytes: usize) {
+    // SAFETY: the record is the calling thread's, as asked, which alone writes to this field. Others may read it meanwhile,
+    // hence volatile.
     unsafe {
         let uncounted = &raw mut (*thread).cache.uncounted_bytes;
         let now = uncounted.read_volatile().wrapping_add(bytes);

@@ -101,7 +101,8 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             }
         }
         if counted {
-            count_uncollectable(thread, usize::from(CELL_BYTES[class]).wrapping_neg());
+            // SAFETY: the record is the calling thread's.
+            unsafe { count_uncollectable(thread, usize::from(CELL_BYTES[class]).wrapping_neg()) };
         }
         return;
     }

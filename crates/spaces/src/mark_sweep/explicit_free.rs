@@ -58,8 +58,8 @@ pub unsafe fn push_cell(
 /// Puts a cell into a magazine; the number of cells in it now.
 ///
 /// # Safety
-/// The cell must be an allocated cell of this kind, one of the first [`LISTED_KINDS`](super::cache::LISTED_KINDS), and class that nobody uses any
-/// more, and `cache` must belong to the calling thread.
+/// The cell must be an allocated cell of this kind and class that nobody uses any more, the kind one of the first
+/// [`LISTED_KINDS`](super::cache::LISTED_KINDS), and `cache` must belong to the calling thread.
 #[inline]
 pub unsafe fn push_magazine(
     cache: *mut Cache,

@@ -2,8 +2,8 @@
 //!
 //! Marks are read eight at a time; runs of dead cells are cleared in one go and then linked in address order. The
 //! free list is used right away by the allocator that asked, so each line comes through the cache once. Lines are fetched
-//! some way ahead: the paper found no use in prefetching what is about to be written sequentially, but where holes are short
-//! the hardware does not see the sequence.
+//! some way ahead: the paper found no use in prefetching what is about to be written sequentially; a heap of short holes
+//! gains by it here, and others lose nothing.
 //!
 //! Runs under the allocator lock, on the thread that allocates (lazy) or that collects (eager).
 
