@@ -508,7 +508,7 @@ help:
 #|   make test-qemu         what the kernel does on machines with several memory nodes,
 #|                          in QEMU; test-qemu-long: on one with 8 nodes and 48
 #|                          processors
-#|   make test-mutants      breaks the collector on purpose, 200 times, and wants a
+#|   make test-mutants      breaks the collector on purpose, and wants a
 #|                          test to fail each time (docs/mutants.md); takes hours.
 #|                          test-mutants-short does a dozen of them,
 #|                          test-mutants-pure what cargo-mutants makes up

@@ -97,6 +97,48 @@ static void others_get_large_cells_that_a_thread_freed(void)
     others_get(1000, 4000, 30); /* a little over 100 KB is left */
 }
 
+/* What is more than a thread's list takes no magazine keeps. */
+static void others_get_each_cell_at_once(void)
+{
+    add_options("freed-cells=shared");
+    others_get(1000, 48, 128);
+}
+
+/* What a thread frees it gets again before anything else, and each cell once: from its list, from its magazine, and from what
+   it gave to all. */
+static void freed_cells_come_back_once(void)
+{
+    enum { COUNT = 3000 };
+    static void *objects[COUNT];
+    GC_INIT();
+    GC_disable();
+    for (size_t bytes = 16; bytes <= 2048; bytes *= 2) {
+        for (int i = 0; i < COUNT; i++)
+            objects[i] = GC_malloc_uncollectable(bytes);
+        size_t heap = GC_get_heap_size();
+        for (int round = 0; round < 5; round++) {
+            for (int i = round; i < COUNT; i += 1 + round)
+                GC_free(objects[i]);
+            for (int i = round; i < COUNT; i += 1 + round) {
+                objects[i] = GC_malloc_uncollectable(bytes);
+                CHECK(all_zero(objects[i], bytes));
+                *(void **)objects[i] = &objects[i];
+            }
+            for (int i = 0; i < COUNT; i++)
+                CHECK(*(void **)objects[i] == &objects[i]);
+        }
+        CHECK_EQ(GC_get_heap_size(), heap);
+        for (int i = 0; i < COUNT; i++)
+            GC_free(objects[i]);
+    }
+}
+
+static void shared_cells_come_back_once(void)
+{
+    add_options("freed-cells=shared");
+    freed_cells_come_back_once();
+}
+
 /* ---- allocation; stock counts a thread's whole lists ---- */
 
 /* Allocates all sizes and returns the sum of what was got. */
@@ -305,6 +347,9 @@ MAIN_BEGIN
     RUN(collections_reset_freed_bytes);
     RUN(others_get_what_a_thread_freed);
     RUN_GLEANER(others_get_large_cells_that_a_thread_freed);
+    RUN_GLEANER(others_get_each_cell_at_once);
+    RUN_GLEANER(freed_cells_come_back_once);
+    RUN_GLEANER(shared_cells_come_back_once);
     RUN_GLEANER(totals_are_exact);
     RUN_GLEANER(reclaimed_bytes_fit);
     RUN_GLEANER(every_way_to_allocate_counts);

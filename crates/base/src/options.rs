@@ -231,14 +231,14 @@ option_table! {
     heap_limit: usize = 0, "heap-limit", User, Both, None, size(1 << 20, "no limit; precise: a quarter of the memory, at most 8g");
     /// The heap starts with so many bytes, and no collection happens before they are used.
     initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
-    /// Between two collections the program allocates about the live heap divided by this: 1 is fast, 10 is small.
+    /// Between two collections the program allocates about twice what lives with pointers, divided by this: 1 is fast, 10 is small.
     free_space_divisor: u32 = 3, "free-space-divisor", User, Libgc, None, number(1, 1000, "");
     /// By what rule the program allocates between two collections: by that divisor, or so that memory is traded for time.
     heap_sizing: HeapSizing = HeapSizing::Divisor, "heap-sizing", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), Accepted::Choice(HeapSizing::NAMES);
     /// Under heap-sizing=balanced a gigabyte more is taken where it saves so many hundredths of a processor.
     heap_price: u32 = 100, "heap-price", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), number(1, 1_000_000, "");
     /// How many threads mark in parallel.
-    markers: u32 = 0, "markers", User, Libgc, None, number(0, 64, "one per processor, at most 16");
+    markers: u32 = 0, "markers", User, Libgc, None, number(0, 64, "as many as pay, at most 16");
     /// How many threads collect together at most: they copy, mark and update.
     workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor, at most 16");
     /// How many of them take part in a collection: as many as pay, which is found out, or all.
@@ -277,6 +277,10 @@ option_table! {
     edges_length: u32 = 64, "edges-length", Tuning, Libgc, Some("ISMM 2007, edge enqueuing"), Accepted::Number { least: 2, most: 64, power_of_two: true, zero: "" };
     /// When unmarked objects become free cells: before the program resumes, or when an allocation needs them.
     sweep: Sweep = Sweep::Lazy, "sweep", Tuning, Libgc, Some("ISMM 2000, section 5"), Accepted::Choice(Sweep::NAMES);
+    /// The sweep fetches memory so many bytes ahead of the free cells that it links.
+    sweep_ahead: u32 = 2048, "sweep-ahead", Tuning, Libgc, None, number(0, 64 << 10, "off");
+    /// Where cells go that a thread frees while its list has enough: into a magazine, shared when it is full, or to all one by one.
+    freed_cells: FreedCells = FreedCells::Magazines, "freed-cells", Tuning, Libgc, Some("Bonwick and Adams, USENIX ATC 2001"), Accepted::Choice(FreedCells::NAMES);
     /// The mark stacks together never hold more than so many bytes; a full stack costs a re-scan.
     mark_arena: usize = 0, "mark-arena", Tuning, Libgc, None, size(64 << 10, "chosen from the heap's size");
     /// Small objects come from free lists that belong to the thread, without a lock.

@@ -103,6 +103,12 @@ fn read_title(input: &mut impl BufRead) -> Result<bool, ReadError> {
         return Err(ReadError::EventLog);
     }
     let is_whole = line.pop_if(|letter| *letter == b'\n').is_some();
+    if line.starts_with(TITLE) && line.ends_with(b"\r") {
+        return Err(ReadError::Broken {
+            line: 1,
+            why: "it ends in CR LF, so the file was copied as text: copy it again byte by byte".into(),
+        });
+    }
     match line.strip_prefix(TITLE) {
         Some(VERSION) if is_whole => Ok(true),
         Some(b"" | VERSION) => Ok(false),

@@ -283,6 +283,7 @@ fn what_is_no_snapshot_is_told_apart() {
     assert_eq!(refusal("hello\n"), "NoSnapshot");
     assert_eq!(refusal(vec![0; 1 << 20]), "NoSnapshot");
     assert_eq!(refusal("gleaner-heap 2\nwhatever\n"), "Version(\"2\")");
+    assert!(refusal("gleaner-heap 1\r\nprocess 1 x\r\n").contains("ends in CR LF"));
     for (line, number) in [
         ("w 1 2", 7),
         ("o zz 1 1", 7),

@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
+use gleaner_base::options::FreedCells;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::FREE;
@@ -18,7 +19,7 @@ use crate::allocate::{GC_malloc, Wanted, allocate_slowly, count_uncollectable, e
 use crate::blocking::check_regions;
 use crate::message::die;
 use crate::start::{start, with_heap};
-use crate::state::{is_ready, table};
+use crate::state::{is_ready, table, view};
 
 /// How many cells of each class a thread frees onto its list before it fills a magazine. What is freed onto the list is
 /// allocated again first, while it is in the nearest cache.
@@ -91,20 +92,24 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             refuse(object, FreeError::Twice);
         }
         // SAFETY: the record is the calling thread's; the object is used no more, as asked.
-        unsafe {
+        let freed = unsafe {
             let cache = &raw mut (*thread).cache;
             let clear = kind == NORMAL || kind == UNCOLLECTABLE;
             if (*cache).foreign[kind][class] < MOST_FOREIGN[class] {
                 push_cell(cache, kind, class, found.base, clear, false);
+                true
             } else {
-                free_beside(cache, kind, class, found.base, clear);
+                free_beside(cache, kind, class, found.base, clear)
             }
+        };
+        if freed {
+            if counted {
+                let bytes = usize::from(CELL_BYTES[class]).wrapping_neg();
+                // SAFETY: the record is the calling thread's.
+                unsafe { count_uncollectable(thread, bytes) };
+            }
+            return;
         }
-        if counted {
-            // SAFETY: the record is the calling thread's.
-            unsafe { count_uncollectable(thread, usize::from(CELL_BYTES[class]).wrapping_neg()) };
-        }
-        return;
     }
     let result = with_heap(|heap| {
         let result = heap.space.free(found.base);
@@ -116,20 +121,31 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     }
 }
 
-/// Frees a cell of a class of which the thread may have enough on its list.
+/// Frees a cell of a class of which the thread may have enough on its list, unless the policy is that all threads share
+/// what is more. Whether it is free now.
 ///
 /// # Safety
 /// The cache must be the calling thread's, and the cell be used no more.
 #[inline(never)]
-unsafe fn free_beside(cache: *mut Cache, kind: usize, class: usize, cell: Address, clear: bool) {
+unsafe fn free_beside(
+    cache: *mut Cache,
+    kind: usize,
+    class: usize,
+    cell: Address,
+    clear: bool,
+) -> bool {
     // SAFETY: the cache is the calling thread's and the cell is used no more, as asked.
     unsafe {
+        let magazines = view().is_some_and(|view| view.freed_cells() == FreedCells::Magazines);
         if (*cache).magazines[kind][class].cells == 0 && has_room(cache, kind, class) {
             push_cell(cache, kind, class, cell, clear, false);
+        } else if !magazines {
+            return false;
         } else if push_magazine(cache, kind, class, cell, clear) == FULL[class] {
             with_heap(|heap| heap.space.share_magazine(cache, kind, class));
         }
     }
+    true
 }
 
 /// Whether a list has fewer than half as many freed cells as it may have, since what was freed onto it was allocated again. It is

@@ -83,6 +83,16 @@ choice! {
 }
 
 choice! {
+    /// Where the cells go that a thread frees explicitly while its own list has enough of them.
+    FreedCells {
+        /// Into a magazine of the thread, which goes to all threads when it is full (Bonwick and Adams, USENIX ATC 2001).
+        Magazines = "magazines",
+        /// To all threads, each under the lock.
+        Shared = "shared",
+    }
+}
+
+choice! {
     /// How wide references in objects are.
     #[derive(Default)]
     References {

@@ -270,6 +270,7 @@ const LIBGC_CHOICES: &[(&str, &[&str])] = &[
     ("fifo-length", &["1", "4", "16", "64"]),
     ("edges-length", &["2", "16", "64"]),
     ("sweep", &["lazy", "eager"]),
+    ("sweep-ahead", &["0", "64", "2048"]),
     ("generations", &["none", "sticky"]),
     ("poison", &["off", "off", "on"]),
     ("zeroing-kernel", &["auto", "memset", "movntdq"]),

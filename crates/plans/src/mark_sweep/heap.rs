@@ -229,6 +229,7 @@ impl Heap {
             disturbed: AtomicBool::new(false),
         });
         let mut space = MarkSweep::new(layout, sweep, options.poison);
+        space.sweep_ahead = options.sweep_ahead as usize;
         // Blocks are swept when their cells are needed, so what is zeroed is used soon.
         space.zeroing = processor::choose(options.zeroing_kernel, true, &Processor::detect());
         let unwatched = generations::watch_writes(&mut space, options).err();

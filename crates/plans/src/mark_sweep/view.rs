@@ -4,6 +4,7 @@
 //! cannot take it. No reference to the heap is made either: the holder of the lock has one that excludes all others.
 //! Single words are read; each is right, or was right a moment ago.
 
+use gleaner_base::options::FreedCells;
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::account::SpaceView;
 
@@ -73,6 +74,12 @@ impl HeapView {
     pub fn limit(self) -> usize {
         // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).settings.limit })
+    }
+
+    /// Where freed cells go of which a thread has enough.
+    pub fn freed_cells(self) -> FreedCells {
+        // SAFETY: `read` passes the heap.
+        self.read(|heap| unsafe { &raw const (*heap).options.freed_cells })
     }
 
     /// The signal that stops threads.

@@ -31,8 +31,8 @@ fn policies() -> Vec<String> {
         &["prefetch-hint=t0", "prefetch-hint=nta"],
         &["push-order=natural", "push-order=permuted"],
         &["look-ahead=0", "look-ahead=2"],
-        &["sweep=lazy", "sweep=eager"],
-        &["markers=1", "markers=3"],
+        &["sweep=lazy,sweep-ahead=64", "sweep=eager,sweep-ahead=0"],
+        &["markers=1", "markers=3,freed-cells=shared"],
         &[
             "poison=off",
             "poison=off,zeroing-kernel=movntdq",

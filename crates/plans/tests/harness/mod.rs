@@ -15,7 +15,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gleaner_base::events::{Event, Phase};
-use gleaner_base::options::Options;
+use gleaner_base::options::{FreedCells, Options};
 use gleaner_mem::Address;
 use gleaner_os::memory;
 use gleaner_os::threads::{self, Placement, Role, Thread};
@@ -304,6 +304,8 @@ impl Bench {
                 let cache = &raw mut (*self.record).cache;
                 if object.word() & 64 == 0 || kind >= LISTED_KINDS {
                     push_cell(cache, kind, class, object, described.clear, false);
+                } else if self.heap.options.freed_cells == FreedCells::Shared {
+                    self.heap.space.free(object).unwrap();
                 } else if push_magazine(cache, kind, class, object, described.clear) == 5 {
                     self.heap.space.share_magazine(cache, kind, class);
                 }

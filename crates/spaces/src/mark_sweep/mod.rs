@@ -136,6 +136,8 @@ pub struct MarkSweep {
     pub shared: Cache,
     /// When blocks are swept.
     pub sweep_mode: SweepMode,
+    /// How many bytes ahead of where it links free cells the sweep fetches memory; 0: it fetches none.
+    pub sweep_ahead: usize,
     /// Whether freed memory is overwritten and checked.
     pub poison: bool,
     /// Set between the clearing of marks and reclaiming, when only callbacks of the client allocate.
@@ -179,6 +181,7 @@ impl MarkSweep {
             queues: [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS],
             shared: Cache::new(),
             sweep_mode,
+            sweep_ahead: 0,
             poison,
             born_marked: false,
             marked_in_steps: false,

@@ -19,9 +19,6 @@ use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
 use crate::mark_sweep::block::{BlockIndex, QUEUED};
 use crate::mark_sweep::kinds::Kind;
 
-/// How many bytes ahead of where cells are linked memory is fetched.
-const AHEAD: usize = 2048;
-
 /// Builds a list of cells in address order.
 struct ListBuilder {
     head: Address,
@@ -127,7 +124,8 @@ impl MarkSweep {
         if kind.disclaim.is_some() {
             self.disclaim_dead(index, &kind);
         }
-        for line in (0..AHEAD).step_by(CACHE_LINE) {
+        let ahead = self.sweep_ahead;
+        for line in (0..ahead).step_by(CACHE_LINE) {
             start.add(line).prefetch_for_write();
         }
         let mut list = ListBuilder::new();
@@ -148,7 +146,9 @@ impl MarkSweep {
                 continue;
             }
             let first = start.add(at * bytes);
-            first.add(dead * bytes + AHEAD).prefetch_for_write();
+            if ahead > 0 {
+                first.add(dead * bytes + ahead).prefetch_for_write();
+            }
             // SAFETY: these cells are dead and the lock is held, so nobody else uses them.
             unsafe {
                 self.wipe(first, dead * bytes, kind.clear);
