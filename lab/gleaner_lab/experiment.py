@@ -264,6 +264,11 @@ class Experiment(Part):
             if not metrics.is_known(metric, self.iteration):
                 known = [*metrics.known(), f"{metrics.PRINTED}NAME"]
                 raise _at(where, f"no metric {metric}{nearest(metric, known)}")
+        baseline = self.statistics.baseline
+        for number, bar in enumerate(self.bars):
+            if bar.configuration == baseline and bar.figure == "ratio" and not bar.against:
+                where = ("bars", number, "configuration")
+                raise _at(where, f"{baseline} is the baseline: say what the bar is against")
         return self
 
     def _named_metrics(self) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -278,6 +278,37 @@ def test_a_budget_that_is_too_small_names_what_to_do():
         Race([Cell(heap=f"{n}m") for n in range(10)], Rules(budget=4)).run(lambda *_: {})
 
 
+def test_a_factor_that_loses_its_other_levels_ends_no_race():
+    cells = [
+        Cell(placement, threads=threads, heap=heap)
+        for placement in ("", "isolated")
+        for threads in (0, 1)
+        for heap in ("", "64m")
+    ]
+
+    def make(cell, number):
+        if cell.heap:
+            return {"problem": "out of memory"}
+        return {"values": {"wall_s": 1.0 + 0.1 * cell.threads + 0.01 * (number % 3)}}
+
+    found = Race(cells, Rules(budget=30))
+    standings = found.run(make)
+    assert standings[0].best.heap == ""
+
+
+def test_a_goal_that_no_run_measures_is_named_after_the_first_round():
+    cells = [Cell(placement) for placement in ("", "pinned", "isolated", "auto")]
+    race = Race(cells, Rules(goals=("energy_j",), budget=30))
+    with pytest.raises(Failure, match=r"no run measures what --goal asks for \(energy_j\)"):
+        race.run(lambda cell, number: {"values": {"wall_s": 1.0}})
+    assert race.spent <= len(cells)
+
+
+def test_one_cell_is_no_race():
+    with pytest.raises(Failure, match="there is one cell"):
+        Race([Cell()], Rules()).run(lambda cell, number: {"values": {"wall_s": 1.0}})
+
+
 # ---- the space ----
 
 
@@ -421,13 +452,22 @@ def test_pauses_of_a_jvm_are_all_its_stops():
 
 
 def test_energy_is_that_of_the_packages_and_may_wrap(tmp_path):
-    for name, value in (("intel-rapl:0", 900), ("intel-rapl:1", 5), ("intel-rapl:0:0", 7)):
+    zones = (
+        ("intel-rapl:0", "package-0", 900),
+        ("intel-rapl:1", "package-1", 5),
+        ("intel-rapl:0:0", "core", 7),
+        ("intel-rapl:2", "psys", 8),
+        ("intel-rapl-mmio:0", "package-0", 9),
+    )
+    for name, what, value in zones:
         (tmp_path / name).mkdir()
+        (tmp_path / name / "name").write_text(f"{what}\n")
         (tmp_path / name / "energy_uj").write_text(f"{value}\n")
         (tmp_path / name / "max_energy_range_uj").write_text("1000\n")
     energy = measure.Energy.here(tmp_path)
     before = energy.read()
-    assert before == [900, 5]
+    assert sorted(before) in ([5, 9], [5, 900])
+    (tmp_path / "intel-rapl-mmio:0" / "energy_uj").write_text("209\n")
     (tmp_path / "intel-rapl:0" / "energy_uj").write_text("100\n")
     (tmp_path / "intel-rapl:1" / "energy_uj").write_text("25\n")
     assert energy.since(before) == pytest.approx(220e-6)

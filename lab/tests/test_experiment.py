@@ -100,6 +100,12 @@ def test_the_experiments_that_come_with_it_are_valid(path):
         ("threads: [1, 2]", "bars: [{configuration: plain, below: 0}]", 12, "a ratio is never 0"),
         (
             "threads: [1, 2]",
+            "bars: [{configuration: plain, below: 1}]",
+            12,
+            "what the bar is against",
+        ),
+        (
+            "threads: [1, 2]",
             "threads: [1, 2]\nbars: [{configuration: plain, below: 1, threads: 3}]",
             13,
             "no 3 among 1, 2",

@@ -104,7 +104,7 @@ static void others_get_each_cell_at_once(void)
     others_get(1000, 48, 128);
 }
 
-/* What a thread frees it gets again before anything else, and each cell once: from its list, from its magazine, and from what
+/* What a thread frees it gets again before the heap grows, and each cell once: from its list, from its magazine, and from what
    it gave to all. */
 static void freed_cells_come_back_once(void)
 {
@@ -131,6 +131,27 @@ static void freed_cells_come_back_once(void)
         for (int i = 0; i < COUNT; i++)
             GC_free(objects[i]);
     }
+}
+
+/* Whoever takes whole lists gets what was freed, too. */
+static void lists_have_freed_cells(void)
+{
+    GC_INIT();
+    GC_disable();
+    size_t heap = 0;
+    for (int round = 0; round < 2000; round++) {
+        void *next, *list = GC_malloc_many(48);
+        for (void *p = list; p != NULL; p = next) {
+            next = GC_NEXT(p);
+            GC_NEXT(p) = NULL;
+            CHECK(all_zero(p, 48));
+            memset(p, 0xff, 48);
+            GC_free(p);
+        }
+        if (round == 100)
+            heap = GC_get_heap_size();
+    }
+    CHECK_LE(GC_get_heap_size(), heap + (1 << 20));
 }
 
 static void shared_cells_come_back_once(void)
@@ -350,6 +371,7 @@ MAIN_BEGIN
     RUN_GLEANER(others_get_each_cell_at_once);
     RUN_GLEANER(freed_cells_come_back_once);
     RUN_GLEANER(shared_cells_come_back_once);
+    RUN(lists_have_freed_cells);
     RUN_GLEANER(totals_are_exact);
     RUN_GLEANER(reclaimed_bytes_fit);
     RUN_GLEANER(every_way_to_allocate_counts);

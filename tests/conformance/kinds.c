@@ -507,6 +507,18 @@ static void disclaim_marks_below(void)
     CHECK_EQ(whole, disclaimed);
 }
 
+static NOINLINE void make_disclaimable_like_others(void)
+{
+    for (int i = 0; i < MANY; i++)
+        *(GC_word *)GC_generic_malloc(32, kind) = 1;
+}
+
+static struct GC_ms_entry *third_word(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word unused)
+{
+    (void)unused;
+    return GC_MARK_AND_PUSH((void *)object[2], top, limit, (void **)&object[2]);
+}
+
 /* GC_free does not ask. */
 static void free_does_not_disclaim(void)
 {
@@ -520,6 +532,78 @@ static void free_does_not_disclaim(void)
     }
     collect();
     CHECK_EQ(disclaimed, 0);
+}
+
+/* A procedure may come when there are objects, and go again. Of what was made before nothing is promised but that it stays while it
+   lives, as does what comes later. */
+static void **volatile kept_of_kind[3 * MANY];
+static void make_kept(int first)
+{
+    for (int i = first; i < first + MANY; i++) {
+        kept_of_kind[i] = GC_generic_malloc(32, kind);
+        kept_of_kind[i][2] = GC_malloc_atomic(64);
+        *(int *)kept_of_kind[i][2] = i;
+    }
+}
+
+static int sees_whole_objects(void *obj)
+{
+    GC_word *p = obj;
+    disclaimed++;
+    CHECK(p[3] == 0);
+    return 0;
+}
+
+static void disclaim_comes_late_and_goes(void)
+{
+    GC_INIT();
+    kind = (int)GC_new_kind(GC_new_free_list(), 0, 1, 1);
+    make_kept(0);
+    GC_register_disclaim_proc(kind, sees_whole_objects, 0);
+    make_kept(MANY);
+    for (int round = 0; round < 3; round++) {
+        deep(make_disclaimable_like_others);
+        collect();
+    }
+    CHECK_OP(disclaimed, >, 0);
+    GC_register_disclaim_proc(kind, NULL, 0);
+    make_kept(2 * MANY);
+    for (int round = 0; round < 3; round++) {
+        int before = disclaimed;
+        deep(make_disclaimable_like_others);
+        collect();
+        CHECK_EQ(disclaimed, before);
+    }
+    for (int i = 0; i < 3 * MANY; i++)
+        CHECK_EQ(*(int *)kept_of_kind[i][2], i);
+}
+
+static void disclaim_comes_late_where_marks_are_kept(void)
+{
+    add_options("generations=sticky");
+    disclaim_comes_late_and_goes();
+}
+
+/* A program may fill its objects with any word; but where free cells hold that word, they are told apart by it. */
+static void **volatile filled[MANY];
+static void objects_that_look_like_poison(void)
+{
+    if (on_gleaner())
+        add_options("poison=off");
+    GC_INIT();
+    unsigned proc = GC_new_proc(third_word);
+    kind = (int)GC_new_kind(GC_new_free_list(), GC_MAKE_PROC(proc, 0), 0, 1);
+    for (int i = 0; i < MANY; i++) {
+        filled[i] = GC_generic_malloc(48, kind);
+        memset(filled[i], 0xfb, 48);
+        filled[i][2] = GC_malloc_atomic(64);
+        *(int *)filled[i][2] = i;
+    }
+    collect();
+    for (int i = 0; i < 3 * MANY; i++)
+        memset(GC_malloc_atomic(64), 0xff, 64);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(*(int *)filled[i][2], i);
 }
 
 static int closed;
@@ -623,6 +707,9 @@ MAIN_BEGIN
     RUN(disclaim_refused);
     RUN(disclaim_marks_below);
     RUN(free_does_not_disclaim);
+    RUN_GLEANER(disclaim_comes_late_and_goes);
+    RUN_GLEANER(disclaim_comes_late_where_marks_are_kept);
+    RUN(objects_that_look_like_poison);
     RUN(finalized_small);
     RUN(finalized_large);
     RUN(finalized_is_kept);

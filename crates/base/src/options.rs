@@ -22,10 +22,10 @@ use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
-    ArrayKinds, Arrays, Crew, FilePath, Generations, HeapSizing, HugePages, MarkGenerations,
-    OldPages, OldPolicy, Optimisation, Pages, Parking, Plan, Prefetch, PrefetchHint, PushOrder,
-    References, SnapshotAt, Sweep, TaskQueue, TraceOrder, Verify, WriteWatch, Zeroing,
-    ZeroingKernel,
+    ArrayKinds, Arrays, Crew, FilePath, FreedCells, Generations, HeapSizing, HugePages,
+    MarkGenerations, OldPages, OldPolicy, Optimisation, Pages, Parking, Plan, Prefetch,
+    PrefetchHint, PushOrder, References, SnapshotAt, Sweep, TaskQueue, TraceOrder, Verify,
+    WriteWatch, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.

@@ -1,5 +1,5 @@
-//! What the program inherits from the process that started this command: the signal mask, and whether SIGPIPE is
-//! ignored.
+//! What the program inherits from the process that started this command: the signal mask, and whether SIGPIPE and SIGCHLD
+//! are ignored.
 //!
 //! The Rust runtime ignores SIGPIPE before `main` runs, and `Command::exec` sets SIGPIPE and the mask to their
 //! defaults. A program under `nohup` or in a pipeline of a careful shell would notice. So the disposition is read
@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether SIGPIPE was ignored when this process started.
 static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
+/// The same of SIGCHLD.
+static IGNORES_CHILDREN: AtomicBool = AtomicBool::new(false);
 
 #[used]
 // SAFETY: the loader calls what stands in this section once, before `main`; the function needs nothing of the runtime.
@@ -24,13 +26,33 @@ static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
 static AT_START: extern "C" fn() = read_disposition;
 
 extern "C" fn read_disposition() {
-    // SAFETY: all zeros is a valid sigaction, and a query changes nothing.
-    let action = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action);
-        action
+    let is_ignored = |signal| {
+        // SAFETY: all zeros is a valid sigaction, and a query changes nothing.
+        let action = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut action);
+            action
+        };
+        action.sa_sigaction == libc::SIG_IGN
     };
-    IGNORES_PIPE.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    IGNORES_PIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    IGNORES_CHILDREN.store(is_ignored(libc::SIGCHLD), Ordering::Relaxed);
+}
+
+/// Lets this process wait for its children where it was told to ignore how they end. What it starts is told so again.
+pub(crate) fn wait_for_children() {
+    if IGNORES_CHILDREN.load(Ordering::Relaxed) {
+        // SAFETY: a system call that takes no pointers.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+}
+
+/// Makes this process stay when it is asked to go, by a terminal or who ends a session.
+pub(crate) fn ignore_requests_to_end() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: as above.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
 }
 
 /// Ends this process without a word when nobody reads its output any more, as `head` does; unless it was told not to.
@@ -41,7 +63,7 @@ pub(crate) fn end_on_closed_pipe() {
     }
 }
 
-/// Makes `command` start its program with the signal mask and the SIGPIPE disposition that this process was given.
+/// Makes `command` start its program with the signal mask that this process was given, and what it was to ignore.
 pub(crate) fn pass_on(command: &mut Command) {
     // SAFETY: a query of the calling thread's mask; all zeros is a valid set.
     let mask = unsafe {
@@ -50,10 +72,13 @@ pub(crate) fn pass_on(command: &mut Command) {
         mask
     };
     let restore = move || {
-        // SAFETY: two system calls, on values read from the system.
+        // SAFETY: system calls, on values read from the system.
         unsafe {
             if IGNORES_PIPE.load(Ordering::Relaxed) {
                 libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            }
+            if IGNORES_CHILDREN.load(Ordering::Relaxed) {
+                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
         }

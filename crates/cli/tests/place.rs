@@ -229,6 +229,22 @@ fn the_status_is_that_of_the_program() {
     );
 }
 
+/// Whoever starts the command may ignore how its children end: the program is told so, too, and its status is known.
+#[test]
+fn the_status_is_known_where_children_are_ignored() {
+    let gleaner = gleaner();
+    let script = format!(
+        "trap '' CHLD; exec {} place -- sh -c 'grep SigIgn /proc/self/status; exit 7'",
+        gleaner.get_program().to_str().unwrap()
+    );
+    let ended = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(7), "{ended:?}");
+    let said = String::from_utf8(ended.stdout).unwrap();
+    let mask = said.trim().strip_prefix("SigIgn:").unwrap();
+    let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
+    assert_eq!(mask >> 16 & 1, 1, "{said}");
+}
+
 #[test]
 fn threads_that_come_later_are_placed() {
     let directory = Directory::new();

@@ -49,6 +49,49 @@ int main(int count, char **words) {
 }
 "#;
 
+/// A program with a thread that moves itself to the processor that it is told, and after a while wherever it may run; then
+/// another one starts, so that all are thought of again.
+const RETURNS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static cpu_set_t all;
+
+static void *moves(void *word) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(atoi(word), &one);
+    pthread_setname_np(pthread_self(), "moves");
+    if (sched_setaffinity(0, sizeof one, &one)) exit(9);
+    puts("ready");
+    fflush(stdout);
+    while (access(getenv("RETURN"), F_OK) != 0) usleep(5000);
+    if (sched_setaffinity(0, sizeof all, &all)) exit(9);
+    for (;;) pause();
+}
+
+static void *sleeps(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "sleeps");
+    for (;;) pause();
+}
+
+int main(int count, char **words) {
+    pthread_t first, second;
+    (void)count;
+    sched_getaffinity(0, sizeof all, &all);
+    pthread_create(&first, NULL, moves, words[1]);
+    while (access(getenv("RETURN"), F_OK) != 0) usleep(5000);
+    usleep(50000);
+    pthread_create(&second, NULL, sleeps, NULL);
+    for (;;) pause();
+}
+"#;
+
 /// `gleaner place` and a first word of what its program says.
 struct Placer {
     process: Child,
@@ -58,10 +101,13 @@ struct Placer {
 impl Placer {
     /// What is to be put back is written down in the directory.
     fn start(directory: &Directory, arguments: &[&str]) -> Placer {
-        let mut process = gleaner()
-            .arg("place")
-            .args(arguments)
+        Placer::of(gleaner().arg("place").args(arguments), directory)
+    }
+
+    fn of(command: &mut Command, directory: &Directory) -> Placer {
+        let mut process = command
             .env("XDG_RUNTIME_DIR", directory.path(""))
+            .env("RETURN", directory.path("return"))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -179,6 +225,108 @@ fn threads_that_their_program_has_moved_are_left_there() {
     until(|| of_thread(program, "sleeps") == all && of_process(program) == all);
     assert_eq!(of_thread(program, "moves"), [last]);
     kill(program);
+}
+
+#[test]
+fn a_thread_that_comes_back_is_placed_and_put_back() {
+    let Some(all) = processors() else { return };
+    let directory = Directory::new();
+    let returns = directory.compile("returns", RETURNS, &["-pthread"]);
+    let log = directory.path("place.jsonl");
+    let last = all[all.len() - 1];
+    let arguments = [
+        "--log",
+        log.to_str().unwrap(),
+        "--",
+        returns.to_str().unwrap(),
+    ];
+    let mut placer = Placer::start(&directory, &[&arguments[..], &[&last.to_string()]].concat());
+    assert_eq!(placer.word, "ready");
+    let program = placer.child("returns");
+    let says = || fs::read_to_string(&log).unwrap_or_default();
+    until(|| says().contains("left where its program has put it"));
+    assert_eq!(of_thread(program, "moves"), [last]);
+    fs::write(directory.path("return"), "").unwrap();
+    // First it may run anywhere, then where it is placed.
+    until(|| of_thread(program, "sleeps").len() == 1 && of_thread(program, "moves").len() == 1);
+    placer.kill();
+    until(|| of_process(program) == all && of_thread(program, "moves") == all);
+    kill(program);
+}
+
+/// Processes that a shell has left to the command, which it became, are none of the program's, nor is what they start.
+#[test]
+fn what_a_shell_has_started_before_stays_where_it_is() {
+    let Some(all) = processors() else { return };
+    let directory = Directory::new();
+    let gleaner = gleaner();
+    let script = format!(
+        "sh -c 'sleep 1000 & sleep 1000' & echo $!
+         exec {} place --opt placement=isolated,pin=none -- sh -c '
+             while [ ! -e $RETURN ]; do sleep 0.05; done; tail -f /dev/null & wait'",
+        gleaner.get_program().to_str().unwrap()
+    );
+    let mut placer = Placer::of(Command::new("sh").args(["-c", &script]), &directory);
+    let stranger: u32 = placer.word.parse().unwrap();
+    until(|| children(stranger).len() == 2);
+    let sleepers: Vec<u32> = children(stranger).iter().map(|it| it.0).collect();
+    let named = |name: &str| {
+        let found = placer.children().into_iter().filter(|it| it.0 != stranger);
+        found.filter(|it| it.1.contains(name)).map(|it| it.0).next()
+    };
+    until(|| named("(sh)").is_some_and(|program| of_process(program).len() < all.len()));
+    let program = named("(sh)").unwrap();
+    Placer::has_found(&directory, program);
+    // Their parent ends, so that the placer is it.
+    kill(stranger);
+    until(|| placer.children().iter().any(|it| it.0 == sleepers[0]));
+    fs::write(directory.path("return"), "").unwrap();
+    let tail = || {
+        children(program)
+            .into_iter()
+            .find(|it| it.1.contains("(tail)"))
+    };
+    until(|| tail().is_some());
+    let tail = tail().unwrap().0;
+    // A census has been made since.
+    Placer::has_found(&directory, tail);
+    until(|| of_process(tail).len() < all.len());
+    for sleeper in &sleepers {
+        assert_eq!(of_process(*sleeper), all);
+    }
+    placer.kill();
+    until(|| of_process(tail) == all && of_process(program) == all);
+    for process in [sleepers[0], sleepers[1], program, tail] {
+        kill(process);
+    }
+}
+
+/// Who ends a session or a service ends the program, too; until then the guard stays.
+#[test]
+fn the_guard_stays_when_it_is_asked_to_go() {
+    let Some(all) = processors() else { return };
+    let directory = Directory::new();
+    let options = ["--opt", "placement=isolated,pin=none", "--", "sh", "-c"];
+    let script = "echo ready; sleep 1000 & wait";
+    let mut placer = Placer::start(&directory, &[&options[..], &[script]].concat());
+    let program = placer.child("sh");
+    Placer::has_found(&directory, program);
+    let guard = placer.child("gleaner");
+    let ignored = || {
+        let status = fs::read_to_string(format!("/proc/{guard}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask >> 14 & 1 == 1)
+    };
+    until(ignored);
+    let asked = Command::new("kill").arg(guard.to_string()).status();
+    assert!(asked.unwrap().success());
+    until(|| of_process(program).len() < all.len());
+    placer.kill();
+    until(|| of_process(program) == all);
+    let sleeper = children(program)[0].0;
+    kill(program);
+    kill(sleeper);
 }
 
 #[test]

@@ -106,7 +106,8 @@ fn read_title(input: &mut impl BufRead) -> Result<bool, ReadError> {
     if line.starts_with(TITLE) && line.ends_with(b"\r") {
         return Err(ReadError::Broken {
             line: 1,
-            why: "it ends in CR LF, so the file was copied as text: copy it again byte by byte".into(),
+            why: "it ends in CR LF, so the file was copied as text: copy it again byte by byte"
+                .into(),
         });
     }
     match line.strip_prefix(TITLE) {

@@ -523,7 +523,7 @@ pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
     allocate_many(size & !15, NORMAL)
 }
 
-/// The free cells of one block as a list. `bytes` is taken as it is, without the extra byte.
+/// Cells that were freed explicitly, or else the free cells of one block, as a list. `bytes` is taken as it is, without the extra byte.
 fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
     let started = start();
     if bytes <= LARGEST_SMALL && thread_lists(kind) == ThreadLists::Plain {
@@ -539,7 +539,16 @@ fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
 
 fn many_cells(heap: &mut Heap, kind: usize, bytes: usize) -> Result<Address, Shortage> {
     if heap.options.stress == 0 && !heap.options.poison {
-        let list = heap.space.take_cells(kind, class_of(bytes))?;
+        let class = class_of(bytes);
+        let thread = Mutator::current();
+        // SAFETY: the record is the calling thread's.
+        let cache = (!thread.is_null()).then(|| unsafe { &raw mut (*thread).cache });
+        // SAFETY: as above.
+        let freed = unsafe { heap.space.take_freed_cells(cache, kind, class) };
+        if let Some(head) = freed {
+            return Ok(head);
+        }
+        let list = heap.space.take_cells(kind, class)?;
         heap.space.mark_born(&list);
         return Ok(list.head);
     }

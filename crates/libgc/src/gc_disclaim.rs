@@ -44,9 +44,14 @@ pub extern "C-unwind" fn GC_register_disclaim_proc(
         if GC_find_leak.get() != 0 {
             return;
         }
+        let has_blocks = heap.space.has_blocks_of(kind as usize);
         match heap.space.kinds.get_mut(kind as usize) {
             Some(known) => {
-                known.disclaim = procedure;
+                let had_one = known.disclaim.is_some();
+                // Free cells of these blocks bear no mark, and threads may be taking them without the lock.
+                known.unlocked |= has_blocks && !had_one && procedure.is_some();
+                // Where free cells bear marks, they go on doing so.
+                known.disclaim = procedure.or(had_one.then_some(keep_nothing as DisclaimProc));
                 known.mark_unconditionally = procedure.is_some() && mark_from_all != 0;
             }
             None => die(format_args!(
@@ -54,6 +59,11 @@ pub extern "C-unwind" fn GC_register_disclaim_proc(
             )),
         }
     });
+}
+
+/// The procedure of a kind whose own was taken back.
+unsafe extern "C-unwind" fn keep_nothing(_object: *mut c_void) -> c_int {
+    0
 }
 
 /// As in gc_disclaim.h.

@@ -13,7 +13,7 @@ use gleaner_spaces::mark_sweep::block::{IGNORE_OFF_PAGE, Resolved, State};
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
-use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES, cells_within};
 
 use crate::allocate::{GC_malloc, Wanted, allocate_slowly, count_uncollectable, extra_bytes};
 use crate::blocking::check_regions;
@@ -22,25 +22,10 @@ use crate::start::{start, with_heap};
 use crate::state::{is_ready, table, view};
 
 /// How many cells of each class a thread frees onto its list before it fills a magazine. What is freed onto the list is
-/// allocated again first, while it is in the nearest cache.
-const MOST_FOREIGN: [u32; CLASSES] = cells_of(16 << 10, 128);
+/// allocated again first, while it is in the nearest cache. What a thread holds nobody else can have.
+const MOST_FOREIGN: [u32; CLASSES] = cells_within(16 << 10, 128);
 /// Cells of a full magazine, which go to the shared list.
-const FULL: [u32; CLASSES] = cells_of(32 << 10, 256);
-
-/// So many cells of each class that they have at most so many bytes: what a thread holds nobody else can have, and no
-/// collection takes it back.
-const fn cells_of(bytes: u32, most: u32) -> [u32; CLASSES] {
-    let mut cells = [most; CLASSES];
-    let mut class = 0;
-    while class < CLASSES {
-        let fit = bytes / CELL_BYTES[class] as u32;
-        if fit < most {
-            cells[class] = fit;
-        }
-        class += 1;
-    }
-    cells
-}
+const FULL: [u32; CLASSES] = cells_within(32 << 10, 256);
 
 fn resolve(object: *const c_void) -> Option<Resolved> {
     if is_ready() {
@@ -137,9 +122,21 @@ unsafe fn free_beside(
     // SAFETY: the cache is the calling thread's and the cell is used no more, as asked.
     unsafe {
         let magazines = view().is_some_and(|view| view.freed_cells() == FreedCells::Magazines);
-        if (*cache).magazines[kind][class].cells == 0 && has_room(cache, kind, class) {
+        let foreign = &raw mut (*cache).foreign[kind][class];
+        let looks = match magazines {
+            true => (*cache).magazines[kind][class].cells == 0,
+            // Not each time: the list may be as full as before.
+            false => foreign.read() >= MOST_FOREIGN[class] + MOST_FOREIGN[class] / 2,
+        };
+        if looks && has_room(cache, kind, class) {
             push_cell(cache, kind, class, cell, clear, false);
         } else if !magazines {
+            let more = if looks {
+                MOST_FOREIGN[class]
+            } else {
+                foreign.read() + 1
+            };
+            foreign.write_volatile(more);
             return false;
         } else if push_magazine(cache, kind, class, cell, clear) == FULL[class] {
             with_heap(|heap| heap.space.share_magazine(cache, kind, class));
@@ -148,8 +145,8 @@ unsafe fn free_beside(
     true
 }
 
-/// Whether a list has fewer than half as many freed cells as it may have, since what was freed onto it was allocated again. It is
-/// then known to have no more than these.
+/// Whether a list begins with fewer than half as many freed cells as it may have, since what was freed onto it was allocated again.
+/// It then counts as having no more than these.
 ///
 /// # Safety
 /// The cache must be the calling thread's.

@@ -26,18 +26,19 @@ struct Package {
 impl Energy {
     /// Begins to count; `None` where there is no counter of a package that can be read.
     pub fn start(files: &Files) -> Option<Energy> {
-        let mut packages = Vec::new();
+        let (mut packages, mut names) = (Vec::new(), Vec::new());
         for zone in files.names(ZONES) {
             let of = |name: &str| format!("{ZONES}/{zone}/{name}");
             // The zones of a package's parts, and those beside it, count what is counted there, too.
-            let is_package = files
-                .text(&of("name"))
-                .is_ok_and(|name| name.trim().starts_with("package-"));
+            // A package may stand there twice, behind another door to its registers.
+            let name = files.text(&of("name")).unwrap_or_default();
+            let is_package = name.starts_with("package-") && !names.contains(&name);
             let counter = of("energy_uj");
             let values = files
                 .number(&counter)
                 .zip(files.number(&of("max_energy_range_uj")));
             if let (true, Some((last, range))) = (is_package, values) {
+                names.push(name);
                 packages.push(Package {
                     counter,
                     range,

@@ -29,6 +29,7 @@ use record::Record;
 use tasks::{Numbers, processors_of, set_affinity, set_of};
 use walk::Walk;
 
+pub use family::children;
 pub use record::{put_back_threads, put_back_threads_left};
 
 use crate::files::Files;
@@ -215,9 +216,16 @@ impl Follower {
     }
 
     /// The calling process is the parent of the program's processes whose own has ended (`PR_SET_CHILD_SUBREAPER`), and
-    /// of `except`, which is none of them.
-    pub fn adopt(&mut self, except: Option<u32>) {
-        self.family.adopt(std::process::id(), except);
+    /// of `strangers`, which are none of them; what these start neither. With the times at which they started.
+    pub fn adopt(&mut self, strangers: BTreeMap<u32, u64>) {
+        self.family.adopt(std::process::id(), strangers);
+    }
+
+    /// The program has ended in order: nothing is to be put back.
+    pub fn forget(&mut self) {
+        if let Some(record) = self.record.take() {
+            record.remove();
+        }
     }
 
     /// Writes down what is to be put back if this process, `writer`, is killed.

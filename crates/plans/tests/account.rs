@@ -5,6 +5,8 @@
 mod harness;
 
 use gleaner_mem::Address;
+use gleaner_plans::mark_sweep::collect::Outcome;
+use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES, class_of};
 use harness::Bench;
@@ -110,4 +112,51 @@ fn a_long_shared_list_is_taken_in_pieces() {
     assert!((16..1024 * 16).contains(&listed), "{listed}");
     assert!(class < CLASSES);
     bench.verify();
+}
+
+/// What a thread has freed and listed keeps no block where it collects: each of the cells may be the last of its block.
+#[test]
+fn what_the_collecting_thread_freed_keeps_no_block() {
+    for kind in [NORMAL, UNCOLLECTABLE] {
+        let mut bench = Bench::new("");
+        bench.collect();
+        let used = bench.heap.space.used_bytes();
+        let objects: Vec<Address> = (0..40 * 256)
+            .map(|_| bench.allocate(UNCOLLECTABLE, 64).unwrap())
+            .collect();
+        // The list takes the first cells, and the magazine the last, each of another block.
+        for first in 0..256 {
+            for object in objects.iter().skip(first).step_by(256) {
+                bench.free(*object);
+            }
+        }
+        bench.allocate(kind, 64).unwrap();
+        bench.collect();
+        let blocks = (bench.heap.space.used_bytes() - used) / BLOCK_BYTES;
+        assert!(blocks <= 2, "{blocks} blocks in use");
+        bench.verify();
+    }
+}
+
+/// Marks that are kept leave the shared lists; what waits there from before is no gain of the time since.
+#[test]
+fn cells_that_waited_at_the_last_collection_are_no_gain() {
+    let mut bench = Bench::new("generations=sticky,stress=1000000");
+    if bench.heap.unwatched.is_some() {
+        return;
+    }
+    bench.thread_lists = false;
+    // From now on there are marks to keep.
+    bench.collect();
+    let objects: Vec<Address> = (0..3000)
+        .map(|_| bench.allocate(NORMAL, 64).unwrap())
+        .collect();
+    for object in objects {
+        bench.free(object);
+    }
+    assert_eq!(bench.collect_new("new"), Outcome::Done);
+    assert!(bench.kept_marks());
+    assert!(bench.heap.space.account.shared_bytes >= 3000 * 64);
+    bench.allocate(NORMAL, 100_000).unwrap();
+    assert!(bench.heap.space.account.net_allocated() >= 100_000);
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use gleaner_base::events::Phase;
 use gleaner_mem::Address;
+use gleaner_plans::mark_sweep::roots::Range;
 use gleaner_plans::mark_sweep::weak::{Finalizer, Order};
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, PTRFREE, descriptor};
 use gleaner_spaces::mark_sweep::size_classes::LARGEST_SMALL;
@@ -317,4 +318,40 @@ fn four_workers_mark_everything() {
             .for_each(|shape| check(crew, 4, policy, shape));
     }
     crew.dismiss();
+}
+
+/// A range that begins and ends anywhere in cache lines, under each policy: every word of it counts, and none beside it.
+#[test]
+fn every_word_of_a_range_counts_and_none_beside_it() {
+    for policy in POLICIES {
+        let mut bench = Bench::new(&format!("{policy},markers=1"));
+        // 64 words, of which the lines begin at words 0, 8, ...
+        let words = Box::leak(vec![0usize; 72].into_boxed_slice());
+        let first = words.as_ptr().align_offset(64);
+        let base = Address::of(words.as_ptr()).add(first * 8);
+        for (from, to) in (0..9).flat_map(|from| (from + 1..28).map(move |to| (from, to))) {
+            let objects: Vec<Address> = (0..30)
+                .map(|_| bench.allocate(NORMAL, 32).unwrap())
+                .collect();
+            for (number, object) in objects.iter().enumerate() {
+                store(base, number, *object);
+            }
+            let range = Range {
+                low: base.add(from * 8),
+                high: base.add(to * 8),
+            };
+            bench.heap.roots.add(range);
+            bench.collect();
+            bench.heap.roots.remove(range);
+            for (number, object) in objects.iter().enumerate() {
+                // A block without marks may be free by now.
+                let is_there = bench.heap.space.object_base(object.word()).is_some();
+                assert_eq!(
+                    is_there && bench.is_marked(*object),
+                    (from..to).contains(&number),
+                    "{policy}: word {number} of {from}..{to}"
+                );
+            }
+        }
+    }
 }

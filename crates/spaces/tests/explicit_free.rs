@@ -308,6 +308,7 @@ fn a_stale_word_does_not_keep_a_freed_cell() {
         displacements: [false; BLOCK / 2],
         procs: [None; MAX_PROCS],
         procs_on_helpers: false,
+        poison: false,
         own_procs: 0,
         world_runs: false,
         may_pause: false,
@@ -348,4 +349,103 @@ fn a_cell_from_a_whole_list_can_be_freed() {
             cell = next;
         }
     }
+}
+
+/// What one thread takes off the shared list it keeps from all others: few cells where they are large.
+#[test]
+fn a_thread_takes_few_large_cells_at_once() {
+    for (bytes, taken) in [(8000, 4), (48, 256)] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        let class = class_of(bytes);
+        let cells: Vec<Address> = (0..1000)
+            .map(|_| space.0.allocate_small(NORMAL, class).unwrap())
+            .collect();
+        for cell in cells {
+            space.0.free(cell).unwrap();
+        }
+        let mut cache = Box::new(Cache::new());
+        // SAFETY: this thread's own cache.
+        unsafe { space.0.refill(&mut *cache, NORMAL, class) }.unwrap();
+        assert_eq!(listed(cache.heads[NORMAL][class]).len(), taken);
+    }
+}
+
+/// The cells of a list.
+fn listed(head: Address) -> Vec<Address> {
+    let next = |cell: &Address| Some(Address::new(load(*cell, 0))).filter(|next| !next.is_null());
+    std::iter::successors(Some(head), next).collect()
+}
+
+/// Whoever asks for a whole list gets what was freed before anything else, without the cookies.
+#[test]
+fn freed_cells_are_had_as_a_list() {
+    for kind in [NORMAL, PTRFREE] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        let mut cache = Box::new(Cache::new());
+        let class = class_of(64);
+        // A whole block, so that no other cells are on the shared list.
+        let all: Vec<Address> = (0..BLOCK / usize::from(CELL_BYTES[class]))
+            .map(|_| space.0.allocate_small(kind, class).unwrap())
+            .collect();
+        let cells = &all[..10];
+        for cell in cells {
+            store(*cell, 3, 77);
+        }
+        for cell in &cells[..4] {
+            // SAFETY: this thread's own cache, and the test gives the cell up.
+            unsafe { push_magazine(&mut *cache, kind, class, *cell, kind == NORMAL) };
+        }
+        for cell in &cells[4..] {
+            space.0.free(*cell).unwrap();
+        }
+        for expected in [&cells[..4], &cells[4..]] {
+            // SAFETY: this thread's own cache.
+            let head = unsafe { space.0.take_freed_cells(Some(&mut *cache), kind, class) }.unwrap();
+            let got = listed(head);
+            assert_eq!(
+                got.iter().collect::<BTreeSet<_>>(),
+                expected.iter().collect()
+            );
+            for cell in got {
+                assert_eq!(load(cell, 1), 0);
+                assert!(kind == PTRFREE || (2..8).all(|word| load(cell, word) == 0));
+            }
+        }
+        // SAFETY: this thread's own cache.
+        let more = unsafe { space.0.take_freed_cells(Some(&mut *cache), kind, class) };
+        assert_eq!(more, None);
+    }
+}
+
+/// An object that is freed again after a collection has reclaimed it looks like any other, but the list does not end any more.
+#[test]
+#[should_panic(expected = "leads back into itself")]
+fn a_list_that_leads_back_into_itself_is_noticed() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let mut cache = Box::new(Cache::new());
+    let class = class_of(64);
+    let cell = space.0.allocate_small(NORMAL, class).unwrap();
+    for _ in 0..2 {
+        // SAFETY: this thread's own cache; the test is about who breaks the rest.
+        unsafe { push_cell(&mut *cache, NORMAL, class, cell, true, false) };
+    }
+    space.collect_beside(&cache, std::iter::empty());
+}
+
+/// The verifier wants each listed cell to be safe from the sweep.
+#[test]
+fn a_listed_cell_that_a_sweep_would_list_again_is_a_fault() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let mut cache = Box::new(Cache::new());
+    let class = class_of(64);
+    let cells: Vec<Address> = (0..300)
+        .map(|_| space.0.allocate_small(UNCOLLECTABLE, class).unwrap())
+        .collect();
+    // SAFETY: this thread's own cache, and the test gives the cell up.
+    unsafe { push_cell(&mut *cache, UNCOLLECTABLE, class, cells[0], true, false) };
+    // SAFETY: this thread's own cache.
+    assert!(unsafe { space.0.verify_cache(&*cache) }.is_ok());
+    space.set_mark(cells[0], FREE);
+    // SAFETY: as above.
+    assert!(unsafe { space.0.verify_cache(&*cache) }.is_err());
 }

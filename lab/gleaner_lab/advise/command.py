@@ -130,7 +130,7 @@ def act(chosen: argparse.Namespace) -> int:
     from gleaner_lab import machine
     from gleaner_lab.advise import advisor
     from gleaner_lab.advise.check import compared
-    from gleaner_lab.advise.measure import Bench
+    from gleaner_lab.advise.measure import Bench, Energy
     from gleaner_lab.advise.race import REPETITIONS, Rules
     from gleaner_lab.advise.runtime import program_of
     from gleaner_lab.advise.space import Machine
@@ -144,6 +144,11 @@ def act(chosen: argparse.Namespace) -> int:
     repetitions = chosen.repetitions or REPETITIONS
     here = Machine.here()
     advisor.check(program, wishes, here)
+    if goals == ("energy_j",) and not Energy.here().domains:
+        raise Failure(
+            "--goal energy: this machine has no counter of energy that may be read "
+            "(/sys/class/powercap/intel-rapl:*/energy_uj): ask for another goal"
+        )
     facts = machine.describe()
     plan = advisor.plan_of(program, wishes, chosen.seed, machine.identity(facts), bench)
     results = advisor.open_results(chosen.out, plan, chosen.fresh)

@@ -34,8 +34,13 @@ class Energy:
     @classmethod
     def here(cls, root: Path = POWERCAP) -> Energy:
         """Those that this process may read."""
-        found = sorted(one for one in root.glob("intel-rapl:*") if one.name.count(":") == 1)
-        return cls(tuple(one for one in found if os.access(one / "energy_uj", os.R_OK)))
+        packages: dict[str, Path] = {}
+        # A package may stand there twice, and another zone counts what it has beside it, too.
+        for zone in sorted(root.glob("intel-rapl*:*")):
+            name = _text(zone / "name")
+            if name.startswith("package-") and os.access(zone / "energy_uj", os.R_OK):
+                packages.setdefault(name, zone)
+        return cls(tuple(packages.values()))
 
     def read(self) -> list[int]:
         """What they count now."""
@@ -48,6 +53,13 @@ class Energy:
             whole = int((domain / "max_energy_range_uj").read_text())
             total += end - start if end >= start else end - start + whole
         return total * 1e-6
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 @dataclass

@@ -42,7 +42,7 @@ class Posterior:
     cells: list[Cell]
     means: np.ndarray
     covariance: np.ndarray
-    #: Logarithms of the fitted deviations, from which the next fit starts.
+    #: Logarithms of the fitted deviations.
     deviations: np.ndarray
 
     @property
@@ -72,7 +72,7 @@ class Posterior:
         return self.means + random.standard_normal((count, size)) @ root.T
 
 
-def fit(runs: Sequence[Run], cells: Sequence[Cell], start: np.ndarray | None = None) -> Posterior:
+def fit(runs: Sequence[Run], cells: Sequence[Cell]) -> Posterior:
     """The cells given the runs."""
     rows = np.asarray([cells.index(cell) for cell, _, _ in runs])
     rounds = np.asarray([number for _, number, _ in runs])
@@ -82,7 +82,7 @@ def fit(runs: Sequence[Run], cells: Sequence[Cell], start: np.ndarray | None = N
     shared = _shared(cells)
     kernels = [one[np.ix_(rows, rows)] for one in shared]
     kernels.append(_equal(rounds, rounds))
-    deviations = np.full(len(kernels) + 1, BELIEVED) if start is None else start
+    deviations = np.full(len(kernels) + 1, BELIEVED)
     weights = np.ones(len(runs))
     for _ in range(WEIGHINGS):
         deviations = optimize.minimize(

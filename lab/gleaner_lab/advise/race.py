@@ -123,7 +123,6 @@ class Race:
     cells: list[Cell]
     rules: Rules
     made: list[tuple[Cell, int, Record]] = field(default_factory=list)
-    _starts: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def spent(self) -> int:
@@ -201,6 +200,16 @@ class Race:
 
     def run(self, make: Make) -> list[Standing]:
         """Makes rounds until all goals are settled or the budget is spent."""
+        if len(self.cells) < 2:
+            raise Failure(
+                "there is one cell, and nothing to compare it with: give more values "
+                "(--placement, --threads, --heap, --collector)"
+            )
+        if not self.rules.budget and self.budget < len(self.cells) // 2:
+            raise Failure(
+                f"--repetitions {self.rules.repetitions} allow {self.budget} runs, which are too "
+                f"few for {len(self.cells)} cells: give more, or a --budget"
+            )
         if self.budget < len(self.cells) // 2:
             raise Failure(
                 f"--budget {self.budget} is too small for {len(self.cells)} cells: give at "
@@ -235,6 +244,9 @@ class Race:
             if not self.has_begun:
                 raise Failure(_all_failed({**self.failed, **self._once()}))
             return []
+        if self.has_begun and not self.goals():
+            wanted = ", ".join(self.rules.goals)
+            raise Failure(f"no run measures what --goal asks for ({wanted}): ask for another goal")
         random = np.random.default_rng([self.rules.seed, number])
         seen = {cell for cell, _, _ in self.made}
         first = [cell for cell in self.first_round if cell not in seen]
@@ -282,8 +294,7 @@ class Race:
     def _standing(self, goal: str) -> Standing:
         cells = self.working
         runs = self.runs(goal)
-        known = model.fit(runs, cells, self._starts.get(goal))
-        self._starts[goal] = known.deviations
+        known = model.fit(runs, cells)
         seen = {cell for cell, _, _ in runs}
         order = [int(index) for index in np.argsort(known.means, kind="stable")]
         best = next(index for index in order if cells[index] in seen)

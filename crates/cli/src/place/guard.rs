@@ -14,6 +14,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::start::warn;
 use crate::arguments::GuardArgs;
 use crate::failure::Failure;
+use crate::inherited;
 
 /// What the guard is told when there is nothing to put back.
 const IN_ORDER: u8 = b'.';
@@ -75,6 +76,8 @@ pub(crate) fn run(args: GuardArgs) -> Result<ExitCode, Failure> {
         .processors
         .parse()
         .map_err(|part| Failure::usage(format_args!("'{part}' names no processors")))?;
+    // It goes when its pipe does, after the program: not with all others of a session or a service that ends.
+    inherited::ignore_requests_to_end();
     let mut told = Vec::new();
     // A pipe that cannot be read has nobody at its other end.
     let _ = std::io::stdin().read_to_end(&mut told);

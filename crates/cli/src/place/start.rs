@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use gleaner_place::{
-    Energy, Files, Follower, Machine, Naming, Settings, Writer, put_back_left,
-    put_back_threads_left, seconds_of_ended,
+    Energy, Files, Follower, Machine, Naming, Settings, Writer, children, put_back_left,
+    put_back_threads_left, seconds_of_ended, started_at,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -47,6 +47,10 @@ pub(super) fn run(
         command.env(variable, value);
     }
     inherited::pass_on(&mut command);
+    // Otherwise nobody would learn how the program ends.
+    inherited::wait_for_children();
+    // A shell that became this process has left them.
+    let mut strangers = children();
     let forwarded = signals()
         .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
     let files = Files::below(&args.root);
@@ -79,7 +83,10 @@ pub(super) fn run(
     };
     let mut follower = Follower::new(child.id(), settings.clone(), naming);
     follower.count(args.stats);
-    follower.adopt(guard.as_ref().map(Guard::process));
+    // Whatever it is that has the guard's number: it is the guard.
+    let guards = guard.as_ref().map(Guard::process);
+    strangers.extend(guards.map(|it| (it, started_at(it).unwrap_or_default())));
+    follower.adopt(strangers);
     if let (true, Some(writer)) = (is_placed, writer) {
         follower.write_down(&files, writer).unwrap_or_else(|error| {
             warn(format_args!(
@@ -117,6 +124,7 @@ pub(super) fn run(
     let status = child.wait().map_err(|error| {
         Failure::refused(format_args!("the program cannot be waited for: {error}"))
     })?;
+    follower.forget();
     let total = seconds_of_ended();
     let guarding = guard.map_or(Duration::ZERO, Guard::dismiss);
     for (why, count) in follower.refusals() {

@@ -4,7 +4,8 @@
 //!
 //! - A process that was found once stays one of them until it ends, also when another process becomes its parent.
 //! - Where the placer adopts (`PR_SET_CHILD_SUBREAPER`), a process whose parent ended is the placer's child, and so one of
-//!   them, though nobody has seen it before.
+//!   them, though nobody has seen it before; but for *strangers*: children that the placer had before it started the
+//!   program, as those of a shell that became it by `exec`, and what these start.
 //! - No other process becomes one of them: what was seen to be foreign is not read again, but for a census in 64, since
 //!   the kernel may use its number again.
 
@@ -20,8 +21,10 @@ use crate::usage::Stat;
 #[derive(Debug)]
 pub(super) struct Family {
     root: u32,
-    /// The process whose children are of the family, but for one of them.
-    adopter: Option<(u32, Option<u32>)>,
+    /// The process whose children are of the family, but for strangers.
+    adopter: Option<u32>,
+    /// These, with the times at which they started.
+    strangers: BTreeMap<u32, u64>,
     members: BTreeMap<u32, Member>,
     foreign: BTreeSet<u32>,
     /// The sets that threads were given.
@@ -58,6 +61,7 @@ impl Family {
         let mut family = Family {
             root,
             adopter: None,
+            strangers: BTreeMap::new(),
             members: BTreeMap::new(),
             foreign: BTreeSet::new(),
             given: Vec::new(),
@@ -71,9 +75,10 @@ impl Family {
         family
     }
 
-    /// The children of `adopter`, but for `except`, are of the family.
-    pub(super) fn adopt(&mut self, adopter: u32, except: Option<u32>) {
-        self.adopter = Some((adopter, except));
+    /// The children of `adopter`, but for `strangers`, are of the family.
+    pub(super) fn adopt(&mut self, adopter: u32, strangers: BTreeMap<u32, u64>) {
+        self.adopter = Some(adopter);
+        self.strangers = strangers;
     }
 
     fn add(&mut self, process: u32, started: u64, given: Vec<CpuSet>) {
@@ -160,9 +165,7 @@ impl Family {
 
     /// The first thread of a process has ended: if nobody else waits for it, the placer does.
     pub(super) fn note_end(&mut self, process: u32, stat: &Stat) {
-        let is_adopted = self
-            .adopter
-            .is_some_and(|(adopter, _)| adopter == stat.parent);
+        let is_adopted = self.adopter == Some(stat.parent);
         if stat.has_ended() && is_adopted && process != self.root {
             self.ended.push(process);
         }
@@ -207,17 +210,17 @@ impl Family {
             self.members
                 .retain(|it, _| *it == root || listed.contains(it));
             self.foreign.retain(|it| listed.contains(it));
+            self.strangers.retain(|it, _| listed.contains(it));
         }
         let mut found = std::mem::take(&mut census.found);
         for (&process, stat) in &found {
             self.note_end(process, stat);
         }
         found.retain(|_, stat| !stat.has_ended());
+        self.note_strangers(&mut found);
         loop {
-            let is_mine = |(process, stat): &(&u32, &Stat)| {
-                let adopted =
-                    |(adopter, except)| stat.parent == adopter && except != Some(**process);
-                self.members.contains_key(&stat.parent) || self.adopter.is_some_and(adopted)
+            let is_mine = |(_, stat): &(&u32, &Stat)| {
+                self.members.contains_key(&stat.parent) || self.adopter == Some(stat.parent)
             };
             let mine: Vec<_> = found.iter().filter(is_mine).map(|(&it, _)| it).collect();
             if mine.is_empty() {
@@ -235,4 +238,39 @@ impl Family {
         }
         self.foreign.extend(found.keys());
     }
+
+    /// Takes strangers, and what they have started, out of what was found.
+    fn note_strangers(&mut self, found: &mut BTreeMap<u32, Stat>) {
+        loop {
+            let is_stranger = |(process, stat): &(&u32, &Stat)| {
+                let known = self.strangers.get(process);
+                known == Some(&stat.started) || self.strangers.contains_key(&stat.parent)
+            };
+            let strangers: Vec<_> = found
+                .iter()
+                .filter(is_stranger)
+                .map(|(&it, _)| it)
+                .collect();
+            if strangers.is_empty() {
+                break;
+            }
+            for process in strangers {
+                if let Some(stat) = found.remove(&process) {
+                    self.strangers.insert(process, stat.started);
+                    self.foreign.insert(process);
+                }
+            }
+        }
+    }
+}
+
+/// The children of the calling process, with the times at which they started.
+pub fn children() -> BTreeMap<u32, u64> {
+    let this = std::process::id();
+    let processes = Numbers::of("/proc").into_iter().flatten().flatten();
+    let child = |process: u32| {
+        let stat = Stat::read(&format!("/proc/{process}"))?;
+        (stat.parent == this).then_some((process, stat.started))
+    };
+    processes.filter_map(child).collect()
 }

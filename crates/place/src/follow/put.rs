@@ -92,6 +92,10 @@ impl Follower {
             return;
         }
         self.write_given(&wanted);
+        let known = self.known.get(&id);
+        if known.is_some_and(|known| known.placement.own.is_some()) {
+            self.write(&record::placed_line(id));
+        }
         let set = match current == wanted {
             true => Ok(()),
             false => set_affinity(id.number, &wanted),
@@ -156,8 +160,8 @@ impl Follower {
     /// Writes down a set before a thread is given it.
     pub(super) fn write_given(&mut self, set: &CpuSet) {
         if *set != self.usual && !self.recorded.contains(set) {
-            self.recorded.push(*set);
-            self.write(&record::given_line(&processors_of(set)));
+            let is_written = self.write(&record::given_line(&processors_of(set)));
+            self.recorded.extend(is_written.then_some(*set));
         }
     }
 
@@ -170,11 +174,10 @@ impl Follower {
         self.write(&lines);
     }
 
-    pub(super) fn write(&mut self, lines: &str) {
-        if let Some(record) = self.record.as_mut().filter(|_| !lines.is_empty()) {
-            // A full disk must not end the program that is placed.
-            let _ = record.add(lines);
-        }
+    /// Whether that was possible: a full disk must not end the program that is placed.
+    pub(super) fn write(&mut self, lines: &str) -> bool {
+        let record = self.record.as_mut().filter(|_| !lines.is_empty());
+        record.is_none_or(|record| record.add(lines).is_ok())
     }
 
     /// Writes down all that is to be put back, and nothing of what has ended.

@@ -57,14 +57,16 @@ impl Record {
     pub(super) fn rewrite(&mut self, text: &str) -> std::io::Result<()> {
         self.bytes = 0;
         let new = self.path.with_extension("new");
-        append(&new, text, true)?;
-        fs::rename(&new, &self.path)
+        let written = append(&new, text, true).and_then(|()| fs::rename(&new, &self.path));
+        if written.is_err() {
+            // It would be in the way of the next.
+            let _ = fs::remove_file(&new);
+        }
+        written
     }
-}
 
-impl Drop for Record {
-    /// The program has ended in order.
-    fn drop(&mut self) {
+    /// The program has ended in order. Where a record is dropped otherwise, its file stays for the guard.
+    pub(super) fn remove(self) {
         // The next start puts back nothing of a program that is gone.
         let _ = fs::remove_file(&self.path);
     }
@@ -85,6 +87,11 @@ pub(super) fn process_line(process: u32, started: u64) -> String {
 
 pub(super) fn own_line(id: ThreadId) -> String {
     format!("own {} {}\n", id.number, id.started)
+}
+
+/// One that was left alone is placed after all.
+pub(super) fn placed_line(id: ThreadId) -> String {
+    format!("placed {} {}\n", id.number, id.started)
 }
 
 fn file_name(writer: Writer) -> String {
@@ -117,6 +124,11 @@ impl Entries {
                 "given" => entries.given.extend(processors()),
                 "process" => entries.processes.extend(pair()),
                 "own" => entries.own.extend(pair()),
+                "placed" => {
+                    if let Some((thread, _)) = pair() {
+                        entries.own.remove(&thread);
+                    }
+                }
                 _ => {}
             }
         }
@@ -213,7 +225,9 @@ mod tests {
             given_line(&set("0")),
             given_line(&set("2-3")),
             process_line(5, 6),
+            own_line(ThreadId { number: 9, ..id }),
             own_line(id),
+            placed_line(ThreadId { number: 9, ..id }),
         ];
         let expected = Entries {
             usual: Some(set("0-3")),

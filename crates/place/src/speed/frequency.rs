@@ -1,5 +1,7 @@
 //! The thin part of frequency control: reads the domains, sets and puts back their maximum (`cpufreq`).
 
+use std::io::ErrorKind;
+
 use super::decide::Domain;
 use super::state::{Entry, State};
 use crate::Processors;
@@ -114,12 +116,20 @@ impl Frequency {
 
 /// Puts a maximum back. One that is as high, or higher, was set by others in the meantime, and stays.
 pub(super) fn put_back(files: &Files, path: &str, khz: u64) -> Result<(), String> {
-    match files.number(path) {
-        // The processor is offline, and its file with it; or it is as fast.
-        None => Ok(()),
+    let problem =
+        |error: &dyn std::fmt::Display| format!("{path} cannot be put back to {khz}: {error}");
+    let now = match files.text(path) {
+        // The processor is offline, and its file with it.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        // An older kernel keeps the file, which nobody can read until the processor is online again.
+        Err(error) => return Err(problem(&error)),
+        Ok(text) => text.trim().parse::<u64>().ok(),
+    };
+    match now {
+        // It is as fast.
         Some(now) if now >= khz => Ok(()),
-        Some(_) => files
+        _ => files
             .set(path, &khz.to_string())
-            .map_err(|error| format!("{path} cannot be put back to {khz}: {error}")),
+            .map_err(|error| problem(&error)),
     }
 }

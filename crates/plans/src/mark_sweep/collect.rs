@@ -166,9 +166,12 @@ impl Heap {
         } else if outcome == Outcome::Begun {
             self.count_stop(started, stopped);
         }
-        // Not before blocks are reclaimed: until then the blocks of such a thread's free cells must stay owned.
+        // Where blocks are reclaimed, not before: until then the blocks of such a thread's free cells must stay owned.
         self.forget_gone_threads();
         self.publish(&record);
+        if outcome == Outcome::Abandoned && !self.cycle.is_under_way() {
+            self.space.free_waiting();
+        }
         let is_over = match outcome {
             Outcome::Done => true,
             Outcome::Abandoned => !self.cycle.is_under_way(),
@@ -306,7 +309,14 @@ impl Heap {
     fn prepare_marks(&mut self, record: &mut Record, extent: Extent) {
         record.step(Phase::ClearMarks, |_| {
             match extent {
-                Extent::Everything(_) => self.space.clear_marks(),
+                Extent::Everything(_) => {
+                    let own = threads::current_tid();
+                    if let Some(thread) = self.mutators.find(|it| !it.gone && it.tid == own) {
+                        // SAFETY: the record is the calling thread's, which is changing no list.
+                        unsafe { self.space.take_over_freed(&raw mut (*thread).cache) };
+                    }
+                    self.space.clear_marks();
+                }
                 Extent::New(_) | Extent::Stepped(_) | Extent::SteppedNew(_) => {
                     self.space.keep_marks()
                 }

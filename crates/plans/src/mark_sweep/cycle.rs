@@ -347,12 +347,13 @@ impl Heap {
     }
 
     /// Gives up the cycle that is under way, where collections were forbidden meanwhile: objects that are freed would wait
-    /// for its end.
+    /// for its end. Those that do go now.
     pub fn give_up_cycle(&mut self) {
         if core::mem::take(&mut self.cycle).is_under_way() {
             self.engine.forget_grey(&self.context);
             self.space.marked_in_steps = false;
             self.generations.marks_hold = false;
+            self.space.free_waiting();
         }
     }
 }

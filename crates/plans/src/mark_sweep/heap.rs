@@ -223,6 +223,7 @@ impl Heap {
             world_runs: false,
             may_pause: false,
             observes: false,
+            poison: options.poison,
             own_procs: 0,
             overflowed: AtomicBool::new(false),
             dropped: AtomicUsize::new(0),

@@ -33,8 +33,9 @@ use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, Block};
 use gleaner_spaces::mark_sweep::cache::LISTED_KINDS;
 use gleaner_spaces::mark_sweep::explicit_free::{push_cell, push_magazine};
+use gleaner_spaces::mark_sweep::kinds::ThreadLists;
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
-use gleaner_spaces::mark_sweep::size_classes::{LARGEST_SMALL, class_of};
+use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 use gleaner_spaces::mark_sweep::targets::MarkedObject;
 use gleaner_work::Crew;
 
@@ -263,7 +264,8 @@ impl Bench {
 
     fn allocate_small(&mut self, kind: usize, class: usize) -> Result<Address, Shortage> {
         let described = *self.heap.space.kinds.get(kind).unwrap();
-        if !self.thread_lists || described.uncollectable || described.disclaim.is_some() {
+        let lists = described.thread_lists();
+        if !self.thread_lists || lists == ThreadLists::None {
             return self.heap.space.allocate_small(kind, class);
         }
         // SAFETY: the record is this thread's.
@@ -276,11 +278,19 @@ impl Bench {
             (*cache).heads[kind][class] = Address::new(cell.load());
             cell.store(0);
             cell.add(8).store(0);
+            if lists != ThreadLists::Plain {
+                let found = self.heap.space.object_base(cell.word());
+                (*found.expect("a cell").mark).store(MARKED, Ordering::Relaxed);
+            }
+            if lists == ThreadLists::Uncollectable {
+                let bytes = &mut self.heap.space.uncollectable_bytes;
+                *bytes = bytes.wrapping_add(usize::from(CELL_BYTES[class]));
+            }
             Ok(cell)
         }
     }
 
-    /// Frees explicitly, onto the thread's list where a door would.
+    /// Frees explicitly, onto the thread's list where a door would, which takes a few only.
     pub fn free(&mut self, object: Address) {
         self.listed_before.insert(object.word());
         let found = self
@@ -298,20 +308,25 @@ impl Bench {
             )
         };
         let described = *self.heap.space.kinds.get(kind).unwrap();
-        if small && self.thread_lists && !described.uncollectable && described.disclaim.is_none() {
-            // SAFETY: the record is this thread's, and the test gives the object up.
-            unsafe {
-                let cache = &raw mut (*self.record).cache;
-                if object.word() & 64 == 0 || kind >= LISTED_KINDS {
-                    push_cell(cache, kind, class, object, described.clear, false);
-                } else if self.heap.options.freed_cells == FreedCells::Shared {
-                    self.heap.space.free(object).unwrap();
-                } else if push_magazine(cache, kind, class, object, described.clear) == 5 {
-                    self.heap.space.share_magazine(cache, kind, class);
-                }
-            }
-        } else {
+        if !small || !self.thread_lists || kind >= LISTED_KINDS {
             self.heap.space.free(object).unwrap();
+            return;
+        }
+        // SAFETY: the record is this thread's, and the test gives the object up.
+        unsafe {
+            let cache = &raw mut (*self.record).cache;
+            if (*cache).foreign[kind][class] < 8 {
+                push_cell(cache, kind, class, object, described.clear, false);
+            } else if self.heap.options.freed_cells == FreedCells::Shared {
+                self.heap.space.free(object).unwrap();
+                return;
+            } else if push_magazine(cache, kind, class, object, described.clear) == 5 {
+                self.heap.space.share_magazine(cache, kind, class);
+            }
+        }
+        if described.uncollectable {
+            let bytes = &mut self.heap.space.uncollectable_bytes;
+            *bytes = bytes.wrapping_sub(usize::from(CELL_BYTES[class]));
         }
     }
 

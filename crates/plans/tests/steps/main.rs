@@ -106,6 +106,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     what_is_written_between_steps_is_found();
     what_became_unreachable_stays_until_the_next();
     large_objects_that_are_freed_go_when_the_cycle_ends();
+    large_objects_that_are_freed_go_where_a_cycle_is_given_up();
     what_only_freed_objects_lead_to_goes_with_them();
     what_was_freed_is_shown_to_no_mark_procedure();
     mark_procedures_wait_for_a_stop_where_other_threads_run();
@@ -235,6 +236,33 @@ fn large_objects_that_are_freed_go_when_the_cycle_ends() {
         );
         assert_eq!(begun.bench.heap.space.uncollectable_bytes, 0);
     }
+}
+
+fn large_objects_that_are_freed_go_where_a_cycle_is_given_up() {
+    let Some(mut begun) = Begun::before("stress=1000000") else {
+        return;
+    };
+    let used = begun.bench.heap.space.used_bytes();
+    // There is room enough that no shortage brings a collection about.
+    let capacity = begun.bench.heap.space.capacity + (8 << 20);
+    begun.bench.heap.grow_to(capacity, "the test");
+    let objects: Vec<Address> = (0..20)
+        .map(|_| begun.bench.allocate(NORMAL, 100_000).unwrap())
+        .collect();
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    for object in objects {
+        begun.bench.free(object);
+    }
+    assert!(begun.bench.heap.space.used_bytes() > used + 20 * 100_000);
+    begun.bench.heap.give_up_cycle();
+    let now = begun.bench.heap.space.used_bytes();
+    assert!(
+        now <= used + (64 << 10),
+        "{now} bytes in use, {used} before"
+    );
+    begun.bench.collect();
+    begun.bench.verify_collected();
+    assert!(begun.all_live());
 }
 
 fn what_only_freed_objects_lead_to_goes_with_them() {
@@ -653,11 +681,19 @@ fn a_client_that_gives_up_hears_of_the_end() {
         let Some(mut begun) = Begun::new("stress=1000000") else {
             return;
         };
+        let capacity = begun.bench.heap.space.capacity + (4 << 20);
+        begun.bench.heap.grow_to(capacity, "the test");
+        let large = begun.bench.allocate(NORMAL, 300_000).unwrap();
         begun.mark();
+        begun.bench.free(large);
+        let used = begun.bench.heap.space.used_bytes();
         let client = &begun.bench.client;
         client.abandon_when_asked.store(asked, Ordering::Relaxed);
         let outcome = begun.bench.collect_new("given up");
         assert_eq!(outcome, Outcome::Abandoned);
+        // What was freed meanwhile goes with the cycle.
+        let is_gone = begun.bench.heap.space.used_bytes() + 300_000 <= used;
+        assert_eq!(is_gone, ends);
         // At first nothing has happened yet, and the cycle can still be ended.
         let client = &begun.bench.client;
         assert_eq!(!client.is_collecting.load(Ordering::Relaxed), ends);

@@ -15,13 +15,11 @@
 use gleaner_mem::Address;
 
 use super::MarkSweep;
-use super::cache::Cache;
+use super::cache::{Cache, MOST_LISTED};
 use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, BlockTable};
 use crate::mark_sweep::kinds::{MAX_KINDS, ThreadLists};
 use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
-/// A list is never longer: a block's cells, one batch of the shared list, and what a thread may free onto it.
-const MOST_LISTED: usize = 4096;
 /// How often a list that its thread changes meanwhile is read anew. After that it counts as used up.
 const ATTEMPTS: usize = 8;
 
@@ -39,6 +37,8 @@ pub struct Account {
     pub returned: usize,
     /// Bytes on the shared lists.
     pub shared_bytes: usize,
+    /// What these were at the last collection: it leaves them where marks are kept.
+    pub shared_before: usize,
 }
 
 impl Account {
@@ -55,23 +55,25 @@ impl Account {
     }
 
     /// Bytes that allocation has cost the heap since the last collection. Cells that wait on the shared lists are no
-    /// loss, whether they were freed explicitly or never used.
+    /// loss, whether they were freed explicitly or never used; those that waited there before are no gain.
     pub fn net_allocated(&self) -> usize {
         self.handed
             .saturating_sub(self.returned)
-            .saturating_sub(self.shared_bytes)
+            .saturating_sub(self.shared_bytes.saturating_sub(self.shared_before))
     }
 
     /// So many bytes of cells of the shared lists were taken back into their blocks.
     pub(super) fn drop_shared(&mut self, bytes: usize) {
         self.entered = self.entered.wrapping_sub(bytes);
         self.shared_bytes -= bytes;
+        self.shared_before = self.shared_before.saturating_sub(bytes);
     }
 
     /// A collection begins a new count.
     pub(super) fn start_anew(&mut self) {
         self.handed = 0;
         self.returned = 0;
+        self.shared_before = self.shared_bytes;
     }
 }
 

@@ -12,16 +12,16 @@ use core::sync::atomic::Ordering;
 
 use gleaner_mem::{Address, zero};
 
-use super::cache::{Cache, CellList, LISTED_KINDS};
+use super::cache::{Cache, CellList, LEADS_BACK, LISTED_KINDS, MOST_LISTED};
 use super::pool::Taken;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
 use crate::mark_sweep::block::{
     BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, FRESH, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State,
     inverse_of,
 };
-use crate::mark_sweep::kinds::Kind;
+use crate::mark_sweep::kinds::{Kind, ThreadLists};
 use crate::mark_sweep::large_runs::{Run, blocks_for};
-use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
+use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE, cells_within};
 
 /// Why memory could not be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +35,8 @@ pub enum Shortage {
 }
 
 const PAGE: usize = 4096;
-/// The most cells that a thread takes off a shared list at once.
-const BATCH: usize = 256;
+/// The most cells that a thread takes off a shared list at once: as many as a magazine brings there.
+const BATCH: [u32; CLASSES] = cells_within(32 << 10, 256);
 
 fn page_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE)
@@ -138,6 +138,35 @@ impl MarkSweep {
         some.then(|| self.take_shared(kind, class))
     }
 
+    /// Cells that were freed explicitly, as a list for a client that hands them out by itself: they read as cells of the kind do
+    /// when they are taken from a block, but for their links. Those on the shared list alone where there is no cache.
+    ///
+    /// # Safety
+    /// The cache must belong to the calling thread.
+    pub unsafe fn take_freed_cells(
+        &mut self,
+        cache: Option<*mut Cache>,
+        kind: usize,
+        class: usize,
+    ) -> Option<Address> {
+        let head = match cache {
+            // SAFETY: the cache is the calling thread's, as asked.
+            Some(cache) => unsafe { self.take_freed(cache, kind, class) }?,
+            None if self.shared.heads[kind][class].is_null() => return None,
+            None => self.take_shared(kind, class),
+        };
+        let mut cell = head;
+        while !cell.is_null() {
+            self.set_mark_if(self.born_marked, cell, MARKED);
+            // SAFETY: a listed cell has at least two words: its link, and the cookie of an explicit free.
+            unsafe {
+                cell.add(8).store(0);
+                cell = Address::new(cell.load());
+            }
+        }
+        Some(head)
+    }
+
     /// Takes the first cells of the shared list of one kind and class, which is not empty. They may be of any block.
     /// The shared list may be long, and what a thread holds is walked in pauses.
     fn take_shared(&mut self, kind: usize, class: usize) -> Address {
@@ -147,7 +176,7 @@ impl MarkSweep {
         self.set_mark_if(marks, last, MARKED);
         // SAFETY: a listed cell links to the next in its first word.
         let mut next = unsafe { last.load() };
-        while next != 0 && cells < BATCH {
+        while next != 0 && cells < BATCH[class] as usize {
             last = Address::new(next);
             cells += 1;
             self.set_mark_if(marks, last, MARKED);
@@ -181,31 +210,64 @@ impl MarkSweep {
         let uncounted = unsafe { take(&mut (*cache).uncounted_bytes) };
         self.uncollectable_bytes = self.uncollectable_bytes.wrapping_add(uncounted);
         for kind in 0..self.kinds.count() {
-            for class in 0..CELL_BYTES.len() {
+            for class in 0..CLASSES {
                 // SAFETY: the cache's thread uses it no more, as asked.
-                let cache = unsafe { &mut *cache };
-                cache.foreign[kind][class] = 0;
-                let owned = core::mem::replace(&mut cache.owned[kind][class], NO_BLOCK);
-                if owned != NO_BLOCK {
-                    self.block(owned).clear_flag(OWNED);
-                }
-                let list = core::mem::replace(&mut cache.heads[kind][class], Address::NULL);
-                let magazine = cache.magazines.get_mut(kind).map(|of| take(&mut of[class]));
-                for head in [list, magazine.map_or(Address::NULL, |it| it.head)] {
-                    if head.is_null() {
-                        continue;
+                unsafe { self.take_over(cache, kind, class) };
+            }
+        }
+    }
+
+    /// Takes over the lists on which a thread has cells that were freed explicitly. Where marks are cleared and the shared lists
+    /// dropped next, these cells keep no block any more, each of them perhaps another one.
+    ///
+    /// # Safety
+    /// The cache must belong to the calling thread.
+    pub unsafe fn take_over_freed(&mut self, cache: *mut Cache) {
+        for kind in 0..self.kinds.count() {
+            let lists = self.kinds.get(kind).map(Kind::thread_lists);
+            // Of such a kind threads take nothing from their lists any more.
+            let is_left = lists == Some(ThreadLists::None);
+            for class in 0..CLASSES {
+                // SAFETY: the cache is the calling thread's, as asked.
+                unsafe {
+                    let magazine = (&(*cache).magazines).get(kind).map(|of| of[class].head);
+                    let has_magazine = magazine.is_some_and(|head| !head.is_null());
+                    if is_left || has_magazine || (*cache).foreign[kind][class] > 0 {
+                        self.take_over(cache, kind, class);
                     }
-                    // Counted anew: a process may have been forked while the thread was freeing a cell.
-                    let (mut last, mut cells) = (head, 1);
-                    // SAFETY: a listed cell links to the next in its first word, and nobody else has this list.
-                    unsafe {
-                        while last.load() != 0 {
-                            last = Address::new(last.load());
-                            cells += 1;
-                        }
-                        self.prepend_shared(kind, class, (head, last), cells);
-                    }
                 }
+            }
+        }
+    }
+
+    /// Moves a thread's cells of one kind and class to the shared list.
+    ///
+    /// # Safety
+    /// The cache must belong to the calling thread, or its thread must use it no more.
+    unsafe fn take_over(&mut self, cache: *mut Cache, kind: usize, class: usize) {
+        // SAFETY: nobody else uses the cache, as asked.
+        let cache = unsafe { &mut *cache };
+        cache.foreign[kind][class] = 0;
+        let owned = core::mem::replace(&mut cache.owned[kind][class], NO_BLOCK);
+        if owned != NO_BLOCK {
+            self.block(owned).clear_flag(OWNED);
+        }
+        let list = core::mem::replace(&mut cache.heads[kind][class], Address::NULL);
+        let magazine = cache.magazines.get_mut(kind).map(|of| take(&mut of[class]));
+        for head in [list, magazine.map_or(Address::NULL, |it| it.head)] {
+            if head.is_null() {
+                continue;
+            }
+            // Counted anew: a process may have been forked while the thread was freeing a cell.
+            let (mut last, mut cells) = (head, 1);
+            // SAFETY: a listed cell links to the next in its first word, and nobody else has this list.
+            unsafe {
+                while last.load() != 0 {
+                    last = Address::new(last.load());
+                    cells += 1;
+                    assert!(cells <= MOST_LISTED, "{LEADS_BACK}");
+                }
+                self.prepend_shared(kind, class, (head, last), cells);
             }
         }
     }

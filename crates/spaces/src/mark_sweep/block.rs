@@ -50,7 +50,7 @@ pub enum State {
     LargeRest = 4,
 }
 
-/// The block belongs to a thread that allocates from it: not swept, its free cells count as allocated (I8).
+/// The block belongs to a thread that allocates from it: it is neither swept nor free before the thread has used it up (I8).
 pub const OWNED: u8 = 1;
 /// Grey objects of this block were dropped when a mark stack was full: it must be scanned again.
 pub const RESCAN: u8 = 2;

@@ -1,12 +1,13 @@
 //! Free lists of one thread (or, for the shared cache, of no thread).
 //!
 //! A list is linked through the first word of its cells. It holds the free cells of one block, which the cache owns,
-//! except after explicit frees: those may come from any block and are counted as *foreign*. What is freed when a list
+//! except after explicit frees, and where it was taken off the shared list: such cells may be of any block, and *foreign* is not 0. What is freed when a list
 //! has many of them goes to a *magazine*, and from there to the list when that is empty, or to all threads when it is full.
 //!
 //! # Invariants (I8)
 //! - Only the owning thread changes `heads`, without lock and without atomics; it may be stopped between any two
-//!   instructions. The collector never writes to the lists of a stopped thread.
+//!   instructions. The collector never writes to the lists of a stopped thread; the thread that collects is in no list, and gives its
+//!   freed cells back.
 //! - An owned block is not swept, so its listed cells cannot be handed out twice. Lists with foreign cells, and
 //!   magazines, are walked in the pause and their cells marked.
 //! - `foreign` is raised before a foreign cell is linked, so that a pause in between errs on the safe side.
@@ -16,6 +17,11 @@ use gleaner_mem::Address;
 use crate::mark_sweep::block::{BlockIndex, NO_BLOCK};
 use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, MAX_KINDS};
 use crate::mark_sweep::size_classes::CLASSES;
+
+/// A list or magazine of a thread is never longer: a block's cells, one batch of the shared list, and what it may free onto it.
+pub const MOST_LISTED: usize = 4096;
+/// What is wrong with a list that is longer.
+pub(super) const LEADS_BACK: &str = "a list of free cells leads back into itself: an object was freed twice, the second time after a collection had reclaimed it";
 
 /// Kinds below this one have cells that the thread that frees them puts on its own lists.
 pub const LISTED_KINDS: usize = ATOMIC_UNCOLLECTABLE + 1;
@@ -57,7 +63,7 @@ pub struct Cache {
     pub heads: [[Address; CLASSES]; MAX_KINDS],
     /// The block that each list's cells come from.
     pub owned: [[BlockIndex; CLASSES]; MAX_KINDS],
-    /// How many cells of each list may come from other blocks.
+    /// Not 0 where cells of a list may come from other blocks. Where the thread freed them all, how many.
     pub foreign: [[u32; CLASSES]; MAX_KINDS],
     /// Freed cells of the kinds whose cells threads free themselves, beside the lists.
     pub magazines: [[Magazine; CLASSES]; LISTED_KINDS],

@@ -1,7 +1,8 @@
 //! Explicit freeing (`GC_free`): cells go to a free list at once, large objects to the free runs.
 //!
-//! A freed cell carries a cookie in its second word until it is allocated again, so that freeing it twice is
-//! noticed as long as it was not reused. Runs under the allocator lock unless said otherwise.
+//! A freed cell carries a cookie in its second word until it is allocated again or its block is swept, so that freeing it
+//! twice is noticed until then. A list that leads back into itself since the second time came later ends the process when it
+//! is walked. Runs under the allocator lock unless said otherwise.
 
 use core::sync::atomic::Ordering;
 
@@ -170,6 +171,19 @@ impl MarkSweep {
         }
         if described.uncollectable {
             self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
+        }
+    }
+
+    /// Frees the large objects that wait for the end of a cycle or collection which was given up.
+    pub fn free_waiting(&mut self) {
+        let mut run = self.layout.table.large_start;
+        while run < self.large.frontier() {
+            let block = self.block(run);
+            let (length, bytes) = (block.next, block.bytes);
+            if block.state == State::LargeHead && block.has_flag(FREED) {
+                self.free_large(self.start(run), bytes, false);
+            }
+            run += length;
         }
     }
 

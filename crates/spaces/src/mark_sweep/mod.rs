@@ -5,15 +5,15 @@
 //!
 //! # Invariants
 //! - A block is in at most one of: the free pool, one sweep queue, one cache's ownership.
-//! - Nothing is allocated from a block that waits in a sweep queue (I5).
+//! - Nothing is allocated from a block that waits in a sweep queue (I5), but for cells that were freed explicitly: they are marked,
+//!   or, in kinds that mark free cells, on the shared list, which is used up before a block of their kind is swept.
 //! - `used_bytes` counts whole small blocks in use and the pages of large objects; together with the dirty free
 //!   memory it never exceeds `capacity` unless the program itself forces growth (I7).
-//! - Cells of collectable kinds on a free list are unmarked, or their block is owned (I8).
-//! - In kinds that mark free cells (uncollectable ones and those with a disclaim procedure), no allocated cell has the
-//!   mark `FREE`, and every free cell has it except those that were free, or in a thread's list, when the procedure
-//!   was registered, which look dead once, so that the procedure sees a cleared cell, as libgc allows; and those
-//!   that a thread has listed from other blocks than the one that it owns, which are `MARKED`: a sweep
-//!   lists what is `FREE`.
+//! - Cells on a thread's list are marked from the first stop on, or their block is owned by that thread (I8).
+//! - In kinds that mark free cells (uncollectable ones, and those with a disclaim procedure that was registered before any
+//!   block had their objects), no allocated cell has the mark `FREE`, and every free cell has it except those that a
+//!   thread has listed from other blocks than the one that it owns, which are `MARKED`: a sweep lists what is `FREE`.
+//! - Where the procedure came later, free cells look dead, so that it sees cleared cells, as libgc allows.
 //! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
 //! - Between the clearing of marks and reclaiming (`born_marked`) every object is born `MARKED`, from a fresh block or
 //!   run, and what is freed explicitly goes on no list: it dies with this collection, or with the next.
@@ -238,6 +238,13 @@ impl MarkSweep {
                 visit(index, block);
             }
         }
+    }
+
+    /// Whether a small block has objects of a kind.
+    pub fn has_blocks_of(&self, kind: usize) -> bool {
+        let mut has = false;
+        self.for_each_small_block(|_, block| has |= usize::from(block.kind) == kind);
+        has
     }
 
     /// Calls `visit` with each large object's head block, in address order.

@@ -12,14 +12,14 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_mem::Address;
 
-use super::cache::{Cache, CellList};
+use super::cache::{Cache, CellList, LEADS_BACK, MOST_LISTED};
 use super::sticky::Unwatched;
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::mark_sweep::block::{
     BlockIndex, FREED, FRESH, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State,
 };
 use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE, ThreadLists};
-use crate::mark_sweep::size_classes::CLASSES;
+use crate::mark_sweep::size_classes::{CLASSES, GRANULE};
 
 /// What a collection gave back.
 #[derive(Clone, Copy, Default, Debug)]
@@ -159,6 +159,10 @@ impl MarkSweep {
     /// # Safety
     /// The cache's thread must be stopped, or be the calling one.
     pub unsafe fn keep_listed_cells(&self, cache: *const Cache) {
+        let most = match core::ptr::eq(cache, &raw const self.shared) {
+            true => self.account.shared_bytes / GRANULE,
+            false => MOST_LISTED,
+        };
         for kind in 0..self.kinds.count() {
             for class in 0..CLASSES {
                 // SAFETY: the cache's thread is stopped or the calling one, as asked, so its lists do not change.
@@ -171,8 +175,10 @@ impl MarkSweep {
                 };
                 for list in lists.skip(usize::from(foreign == 0)) {
                     // SAFETY: as above.
-                    let mut cell = unsafe { list.read() };
+                    let (mut cell, mut cells) = (unsafe { list.read() }, 0);
                     while !cell.is_null() {
+                        cells += 1;
+                        assert!(cells <= most, "{LEADS_BACK}");
                         if self.layout.table.index_of(cell) != owned {
                             self.set_mark(cell, MARKED);
                         }

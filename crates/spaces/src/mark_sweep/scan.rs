@@ -61,6 +61,8 @@ pub struct MarkContext {
     pub may_pause: bool,
     /// Whether objects are asked what they refer to, and nothing is greyed ([`super::targets`]).
     pub observes: bool,
+    /// Whether free cells hold poison.
+    pub poison: bool,
     /// Bit `i` is set if procedure `i` is one of the collector's own, which may run on any thread in any case.
     pub own_procs: u64,
     /// Set when grey objects were dropped because a mark stack was full; their blocks carry `RESCAN`.
@@ -441,9 +443,42 @@ impl Scanner {
             }
             // SAFETY: the `bytes` bytes from `start` are readable, as asked.
             unsafe {
-                self.scan_words::<P>(Address::new(low), Address::new(high.min(end)), FROM_HEAP)
-            };
+                if high - low == CACHE_LINE && high <= end && !P::PERMUTED {
+                    self.scan_line::<P>(Address::new(low));
+                } else {
+                    self.scan_words::<P>(Address::new(low), Address::new(high.min(end)), FROM_HEAP);
+                }
+            }
             low = high;
+        }
+    }
+
+    /// Visits the candidates among the words of a cache line. In roots, buffers and large arrays most lines have none, and what
+    /// is one nobody can predict: so all eight words are compared before there is a branch.
+    ///
+    /// # Safety
+    /// The line must be readable.
+    #[inline(always)]
+    unsafe fn scan_line<P: Policy>(&mut self, line: Address) {
+        let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
+        let mut candidates = 0u32;
+        for at in 0..CACHE_LINE / 8 {
+            // SAFETY: the line is readable, as asked.
+            let word = unsafe { line.add(at * 8).load_shared() };
+            candidates |= u32::from(word.wrapping_sub(heap) < span) << at;
+        }
+        while candidates != 0 {
+            let at = candidates.trailing_zeros() as usize;
+            candidates &= candidates - 1;
+            // SAFETY: as above.
+            let word = unsafe { line.add(at * 8).load_shared() };
+            // In a step the program may have written another word meanwhile.
+            if word.wrapping_sub(heap) < span {
+                if P::PREFETCH == Prefetch::OnGrey {
+                    P::touch(word);
+                }
+                self.visit::<P>(word, FROM_HEAP);
+            }
         }
     }
 
@@ -511,7 +546,7 @@ impl Scanner {
         } else {
             // SAFETY: the first word of an object is readable.
             let descriptive = unsafe { object.load() };
-            if descriptive == 0 || descriptive == POISON {
+            if descriptive == 0 || self.is_poison(descriptive) {
                 return None;
             }
             let back = descriptor.wrapping_add(descriptor::INDIRECT_BIAS - descriptor::PER_OBJECT);
@@ -521,7 +556,12 @@ impl Scanner {
         // free cell.
         let found = unsafe { place.load() };
         // Words of a free cell are zero, poison, or the cookie of an explicit free in its second word.
-        (found != 0 && found != POISON && found != cookie(place.sub(8))).then_some(found)
+        (found != 0 && !self.is_poison(found) && found != cookie(place.sub(8))).then_some(found)
+    }
+
+    /// Whether a word says that it is of a free cell. Where these hold no poison, a program may fill objects with the same.
+    fn is_poison(&self, word: usize) -> bool {
+        word == POISON && self.context().poison
     }
 
     /// # Safety
@@ -556,7 +596,7 @@ impl Scanner {
         };
         // SAFETY: the second word of a cell is readable.
         let second = unsafe { Address::new(start).add(8).load_shared() };
-        if second == POISON || second == cookie(Address::new(start)) {
+        if self.is_poison(second) || second == cookie(Address::new(start)) {
             // A free cell: procedures rely on such cells being cleared behind their first word (`gc_mark.h`).
             return;
         }

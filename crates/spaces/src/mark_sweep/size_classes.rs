@@ -31,6 +31,20 @@ pub fn class_of(bytes: usize) -> usize {
     usize::from(unsafe { *CLASS_OF_GRANULES.get_unchecked(bytes.div_ceil(GRANULE)) })
 }
 
+/// How many cells of each class have at most `bytes` bytes together, and are at most `most`.
+pub const fn cells_within(bytes: u32, most: u32) -> [u32; CLASSES] {
+    let mut cells = [most; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        let fit = bytes / CELL_BYTES[class] as u32;
+        if fit < most {
+            cells[class] = fit;
+        }
+        class += 1;
+    }
+    cells
+}
+
 const fn cell_bytes() -> [u16; CLASSES] {
     let mut table = [0; CLASSES];
     let mut class = 0;

@@ -33,6 +33,7 @@ use gleaner_mem::Address;
 use gleaner_mem::side::Side;
 use gleaner_os::written::{Mechanism, PAGE_BYTES, Reason, Unavailable, Watch};
 
+use super::cache::LEADS_BACK;
 use super::kinds::{Kind, descriptor};
 use super::layout::Layout;
 use super::reclaim::count_marks;
@@ -42,7 +43,7 @@ use crate::mark_sweep::block::{
     BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, QUEUED, RESCAN, SWEPT, State,
 };
 use crate::mark_sweep::kinds::MAX_KINDS;
-use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
+use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
 
 const PAGE_SHIFT: usize = PAGE_BYTES.trailing_zeros() as usize;
 /// All pages of a block.
@@ -456,6 +457,7 @@ impl MarkSweep {
         let (mut cell, mut cells) = (self.shared.heads[kind][class], 0);
         while !cell.is_null() {
             cells += 1;
+            assert!(cells <= self.account.shared_bytes / GRANULE, "{LEADS_BACK}");
             // SAFETY: a listed cell links to the next in its first word.
             cell = unsafe { Address::new(cell.load()) };
         }

@@ -16,7 +16,7 @@ use gleaner_os::clock;
 use super::allocate::cookie;
 use super::cache::CellList;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
-use crate::mark_sweep::block::{BlockIndex, QUEUED};
+use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, QUEUED};
 use crate::mark_sweep::kinds::Kind;
 
 /// Builds a list of cells in address order.
@@ -125,7 +125,7 @@ impl MarkSweep {
             self.disclaim_dead(index, &kind);
         }
         let ahead = self.sweep_ahead;
-        for line in (0..ahead).step_by(CACHE_LINE) {
+        for line in (0..ahead.min(BLOCK_BYTES)).step_by(CACHE_LINE) {
             start.add(line).prefetch_for_write();
         }
         let mut list = ListBuilder::new();

@@ -9,7 +9,7 @@ use gleaner_mem::Address;
 
 use super::cache::Cache;
 use super::scan::MarkContext;
-use super::{FREE, MARKED, MarkSweep, WHITE};
+use super::{MARKED, MarkSweep, WHITE};
 use crate::mark_sweep::block::{
     BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, OWNED, QUEUED, State, inverse_of,
 };
@@ -109,7 +109,8 @@ impl MarkSweep {
         for kind in 0..self.kinds.count() {
             for (class, &cell_bytes) in CELL_BYTES.iter().enumerate() {
                 let mut cell = self.shared.heads[kind][class];
-                while !cell.is_null() {
+                // A list that leads back into itself has more than are counted.
+                while !cell.is_null() && bytes <= self.account.shared_bytes {
                     bytes += usize::from(cell_bytes);
                     // SAFETY: a listed cell links to the next in its first word.
                     cell = unsafe { Address::new(cell.load()) };
@@ -223,7 +224,9 @@ impl MarkSweep {
                     // SAFETY: as above.
                     let mut cell = unsafe { list.read() };
                     while !cell.is_null() {
-                        self.verify_listed(cell, kind, class)?;
+                        // SAFETY: as above.
+                        let owned = unsafe { (*cache).owned[kind][class] };
+                        self.verify_listed(cell, kind, class, owned)?;
                         // SAFETY: a listed cell links to the next in its first word.
                         cell = unsafe { Address::new(cell.load()) };
                     }
@@ -233,7 +236,13 @@ impl MarkSweep {
         Ok(())
     }
 
-    fn verify_listed(&self, cell: Address, kind: usize, class: usize) -> Result<(), Fault> {
+    fn verify_listed(
+        &self,
+        cell: Address,
+        kind: usize,
+        class: usize,
+        owned: BlockIndex,
+    ) -> Result<(), Fault> {
         let Some(found) = self.object_base(cell.word()) else {
             return fault("a listed cell is a cell", cell, class);
         };
@@ -242,9 +251,10 @@ impl MarkSweep {
         if usize::from(block.kind) != kind || usize::from(block.class) != class {
             return fault("a listed cell is of its list's kind and class", cell, class);
         }
-        if !block.has_flag(OWNED) && mark != MARKED && mark != FREE {
+        let is_owned = block.has_flag(OWNED) && self.layout.table.index_of(cell) == owned;
+        if !is_owned && mark != MARKED {
             return fault(
-                "a listed cell of a block that is not owned is marked",
+                "a listed cell of a block that the list's thread does not own is marked",
                 cell,
                 usize::from(mark),
             );
