@@ -363,6 +363,41 @@ fn frequencies_are_put_back() {
     }
 }
 
+/// Each of two sets the same cores; what there was before the first is there after the second.
+#[test]
+fn two_that_slow_the_same_cores_leave_them_as_they_were() {
+    let directory = Directory::new();
+    let Some(maxima) = likeness(&directory) else {
+        return;
+    };
+    let root = directory.path("root");
+    let options = |speed: &str| {
+        let items = format!("placement=isolated,slow=collector,pin=none,speed={speed}");
+        [
+            "--root".into(),
+            root.to_str().unwrap().to_string(),
+            "--opt".into(),
+            items,
+        ]
+    };
+    let start = |speed: &str| {
+        let options = options(speed);
+        Slowed::start(&directory, &options.each_ref().map(String::as_str))
+    };
+    let values = || maxima.iter().map(text).collect::<Vec<_>>();
+    let count = |khz: &str| values().iter().filter(|value| *value == khz).count();
+    let first = start("75");
+    until(|| count("1500000") > 0);
+    let second = start("50");
+    until(|| count("1000000") > 0);
+    first.end();
+    // What the first has put back the second sets anew.
+    until(|| count("1000000") > 0);
+    second.end();
+    assert_eq!(count("2000000"), maxima.len(), "{:?}", values());
+    until(|| fs::read_dir(root.join("run")).unwrap().count() == 0);
+}
+
 #[test]
 fn what_is_missing_is_said_and_the_program_runs() {
     let directory = Directory::new();

@@ -126,7 +126,7 @@ impl Speed {
                 let done = (0..frequency.domains.len()).try_for_each(|number| {
                     let wanted = wanted.slow.get(&number);
                     let khz = wanted.map(|(khz, _)| *khz);
-                    if frequency.is_set(number, khz) {
+                    if frequency.is_set(&self.files, number, khz) {
                         return Ok(());
                     }
                     frequency.set(&self.files, &mut self.state, number, khz)?;

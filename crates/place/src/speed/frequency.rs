@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use super::decide::Domain;
-use super::state::{Entry, State};
+use super::state::{self, Entry, State};
 use crate::Processors;
 use crate::files::Files;
 
@@ -15,10 +15,16 @@ const PROCESSORS: &str = "/sys/devices/system/cpu";
 pub(super) struct Frequency {
     pub(super) domains: Vec<Domain>,
     paths: Vec<String>,
-    /// What was set last, of each domain.
-    set: Vec<Option<u64>>,
+    /// What was set last, of each domain, and what the kernel has made of it.
+    set: Vec<Option<Set>>,
     /// Those of which one was slow at any time.
     slowed: Processors,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Set {
+    wanted: u64,
+    found: Option<u64>,
 }
 
 /// The file with the maximum frequency of a processor.
@@ -81,8 +87,24 @@ impl Frequency {
         self.set.iter().any(Option::is_some)
     }
 
-    pub(super) fn is_set(&self, domain: usize, khz: Option<u64>) -> bool {
-        self.set[domain] == khz
+    /// Whether a domain is as wanted; not where others have changed it since.
+    pub(super) fn is_set(&self, files: &Files, domain: usize, khz: Option<u64>) -> bool {
+        match (self.set[domain], khz) {
+            (None, None) => true,
+            (Some(set), Some(khz)) => {
+                set.wanted == khz && files.number(&self.paths[domain]) == set.found
+            }
+            _ => false,
+        }
+    }
+
+    /// The maximum as it is without this process and others like it: of what stands there, which the system may have changed since
+    /// the start, and what these have written down.
+    fn full(&self, files: &Files, domain: usize) -> u64 {
+        let path = &self.paths[domain];
+        let written = state::maxima(files).filter(|(its, _)| its == path);
+        let known = written.map(|(_, khz)| khz).chain(files.number(path));
+        known.max().unwrap_or(self.domains[domain].full)
     }
 
     /// Sets the maximum of a domain, or puts it back for `None`. What it was is written down before.
@@ -93,6 +115,9 @@ impl Frequency {
         domain: usize,
         khz: Option<u64>,
     ) -> Result<(), String> {
+        if self.set[domain].is_none() {
+            self.domains[domain].full = self.full(files, domain);
+        }
         let (path, full) = (&self.paths[domain], self.domains[domain].full);
         match khz {
             Some(khz) => {
@@ -105,7 +130,10 @@ impl Frequency {
             }
             None => put_back(files, path, full)?,
         }
-        self.set[domain] = khz;
+        self.set[domain] = khz.map(|wanted| Set {
+            wanted,
+            found: files.number(path),
+        });
         if khz.is_some() {
             let processors = &self.domains[domain].processors;
             processors.iter().for_each(|it| self.slowed.insert(it));

@@ -236,6 +236,22 @@ pub fn put_back_left(files: &Files) -> Vec<String> {
     messages
 }
 
+/// The maxima that are to be put back, by whoever has changed them.
+pub(super) fn maxima(files: &Files) -> impl Iterator<Item = (String, u64)> {
+    let names = directories(files).into_iter().flat_map(|directory| {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    });
+    let entries = names.filter_map(|path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".state")?;
+        read(&path, Writer::parse(name)?)
+    });
+    entries.flatten().filter_map(|entry| match entry {
+        Entry::Maximum { path, khz } => Some((path, khz)),
+        Entry::Group { .. } => None,
+    })
+}
+
 /// The entries of a file that may be believed.
 fn read(path: &Path, writer: Writer) -> Option<Vec<Entry>> {
     let text = believed(path)?;
