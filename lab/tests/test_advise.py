@@ -334,6 +334,23 @@ def program(kind, *words):
     return Program(words, kind, Path("/opt/gleaner"))
 
 
+def test_half_of_a_machine_is_half_of_its_cores(tmp_path):
+    for processor in range(8):
+        topology = tmp_path / f"cpu{processor}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "physical_package_id").write_text("0\n")
+        first = processor % 4
+        (topology / "thread_siblings_list").write_text(f"{first},{first + 4}\n")
+    machine = Machine.of(list(range(8)), tmp_path)
+    assert machine.half == "none,processors=0+1+4+5"
+    assert machine.idle == "2 of 4 cores"
+    # One thread of each core alone may be used.
+    assert Machine.of([0, 1, 2, 3], tmp_path).half == "none,processors=0+1"
+    # One core: no half of it is idle.
+    one = Machine.of([0, 4], tmp_path)
+    assert one.half == "" and space.placements(one, False).count("") == 1
+
+
 def test_a_jvm_is_asked_in_its_own_words_which_replace_the_old_ones():
     java = program("java", "java", "-Xmx4g", "-XX:+UseSerialGC", "-cp", "x", "Main", "-Xmx9")
     assert java.shown(Cell("pinned,pin=collector", "G1", 2, "64m")) == (

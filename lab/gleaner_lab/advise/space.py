@@ -49,6 +49,8 @@ class Machine:
     """The processors that may be used, by socket."""
 
     sockets: tuple[tuple[int, ...], ...]
+    #: Processors of one core, where a core has several.
+    cores: tuple[tuple[int, ...], ...] = ()
 
     @property
     def processors(self) -> list[int]:
@@ -60,6 +62,8 @@ class Machine:
         """In words, what stands idle under the placement `half`."""
         if len(self.sockets) > 1:
             return f"{len(self.sockets) // 2} of {len(self.sockets)} sockets"
+        if self.cores:
+            return f"{len(self.cores) // 2} of {len(self.cores)} cores"
         return f"{len(self.processors) // 2} of {len(self.processors)} processors"
 
     @property
@@ -67,21 +71,38 @@ class Machine:
         """The placement that leaves about half of the machine idle; none of one processor."""
         if len(self.sockets) > 1:
             return f"none,sockets={(len(self.sockets) + 1) // 2}"
-        kept = self.processors[: -(-len(self.processors) // 2)]
-        return f"none,processors={'+'.join(map(str, kept))}" if len(self.processors) > 1 else ""
+        # Whole cores: one of whose threads one works is not idle.
+        cores = self.cores or tuple((one,) for one in self.processors)
+        kept = sorted(one for core in cores[: -(-len(cores) // 2)] for one in core)
+        return f"none,processors={'+'.join(map(str, kept))}" if len(cores) > 1 else ""
 
     @classmethod
     def here(cls) -> Machine:
         """This machine, as far as this process may use it."""
+        return cls.of(sorted(os.sched_getaffinity(0)), Path("/sys/devices/system/cpu"))
+
+    @classmethod
+    def of(cls, processors: list[int], root: Path) -> Machine:
+        """That with these processors, of which the kernel tells below a directory."""
         sockets: dict[str, list[int]] = {}
-        for processor in sorted(os.sched_getaffinity(0)):
-            path = Path(f"/sys/devices/system/cpu/cpu{processor}/topology/physical_package_id")
-            try:
-                name = path.read_text().strip()
-            except OSError:
-                name = ""
-            sockets.setdefault(name, []).append(processor)
-        return cls(tuple(map(tuple, sockets.values())))
+        cores: dict[str, list[int]] = {}
+        for processor in processors:
+            topology = root / f"cpu{processor}" / "topology"
+            sockets.setdefault(_text(topology / "physical_package_id"), []).append(processor)
+            siblings = _text(topology / "thread_siblings_list") or str(processor)
+            cores.setdefault(siblings, []).append(processor)
+        shared = any(len(one) > 1 for one in cores.values())
+        return cls(
+            tuple(map(tuple, sockets.values())),
+            tuple(map(tuple, cores.values())) if shared else (),
+        )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 def placements(machine: Machine, is_jvm: bool) -> list[str]:
@@ -92,7 +113,7 @@ def placements(machine: Machine, is_jvm: bool) -> list[str]:
     """
     if len(machine.processors) == 1:
         return [""]
-    found = ["", machine.half, "pinned", "isolated", "auto"]
+    found = list(dict.fromkeys(["", machine.half, "pinned", "isolated", "auto"]))
     if is_jvm:
         found.append("isolated,isolate=jvm")
     if len(machine.sockets) > 1:

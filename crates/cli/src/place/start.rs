@@ -41,6 +41,7 @@ pub(super) fn run(
     let mut log = args.log.as_deref().map(Log::open).transpose()?;
     let machine = Machine::host();
     warn_of_no_processors(&settings, &machine);
+    warn_of_no_threads();
     let mut command = Command::new(&path);
     command.arg0(name).args(&args.program[1..]);
     for (variable, value) in collectors(settings.collectors) {
@@ -174,6 +175,16 @@ fn warn_of_no_processors(settings: &Settings, machine: &Machine) {
         warn(format_args!(
             "processors {missing} are offline or not allowed, and are left out"
         ));
+    }
+}
+
+/// Says when the kernel does not tell which threads there are: nothing is placed or counted then.
+fn warn_of_no_threads() {
+    let this = std::fs::read_link("/proc/self").ok();
+    if this.is_none_or(|this| this.as_os_str() != &*std::process::id().to_string()) {
+        warn(
+            "the program runs unplaced: /proc is not mounted, or is that of other processes (in a namespace of its own: unshare --mount-proc)",
+        );
     }
 }
 

@@ -12,6 +12,18 @@ use super::record;
 use super::tasks::{affinity, processors_of, set_affinity, set_of};
 use crate::{Decision, Thread, ThreadId, decide};
 
+/// Why the kernel does not let a thread run on a set, and what helps.
+fn why(errno: Errno) -> String {
+    let helps = match errno {
+        Errno::PERM => ", for it belongs to another user: run as that one, or as root",
+        Errno::INVAL => {
+            ", for its own cpuset has none of the processors: leave it where it is (placement=none), or change that"
+        }
+        _ => "",
+    };
+    format!("{errno}{helps}")
+}
+
 impl Follower {
     /// Whether the plan is to be made anew before more threads are looked for: where there are thousands, not for each
     /// piece of a look.
@@ -113,7 +125,7 @@ impl Follower {
             }
             Err(Errno::SRCH) => {}
             Err(_) if before == Some(wanted) => {}
-            Err(errno) => *self.refusals.entry(errno.to_string()).or_default() += 1,
+            Err(errno) => *self.refusals.entry(why(errno)).or_default() += 1,
         }
     }
 
