@@ -134,6 +134,16 @@ impl Family {
 
     /// A process is about to be read. Gives its threads; none if it has ended.
     pub(super) fn read(&mut self, process: u32) -> Option<Numbers> {
+        // Its number may be another's by now.
+        let started = Stat::read(&format!("/proc/{process}"))?.started;
+        if self
+            .members
+            .get(&process)
+            .is_some_and(|it| it.started != started)
+        {
+            self.members.remove(&process);
+            return None;
+        }
         if let (Some(member), Some(count)) = (self.members.get_mut(&process), links(process)) {
             member.links = count;
         }

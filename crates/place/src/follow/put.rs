@@ -10,6 +10,7 @@ use super::Follower;
 use super::budget::{Limit, processor_time};
 use super::record;
 use super::tasks::{affinity, processors_of, set_affinity, set_of};
+use crate::usage::Stat;
 use crate::{Decision, Thread, ThreadId, decide};
 
 /// Why the kernel does not let a thread run on a set, and what helps.
@@ -95,8 +96,10 @@ impl Follower {
             return;
         };
         let wanted = set_of(&decision.processors);
-        // It has ended: a whole look will find that.
-        let Ok(current) = affinity(id.number) else {
+        // It has ended, and its number may be another's by now: a whole look will find that.
+        let found = Stat::read(&format!("/proc/{}", id.number));
+        let is_there = found.is_some_and(|stat| stat.started == id.started);
+        let Some(current) = affinity(id.number).ok().filter(|_| is_there) else {
             return;
         };
         if self.is_own(id, &current) {
