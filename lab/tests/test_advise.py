@@ -304,6 +304,14 @@ def test_a_goal_that_no_run_measures_is_named_after_the_first_round():
     assert race.spent <= len(cells)
 
 
+def test_where_one_cell_alone_works_it_is_named():
+    def make(cell, _number):
+        return {"problem": "no"} if cell.heap else {"values": {"wall_s": 1.0}}
+
+    with pytest.raises(Failure, match=r"nothing but placement default.* worked; the others"):
+        Race([Cell(), Cell(heap="1m")], Rules(budget=8)).run(make)
+
+
 def test_one_cell_is_no_race():
     with pytest.raises(Failure, match="there is one cell"):
         Race([Cell()], Rules()).run(lambda cell, number: {"values": {"wall_s": 1.0}})

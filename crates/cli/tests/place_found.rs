@@ -262,6 +262,7 @@ fn what_a_shell_has_started_before_stays_where_it_is() {
     let gleaner = gleaner();
     let script = format!(
         "sh -c 'sleep 1000 & sleep 1000' & echo $!
+         (sleep 0.3; sh -c 'sleep 1000 & echo $! > $RETURN.left') > /dev/null &
          exec {} place --opt placement=isolated,pin=none -- sh -c '
              while [ ! -e $RETURN ]; do sleep 0.05; done; tail -f /dev/null & wait'",
         gleaner.get_program().to_str().unwrap()
@@ -291,9 +292,14 @@ fn what_a_shell_has_started_before_stays_where_it_is() {
     // A census has been made since.
     Placer::has_found(&directory, tail);
     until(|| of_process(tail).len() < all.len());
-    for sleeper in &sleepers {
-        assert_eq!(of_process(*sleeper), all);
+    // One whose parent has ended before anybody saw it.
+    let left = || fs::read_to_string(directory.path("return.left")).unwrap_or_default();
+    until(|| left().ends_with('\n'));
+    let left: u32 = left().trim().parse().unwrap();
+    for sleeper in [sleepers[0], sleepers[1], left] {
+        assert_eq!(of_process(sleeper), all);
     }
+    kill(left);
     placer.kill();
     until(|| of_process(tail) == all && of_process(program) == all);
     for process in [sleepers[0], sleepers[1], program, tail] {

@@ -216,9 +216,9 @@ impl Follower {
     }
 
     /// The calling process is the parent of the program's processes whose own has ended (`PR_SET_CHILD_SUBREAPER`), and
-    /// of `strangers`, which are none of them; what these start neither. With the times at which they started.
-    pub fn adopt(&mut self, strangers: BTreeMap<u32, u64>) {
-        self.family.adopt(std::process::id(), strangers);
+    /// of `strangers` and its guard, which are none of them; what these start neither. With the times at which they started.
+    pub fn adopt(&mut self, strangers: BTreeMap<u32, u64>, guard: Option<(u32, u64)>) {
+        self.family.adopt(std::process::id(), strangers, guard);
     }
 
     /// The program has ended in order: nothing is to be put back.

@@ -242,7 +242,7 @@ class Race:
             raise Failure(_all_failed({**self.given_up, **self.failed}))
         if self.spent >= self.budget:
             if not self.has_begun:
-                raise Failure(_all_failed({**self.failed, **self._once()}))
+                raise Failure(self._nothing_to_compare())
             return []
         if self.has_begun and not self.goals():
             wanted = ", ".join(self.rules.goals)
@@ -287,6 +287,13 @@ class Race:
                 if not queues:
                     break
         return list(chosen)
+
+    def _nothing_to_compare(self) -> str:
+        failed = {**self.given_up, **self.failed, **self._once()}
+        worked = [cell.key for cell, one in self.trials().items() if one.worked]
+        if not worked:
+            return _all_failed(failed)
+        return f"nothing but {worked[0]} worked; the others:\n{_shown(failed)}"
 
     def _once(self) -> dict[Cell, str]:
         return {cell: one.shown for cell, one in self.trials().items() if one.failed}
@@ -334,5 +341,8 @@ def _turns(queues: list[Iterator[Cell]]) -> Iterator[Iterator[Cell]]:
 
 
 def _all_failed(failed: dict[Cell, str]) -> str:
-    shown = "\n".join(f"  {cell.key}: {problem}" for cell, problem in list(failed.items())[:3])
-    return f"the program failed in every cell; the first ones were:\n{shown}"
+    return f"the program failed in every cell; the first ones were:\n{_shown(failed)}"
+
+
+def _shown(failed: dict[Cell, str]) -> str:
+    return "\n".join(f"  {cell.key}: {problem}" for cell, problem in list(failed.items())[:3])

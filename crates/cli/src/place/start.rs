@@ -27,6 +27,8 @@ use crate::arguments::PlaceArgs;
 use crate::failure::Failure;
 use crate::{inherited, inspect};
 
+/// How long to wait for the end of a program whose threads cannot be seen.
+const UNSEEN: Duration = Duration::from_secs(1);
 /// A processor takes minutes at least to come to the end of its energy counter.
 const ENERGY_LOOK: Duration = Duration::from_secs(10);
 
@@ -41,7 +43,7 @@ pub(super) fn run(
     let mut log = args.log.as_deref().map(Log::open).transpose()?;
     let machine = Machine::host();
     warn_of_no_processors(&settings, &machine);
-    warn_of_no_threads();
+    let is_seen = sees_threads();
     let mut command = Command::new(&path);
     command.arg0(name).args(&args.program[1..]);
     for (variable, value) in collectors(settings.collectors) {
@@ -51,7 +53,7 @@ pub(super) fn run(
     // Otherwise nobody would learn how the program ends.
     inherited::wait_for_children();
     // A shell that became this process has left them.
-    let mut strangers = children();
+    let strangers = children();
     let forwarded = signals()
         .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
     let files = Files::below(&args.root);
@@ -71,8 +73,8 @@ pub(super) fn run(
     put_back_left(&files).iter().for_each(warn);
     put_back_threads_left(&files).iter().for_each(warn);
     let writer = Writer::of(std::process::id());
-    let is_placed = settings.places();
-    let guard = match is_placed || settings.slow.is_any() {
+    let is_placed = settings.places() && is_seen;
+    let guard = match is_placed || settings.slow.is_any() && is_seen {
         false => None,
         true => Guard::start(child.id(), &machine.numbers(), is_placed, &files, writer)
             .map_err(|error| {
@@ -84,10 +86,8 @@ pub(super) fn run(
     };
     let mut follower = Follower::new(child.id(), settings.clone(), naming);
     follower.count(args.stats);
-    // Whatever it is that has the guard's number: it is the guard.
     let guards = guard.as_ref().map(Guard::process);
-    strangers.extend(guards.map(|it| (it, started_at(it).unwrap_or_default())));
-    follower.adopt(strangers);
+    follower.adopt(strangers, guards.and_then(|it| Some((it, started_at(it)?))));
     if let (true, Some(writer)) = (is_placed, writer) {
         follower.write_down(&files, writer).unwrap_or_else(|error| {
             warn(format_args!(
@@ -99,7 +99,11 @@ pub(super) fn run(
     let mut ending = Ending::of(&child);
     let mut refused = BTreeSet::new();
     loop {
-        let wait = follower.follow();
+        // The numbers of other processes are none of the program's.
+        let wait = match is_seen {
+            true => follower.follow(),
+            false => UNSEEN,
+        };
         for placed in follower.take_placed() {
             if let Some(log) = &mut log {
                 log.write(start, &placed);
@@ -112,7 +116,9 @@ pub(super) fn run(
             }
         }
         follower.take_ended().into_iter().for_each(reap);
-        slowing.follow(&follower, start, &mut log);
+        if is_seen {
+            slowing.follow(&follower, start, &mut log);
+        }
         if energy_seen.elapsed() > ENERGY_LOOK {
             energy.iter_mut().for_each(Energy::look);
             energy_seen = Instant::now();
@@ -178,14 +184,16 @@ fn warn_of_no_processors(settings: &Settings, machine: &Machine) {
     }
 }
 
-/// Says when the kernel does not tell which threads there are: nothing is placed or counted then.
-fn warn_of_no_threads() {
+/// Whether the kernel tells which threads there are. If not, nothing is placed or counted, and a message says so.
+fn sees_threads() -> bool {
     let this = std::fs::read_link("/proc/self").ok();
-    if this.is_none_or(|this| this.as_os_str() != &*std::process::id().to_string()) {
+    let is_seen = this.is_some_and(|this| this.as_os_str() == &*std::process::id().to_string());
+    if !is_seen {
         warn(
             "the program runs unplaced: /proc is not mounted, or is that of other processes (in a namespace of its own: unshare --mount-proc)",
         );
     }
+    is_seen
 }
 
 /// What asks the runtimes that can be asked for so many collector threads; nothing for 0. What the environment has

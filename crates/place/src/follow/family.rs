@@ -4,8 +4,9 @@
 //!
 //! - A process that was found once stays one of them until it ends, also when another process becomes its parent.
 //! - Where the placer adopts (`PR_SET_CHILD_SUBREAPER`), a process whose parent ended is the placer's child, and so one of
-//!   them, though nobody has seen it before; but for *strangers*: children that the placer had before it started the
-//!   program, as those of a shell that became it by `exec`, and what these start.
+//!   them, though nobody has seen it before. Not so where the placer had children before it started the program, as those of
+//!   a shell that became it by `exec`: these *strangers*, and what they start, are none of them, and of a process whose
+//!   parent ended unseen nobody knows whose it is.
 //! - No other process becomes one of them: what was seen to be foreign is not read again, but for a census in 64, since
 //!   the kernel may use its number again.
 
@@ -23,8 +24,10 @@ pub(super) struct Family {
     root: u32,
     /// The process whose children are of the family, but for strangers.
     adopter: Option<u32>,
-    /// These, with the times at which they started.
+    /// These, with the times at which they started; the guard is one of them.
     strangers: BTreeMap<u32, u64>,
+    /// Whether they are also such as nobody has seen before.
+    adopts_unseen: bool,
     members: BTreeMap<u32, Member>,
     foreign: BTreeSet<u32>,
     /// The sets that threads were given.
@@ -62,6 +65,7 @@ impl Family {
             root,
             adopter: None,
             strangers: BTreeMap::new(),
+            adopts_unseen: false,
             members: BTreeMap::new(),
             foreign: BTreeSet::new(),
             given: Vec::new(),
@@ -75,10 +79,17 @@ impl Family {
         family
     }
 
-    /// The children of `adopter`, but for `strangers`, are of the family.
-    pub(super) fn adopt(&mut self, adopter: u32, strangers: BTreeMap<u32, u64>) {
+    /// The children of `adopter` are of the family, but for its guard and `strangers`, the children that it had before.
+    pub(super) fn adopt(
+        &mut self,
+        adopter: u32,
+        strangers: BTreeMap<u32, u64>,
+        guard: Option<(u32, u64)>,
+    ) {
         self.adopter = Some(adopter);
+        self.adopts_unseen = strangers.is_empty();
         self.strangers = strangers;
+        self.strangers.extend(guard);
     }
 
     fn add(&mut self, process: u32, started: u64, given: Vec<CpuSet>) {
@@ -230,7 +241,8 @@ impl Family {
         self.note_strangers(&mut found);
         loop {
             let is_mine = |(_, stat): &(&u32, &Stat)| {
-                self.members.contains_key(&stat.parent) || self.adopter == Some(stat.parent)
+                self.members.contains_key(&stat.parent)
+                    || self.adopts_unseen && self.adopter == Some(stat.parent)
             };
             let mine: Vec<_> = found.iter().filter(is_mine).map(|(&it, _)| it).collect();
             if mine.is_empty() {

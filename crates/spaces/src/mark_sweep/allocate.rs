@@ -230,7 +230,7 @@ impl MarkSweep {
             for class in 0..CLASSES {
                 // SAFETY: the cache is the calling thread's, as asked.
                 unsafe {
-                    let magazine = (&(*cache).magazines).get(kind).map(|of| of[class].head);
+                    let magazine = (*cache).magazines.get(kind).map(|of| of[class].head);
                     let has_magazine = magazine.is_some_and(|head| !head.is_null());
                     if is_left || has_magazine || (*cache).foreign[kind][class] > 0 {
                         self.take_over(cache, kind, class);
