@@ -232,14 +232,18 @@ fn the_status_is_that_of_the_program() {
 /// Whoever starts the command may ignore how its children end: the program is told so, too, and its status is known.
 #[test]
 fn the_status_is_known_where_children_are_ignored() {
-    let gleaner = gleaner();
-    let script = format!(
-        "trap '' CHLD; exec {} place -- sh -c 'grep SigIgn /proc/self/status; exit 7'",
-        gleaner.get_program().to_str().unwrap()
-    );
-    let ended = Command::new("sh").args(["-c", &script]).output().unwrap();
-    assert_eq!(ended.status.code(), Some(7), "{ended:?}");
-    let said = String::from_utf8(ended.stdout).unwrap();
+    let directory = Directory::new();
+    let source = "#include <signal.h>\n#include <unistd.h>\nint main(int count, char **words) {\n\
+                  signal(SIGCHLD, SIG_IGN); execv(words[1], words + 1); return 9 + 0 * count; }\n";
+    let ignores = directory.compile("ignores", source, &[]);
+    let run = |program: &[&str]| {
+        let gleaner = gleaner();
+        let words = [gleaner.get_program().to_str().unwrap(), "place", "--"];
+        let command = words.iter().chain(program);
+        Command::new(&ignores).args(command).output().unwrap()
+    };
+    assert_eq!(run(&["sh", "-c", "exit 7"]).status.code(), Some(7));
+    let said = String::from_utf8(run(&["grep", "SigIgn", "/proc/self/status"]).stdout).unwrap();
     let mask = said.trim().strip_prefix("SigIgn:").unwrap();
     let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
     assert_eq!(mask >> 16 & 1, 1, "{said}");
