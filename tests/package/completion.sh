@@ -25,7 +25,7 @@ printf "%s\n" "${COMPREPLY[@]}"
 check "bash: commands" offers "gleaner e" exec
 check "bash: what is not for users is not offered" offers "gleaner place" place
 check "bash: words of a command" offers "gleaner exec --dr" --dry-run
-check "bash: names of options" offers "gleaner exec --opt sw" sweep=
+check "bash: names of options" offers "gleaner exec --opt sw" sweep-ahead= sweep=
 check "bash: values" offers "gleaner exec --opt sweep=" eager lazy
 check "bash: the beginning of a value" offers "gleaner exec --opt sweep=e" eager
 check "bash: a list" offers "gleaner exec --opt sweep=eager,mark-a" eager,mark-arena=
