@@ -133,7 +133,7 @@ static void freed_cells_come_back_once(void)
     }
 }
 
-/* Whoever takes whole lists gets what was freed, too. */
+/* GC_malloc_many hands out freed cells, too. */
 static void lists_have_freed_cells(void)
 {
     GC_INIT();

@@ -229,7 +229,7 @@ fn the_status_is_that_of_the_program() {
     );
 }
 
-/// Whoever starts the command may ignore how its children end: the program is told so, too, and its status is known.
+/// A starter that ignores SIGCHLD passes that on to the program, and still learns its status.
 #[test]
 fn the_status_is_known_where_children_are_ignored() {
     let directory = Directory::new();

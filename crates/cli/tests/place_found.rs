@@ -13,45 +13,9 @@ use std::time::Duration;
 use support::*;
 
 /// A program with a thread that has moved itself to the processor that it is told before it says "ready", and another
-/// that has not. Both sleep.
+/// that has not. Both sleep. When the file RETURN is there, the first lets itself run anywhere, and a third starts, so that all are
+/// thought of again.
 const OWN: &str = r#"
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-static void *moves(void *word) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(atoi(word), &one);
-    if (sched_setaffinity(0, sizeof one, &one)) exit(9);
-    pthread_setname_np(pthread_self(), "moves");
-    puts("ready");
-    fflush(stdout);
-    for (;;) pause();
-}
-
-static void *sleeps(void *unused) {
-    (void)unused;
-    pthread_setname_np(pthread_self(), "sleeps");
-    for (;;) pause();
-}
-
-int main(int count, char **words) {
-    pthread_t first, second;
-    (void)count;
-    pthread_create(&first, NULL, moves, words[1]);
-    usleep(200000);
-    pthread_create(&second, NULL, sleeps, NULL);
-    for (;;) pause();
-}
-"#;
-
-/// A program with a thread that moves itself to the processor that it is told, and after a while wherever it may run; then
-/// another one starts, so that all are thought of again.
-const RETURNS: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -61,33 +25,38 @@ const RETURNS: &str = r#"
 
 static cpu_set_t all;
 
+static void until_it_returns(void) {
+    while (access(getenv("RETURN"), F_OK) != 0) usleep(5000);
+}
+
 static void *moves(void *word) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(atoi(word), &one);
-    pthread_setname_np(pthread_self(), "moves");
     if (sched_setaffinity(0, sizeof one, &one)) exit(9);
+    pthread_setname_np(pthread_self(), "moves");
     puts("ready");
     fflush(stdout);
-    while (access(getenv("RETURN"), F_OK) != 0) usleep(5000);
+    until_it_returns();
     if (sched_setaffinity(0, sizeof all, &all)) exit(9);
     for (;;) pause();
 }
 
-static void *sleeps(void *unused) {
-    (void)unused;
-    pthread_setname_np(pthread_self(), "sleeps");
+static void *sleeps(void *name) {
+    pthread_setname_np(pthread_self(), name);
     for (;;) pause();
 }
 
 int main(int count, char **words) {
-    pthread_t first, second;
+    pthread_t first, second, third;
     (void)count;
     sched_getaffinity(0, sizeof all, &all);
     pthread_create(&first, NULL, moves, words[1]);
-    while (access(getenv("RETURN"), F_OK) != 0) usleep(5000);
+    usleep(200000);
+    pthread_create(&second, NULL, sleeps, "sleeps");
+    until_it_returns();
     usleep(50000);
-    pthread_create(&second, NULL, sleeps, NULL);
+    pthread_create(&third, NULL, sleeps, "later");
     for (;;) pause();
 }
 "#;
@@ -231,24 +200,19 @@ fn threads_that_their_program_has_moved_are_left_there() {
 fn a_thread_that_comes_back_is_placed_and_put_back() {
     let Some(all) = processors() else { return };
     let directory = Directory::new();
-    let returns = directory.compile("returns", RETURNS, &["-pthread"]);
+    let own = directory.compile("own", OWN, &["-pthread"]);
     let log = directory.path("place.jsonl");
     let last = all[all.len() - 1];
-    let arguments = [
-        "--log",
-        log.to_str().unwrap(),
-        "--",
-        returns.to_str().unwrap(),
-    ];
+    let arguments = ["--log", log.to_str().unwrap(), "--", own.to_str().unwrap()];
     let mut placer = Placer::start(&directory, &[&arguments[..], &[&last.to_string()]].concat());
     assert_eq!(placer.word, "ready");
-    let program = placer.child("returns");
+    let program = placer.child("own");
     let says = || fs::read_to_string(&log).unwrap_or_default();
     until(|| says().contains("left where its program has put it"));
     assert_eq!(of_thread(program, "moves"), [last]);
     fs::write(directory.path("return"), "").unwrap();
     // First it may run anywhere, then where it is placed.
-    until(|| of_thread(program, "sleeps").len() == 1 && of_thread(program, "moves").len() == 1);
+    until(|| of_thread(program, "later").len() == 1 && of_thread(program, "moves").len() == 1);
     placer.kill();
     until(|| of_process(program) == all && of_thread(program, "moves") == all);
     kill(program);

@@ -376,7 +376,7 @@ fn listed(head: Address) -> Vec<Address> {
     std::iter::successors(Some(head), next).collect()
 }
 
-/// Whoever asks for a whole list gets what was freed before anything else, without the cookies.
+/// A client that asks for a whole list gets freed cells first, without their cookies.
 #[test]
 fn freed_cells_are_had_as_a_list() {
     for kind in [NORMAL, PTRFREE] {

@@ -236,7 +236,7 @@ pub fn put_back_left(files: &Files) -> Vec<String> {
     messages
 }
 
-/// The maxima that are to be put back, by whoever has changed them.
+/// The maxima to be put back that any process has written down.
 pub(super) fn maxima(files: &Files) -> impl Iterator<Item = (String, u64)> {
     let names = directories(files).into_iter().flat_map(|directory| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
