@@ -29,7 +29,7 @@ use record::Record;
 use tasks::{Numbers, processors_of, set_affinity, set_of};
 use walk::Walk;
 
-pub use family::children;
+pub use family::has_children;
 pub use record::{put_back_threads, put_back_threads_left};
 
 use crate::files::Files;
@@ -216,9 +216,9 @@ impl Follower {
     }
 
     /// The calling process is the parent of the program's processes whose own has ended (`PR_SET_CHILD_SUBREAPER`), and
-    /// of `strangers` and its guard, which are none of them; what these start neither. With the times at which they started.
-    pub fn adopt(&mut self, strangers: BTreeMap<u32, u64>, guard: Option<(u32, u64)>) {
-        self.family.adopt(std::process::id(), strangers, guard);
+    /// of its guard, which is none of them. Where it `had_children` before, nobody can tell these apart from others.
+    pub fn adopt(&mut self, guard: Option<u32>, had_children: bool) {
+        self.family.adopt(std::process::id(), guard, had_children);
     }
 
     /// The program has ended in order: nothing is to be put back.

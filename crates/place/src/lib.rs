@@ -23,7 +23,7 @@ mod usage;
 pub use energy::Energy;
 pub use files::Files;
 pub use follow::{
-    Follower, Placed, Refusals, children, put_back_threads, put_back_threads_left, release,
+    Follower, Placed, Refusals, has_children, put_back_threads, put_back_threads_left, release,
 };
 pub use habits::Habit;
 pub use machine::{Machine, Processor};
@@ -35,4 +35,4 @@ pub use speed::{
     Change, Domain, Frequencies, Seen, Share, Slow, SlowBy, SlowWhen, Speed, Writer, frequencies,
     put_back, put_back_left, share,
 };
-pub use usage::{Usage, Usages, seconds_of_ended, started_at, time_of_process};
+pub use usage::{Usage, Usages, seconds_of_ended, time_of_process};

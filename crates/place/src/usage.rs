@@ -170,11 +170,6 @@ pub fn seconds_of_ended() -> Option<f64> {
     Some(stat.waited_ticks as f64 / ticks_per_second() as f64)
 }
 
-/// When a process started, as the kernel counts; `None` if it is gone.
-pub fn started_at(process: u32) -> Option<u64> {
-    Stat::read(&format!("/proc/{process}")).map(|stat| stat.started)
-}
-
 /// For how long the first thread of a process has run; also of one that has ended but was not waited for.
 pub fn time_of_process(process: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;

@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use gleaner_place::{
-    Energy, Files, Follower, Machine, Naming, Settings, Writer, children, put_back_left,
-    put_back_threads_left, seconds_of_ended, started_at,
+    Energy, Files, Follower, Machine, Naming, Settings, Writer, has_children, put_back_left,
+    put_back_threads_left, seconds_of_ended,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -53,7 +53,7 @@ pub(super) fn run(
     // Otherwise nobody would learn how the program ends.
     inherited::wait_for_children();
     // A shell that became this process has left them.
-    let strangers = children();
+    let had_children = has_children();
     let forwarded = signals()
         .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
     let files = Files::below(&args.root);
@@ -86,8 +86,7 @@ pub(super) fn run(
     };
     let mut follower = Follower::new(child.id(), settings.clone(), naming);
     follower.count(args.stats);
-    let guards = guard.as_ref().map(Guard::process);
-    follower.adopt(strangers, guards.and_then(|it| Some((it, started_at(it)?))));
+    follower.adopt(guard.as_ref().map(Guard::process), had_children);
     if let (true, Some(writer)) = (is_placed, writer) {
         follower.write_down(&files, writer).unwrap_or_else(|error| {
             warn(format_args!(

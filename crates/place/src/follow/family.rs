@@ -5,8 +5,8 @@
 //! - A process that was found once stays one of them until it ends, also when another process becomes its parent.
 //! - Where the placer adopts (`PR_SET_CHILD_SUBREAPER`), a process whose parent ended is the placer's child, and so one of
 //!   them, though nobody has seen it before. Not so where the placer had children before it started the program, as those of
-//!   a shell that became it by `exec`: these *strangers*, and what they start, are none of them, and of a process whose
-//!   parent ended unseen nobody knows whose it is.
+//!   a shell that became it by `exec`: these and what they start are none of them, and of a process whose parent ended
+//!   unseen nobody knows whose it is.
 //! - No other process becomes one of them: what was seen to be foreign is not read again, but for a census in 64, since
 //!   the kernel may use its number again.
 
@@ -22,11 +22,9 @@ use crate::usage::Stat;
 #[derive(Debug)]
 pub(super) struct Family {
     root: u32,
-    /// The process whose children are of the family, but for strangers.
+    /// The process whose children are of the family, if they are; the guard is not.
     adopter: Option<u32>,
-    /// These, with the times at which they started; the guard is one of them.
-    strangers: BTreeMap<u32, u64>,
-    /// Whether they are also such as nobody has seen before.
+    guard: Option<u32>,
     adopts_unseen: bool,
     members: BTreeMap<u32, Member>,
     foreign: BTreeSet<u32>,
@@ -64,7 +62,7 @@ impl Family {
         let mut family = Family {
             root,
             adopter: None,
-            strangers: BTreeMap::new(),
+            guard: None,
             adopts_unseen: false,
             members: BTreeMap::new(),
             foreign: BTreeSet::new(),
@@ -79,17 +77,10 @@ impl Family {
         family
     }
 
-    /// The children of `adopter` are of the family, but for its guard and `strangers`, the children that it had before.
-    pub(super) fn adopt(
-        &mut self,
-        adopter: u32,
-        strangers: BTreeMap<u32, u64>,
-        guard: Option<(u32, u64)>,
-    ) {
-        self.adopter = Some(adopter);
-        self.adopts_unseen = strangers.is_empty();
-        self.strangers = strangers;
-        self.strangers.extend(guard);
+    /// The children of `adopter` are of the family, but for its guard; not where it `had_children` of its own before.
+    pub(super) fn adopt(&mut self, adopter: u32, guard: Option<u32>, had_children: bool) {
+        (self.adopter, self.guard) = (Some(adopter), guard);
+        self.adopts_unseen = !had_children;
     }
 
     fn add(&mut self, process: u32, started: u64, given: Vec<CpuSet>) {
@@ -231,18 +222,16 @@ impl Family {
             self.members
                 .retain(|it, _| *it == root || listed.contains(it));
             self.foreign.retain(|it| listed.contains(it));
-            self.strangers.retain(|it, _| listed.contains(it));
         }
         let mut found = std::mem::take(&mut census.found);
         for (&process, stat) in &found {
             self.note_end(process, stat);
         }
         found.retain(|_, stat| !stat.has_ended());
-        self.note_strangers(&mut found);
         loop {
-            let is_mine = |(_, stat): &(&u32, &Stat)| {
-                self.members.contains_key(&stat.parent)
-                    || self.adopts_unseen && self.adopter == Some(stat.parent)
+            let is_mine = |(process, stat): &(&u32, &Stat)| {
+                let is_adopted = self.adopter == Some(stat.parent) && self.guard != Some(**process);
+                self.members.contains_key(&stat.parent) || self.adopts_unseen && is_adopted
             };
             let mine: Vec<_> = found.iter().filter(is_mine).map(|(&it, _)| it).collect();
             if mine.is_empty() {
@@ -260,39 +249,15 @@ impl Family {
         }
         self.foreign.extend(found.keys());
     }
-
-    /// Takes strangers, and what they have started, out of what was found.
-    fn note_strangers(&mut self, found: &mut BTreeMap<u32, Stat>) {
-        loop {
-            let is_stranger = |(process, stat): &(&u32, &Stat)| {
-                let known = self.strangers.get(process);
-                known == Some(&stat.started) || self.strangers.contains_key(&stat.parent)
-            };
-            let strangers: Vec<_> = found
-                .iter()
-                .filter(is_stranger)
-                .map(|(&it, _)| it)
-                .collect();
-            if strangers.is_empty() {
-                break;
-            }
-            for process in strangers {
-                if let Some(stat) = found.remove(&process) {
-                    self.strangers.insert(process, stat.started);
-                    self.foreign.insert(process);
-                }
-            }
-        }
-    }
 }
 
-/// The children of the calling process, with the times at which they started.
-pub fn children() -> BTreeMap<u32, u64> {
+/// Whether the calling process has children.
+pub fn has_children() -> bool {
     let this = std::process::id();
-    let processes = Numbers::of("/proc").into_iter().flatten().flatten();
-    let child = |process: u32| {
-        let stat = Stat::read(&format!("/proc/{process}"))?;
-        (stat.parent == this).then_some((process, stat.started))
+    let mut processes = Numbers::of("/proc").into_iter().flatten().flatten();
+    let is_child = |process: u32| {
+        let stat = Stat::read(&format!("/proc/{process}"));
+        stat.is_some_and(|stat| stat.parent == this)
     };
-    processes.filter_map(child).collect()
+    processes.any(is_child)
 }
