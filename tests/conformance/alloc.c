@@ -292,6 +292,42 @@ static void atomic_uncollectable(void)
     GC_free(p);
 }
 
+static GC_word hidden_dead[MANY];
+static void *kept_beside[MANY];
+
+static void make_half_dead(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        hidden_dead[i] = GC_HIDE_POINTER(GC_malloc(64));
+        kept_beside[i] = GC_malloc(64);
+    }
+}
+
+/* What a collection found dead is free already: freeing it as well hands no
+ * memory out twice. (Stock 8.2.2 does.) */
+static void freeing_the_dead(void)
+{
+    GC_INIT();
+    deep(make_half_dead);
+    collect();
+    for (int i = 0; i < MANY; i++)
+        GC_free(GC_REVEAL_POINTER(hidden_dead[i]));
+    void ***all = GC_malloc(4 * MANY * sizeof(void *));
+    for (int i = 0; i < 4 * MANY; i++) {
+        all[i] = GC_malloc(64);
+        CHECK(all_zero(all[i], 64));
+        all[i][0] = all[i];
+        all[i][7] = &all[i];
+    }
+    for (int i = 0; i < 4 * MANY; i++)
+        if (all[i][0] != (void *)all[i] || all[i][7] != (void *)&all[i]) {
+            CHECK(!"each object has its own memory");
+            break;
+        }
+    collect();
+    CHECK(kept_beside[0] != NULL);
+}
+
 static void stubborn(void)
 {
     GC_INIT();
@@ -516,6 +552,7 @@ MAIN_BEGIN
     RUN_GLEANER(the_count_of_uncollectable_bytes_may_be_set);
     RUN(small_uncollectable);
     RUN(atomic_uncollectable);
+    RUN_GLEANER(freeing_the_dead);
     RUN(stubborn);
     RUN(aligned);
     RUN(aligned_is_kept);

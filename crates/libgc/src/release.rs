@@ -55,6 +55,9 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             },
         );
     }
+    if found.is_found_dead() {
+        return;
+    }
     // SAFETY: the object is allocated, so its descriptor does not change.
     let (state, kind, class) = unsafe {
         let block = &*found.block;

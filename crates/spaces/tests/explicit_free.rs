@@ -417,6 +417,34 @@ fn freed_cells_are_had_as_a_list() {
     }
 }
 
+/// A program may free what nothing refers to any more as far as a collection could see. The sweep has the cell already.
+#[test]
+fn freeing_what_a_collection_found_dead_hands_its_cell_out_once() {
+    for mode in [SweepMode::Lazy, SweepMode::Eager] {
+        for poison in [false, true] {
+            let mut space = Space::new(mode, poison);
+            let class = class_of(64);
+            let cells: Vec<Address> = (0..usize::from(u8::MAX))
+                .map(|_| space.0.allocate_small(NORMAL, class).unwrap())
+                .collect();
+            space.collect([cells[7]]);
+            assert_eq!(space.0.free(cells[8]), Ok(0), "found dead");
+            assert_eq!(space.0.free(cells[8]), Ok(0), "and nothing happened");
+            assert_eq!(space.0.free(cells[7]), Ok(64), "it lives");
+            space.verify();
+            let mut handed_out = BTreeSet::new();
+            for _ in &cells {
+                let cell = space.0.allocate_small(NORMAL, class).unwrap();
+                assert!(handed_out.insert(cell.word()), "{cell:?} twice, {mode:?}");
+            }
+            assert!(handed_out.contains(&cells[7].word()));
+            assert!(handed_out.contains(&cells[8].word()));
+            // Allocated again, it is an object as any other.
+            assert_eq!(space.0.free(cells[8]), Ok(64));
+        }
+    }
+}
+
 /// An object that is freed again after a collection has reclaimed it looks like any other, but the list does not end any more.
 #[test]
 #[should_panic(expected = "leads back into itself")]

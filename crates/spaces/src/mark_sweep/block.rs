@@ -18,6 +18,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_mem::Address;
 
+use super::WHITE;
+
 /// log2 of [`BLOCK_BYTES`].
 pub const BLOCK_SHIFT: usize = 14;
 /// Bytes of one block.
@@ -136,6 +138,16 @@ pub struct Resolved {
     pub block: *mut Block,
     /// The object's mark byte.
     pub mark: *const AtomicU8,
+}
+
+impl Resolved {
+    /// Whether a collection found the object dead and its block waits to be swept, or to be taken if it was swept in the pause. What
+    /// the object takes is free then, whatever the program still says about it.
+    #[inline]
+    pub fn is_found_dead(&self) -> bool {
+        // SAFETY: a resolved object's block and mark.
+        unsafe { (*self.block).has_flag(QUEUED) && (*self.mark).load(Ordering::Relaxed) == WHITE }
+    }
 }
 
 /// The three parallel tables of the heap: blocks, descriptors, marks.

@@ -2,7 +2,8 @@
 //!
 //! A freed cell carries a cookie in its second word until it is allocated again or its block is swept, so that freeing it
 //! twice is noticed until then. A list that leads back into itself since the second time came later ends the process when it
-//! is walked. Runs under the allocator lock unless said otherwise.
+//! is walked. An object that a collection found dead is free already while its block waits for the sweep, so freeing it does
+//! nothing. Runs under the allocator lock unless said otherwise.
 
 use core::sync::atomic::Ordering;
 
@@ -107,13 +108,16 @@ unsafe fn give_up(cache: *mut Cache, class: usize, cell: Address, clear: bool, p
 }
 
 impl MarkSweep {
-    /// Frees the object at `base`; returns its size in bytes.
+    /// Frees the object at `base`; returns how many bytes are free by it: none where a collection found it dead before.
     pub fn free(&mut self, base: Address) -> Result<usize, FreeError> {
         let found = self.object_at(base.word()).ok_or(FreeError::NotAnObject)?;
         if found.displacement != 0 {
             return Err(FreeError::Interior {
                 displacement: found.displacement,
             });
+        }
+        if found.is_found_dead() {
+            return Ok(0);
         }
         // SAFETY: a resolved object's block, under the lock.
         let (state, kind, class, bytes, freed) = unsafe {
