@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "lab" / "experiments"
 RESULTS = ROOT / "target" / "lab"
+#: What is said where a command was stopped that another goes on with.
+RESUMES = "gleaner-lab resume goes on from there"
 
 EXAMPLES = """\
 examples:
@@ -55,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = chosen.act(chosen)
             sys.stdout.flush()
             return status
+    except KeyboardInterrupt:
+        hint = f"; {chosen.goes_on}" if "goes_on" in chosen else ""
+        print(f"\ngleaner-lab: stopped{hint}", file=sys.stderr)
+        return 130
     except Failure as failure:
         print(f"gleaner-lab: {failure}", file=sys.stderr)
         return 2
@@ -63,19 +69,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What is in the buffer cannot be written when the program ends, either.
         sys.stdout = None
         return 2
-    except KeyboardInterrupt:
-        print("\ngleaner-lab: stopped; gleaner-lab resume goes on from here", file=sys.stderr)
-        return 130
 
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
     """SIGINT and SIGTERM raise KeyboardInterrupt, again each second until that has come through.
 
-    Python drops an exception that meets a destructor or another of its own callbacks.
+    Python drops an exception that meets a destructor or another of its own callbacks; a module
+    that is being imported may make another one of it.
     """
+    is_stopped = False
 
     def stop(*_: object) -> None:
+        nonlocal is_stopped
+        is_stopped = True
         signal.alarm(1)
         raise KeyboardInterrupt
 
@@ -83,6 +90,10 @@ def _stopped_by_signals() -> Iterator[None]:
     before = [signal.signal(one, stop) for one in signals]
     try:
         yield
+    except Exception as error:
+        if is_stopped:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         # Nothing is left to stop: the others are to do no harm on the way out.
         for one in signals:
@@ -136,13 +147,13 @@ def _parser() -> argparse.ArgumentParser:
         "--iteration", type=int, metavar="N", help="the one that counts, instead of the file's"
     )
     _execution(one)
-    one.set_defaults(act=_run)
+    one.set_defaults(act=_run, goes_on=RESUMES)
 
     one = commands.add_parser("resume", help="make the runs that a result set lacks")
     one.add_argument("results", type=Path)
     one.add_argument("--failed", action="store_true", help="make the runs that failed again, too")
     _execution(one)
-    one.set_defaults(act=_resume)
+    one.set_defaults(act=_resume, goes_on=RESUMES)
 
     one = commands.add_parser("report", help="write the page and the pictures of a result set")
     one.add_argument("results", type=Path)

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -117,6 +118,35 @@ def test_a_cell_that_fails_twice_is_out_and_the_rest_goes_on():
         assert one.failed <= race.STRIKES
         assert one.is_out == (one.failed == race.STRIKES) == (cell in found.failed)
     assert all(cell not in standing.alive for cell in found.failed)
+
+
+@pytest.mark.parametrize("shape", ["pinned and 1m", "only 1m", "both"])
+def test_a_level_is_not_given_up_for_the_failures_of_another(shape):
+    places, heaps = ["", "pinned", "paired"], ["", "1m", "2m", "3m"]
+    tried = {
+        "pinned and 1m": [("pinned", "1m"), ("paired", "1m"), ("", "1m")],
+        "only 1m": [("pinned", "1m")],
+        "both": [*product(["pinned", "paired", ""], ["1m"]), *product(["pinned"], ["2m", "3m"])],
+    }[shape]
+    cells = [Cell(place, "", 0, heap) for place, heap in product(places, heaps)]
+    worked = [(REFERENCE, 0), (Cell("paired"), 0)]
+    fine = {"values": {"wall_s": 1.0}}
+    made = [(cell, number, fine) for cell, number in worked]
+    times = 3 if shape == "only 1m" else 1
+    failing = [Cell(place, "", 0, heap) for place, heap in tried] * times
+    made += [(cell, 0, {"problem": "out of memory"}) for cell in failing]
+    given_up = Race(cells, Rules(), made).given_up
+    of_heap = {cell for cell in cells if cell.heap == "1m"}
+    of_place = {cell for cell in cells if cell.placement == "pinned"}
+    # With three failures in one cell alone it is not known which of its levels it was.
+    expected = {"pinned and 1m": of_heap, "only 1m": set(), "both": of_place}[shape]
+    assert set(given_up) == expected
+    if shape == "both":
+        # Two failures with 1m that pinned does not explain are not enough, and a third is.
+        for cell in (Cell("paired", "", 0, "1m"), Cell("pinned", "", 0, "2m")):
+            made.append((cell, 1, {"problem": "out of memory"}))
+        race = Race(cells, Rules(), made)
+        assert set(race.given_up) | set(race.failed) == of_heap | of_place
 
 
 def test_a_level_with_which_nothing_works_costs_few_runs():
@@ -513,9 +543,11 @@ def test_the_environment_of_a_run_is_in_no_command(tmp_path, monkeypatch):
 # ---- the command ----
 
 BENCH = """#!/bin/sh
-echo "$*" >> "$ADVISE_RUNS"
+case "$*" in *--check*) ;; *) echo "$*" >> "$ADVISE_RUNS" ;; esac
 [ -z "$ADVISE_PAUSE" ] || sleep "$ADVISE_PAUSE"
 case "$*$ADVISE_FAILS" in
+    *--check*heap-limit=*q*|*--check*no-such*) echo "gleaner-bench: that is wrong" >&2; exit 2 ;;
+    *--check*) exit ;;
     *initial-heap=20m*|*fails) printf '{"problem": "exit status: 1: Out of memory!"}\\n'; exit ;;
 esac
 wall=$((1000 + $$ % 10))
@@ -705,6 +737,58 @@ def test_stopped_it_tells_what_it_knows_and_goes_on(tools):
     assert 10 < len(kept) < 31
     assert cli.main(words) == 0
     assert journal.read_text().splitlines()[: len(kept)] == kept
+
+
+def test_stopped_while_it_begins_it_says_so(tools, monkeypatch, capsys):
+    def interrupted(*_):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(advisor, "plan_of", interrupted)
+    assert advise(tools, "--out", str(tools / "out")) == 130
+    said = capsys.readouterr().err
+    assert "stopped; the same command goes on from there" in said and "resume" not in said
+
+    def mistaken(*_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            # As a module does that is being imported.
+            raise ImportError("half of it") from error
+
+    monkeypatch.setattr(advisor, "plan_of", mistaken)
+    assert advise(tools, "--out", str(tools / "out")) == 130
+    monkeypatch.setattr(advisor, "plan_of", lambda *_: {}["an error of its own"])
+    with pytest.raises(KeyError):
+        advise(tools, "--out", str(tools / "out"))
+
+
+def test_heaps_that_cannot_be_had_are_refused_before_anything_runs(tools, capsys):
+    for wrong in ("no-such=1", "heap-limit=1q", "default,free-space-divisor=2+no-such=2"):
+        assert advise(tools, "--heap", wrong) == 2
+        said = capsys.readouterr().err
+        assert f"--heap {wrong.split(',')[-1]}: that is wrong. A limit is a size such as" in said
+    assert not (tools / "runs").exists()
+
+
+def test_the_page_has_the_command_that_was_given(tools):
+    asked = ["--goal", "core-seconds", "--goal", "time", "--placement", "default"]
+    asked += ["--placement", "isolated,isolate=gc", "--threads", "default,1"]
+    asked += ["--heap", "default,free-space-divisor=1+markers=2", "--budget", "20"]
+    asked += ["--margin", "2", "--seed", "3", "--repetitions", "7"]
+    page = tools / "page.md"
+    assert advise(tools, *asked, "--markdown", str(page)) == 0
+    program = [str(tools / "libgc-program"), "--size", "2"]
+    assert shlex.join(["gleaner-lab", "advise", *asked, "--", *program]) in page.read_text()
+    # The usual space of a program has no words.
+    assert advise(tools, "--fresh", "--budget", "40", "--markdown", str(page)) == 0
+    short = shlex.join(["gleaner-lab", "advise", "--budget", "40", "--", *program])
+    assert short in page.read_text()
+
+
+def test_a_goal_that_is_named_twice_is_one(tools, capsys):
+    words = ["--threads", "default", "--budget", "20", "--goal", "time", "--goal", "time"]
+    assert advise(tools, *words) == 0
+    assert capsys.readouterr().out.count("best for time") == 1
 
 
 def test_the_regret_beside_an_exhaustive_measurement():

@@ -21,7 +21,7 @@ from typing import Any
 from gleaner_lab.advise.files import digest_of, digests
 from gleaner_lab.advise.measure import Bench
 from gleaner_lab.advise.race import Race, Rules, Standing, Trials
-from gleaner_lab.advise.runtime import SIZE, Program, check_placement
+from gleaner_lab.advise.runtime import SIZE, Program, check_heap, check_placement
 from gleaner_lab.advise.space import (
     DEFAULT,
     REFERENCE,
@@ -218,7 +218,7 @@ def placements_of(program: Program, wishes: Wishes, machine: Machine) -> list[st
     return chosen or [""]
 
 
-def check(program: Program, wishes: Wishes, machine: Machine) -> None:
+def check(program: Program, wishes: Wishes, machine: Machine, bench: Path) -> None:
     """Refuses what cannot be tried, before anything is run or written."""
     if wishes.collectors and program.kind != "java":
         raise Failure("--collector: only a JVM has several")
@@ -227,6 +227,8 @@ def check(program: Program, wishes: Wishes, machine: Machine) -> None:
     for one in filter(None, wishes.heaps or []):
         if program.kind == "java" and not SIZE.fullmatch(one):
             raise Failure(f"--heap: {one} is no size for a JVM, such as 256m, and not default")
+        if program.kind != "java":
+            check_heap(one, program, bench)
 
 
 def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> ResultSet:

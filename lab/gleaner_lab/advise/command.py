@@ -105,7 +105,7 @@ def add(commands: argparse._SubParsersAction) -> None:
         "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
     )
     one.add_argument("--bench", type=Path, help="gleaner-bench, if not from target/release")
-    one.set_defaults(act=act)
+    one.set_defaults(act=act, goes_on="the same command goes on from there")
 
 
 def _positive(text: str) -> int:
@@ -140,10 +140,10 @@ def act(chosen: argparse.Namespace) -> int:
     bench = Tools.find(chosen.bench, SCRATCH).bench
     program = program_of(chosen.program, chosen.runtime, bench.with_name("gleaner"))
     wishes = _wishes(chosen)
-    goals = tuple(_goal(one) for one in chosen.goal or advisor.GOALS)
+    goals = tuple(dict.fromkeys(_goal(one) for one in chosen.goal or advisor.GOALS))
     repetitions = chosen.repetitions or REPETITIONS
     here = Machine.here()
-    advisor.check(program, wishes, here)
+    advisor.check(program, wishes, here, bench)
     if goals == ("energy_j",) and not Energy.here().domains:
         raise Failure(
             "--goal energy: this machine has no counter of energy that may be read "

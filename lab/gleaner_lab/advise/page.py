@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from gleaner_lab.advise.advisor import GOALS, Advisor
 from gleaner_lab.advise.check import NAMES, Check
-from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing, Trials
+from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Rules, Standing, Trials
 from gleaner_lab.advise.runtime import Program
 from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell, Machine
 from gleaner_lab.report.modelled import Page, Table
@@ -52,20 +52,35 @@ def page(
         notes=[*_notes(whole, race, standings, why), *(check.verdicts(race) if check else [])],
         tables=tables,
         figures={"advice": _plot(standings)},
-        command=f"gleaner-lab advise {_asked(race, check)}-- {words}",
+        command=shlex.join(
+            ["gleaner-lab", "advise", *_asked(whole, race, check), "--", *whole.program.words]
+        ),
         label="measured",
     )
 
 
-def _asked(race: Race, check: Check | None) -> str:
+def _asked(whole: Advisor, race: Race, check: Check | None) -> list[str]:
     """What the command line said, as far as it makes other runs."""
-    goals = [name for name, figure in GOALS.items() if figure in race.rules.goals]
-    asked = [f"--goal {name}" for name in goals if len(goals) < len(GOALS)]
-    if check:
-        asked += ["--check", f"--repetitions {race.rules.repetitions}"]
-        if rounds := len({number for _, number, _ in check.duel}):
-            asked.append(f"--rounds {rounds}")
-    return "".join(f"{word} " for word in asked)
+    wishes, rules, usual = whole.wishes, race.rules, Rules()
+    goals = {figure: name for name, figure in GOALS.items()}
+    said = [("goal", goals[one]) for one in rules.goals if set(rules.goals) != set(goals)]
+    said += [("placement", one or DEFAULT) for one in wishes.placements or []]
+    lists = (("collector", wishes.collectors), ("threads", wishes.threads), ("heap", wishes.heaps))
+    for name, levels in lists:
+        if levels:
+            said.append((name, ",".join(str(one or DEFAULT) for one in levels)))
+    if rules.budget:
+        said.append(("budget", rules.budget))
+    if rules.margin != usual.margin:
+        said.append(("margin", f"{rules.margin * 100:g}"))
+    if rules.seed != usual.seed:
+        said.append(("seed", rules.seed))
+    if check or rules.repetitions != usual.repetitions:
+        said.append(("repetitions", rules.repetitions))
+    if check and (rounds := len({number for _, number, _ in check.duel})):
+        said.append(("rounds", rounds))
+    asked = [word for name, value in said for word in (f"--{name}", str(value))]
+    return [*asked, "--check"] if check else asked
 
 
 def show(whole: Page, verdicts: Sequence[str] = ()) -> None:

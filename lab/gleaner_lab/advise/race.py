@@ -156,24 +156,9 @@ class Race:
 
     @property
     def given_up(self) -> dict[Cell, str]:
-        """Cells that are not out, but have a level with which no run of any cell worked.
-
-        With another level of that factor some did: else it says nothing of this one.
-        """
+        """Cells that are not out, but have a level with which no run of any cell worked."""
         trials = self.trials()
-        worked: set[tuple[int, Any]] = set()
-        failed: Counter[tuple[int, Any]] = Counter()
-        for cell, one in trials.items():
-            for level in enumerate(cell.levels):
-                failed[level] += one.failed
-                if one.worked:
-                    worked.add(level)
-        factors = {factor for factor, _ in worked}
-        dead = {
-            level
-            for level, count in failed.items()
-            if count >= GIVEN_UP and level not in worked and level[0] in factors
-        }
+        dead = _dead_levels(trials)
         found = {}
         for cell in self.cells:
             is_out = cell in trials and trials[cell].is_out
@@ -321,6 +306,36 @@ class Race:
             float(np.mean(regrets <= math.log1p(self.rules.margin))),
             [cells[index] for index in alive],
         )
+
+
+def _dead_levels(trials: dict[Cell, Trials]) -> set[tuple[int, Any]]:
+    """Levels with which no run worked, though with another of their factor some did.
+
+    A failure is put down to one level: that of most failures first. Of two levels that failed in
+    the very same cells nobody knows yet which it was.
+    """
+    working = [cell for cell, one in trials.items() if one.worked]
+    worked = {level for cell in working for level in enumerate(cell.levels)}
+    factors = {factor for factor, _ in worked}
+    unexplained = {cell: one.failed for cell, one in trials.items() if one.failed}
+    dead: set[tuple[int, Any]] = set()
+    while True:
+        failed: dict[tuple[int, Any], set[Cell]] = {}
+        for cell in unexplained:
+            for level in set(enumerate(cell.levels)) - worked:
+                if level[0] in factors:
+                    failed.setdefault(level, set()).add(cell)
+        alone = [
+            (-sum(unexplained[cell] for cell in cells), level)
+            for level, cells in failed.items()
+            if list(failed.values()).count(cells) == 1
+        ]
+        count, level = min(alone, default=(0, None), key=lambda one: (one[0], str(one[1])))
+        if level is None or -count < GIVEN_UP:
+            return dead
+        dead.add(level)
+        for cell in failed[level]:
+            del unexplained[cell]
 
 
 def _parts(cell: Cell) -> list[Any]:

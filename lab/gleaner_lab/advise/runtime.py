@@ -184,6 +184,22 @@ def _kind_of(path: Path, name: str, gleaner: Path) -> Kind:
     )
 
 
+def check_heap(heap: str, program: Program, bench: Path) -> None:
+    """Refuses options of Gleaner's heap that there are not, or that have no such value."""
+    asked = [str(bench), "run", "--check"]
+    for option in program.options(Cell(heap=heap)):
+        asked += ["--opt", option]
+    done = subprocess.run(
+        [*asked, "--", "true"], capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode != 0:
+        said = done.stderr.strip().removeprefix("gleaner-bench: ")
+        raise Failure(
+            f"--heap {heap}: {said}. A limit is a size such as 64m; options are NAME=VALUE, with "
+            "a + between two"
+        )
+
+
 def check_placement(options: str, gleaner: Path) -> None:
     """Refuses a placement that `gleaner place` does not know."""
     if not options:
