@@ -45,6 +45,8 @@ phases! {
     Written = "written",
     /// The marks of the collection before were removed, or kept.
     ClearMarks = "clear-marks",
+    /// Another prefetching marks from now on, under prefetch=auto: the reason says which, and why.
+    Prefetch = "prefetch",
     /// Registers, stacks, static data and registered roots were searched; and old objects that were written, where marks
     /// are kept.
     Roots = "roots",

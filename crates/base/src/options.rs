@@ -23,9 +23,9 @@ pub use error::{OptionError, nearest};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
     ArrayKinds, Arrays, Crew, FilePath, FreedCells, Generations, HeapSizing, HugePages,
-    MarkGenerations, OldPages, OldPolicy, Optimisation, Pages, Parking, Plan, Prefetch,
-    PrefetchHint, PushOrder, References, SnapshotAt, Sweep, TaskQueue, TraceOrder, Verify,
-    WriteWatch, Zeroing, ZeroingKernel,
+    MarkGenerations, MarkPrefetch, OldPages, OldPolicy, Optimisation, Pages, Parking, Plan,
+    Prefetch, PrefetchHint, PushOrder, References, SnapshotAt, Sweep, TaskQueue, TraceOrder,
+    Verify, WriteWatch, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -263,8 +263,10 @@ option_table! {
     snapshot_at: SnapshotAt = SnapshotAt::Peak, "snapshot-at", User, Libgc, None, Accepted::Choice(SnapshotAt::NAMES);
     /// The process whose snapshots have that very name; others, as those that it starts, put a point and their number behind it.
     snapshot_process: u32 = 0, "snapshot-process", Tuning, Libgc, None, number(0, 1 << 30, "the first in which the heap starts");
-    /// When the collector asks the cache for an object that it will look at; the precise heap knows none and edges.
-    prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Both, Some("ISMM 2000, section 4"), Accepted::Choice(Prefetch::NAMES);
+    /// When the marker asks the cache for an object that it will look at; auto: as edges or fifo, whichever marked faster lately.
+    mark_prefetch: MarkPrefetch = MarkPrefetch::Auto, "prefetch", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(MarkPrefetch::NAMES);
+    /// Whether the collector asks the cache for an object when it finds a reference to it.
+    prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Precise, Some("ISMM 2007, edge enqueuing"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.
     prefetch_hint: PrefetchHint = PrefetchHint::T0, "prefetch-hint", Tuning, Libgc, Some("ISMM 2000, appendix A"), Accepted::Choice(PrefetchHint::NAMES);
     /// Whether the pointer pushed last, and so scanned first, is the one prefetched first.

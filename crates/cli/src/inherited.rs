@@ -55,6 +55,27 @@ pub(crate) fn ignore_requests_to_end() {
     }
 }
 
+/// Makes a write beyond the limit of a file's size (`ulimit -f`) fail, and not end this process. What it starts from now on is told
+/// the same.
+pub(crate) fn survive_file_limit() {
+    // SAFETY: a system call that takes no pointers.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Lets these signals come to the calling thread, whatever the mask that this process was given says: they are meant for the
+/// program, which has that mask.
+pub(crate) fn let_in(signals: &[i32]) {
+    // SAFETY: all zeros is a valid set, which is emptied; numbers that are no signals change nothing.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// Ends this process without a word when nobody reads its output any more, as `head` does; unless it was told not to.
 pub(crate) fn end_on_closed_pipe() {
     if !IGNORES_PIPE.load(Ordering::Relaxed) {

@@ -608,6 +608,34 @@ fn signals_reach_the_program() {
 }
 
 #[test]
+fn signals_that_whoever_starts_it_has_blocked_reach_the_program_too() {
+    // Which has them blocked as well: there they wait, and here nothing does.
+    let script = "kill -TERM $PPID; kill -USR2 $PPID; \
+         for n in $(seq 1000); do grep -q '^ShdPnd:.*48..$' /proc/$$/status && exit 7; sleep 0.05; done";
+    let mut placed = Command::new("env");
+    placed.args(["--block-signal=TERM", "--block-signal=USR2"]);
+    placed.args([env!("CARGO_BIN_EXE_gleaner"), "place", "--", "bash", "-c"]);
+    let output = placed.arg(script).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+}
+
+#[test]
+fn where_no_file_may_be_written_the_program_runs_and_a_message_says_what_is_lacking() {
+    let directory = Directory::new();
+    let script = "ulimit -f 0; exec \"$0\" place --log \"$1\" -- bash -c 'sleep 0.2; exit 7'";
+    let output = Command::new("bash")
+        .args(["-c", script, env!("CARGO_BIN_EXE_gleaner")])
+        .arg(directory.path("log"))
+        .env("XDG_RUNTIME_DIR", directory.path(""))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("cannot be written down"), "{said}");
+    assert!(said.contains("File too large"), "{said}");
+}
+
+#[test]
 fn without_processors_the_program_runs_unplaced() {
     let output = run(&[
         "place",

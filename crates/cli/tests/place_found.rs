@@ -61,6 +61,36 @@ int main(int count, char **words) {
 }
 "#;
 
+/// A program whose second thread starts it anew as soon as that thread has one processor, by which it becomes the first.
+const ANEW: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void *starts_anew(void *unused) {
+    cpu_set_t set;
+    pthread_setname_np(pthread_self(), "starts-anew");
+    do {
+        usleep(5000);
+        sched_getaffinity(0, sizeof set, &set);
+    } while (CPU_COUNT(&set) != 1);
+    execl("/proc/self/exe", "anew", "anew", NULL);
+    return unused;
+}
+
+int main(int count, char **words) {
+    pthread_t thread;
+    if (count > 1) {
+        puts(words[1]);
+        fflush(stdout);
+    } else
+        pthread_create(&thread, NULL, starts_anew, NULL);
+    for (;;) pause();
+}
+"#;
+
 /// `gleaner place` and a first word of what its program says.
 struct Placer {
     process: Child,
@@ -194,6 +224,32 @@ fn threads_that_their_program_has_moved_are_left_there() {
     until(|| of_thread(program, "sleeps") == all && of_process(program) == all);
     assert_eq!(of_thread(program, "moves"), [last]);
     kill(program);
+}
+
+/// What is the first thread now has the processors of the one that it was, which nobody but the placer chose.
+#[test]
+fn a_thread_that_becomes_the_first_by_starting_a_program_is_placed_as_that() {
+    let Some(all) = processors() else { return };
+    let directory = Directory::new();
+    let program = directory.compile("anew", ANEW, &["-pthread"]);
+    let log = directory.path("place.jsonl");
+    let words = [
+        "--opt",
+        "placement=pinned,pin=application",
+        "--log",
+        log.to_str().unwrap(),
+        "--",
+        program.to_str().unwrap(),
+    ];
+    let mut placer = Placer::start(&directory, &words);
+    let program = placer.child("anew");
+    let says = || fs::read_to_string(&log).unwrap_or_default();
+    until(|| of_process(program) == all || says().contains("left where its program has put it"));
+    let found = of_process(program);
+    placer.kill();
+    kill(program);
+    assert_eq!(placer.word, "anew");
+    assert_eq!(found, all, "{}", says());
 }
 
 #[test]

@@ -90,8 +90,8 @@ impl Builder {
     /// ```
     pub fn option(mut self, name: &str, value: &str) -> Result<Self, BuildError> {
         let set = self.options.set_of(HeapKind::Precise, name, value);
-        set.map_err(|error| BuildError::Option(error.to_string()))?;
-        self.checked()
+        set.map_err(refused)?;
+        Ok(self)
     }
 
     /// Sets the options of a list such as `heap-limit=1g,young=64m`. Whether options hold together is found when the heap is
@@ -100,18 +100,7 @@ impl Builder {
         self.options
             .read_list_of(HeapKind::Precise, Foreign::Refused, list)
             .map_err(refused)?;
-        self.checked()
-    }
-
-    /// Refuses values that only the libgc heap has.
-    fn checked(self) -> Result<Self, BuildError> {
-        match self.options.prefetch {
-            Prefetch::None | Prefetch::Edges => Ok(self),
-            other => Err(BuildError::Option(format!(
-                "option prefetch: '{}' does not serve the precise heap; 'none' and 'edges' do",
-                other.as_str()
-            ))),
-        }
+        Ok(self)
     }
 
     /// Bytes that all spaces together may have; at least 1 MB, rounded to 64 KB. Option `heap-limit`.
@@ -323,15 +312,9 @@ impl Builder {
             return Ok(false);
         };
         let list = list.to_str().ok_or("it is not UTF-8")?;
-        let own = self.options.prefetch;
-        let options = &mut self.options;
-        options
+        self.options
             .parse_last_word_of(HeapKind::Precise, Foreign::Ignored, list)
             .map_err(|error| error.to_string())?;
-        // What the libgc heap alone knows is left to that.
-        if matches!(self.options.prefetch, Prefetch::OnGrey | Prefetch::Fifo) {
-            self.options.prefetch = own;
-        }
         Ok(true)
     }
 }

@@ -258,7 +258,8 @@ fn unknown_values_get_the_nearest_one() {
     let error = refused("prefetch", "on-gray");
     assert_eq!(
         error,
-        "option prefetch cannot be 'on-gray'; the nearest is 'on-grey'; accepted: none|on-grey|fifo|edges"
+        "option prefetch cannot be 'on-gray'; the nearest is 'on-grey'; accepted: none|on-grey|fifo|edges|auto, or for the other \
+         heap none|edges"
     );
     assert!(refused("stats", "yes").contains("accepted: off|on"));
 }

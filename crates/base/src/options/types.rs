@@ -39,8 +39,18 @@ macro_rules! choice {
 }
 
 choice! {
-    /// When the marker asks the cache for an object (ISMM 2000, section 4; `Edges`: ISMM 2007).
+    /// Whether the collector of the precise heap asks the cache for an object that it will look at.
     Prefetch {
+        /// Never.
+        None = "none",
+        /// When a reference to it is found (ISMM 2007).
+        Edges = "edges",
+    }
+}
+
+choice! {
+    /// When the marker asks the cache for an object (ISMM 2000, section 4; `Edges`: ISMM 2007).
+    MarkPrefetch {
         /// Never.
         None = "none",
         /// As soon as a word looks like a pointer, before it is checked, as in the paper.
@@ -49,6 +59,8 @@ choice! {
         Fifo = "fifo",
         /// When a word is found that leads to an object, together with the object's mark, which is checked later.
         Edges = "edges",
+        /// As edges or as fifo, whichever marked faster lately.
+        Auto = "auto",
     }
 }
 

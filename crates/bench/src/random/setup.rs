@@ -263,7 +263,7 @@ const LIBGC_POINTS: [(FaultPoint, usize); 8] = [
 
 /// Options of the libgc heap of which each value is equally likely.
 const LIBGC_CHOICES: &[(&str, &[&str])] = &[
-    ("prefetch", &["none", "on-grey", "fifo", "edges"]),
+    ("prefetch", &["none", "on-grey", "fifo", "edges", "auto"]),
     ("prefetch-hint", &["t0", "nta"]),
     ("push-order", &["natural", "permuted"]),
     ("look-ahead", &["0", "1", "2", "7"]),

@@ -54,7 +54,8 @@ pub(super) fn run(
     inherited::wait_for_children();
     // A shell that became this process has left them.
     let had_children = has_children();
-    let forwarded = signals()
+    let taken = signals();
+    let forwarded = SignalsInfo::new(&taken)
         .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
     let files = Files::below(&args.root);
     let mut energy = args.stats.then(|| Energy::start(&files)).flatten();
@@ -68,7 +69,8 @@ pub(super) fn run(
             path.display()
         ))
     })?;
-    forward(forwarded, child.id());
+    inherited::survive_file_limit();
+    forward(forwarded, taken, child.id());
     let placement = settings.placement;
     put_back_left(&files).iter().for_each(warn);
     put_back_threads_left(&files).iter().for_each(warn);
@@ -265,22 +267,22 @@ impl Ending {
 }
 
 /// The signals that are passed on: those that this process does not ignore, for the program ignores these, too.
-fn signals() -> std::io::Result<SignalsInfo<WithOrigin>> {
+fn signals() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .unwrap_or(0);
     let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
-    let taken = all
-        .into_iter()
-        .filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    SignalsInfo::new(taken)
+    all.into_iter()
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0)
+        .collect()
 }
 
 /// Passes on what other processes send to this one. What a terminal sends goes to the whole group, so to the program.
-fn forward(mut signals: SignalsInfo<WithOrigin>, program: u32) {
+fn forward(mut signals: SignalsInfo<WithOrigin>, taken: Vec<i32>, program: u32) {
     let run = move || {
+        inherited::let_in(&taken);
         for origin in signals.forever() {
             let is_sent = matches!(origin.cause, Cause::Sent(_));
             let signal = Signal::from_named_raw(origin.signal);

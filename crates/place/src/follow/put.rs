@@ -155,7 +155,28 @@ impl Follower {
             // The machine may have changed just now.
             self.refresh_host();
         }
-        !is_usual(self)
+        !is_usual(self) && !self.has_become_first(id, current)
+    }
+
+    /// Whether another thread of the process has started a program in its place (`execve`), and is its first thread since, with the
+    /// processors that it was given itself. All others of that process have ended then.
+    fn has_become_first(&self, id: ThreadId, current: &CpuSet) -> bool {
+        let is_first = self
+            .known
+            .get(&id)
+            .is_some_and(|it| it.process == id.number);
+        let mut others = self
+            .known
+            .iter()
+            .filter(|&(&other, it)| it.process == id.number && other != id);
+        let was_given = others
+            .clone()
+            .any(|(_, it)| it.placement.given.as_ref() == Some(current));
+        let is_there = |other: ThreadId| {
+            let found = Stat::read(&format!("/proc/{}", other.number));
+            found.is_some_and(|stat| stat.started == other.started)
+        };
+        is_first && was_given && !others.any(|(&other, _)| is_there(other))
     }
 
     /// Leaves a thread where its program has put it.

@@ -203,6 +203,8 @@ impl Heap {
         }
         client.moment(self, Moment::MarkStart);
         let (extent, marking, cycle) = self.decide_extent(record, request);
+        let is_whole = marking == Marking::InStop && !extent.keeps_marks();
+        self.choose_prefetching(record, is_whole, request.workers.1);
         self.prepare_marks(record, extent);
         self.space.born_marked = true;
         self.context.may_pause = marking != Marking::InStop;
@@ -447,6 +449,9 @@ impl Heap {
         self.note_overflow(record, outcome.dropped, "a mark stack was full");
         if is_all {
             self.crew_size.note(available, outcome.scanned_bytes, took);
+            if let Some(prefetching) = &mut self.prefetching {
+                prefetching.note(outcome.scanned_bytes, took);
+            }
         }
         if is_all && outcome.scanned_bytes >= WORTH_MEASURING {
             let before = (self.totals.last_scanned, self.totals.last_marking_ns);

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 
-use gleaner_base::events::Ring;
-use gleaner_base::options::{self, MarkGenerations, Options};
+use gleaner_base::events::{Phase, Ring};
+use gleaner_base::options::{self, MarkGenerations, MarkPrefetch, Options};
 use gleaner_mem::Address;
 use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
@@ -29,6 +29,7 @@ use crate::mark_sweep::collect::LeaderStack;
 use crate::mark_sweep::cycle::Cycle;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
+use crate::mark_sweep::decide::prefetching::Prefetching;
 use crate::mark_sweep::generations::{self, Generations, Weighing};
 use crate::mark_sweep::history::{Pace, Totals};
 use crate::mark_sweep::mutator::Mutators;
@@ -39,6 +40,8 @@ use crate::mark_sweep::view::HeapView;
 use crate::mark_sweep::weak::Weak;
 use crate::shared::crew_size::{self, CrewSize};
 use crate::shared::free_processors::FreeProcessors;
+use crate::shared::record::Record;
+use crate::shared::trials::TRIAL;
 
 /// Settings that a client may change while it runs.
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +157,8 @@ pub struct Heap {
     pub free_processors: FreeProcessors,
     /// How many workers paid.
     pub crew_size: CrewSize,
+    /// What decides how the marker prefetches, unless the configuration does.
+    pub prefetching: Option<Prefetching>,
     /// What decides whether marks are kept.
     pub generations: Generations,
     /// What the last collection was of.
@@ -270,6 +275,7 @@ impl Heap {
             topology,
             free_processors: FreeProcessors::new(),
             crew_size: CrewSize::new(),
+            prefetching: (options.mark_prefetch == MarkPrefetch::Auto).then(Prefetching::new),
             generations: Generations::new(),
             extent: Extent::Everything(""),
             ended_cycle: Cycle::new(),
@@ -479,6 +485,24 @@ impl Heap {
         self.crew_size.decide(self.settings.markers, expected, free)
     }
 
+    /// Settles how the collection that begins prefetches, where the configuration leaves that open; whether it marks everything
+    /// in this stop, and why with so many workers.
+    pub(crate) fn choose_prefetching(
+        &mut self,
+        record: &mut Record,
+        is_whole: bool,
+        crew: &'static str,
+    ) {
+        let Some(prefetching) = &mut self.prefetching else {
+            return;
+        };
+        let (chosen, reason) = prefetching.decide(is_whole, crew != TRIAL);
+        if self.engine.prefetch() != chosen {
+            record.step(Phase::Prefetch, |event| event.reason = reason);
+            self.engine.set_prefetch(chosen);
+        }
+    }
+
     /// The most workers of a collection that began now.
     pub fn most_workers(&mut self) -> usize {
         crew_size::most(self.settings.markers, || self.topology.refresh())
@@ -494,11 +518,11 @@ const HUGE_PAGES_FROM: usize = 512 << 20;
 /// The marker's prefetch settings that the options ask for.
 pub fn prefetch_settings(options: &Options) -> PrefetchSettings {
     PrefetchSettings {
-        prefetch: match options.prefetch {
-            options::Prefetch::None => Prefetch::None,
-            options::Prefetch::OnGrey => Prefetch::OnGrey,
-            options::Prefetch::Fifo => Prefetch::Fifo,
-            options::Prefetch::Edges => Prefetch::Edges,
+        prefetch: match options.mark_prefetch {
+            MarkPrefetch::None => Prefetch::None,
+            MarkPrefetch::OnGrey => Prefetch::OnGrey,
+            MarkPrefetch::Fifo => Prefetch::Fifo,
+            MarkPrefetch::Edges | MarkPrefetch::Auto => Prefetch::Edges,
         },
         non_temporal: options.prefetch_hint == options::PrefetchHint::Nta,
         permuted: options.push_order == options::PushOrder::Permuted,

@@ -3,12 +3,12 @@
 //!
 //! One worker does what is over before another would be awake. Of more there are no more than processors that are idle
 //! or this process's own; and of the numbers that are halves of that, the one under which collections lately took the
-//! least time for what they found. Now and then a collection is made with the next smaller or larger number, to see
-//! whether it is faster by now; the less often, the longer it was not. One bad trial is enough against a number, and
-//! several good ones in a row are needed for it, for collections are not alike; one that took very long counts as twice
-//! as long as usual. What is known of a number stays while the processors that are free change.
+//! least time for what they found ([`super::trials`]). What is known of a number stays while the processors that are free
+//! change.
 
 use gleaner_work::MAX_WORKERS;
+
+use super::trials::{Trials, average};
 
 /// The most workers where the user says nothing; more gain little on one heap.
 pub const MOST: usize = 16;
@@ -17,14 +17,6 @@ pub const MOST: usize = 16;
 const ALONE_BELOW: usize = 1 << 20;
 /// Nanoseconds below which a collection is over before a second worker has gained anything.
 const ALONE_BELOW_NS: u64 = 60_000;
-/// Bytes that are next to none: a collection takes about as long for fewer.
-const LEAST_FOUND: usize = 16 << 10;
-/// So many collections lie between two trials: at first, after a good one, and at most.
-const FIRST: u32 = 8;
-const SOON: u32 = 2;
-const SELDOM: u32 = 128;
-/// So many trials in a row must be good before their number is taken.
-const NEEDED: u32 = 4;
 
 /// The most workers, when `wanted` are wanted: 0 for one for each of `processors`, which is asked where it matters.
 pub fn most(wanted: usize, processors: impl FnOnce() -> usize) -> usize {
@@ -51,23 +43,10 @@ fn is_small(wanted: usize, expected: usize) -> bool {
 pub struct CrewSize {
     /// Whether the last decision was left open by the configuration.
     is_open: bool,
-    /// For each number of workers the nanoseconds for a MB that was found, lately; 0 where that is not known.
-    costs: [u64; MAX_WORKERS + 1],
     /// How long a collection lately took.
     took_ns: u64,
-    /// The number that is fastest as far as is known; more than there can be at first.
-    best: usize,
-    /// The most there could be when it was decided last.
-    limit: usize,
-    /// The number that is being tried, if this collection is a trial.
-    trial: Option<usize>,
-    /// The number that was tried last, and how many trials of it in a row were good.
-    good: (usize, u32),
-    /// Whether the next trials are with fewer workers.
-    fewer: bool,
-    /// Collections between two trials, and until the next.
-    interval: u32,
-    until_trial: u32,
+    /// What is known of each number of workers.
+    trials: Trials<{ MAX_WORKERS + 1 }>,
 }
 
 impl Default for CrewSize {
@@ -81,15 +60,8 @@ impl CrewSize {
     pub const fn new() -> CrewSize {
         CrewSize {
             is_open: false,
-            costs: [0; MAX_WORKERS + 1],
             took_ns: 0,
-            best: usize::MAX,
-            limit: 0,
-            trial: None,
-            good: (0, 0),
-            fewer: true,
-            interval: FIRST,
-            until_trial: FIRST,
+            trials: Trials::new(),
         }
     }
 
@@ -102,7 +74,8 @@ impl CrewSize {
         expected: usize,
         free: impl FnOnce() -> usize,
     ) -> (usize, &'static str) {
-        (self.trial, self.is_open) = (None, wanted == 0);
+        self.trials.end();
+        self.is_open = wanted == 0;
         if is_small(wanted, expected) {
             return (1, "a small heap");
         }
@@ -110,36 +83,16 @@ impl CrewSize {
             return (wanted, "as configured");
         }
         let limit = free().clamp(1, MAX_WORKERS);
-        self.limit = limit;
+        self.trials.limit_to(limit);
         if limit == 1 {
             return (1, "one processor is free");
         }
-        let best = self.best.min(limit);
-        let more_pay = self.costs[1] > self.costs[best] && self.costs[best] > 0;
+        let best = self.trials.cost(self.trials.best());
+        let more_pay = self.trials.cost(1) > best && best > 0;
         if (1..ALONE_BELOW_NS).contains(&self.took_ns) && !more_pay {
             return (1, "collections are short");
         }
-        if self.until_trial > 0 {
-            self.until_trial -= 1;
-            return (best, "the fastest lately");
-        }
-        self.until_trial = self.interval;
-        let other = self.neighbour(best);
-        self.trial = Some(other);
-        (other, "a trial")
-    }
-
-    /// The number to be tried beside `best`: a half of the most, of that, and so on.
-    fn neighbour(&self, best: usize) -> usize {
-        let fewer = (self.fewer || best == self.limit) && best > 1;
-        if fewer {
-            return best.div_ceil(2);
-        }
-        let mut more = self.limit;
-        while more.div_ceil(2) > best {
-            more = more.div_ceil(2);
-        }
-        more
+        self.trials.choose()
     }
 
     /// What the collection that was decided about last has taken, with `workers`, for the bytes that it found.
@@ -148,45 +101,13 @@ impl CrewSize {
             return;
         }
         self.took_ns = average(self.took_ns, took_ns);
-        let kilobytes = found.max(LEAST_FOUND) as u64 / 1024;
-        let cost = (took_ns.saturating_mul(1024) / kilobytes).max(1);
-        self.costs[workers] = average(self.costs[workers], cost);
-        let best = self.best.min(self.limit);
-        let usual = self.costs[best];
-        if self.trial != Some(workers) || usual == 0 {
-            return;
-        }
-        // Better by a sixteenth at least: a tie is none.
-        if cost >= usual - usual / 16 {
-            (self.good, self.fewer) = ((0, 0), !self.fewer);
-            let is_clear = cost >= usual.saturating_add(usual / 4);
-            let longer = self.interval.max(FIRST) * if is_clear { 4 } else { 2 };
-            self.interval = longer.min(SELDOM);
-        } else {
-            let before = if self.good.0 == workers {
-                self.good.1
-            } else {
-                0
-            };
-            (self.good, self.interval) = ((workers, before + 1), SOON);
-            if self.good.1 == NEEDED {
-                (self.good, self.best) = ((0, 0), workers);
-            }
-        }
-        self.until_trial = self.interval;
-    }
-}
-
-/// The average with a new value that weighs a quarter, and counts as twice the average at most; the first counts whole.
-fn average(average: u64, value: u64) -> u64 {
-    match average {
-        0 => value,
-        _ => average - average / 4 + value.min(average.saturating_mul(2)) / 4,
+        self.trials.note(workers, found, took_ns);
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::trials::{FIRST, SELDOM};
     use super::*;
 
     /// Runs so many collections of a MB each, of which one with `workers` takes `ns(workers)`; gives what was chosen.
@@ -221,11 +142,8 @@ mod tests {
         assert_eq!(size.decide(1, 100 << 10, free), (1, "as configured"));
         size.note(1, 1 << 20, 10);
         assert_eq!(size.decide(8, 8 << 20, free), (8, "as configured"));
-        assert_eq!(
-            size.costs,
-            [0; MAX_WORKERS + 1],
-            "and nothing is learned of it"
-        );
+        let known = (1..=MAX_WORKERS).any(|workers| size.trials.cost(workers) > 0);
+        assert!(!known, "and nothing is learned of it");
         assert_eq!((most_for(8 << 20, 0, || 5), most_for(8, 0, free)), (5, 1));
         assert_eq!((most(0, || 64), most(0, || 3), most(20, || 1)), (16, 3, 20));
     }
@@ -294,7 +212,7 @@ mod tests {
             let luck = reason == "a trial" && count % 3 == 0;
             size.note(workers, 1 << 20, if luck { 500_000 } else { 1_000_000 });
         }
-        assert_eq!(size.best.min(2), 2);
+        assert_eq!(size.trials.best().min(2), 2);
         assert!((6..60).contains(&count), "{count} trials");
     }
 
@@ -304,7 +222,7 @@ mod tests {
         collect(&mut size, 300, 8, |workers| {
             1_000_000 * (2 + workers.abs_diff(2) as u64)
         });
-        assert_eq!(size.best, 2);
+        assert_eq!(size.trials.best(), 2);
         let chosen = collect(&mut size, 600, 8, |workers| 8_000_000 / workers as u64);
         assert!(share(&chosen[400..], 8) > 0.9, "{chosen:?}");
     }
@@ -341,7 +259,7 @@ mod tests {
             2_000_000 - 500_000 * workers as u64
         });
         assert!(share(&chosen, 2) > 0.7, "{chosen:?}");
-        assert_eq!(size.best.min(2), 2);
+        assert_eq!(size.trials.best().min(2), 2);
     }
 
     #[test]
@@ -352,7 +270,7 @@ mod tests {
         collect(&mut size, 2, 2, |_| 100_000_000);
         for _ in 0..30 {
             collect(&mut size, 1, 2, usual);
-            assert_eq!(size.best.min(2), 2);
+            assert_eq!(size.trials.best().min(2), 2);
         }
     }
 
@@ -363,7 +281,7 @@ mod tests {
             let (workers, _) = size.decide(0, usize::MAX, || 2);
             size.note(workers, 2 << 30, 2_100_000 * workers as u64);
         }
-        assert_eq!(size.best, 1);
+        assert_eq!(size.trials.best(), 1);
     }
 
     #[test]
@@ -399,7 +317,11 @@ mod tests {
                 1 => 1_000_000 - faster,
                 _ => 1_000_000,
             });
-            assert_eq!(size.best.min(2) == 1, is_taken, "by {faster} of a million");
+            assert_eq!(
+                size.trials.best().min(2) == 1,
+                is_taken,
+                "by {faster} of a million"
+            );
         }
     }
 
@@ -414,7 +336,7 @@ mod tests {
             assert_eq!(workers, free / 2);
             size.note(workers, 1 << 20, 700_000);
         }
-        assert_eq!(size.best, usize::MAX, "{size:?}");
+        assert_eq!(size.trials.best(), 2, "{size:?}");
     }
 
     #[test]
@@ -444,7 +366,7 @@ mod tests {
     fn the_next_number_upwards_is_tried_and_not_the_largest() {
         let mut size = CrewSize::new();
         collect(&mut size, 300, 16, |workers| 1_000_000 * workers as u64);
-        assert_eq!(size.best, 1);
+        assert_eq!(size.trials.best(), 1);
         let mut tried = Vec::new();
         for _ in 0..4 {
             let (workers, _) = next_trial(&mut size, 16, |_| 1_000_000);
@@ -459,7 +381,7 @@ mod tests {
         let mut size = CrewSize::new();
         // One worker alone was ever seen, for one processor was free; two may be had now.
         collect(&mut size, 4, 1, |_| 20_000);
-        assert_eq!(size.costs[2], 0);
+        assert_eq!(size.trials.cost(2), 0);
         size.note(1, 1 << 20, 20_000);
         size.decide(0, usize::MAX, || 2);
         size.note(1, 1 << 20, 20_000);
@@ -481,7 +403,7 @@ mod tests {
             size.note(workers, megabytes << 20, megabytes as u64 * each);
             alone += usize::from(round >= 200 && workers == 1);
         }
-        assert_eq!(size.best.min(2), 2, "{size:?}");
+        assert_eq!(size.trials.best().min(2), 2, "{size:?}");
         assert!(alone < 20, "{alone} of 400");
     }
 

@@ -3,3 +3,4 @@
 pub mod crew_size;
 pub mod free_processors;
 pub mod record;
+pub mod trials;

@@ -62,6 +62,11 @@ impl EdgeQueue {
         }
     }
 
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     #[inline(always)]
     fn put(&mut self, edge: Edge) {
         self.edges[(self.first + self.length) & (MAX_EDGES - 1)] = edge;

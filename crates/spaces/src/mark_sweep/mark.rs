@@ -26,7 +26,7 @@ use super::MarkSweep;
 use super::batches::{BATCH_ENTRIES, BATCHES, Batch, Inbox, NO_BATCH, Outbox};
 use super::edges::EdgeQueue;
 use super::mark_phase::MarkPhase;
-use super::prefetch::PrefetchSettings;
+use super::prefetch::{Prefetch, PrefetchSettings};
 use super::scan::{Entry, FROM_HEAP, FROM_STACK, MarkContext, Scanner};
 use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
 use crate::mark_sweep::kinds::descriptor;
@@ -128,6 +128,24 @@ impl MarkEngine {
                 unsafe { memory::unmap(start, (*marker).mapped) };
             }
         }
+    }
+
+    /// When objects are prefetched.
+    pub fn prefetch(&self) -> Prefetch {
+        self.settings.prefetch
+    }
+
+    /// Has objects prefetched in another way from now on, in a stop in which nothing was found yet.
+    pub fn set_prefetch(&mut self, prefetch: Prefetch) {
+        for index in 0..self.ready {
+            // SAFETY: no phase is running, and this is the collecting thread.
+            let own = unsafe { self.own(index) };
+            assert!(
+                own.scanner.edges.is_empty() && own.fifo_length == 0,
+                "what waits in a queue would be lost"
+            );
+        }
+        self.settings.prefetch = prefetch;
     }
 
     fn marker(&self, index: usize) -> &Marker {

@@ -8,4 +8,5 @@ pub mod balance;
 pub mod cycle;
 pub mod extent;
 pub mod heap_size;
+pub mod prefetching;
 pub mod watching;

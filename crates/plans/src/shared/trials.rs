@@ -1,0 +1,141 @@
+//! Which of several ways to do the work of collections is the fastest, found out by doing it.
+//!
+//! The ways are numbered, so that neighbours are alike; the way that was fastest for what it found is taken. Now and then a
+//! collection is made in the next way down or up, to see whether it is faster by now; the less often, the longer it was not. One bad
+//! trial is enough against a way, and several good ones in a row are needed for it, for collections are not alike; one that took very
+//! long counts as twice as long as usual.
+
+/// Bytes that are next to none: a collection takes about as long for fewer.
+const LEAST_FOUND: usize = 16 << 10;
+/// So many collections lie between two trials: at first, after a good one, and at most.
+pub const FIRST: u32 = 8;
+const SOON: u32 = 2;
+/// See [`FIRST`].
+pub const SELDOM: u32 = 128;
+/// So many trials in a row must be good before their way is taken.
+const NEEDED: u32 = 4;
+
+/// Why another way is taken than the fastest.
+pub const TRIAL: &str = "a trial";
+
+/// What is known of ways 1 up to `WAYS` less 1, of which the last is the best as long as nothing is known.
+#[derive(Clone, Debug)]
+pub struct Trials<const WAYS: usize> {
+    /// For each way the nanoseconds for a MB that was found, lately; 0 where that is not known.
+    costs: [u64; WAYS],
+    /// The way that is fastest as far as is known; more than there can be at first.
+    best: usize,
+    /// The last way that there could be when it was decided last.
+    limit: usize,
+    /// The way that is being tried, if this collection is a trial.
+    trial: Option<usize>,
+    /// The way that was tried last, and how many trials of it in a row were good.
+    good: (usize, u32),
+    /// Whether the next trials are of ways below.
+    lower: bool,
+    /// Collections between two trials, and until the next.
+    interval: u32,
+    until_trial: u32,
+}
+
+impl<const WAYS: usize> Default for Trials<WAYS> {
+    fn default() -> Self {
+        Trials::new()
+    }
+}
+
+impl<const WAYS: usize> Trials<WAYS> {
+    /// Of a heap that was not collected yet.
+    pub const fn new() -> Self {
+        Trials {
+            costs: [0; WAYS],
+            best: usize::MAX,
+            limit: WAYS - 1,
+            trial: None,
+            good: (0, 0),
+            lower: true,
+            interval: FIRST,
+            until_trial: FIRST,
+        }
+    }
+
+    /// Says up to which way there are any now.
+    pub fn limit_to(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// The fastest way as far as is known.
+    pub fn best(&self) -> usize {
+        self.best.min(self.limit)
+    }
+
+    /// What a way costs for what it finds, to be compared with others; 0 where that is not known.
+    pub fn cost(&self, way: usize) -> u64 {
+        self.costs[way]
+    }
+
+    /// No trial is under way any more.
+    pub fn end(&mut self) {
+        self.trial = None;
+    }
+
+    /// The way of the collection that begins, and why.
+    pub fn choose(&mut self) -> (usize, &'static str) {
+        self.end();
+        let best = self.best();
+        if self.until_trial > 0 {
+            self.until_trial -= 1;
+            return (best, "the fastest lately");
+        }
+        self.until_trial = self.interval;
+        let other = self.neighbour(best);
+        self.trial = Some(other);
+        (other, TRIAL)
+    }
+
+    /// The way to be tried beside `best`: that half as far up as the last, as that, and so on.
+    fn neighbour(&self, best: usize) -> usize {
+        let lower = (self.lower || best == self.limit) && best > 1;
+        if lower {
+            return best.div_ceil(2);
+        }
+        let mut more = self.limit;
+        while more.div_ceil(2) > best {
+            more = more.div_ceil(2);
+        }
+        more
+    }
+
+    /// What a collection in this way has taken for the bytes that it found.
+    pub fn note(&mut self, way: usize, found: usize, took_ns: u64) {
+        let kilobytes = found.max(LEAST_FOUND) as u64 / 1024;
+        let cost = (took_ns.saturating_mul(1024) / kilobytes).max(1);
+        self.costs[way] = average(self.costs[way], cost);
+        let usual = self.costs[self.best()];
+        if self.trial != Some(way) || usual == 0 {
+            return;
+        }
+        // Better by a sixteenth at least: a tie is none.
+        if cost >= usual - usual / 16 {
+            (self.good, self.lower) = ((0, 0), !self.lower);
+            let is_clear = cost >= usual.saturating_add(usual / 4);
+            let longer = self.interval.max(FIRST) * if is_clear { 4 } else { 2 };
+            self.interval = longer.min(SELDOM);
+        } else {
+            let before = if self.good.0 == way { self.good.1 } else { 0 };
+            (self.good, self.interval) = ((way, before + 1), SOON);
+            if self.good.1 == NEEDED {
+                (self.good, self.best) = ((0, 0), way);
+            }
+        }
+        self.until_trial = self.interval;
+    }
+}
+
+/// The average with a new value that weighs a quarter, and counts as twice the average at most; the first counts whole.
+pub fn average(average: u64, value: u64) -> u64 {
+    match average {
+        0 => value,
+        _ => average - average / 4 + value.min(average.saturating_mul(2)) / 4,
+    }
+}
