@@ -90,7 +90,7 @@ def _stopped_by_signals() -> Iterator[None]:
     before = [signal.signal(one, stop) for one in signals]
     try:
         yield
-    except Exception as error:
+    except ImportError as error:
         if is_stopped:
             raise KeyboardInterrupt from error
         raise

@@ -39,6 +39,7 @@ PHASES = (
     "libraries",
     "stop-world",
     "written",
+    "prefetch",
     "clear-marks",
     "roots",
     "mark",

@@ -295,23 +295,33 @@ static void atomic_uncollectable(void)
 static GC_word hidden_dead[MANY];
 static void *kept_beside[MANY];
 
+static void *visible[MANY];
+
 static void make_half_dead(void)
 {
     for (int i = 0; i < MANY; i++) {
-        hidden_dead[i] = GC_HIDE_POINTER(GC_malloc(64));
+        visible[i] = GC_malloc(64);
         kept_beside[i] = GC_malloc(64);
     }
+    for (int i = 0; i < MANY; i++)
+        hidden_dead[i] = GC_HIDE_POINTER(visible[i]);
+    memset(visible, 0, sizeof visible);
 }
 
-/* What a collection found dead is free already: freeing it as well hands no
- * memory out twice. (Stock 8.2.2 does.) */
-static void freeing_the_dead(void)
+static void free_hidden(void)
 {
-    GC_INIT();
-    deep(make_half_dead);
-    collect();
     for (int i = 0; i < MANY; i++)
         GC_free(GC_REVEAL_POINTER(hidden_dead[i]));
+}
+
+static void GC_CALLBACK free_before_the_sweep(GC_EventType event)
+{
+    if (event == GC_EVENT_POST_START_WORLD)
+        free_hidden();
+}
+
+static void each_has_its_own_memory(void)
+{
     void ***all = GC_malloc(4 * MANY * sizeof(void *));
     for (int i = 0; i < 4 * MANY; i++) {
         all[i] = GC_malloc(64);
@@ -324,8 +334,29 @@ static void freeing_the_dead(void)
             CHECK(!"each object has its own memory");
             break;
         }
-    collect();
     CHECK(kept_beside[0] != NULL);
+}
+
+/* What a collection found dead is free already: freeing it as well, while its
+ * block waits for the sweep, hands no memory out twice. (Stock 8.2.2 does.) */
+static void freeing_the_dead(void)
+{
+    GC_INIT();
+    deep(make_half_dead);
+    collect();
+    free_hidden();
+    each_has_its_own_memory();
+}
+
+/* The same before it is decided what becomes of the block. */
+static void freeing_the_dead_before_the_sweep(void)
+{
+    GC_INIT();
+    deep(make_half_dead);
+    GC_set_on_collection_event(free_before_the_sweep);
+    GC_gcollect();
+    GC_set_on_collection_event(0);
+    each_has_its_own_memory();
 }
 
 static void stubborn(void)
@@ -553,6 +584,7 @@ MAIN_BEGIN
     RUN(small_uncollectable);
     RUN(atomic_uncollectable);
     RUN_GLEANER(freeing_the_dead);
+    RUN_GLEANER(freeing_the_dead_before_the_sweep);
     RUN(stubborn);
     RUN(aligned);
     RUN(aligned_is_kept);

@@ -43,10 +43,10 @@ phases! {
     /// Under sticky marks it was decided what to collect, as the reason says, and the kernel was asked which pages were
     /// written since the collection before: the objects are pages.
     Written = "written",
-    /// The marks of the collection before were removed, or kept.
-    ClearMarks = "clear-marks",
     /// Another prefetching marks from now on, under prefetch=auto: the reason says which, and why.
     Prefetch = "prefetch",
+    /// The marks of the collection before were removed, or kept.
+    ClearMarks = "clear-marks",
     /// Registers, stacks, static data and registered roots were searched; and old objects that were written, where marks
     /// are kept.
     Roots = "roots",
@@ -269,7 +269,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 32);
+        assert_eq!(Phase::ALL.len(), 33);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! defaults. A program under `nohup` or in a pipeline of a careful shell would notice. So the disposition is read
 //! before the runtime starts, and both are set again as the last step before the program takes over.
 //!
-//! One thread only: nothing here runs beside anything else.
+//! One thread only, but for [`let_in`]: nothing else here runs beside anything.
 #![allow(
     unsafe_code,
     reason = "signal dispositions have no safe interface that runs before main"

@@ -69,15 +69,15 @@ const ANEW: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
 
-static void *starts_anew(void *unused) {
+static void *starts_anew(void *path) {
     cpu_set_t set;
     pthread_setname_np(pthread_self(), "starts-anew");
     do {
         usleep(5000);
         sched_getaffinity(0, sizeof set, &set);
     } while (CPU_COUNT(&set) != 1);
-    execl("/proc/self/exe", "anew", "anew", NULL);
-    return unused;
+    execl(path, path, "anew", NULL);
+    return NULL;
 }
 
 int main(int count, char **words) {
@@ -86,7 +86,7 @@ int main(int count, char **words) {
         puts(words[1]);
         fflush(stdout);
     } else
-        pthread_create(&thread, NULL, starts_anew, NULL);
+        pthread_create(&thread, NULL, starts_anew, words[0]);
     for (;;) pause();
 }
 "#;
@@ -144,6 +144,13 @@ impl Placer {
     fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Placer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

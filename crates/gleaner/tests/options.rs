@@ -46,7 +46,7 @@ fn what_is_refused_is_named_with_the_remedy() {
     assert!(refused("tenur=3").contains("the nearest is 'tenure'"));
     assert!(refused("tenure=16").contains("the nearest is 15"));
     assert!(refused("verify").contains("needs a value"));
-    assert!(refused("prefetch=fifo").contains("'none' and 'edges' do"));
+    assert!(refused("prefetch=fifo").contains("accepted: none|edges"));
     let foreign = refused("heap-limit=2m,sweep=eager");
     assert!(
         foreign.starts_with("option sweep does not serve the precise heap"),

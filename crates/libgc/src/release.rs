@@ -55,7 +55,7 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             },
         );
     }
-    if found.is_found_dead() {
+    if found.is_found_dead(|| view().is_some_and(|view| view.space().is_deciding())) {
         return;
     }
     // SAFETY: the object is allocated, so its descriptor does not change.

@@ -231,8 +231,12 @@ impl Follower {
     /// Writes down what is to be put back if this process, `writer`, is killed.
     pub fn write_down(&mut self, files: &Files, writer: Writer) -> Result<(), String> {
         self.record = Some(Record::start(files, writer)?);
-        self.rewrite();
-        Ok(())
+        let Err(error) = self.rewrite() else {
+            return Ok(());
+        };
+        // Half of it would be taken for all.
+        self.forget();
+        Err(error.to_string())
     }
 
     /// Processes that ended after their parents did, for which nobody but the calling process can wait.

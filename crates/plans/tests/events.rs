@@ -7,6 +7,7 @@ mod harness;
 use gleaner_base::events::Phase;
 use gleaner_os::topology::Topology;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::prefetch::Prefetch;
 use harness::{Bench, crew, grow};
 
 #[test]
@@ -35,4 +36,46 @@ fn each_processor_of_the_machine_has_a_worker() {
     bench.heap.topology = Topology::synthetic(1, 2);
     assert_eq!(workers(&mut bench), 2);
     crew.dismiss();
+}
+
+/// The ninth collection tries what was not the fastest lately, the tenth does not; where the user says how, nothing is tried.
+#[test]
+fn another_prefetching_is_told_when_it_is_tried() {
+    let mut bench = Bench::new("markers=1,prefetch=auto");
+    let mut used = Vec::new();
+    for _ in 0..10 {
+        bench.collect();
+        used.push(bench.heap.engine.prefetch());
+    }
+    assert_eq!(used[..8], [Prefetch::Edges; 8]);
+    assert_eq!(used[8..], [Prefetch::Fifo, Prefetch::Edges]);
+    let told = bench.events(Phase::Prefetch);
+    let told: Vec<_> = told.iter().map(|it| (it.collection, it.reason)).collect();
+    let expected = [(9, "fifo, a trial"), (10, "edges, the fastest lately")];
+    assert_eq!(told, expected);
+    for list in ["markers=1,prefetch=edges", "markers=1,prefetch=fifo"] {
+        let mut bench = Bench::new(list);
+        (0..20).for_each(|_| _ = bench.collect());
+        assert!(bench.events(Phase::Prefetch).is_empty(), "{list}");
+    }
+}
+
+/// A collection that keeps marks finds little, for which it takes long: that tells nothing of how to prefetch.
+#[test]
+fn nothing_is_tried_in_collections_that_keep_marks() {
+    let mut bench = Bench::new("markers=1,prefetch=auto,generations=sticky");
+    if bench.heap.space.written.is_none() {
+        println!("skipped: no pages are watched here");
+        return;
+    }
+    let kept = bench.allocate(NORMAL, 2 << 20).unwrap();
+    bench.keep(kept);
+    let mut keeping = 0;
+    for _ in 0..40 {
+        bench.collect_for("allocation");
+        keeping += usize::from(bench.heap.extent.keeps_marks());
+        let is_tried = bench.heap.engine.prefetch() == Prefetch::Fifo;
+        assert!(!(is_tried && bench.heap.extent.keeps_marks()));
+    }
+    assert!(keeping > 0);
 }

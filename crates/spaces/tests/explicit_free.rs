@@ -445,6 +445,31 @@ fn freeing_what_a_collection_found_dead_hands_its_cell_out_once() {
     }
 }
 
+/// The same between the stop and the decision what becomes of the block.
+#[test]
+fn freeing_what_was_found_dead_before_blocks_are_reclaimed_hands_its_cell_out_once() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let class = class_of(64);
+    let cells: Vec<Address> = (0..1000)
+        .map(|_| space.0.allocate_small(NORMAL, class).unwrap())
+        .collect();
+    let lives = cells[7];
+    space.0.clear_marks();
+    space.set_mark(lives, MARKED);
+    space.0.is_deciding = true;
+    assert_eq!(space.0.free(cells[8]), Ok(0), "found dead");
+    assert_eq!(space.0.free(lives), Ok(64), "it lives");
+    space.0.reclaim(0);
+    space.0.is_deciding = false;
+    space.verify();
+    let mut handed_out = BTreeSet::new();
+    for _ in &cells {
+        let cell = space.0.allocate_small(NORMAL, class).unwrap();
+        assert!(handed_out.insert(cell.word()), "{cell:?} twice");
+    }
+    assert!(handed_out.contains(&cells[8].word()) && handed_out.contains(&lives.word()));
+}
+
 /// An object that is freed again after a collection has reclaimed it looks like any other, but the list does not end any more.
 #[test]
 #[should_panic(expected = "leads back into itself")]

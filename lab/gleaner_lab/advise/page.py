@@ -63,7 +63,9 @@ def _asked(whole: Advisor, race: Race, check: Check | None) -> list[str]:
     """What the command line said, as far as it makes other runs."""
     wishes, rules, usual = whole.wishes, race.rules, Rules()
     goals = {figure: name for name, figure in GOALS.items()}
-    said = [("goal", goals[one]) for one in rules.goals if set(rules.goals) != set(goals)]
+    said = [("goal", goals[one]) for one in rules.goals if rules.goals != tuple(goals)]
+    if whole.program.is_told:
+        said.append(("runtime", whole.program.kind))
     said += [("placement", one or DEFAULT) for one in wishes.placements or []]
     lists = (("collector", wishes.collectors), ("threads", wishes.threads), ("heap", wishes.heaps))
     for name, levels in lists:

@@ -62,6 +62,8 @@ class Program:
     gleaner: Path
     #: The user's variables that speak to the runtime.
     said: tuple[tuple[str, str], ...] = ()
+    #: Whether the user has said what runs it.
+    is_told: bool = False
 
     @property
     def own_options(self) -> list[str]:
@@ -165,7 +167,7 @@ def program_of(words: Sequence[str], asked: str | None, gleaner: Path) -> Progra
             raise Failure(
                 f"{STRONGEST} says {word}, which java obeys whatever else is tried: take it out"
             )
-    return Program(tuple(words), kind, gleaner, tuple(sorted(said.items())))
+    return Program(tuple(words), kind, gleaner, tuple(sorted(said.items())), asked is not None)
 
 
 def _kind_of(path: Path, name: str, gleaner: Path) -> Kind:
@@ -184,14 +186,18 @@ def _kind_of(path: Path, name: str, gleaner: Path) -> Kind:
     )
 
 
+#: What looks at options and runs nothing: as one does for a program of libgc, or for any.
+CHECKS = {"libgc": ("run", "--check", "gc_bench"), "gleaner": ("run", "--check")}
+
+
 def check_heap(heap: str, program: Program, bench: Path) -> None:
     """Refuses options of Gleaner's heap that there are not, or that have no such value."""
-    asked = [str(bench), "run", "--check"]
+    asked = [str(bench), *CHECKS[program.kind]]
     for option in program.options(Cell(heap=heap)):
         asked += ["--opt", option]
-    done = subprocess.run(
-        [*asked, "--", "true"], capture_output=True, text=True, timeout=60, check=False
-    )
+    if program.kind == "gleaner":
+        asked += ["--", "true"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         said = done.stderr.strip().removeprefix("gleaner-bench: ")
         raise Failure(

@@ -79,7 +79,7 @@ impl Follower {
             known.placement.is_shaken = true;
         }
         self.is_stale = true;
-        self.rewrite();
+        let _ = self.rewrite();
     }
 
     /// Goes on with a walk until it ends, or the limit is reached; gives what is left of it.
@@ -129,7 +129,7 @@ impl Follower {
         self.version += 1;
         self.is_stale |= self.decide_on_habits() || !gone.is_empty();
         if self.record.as_ref().is_some_and(Record::is_long) {
-            self.rewrite();
+            let _ = self.rewrite();
         }
     }
 

@@ -1,15 +1,16 @@
 //! Putting threads where the plan says, unless their program has put them somewhere else; and writing down first what is
 //! to be put back.
 
+use std::io;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::CpuSet;
 
-use super::Follower;
 use super::budget::{Limit, processor_time};
 use super::record;
 use super::tasks::{affinity, processors_of, set_affinity, set_of};
+use super::{Affinity, Follower};
 use crate::usage::Stat;
 use crate::{Decision, Thread, ThreadId, decide};
 
@@ -155,7 +156,7 @@ impl Follower {
             // The machine may have changed just now.
             self.refresh_host();
         }
-        !is_usual(self) && !self.has_become_first(id, current)
+        !is_usual(self)
     }
 
     /// Whether another thread of the process has started a program in its place (`execve`), and is its first thread since, with the
@@ -217,9 +218,9 @@ impl Follower {
     }
 
     /// Writes down all that is to be put back, and nothing of what has ended.
-    pub(super) fn rewrite(&mut self) {
+    pub(super) fn rewrite(&mut self) -> io::Result<()> {
         let Some(record) = &mut self.record else {
-            return;
+            return Ok(());
         };
         let mut text = record::usual_line(&processors_of(&self.usual));
         for set in &self.recorded {
@@ -233,7 +234,7 @@ impl Follower {
             .iter()
             .filter(|(_, known)| known.placement.own.is_some());
         own.for_each(|(&id, _)| text += &record::own_line(id));
-        let _ = record.rewrite(&text);
+        record.rewrite(&text)
     }
 
     /// A thread that was placed may have been moved by its program since.
@@ -244,8 +245,17 @@ impl Follower {
             return;
         }
         // One that has ended is nobody's.
-        let current = affinity(id.number).ok();
-        if let Some(current) = current.filter(|current| self.is_own(id, current)) {
+        let Ok(current) = affinity(id.number) else {
+            return;
+        };
+        let is_elsewhere = placement.and_then(|it| it.given) != Some(current);
+        if is_elsewhere && current != self.usual && self.has_become_first(id, &current) {
+            // As new, and started by a thread that was put there.
+            if let Some(known) = self.known.get_mut(&id) {
+                known.placement = Affinity::default();
+            }
+            self.is_stale = true;
+        } else if self.is_own(id, &current) {
             self.leave(id, current);
         }
     }

@@ -19,6 +19,7 @@ use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
 use crate::mark_sweep::decide::cycle::{self as decide, Marking};
 use crate::mark_sweep::decide::extent::Extent;
+use crate::mark_sweep::decide::prefetching::Prefetching;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::mutator::Mutator;
 use crate::mark_sweep::roots::LibraryList;
@@ -154,12 +155,14 @@ impl Heap {
         let started = clock::monotonic_ns();
         self.stop(&mut record, client);
         let outcome = self.collect_stopped(&mut record, &request, started, client);
+        self.space.is_deciding = outcome == Outcome::Done;
         self.resume(&mut record, client);
         // A snapshot is the user's, and no cost of collecting.
         let written = record.duration(Phase::Snapshot);
         let stopped = (clock::monotonic_ns() - started).saturating_sub(written);
         if outcome == Outcome::Done {
             self.reclaim(&mut record, &request, client);
+            self.space.is_deciding = false;
             self.weigh_watch(&mut record, stopped);
             self.totals.asked += u64::from(request.asked);
             self.finish(&mut record, started, stopped, request.reason);
@@ -448,7 +451,9 @@ impl Heap {
         let took = record.duration(Phase::Mark);
         self.note_overflow(record, outcome.dropped, "a mark stack was full");
         if is_all {
-            self.crew_size.note(available, outcome.scanned_bytes, took);
+            if !self.prefetching.as_ref().is_some_and(Prefetching::tries) {
+                self.crew_size.note(available, outcome.scanned_bytes, took);
+            }
             if let Some(prefetching) = &mut self.prefetching {
                 prefetching.note(outcome.scanned_bytes, took);
             }

@@ -496,7 +496,7 @@ impl Heap {
         let Some(prefetching) = &mut self.prefetching else {
             return;
         };
-        let (chosen, reason) = prefetching.decide(is_whole, crew != TRIAL);
+        let (chosen, reason) = prefetching.decide(is_whole && crew != TRIAL);
         if self.engine.prefetch() != chosen {
             record.step(Phase::Prefetch, |event| event.reason = reason);
             self.engine.set_prefetch(chosen);

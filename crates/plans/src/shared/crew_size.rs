@@ -17,6 +17,8 @@ pub const MOST: usize = 16;
 const ALONE_BELOW: usize = 1 << 20;
 /// Nanoseconds below which a collection is over before a second worker has gained anything.
 const ALONE_BELOW_NS: u64 = 60_000;
+/// Another number of workers must be better by one part in so many.
+const MARGIN: u64 = 16;
 
 /// The most workers, when `wanted` are wanted: 0 for one for each of `processors`, which is asked where it matters.
 pub fn most(wanted: usize, processors: impl FnOnce() -> usize) -> usize {
@@ -61,7 +63,7 @@ impl CrewSize {
         CrewSize {
             is_open: false,
             took_ns: 0,
-            trials: Trials::new(),
+            trials: Trials::new(MARGIN),
         }
     }
 

@@ -21,6 +21,8 @@ pub const TRIAL: &str = "a trial";
 /// What is known of ways 1 up to `WAYS` less 1, of which the last is the best as long as nothing is known.
 #[derive(Clone, Debug)]
 pub struct Trials<const WAYS: usize> {
+    /// A way is better than the best by one part in so many at least: a tie is none.
+    margin: u64,
     /// For each way the nanoseconds for a MB that was found, lately; 0 where that is not known.
     costs: [u64; WAYS],
     /// The way that is fastest as far as is known; more than there can be at first.
@@ -38,16 +40,11 @@ pub struct Trials<const WAYS: usize> {
     until_trial: u32,
 }
 
-impl<const WAYS: usize> Default for Trials<WAYS> {
-    fn default() -> Self {
-        Trials::new()
-    }
-}
-
 impl<const WAYS: usize> Trials<WAYS> {
-    /// Of a heap that was not collected yet.
-    pub const fn new() -> Self {
+    /// Of a heap that was not collected yet. Another way is taken if it is better by one part in `margin`.
+    pub const fn new(margin: u64) -> Self {
         Trials {
+            margin,
             costs: [0; WAYS],
             best: usize::MAX,
             limit: WAYS - 1,
@@ -115,8 +112,7 @@ impl<const WAYS: usize> Trials<WAYS> {
         if self.trial != Some(way) || usual == 0 {
             return;
         }
-        // Better by a sixteenth at least: a tie is none.
-        if cost >= usual - usual / 16 {
+        if cost >= usual - usual / self.margin {
             (self.good, self.lower) = ((0, 0), !self.lower);
             let is_clear = cost >= usual.saturating_add(usual / 4);
             let longer = self.interval.max(FIRST) * if is_clear { 4 } else { 2 };

@@ -46,7 +46,7 @@ fn policies() -> Vec<String> {
 fn sticky_policies() -> Vec<String> {
     combined(&[
         &["generations=sticky"],
-        &["prefetch=none", "prefetch=fifo", "prefetch=edges"],
+        &["prefetch=none", "prefetch=fifo", "prefetch=auto"],
         &["sweep=lazy", "sweep=eager"],
         &["markers=1", "markers=3"],
         &["poison=off", "poison=on"],
@@ -62,7 +62,7 @@ fn incremental_policies() -> Vec<String> {
             "prefetch=none",
             "prefetch=on-grey",
             "prefetch=fifo",
-            "prefetch=edges",
+            "prefetch=auto",
         ],
         &["sweep=lazy", "sweep=eager"],
         &["markers=1", "markers=3"],

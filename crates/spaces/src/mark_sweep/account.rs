@@ -103,6 +103,12 @@ impl SpaceView {
         self.read(|space| unsafe { &raw const (*space).capacity })
     }
 
+    /// See [`MarkSweep::is_deciding`].
+    pub fn is_deciding(self) -> bool {
+        // SAFETY: `read` passes the space.
+        self.read(|space| unsafe { &raw const (*space).is_deciding })
+    }
+
     /// See [`MarkSweep::used_bytes`].
     pub fn used_bytes(self) -> usize {
         // SAFETY: `read` passes the space.

@@ -141,12 +141,17 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Whether a collection found the object dead and its block waits to be swept, or to be taken if it was swept in the pause. What
-    /// the object takes is free then, whatever the program still says about it.
+    /// Whether a collection found the object dead and its block waits to be swept, or to be taken if it was swept in the pause; or,
+    /// while `is_deciding` says so, what becomes of its block is not decided yet. What the object takes is free then, whatever
+    /// the program still says about it.
     #[inline]
-    pub fn is_found_dead(&self) -> bool {
+    pub fn is_found_dead(&self, is_deciding: impl FnOnce() -> bool) -> bool {
         // SAFETY: a resolved object's block and mark.
-        unsafe { (*self.block).has_flag(QUEUED) && (*self.mark).load(Ordering::Relaxed) == WHITE }
+        let (block, mark) = unsafe { (&*self.block, (*self.mark).load(Ordering::Relaxed)) };
+        // What is allocated since is white as well, in blocks that are owned; only who has the lock changes that.
+        mark == WHITE
+            && block.state == State::Small
+            && (block.has_flag(QUEUED) || !block.has_flag(OWNED) && is_deciding())
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A freed cell carries a cookie in its second word until it is allocated again or its block is swept, so that freeing it
 //! twice is noticed until then. A list that leads back into itself since the second time came later ends the process when it
-//! is walked. An object that a collection found dead is free already while its block waits for the sweep, so freeing it does
-//! nothing. Runs under the allocator lock unless said otherwise.
+//! is walked. An object that a collection found dead is free already: while its block waits for the sweep, freeing it does
+//! nothing, once or twice. Runs under the allocator lock unless said otherwise.
 
 use core::sync::atomic::Ordering;
 
@@ -116,7 +116,7 @@ impl MarkSweep {
                 displacement: found.displacement,
             });
         }
-        if found.is_found_dead() {
+        if found.is_found_dead(|| self.is_deciding) {
             return Ok(0);
         }
         // SAFETY: a resolved object's block, under the lock.

@@ -135,7 +135,7 @@ impl MarkEngine {
         self.settings.prefetch
     }
 
-    /// Has objects prefetched in another way from now on, in a stop in which nothing was found yet.
+    /// Has objects prefetched in another way from now on, in a stop in which no roots were searched yet.
     pub fn set_prefetch(&mut self, prefetch: Prefetch) {
         for index in 0..self.ready {
             // SAFETY: no phase is running, and this is the collecting thread.

@@ -39,8 +39,7 @@ impl<P: Policy> Phase for MarkPhase<'_, P> {
         // SAFETY: this is the worker with that index, and the phase takes no other reference to what it has for itself.
         let own = unsafe { self.engine.own(worker.index()) };
         loop {
-            self.drain(own, worker);
-            if self.is_over() {
+            if self.drain(own, worker) || self.is_over() {
                 own.scanner.check_all_edges();
                 own.return_fifo();
                 self.post_for_leader(own, worker);
@@ -67,8 +66,8 @@ impl<P: Policy> MarkPhase<'_, P> {
         is_over(self.deadline)
     }
 
-    /// Scans until the stack and the queue are empty, or time is over.
-    fn drain(&self, own: &mut Own, worker: &Worker) {
+    /// Scans until the stack and the queue are empty, or time is over; whether it is.
+    fn drain(&self, own: &mut Own, worker: &Worker) -> bool {
         let mut until_look = ENTRIES_BETWEEN_LOOKS;
         while let Some(entry) = self.next(own) {
             // SAFETY: entries describe objects of the heap or root ranges; the world is stopped.
@@ -86,10 +85,11 @@ impl<P: Policy> MarkPhase<'_, P> {
                     self.share(own, worker);
                 }
                 if self.is_over() {
-                    return;
+                    return true;
                 }
             }
         }
+        false
     }
 
     #[inline(always)]

@@ -142,6 +142,9 @@ pub struct MarkSweep {
     pub poison: bool,
     /// Set between the clearing of marks and reclaiming, when only callbacks of the client allocate.
     pub born_marked: bool,
+    /// Whether all that lives is marked, and it is not decided for all blocks yet what becomes of them. Written by the collecting thread,
+    /// read by any.
+    pub is_deciding: bool,
     /// Set while marks are made in steps beside the program: no block becomes free before the cycle ends.
     pub marked_in_steps: bool,
     /// What zeroes large objects and fresh blocks. Between the live cells of a block that is swept lie short runs,
@@ -184,6 +187,7 @@ impl MarkSweep {
             sweep_ahead: 0,
             poison,
             born_marked: false,
+            is_deciding: false,
             marked_in_steps: false,
             zeroing: choose(ZeroingKernel::Auto, true, &Processor::detect()),
             capacity: 0,

@@ -11,42 +11,55 @@ use crate::shared::trials::{TRIAL, Trials};
 /// The ways that are tried, the one that is taken as long as nothing is known last.
 const WAYS: [Prefetch; 2] = [Prefetch::Fifo, Prefetch::Edges];
 
+/// The other way must be better by one part in so many: where it is, it mostly is by more, and collections are not alike.
+const MARGIN: u64 = 8;
+
 /// What is known of the collections of one heap.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Prefetching {
     trials: Trials<{ WAYS.len() + 1 }>,
     /// The way of the collection that is under way, if its marking is to be compared with that of others.
     compared: Option<usize>,
+    tries: bool,
+}
+
+impl Default for Prefetching {
+    fn default() -> Prefetching {
+        Prefetching::new()
+    }
 }
 
 impl Prefetching {
     /// Of a heap that was not collected yet.
     pub const fn new() -> Prefetching {
         Prefetching {
-            trials: Trials::new(),
+            trials: Trials::new(MARGIN),
             compared: None,
+            tries: false,
         }
     }
 
-    /// How the collection that begins prefetches, and why. It is `compared` if it marks everything in one go; it `may_try` what
-    /// was not the fastest lately if nothing else is tried in it.
-    pub fn decide(&mut self, is_compared: bool, may_try: bool) -> (Prefetch, &'static str) {
-        let (way, reason) = match is_compared && may_try {
+    /// How the collection that begins prefetches, and why. It is `compared` with others if it marks everything in one go, and if
+    /// nothing else is tried in it.
+    pub fn decide(&mut self, is_compared: bool) -> (Prefetch, &'static str) {
+        let (way, reason) = match is_compared {
             true => self.trials.choose(),
-            false => {
-                self.trials.end();
-                (self.trials.best(), "the fastest lately")
-            }
+            false => (self.trials.best(), "the fastest lately"),
         };
         self.compared = is_compared.then_some(way);
-        let prefetch = WAYS[way - 1];
-        let reason = match (prefetch, reason) {
-            (Prefetch::Fifo, TRIAL) => "fifo, a trial",
-            (Prefetch::Fifo, _) => "fifo, the fastest lately",
-            (_, TRIAL) => "edges, a trial",
-            _ => "edges, the fastest lately",
+        self.tries = reason == TRIAL;
+        let reason = match (WAYS[way - 1], self.tries) {
+            (Prefetch::Fifo, true) => "fifo, a trial",
+            (Prefetch::Fifo, false) => "fifo, the fastest lately",
+            (_, true) => "edges, a trial",
+            (_, false) => "edges, the fastest lately",
         };
-        (prefetch, reason)
+        (WAYS[way - 1], reason)
+    }
+
+    /// Whether this collection is a trial, so that what it takes says nothing of anything else.
+    pub fn tries(&self) -> bool {
+        self.tries
     }
 
     /// What marking has taken in the collection that was decided about last, for the bytes that it found.
@@ -65,7 +78,7 @@ mod tests {
     fn collect(prefetching: &mut Prefetching, count: usize, fifo: u64, edges: u64) -> usize {
         let mut with_fifo = 0;
         for _ in 0..count {
-            let (prefetch, _) = prefetching.decide(true, true);
+            let (prefetch, _) = prefetching.decide(true);
             let is_fifo = prefetch == Prefetch::Fifo;
             with_fifo += usize::from(is_fifo);
             prefetching.note(1 << 20, if is_fifo { fifo } else { edges });
@@ -89,10 +102,10 @@ mod tests {
     #[test]
     fn a_tie_stays_with_edges() {
         let mut prefetching = Prefetching::new();
-        let with_fifo = collect(&mut prefetching, 500, 960_000, 1_000_000);
+        let with_fifo = collect(&mut prefetching, 500, 900_000, 1_000_000);
         assert!((1..20).contains(&with_fifo), "{with_fifo}");
         assert_eq!(
-            prefetching.decide(true, false),
+            prefetching.decide(false),
             (Prefetch::Edges, "edges, the fastest lately")
         );
     }
@@ -101,17 +114,20 @@ mod tests {
     fn what_is_not_alike_is_neither_tried_nor_compared() {
         let mut prefetching = Prefetching::new();
         for _ in 0..100 {
-            assert_eq!(prefetching.decide(false, true).0, Prefetch::Edges);
+            assert_eq!(prefetching.decide(false).0, Prefetch::Edges);
             prefetching.note(1 << 20, 1);
-            assert_eq!(prefetching.decide(true, false).0, Prefetch::Edges);
-            prefetching.note(1 << 20, 1_000_000);
         }
-        assert_eq!(prefetching.trials.cost(2), 1_000_000);
-        assert_eq!(prefetching.trials.cost(1), 0);
+        assert_eq!(prefetching.trials.cost(2), 0);
         // What is noted twice, as by a second marking of the same collection, counts once.
-        prefetching.decide(true, false);
+        prefetching.decide(true);
         prefetching.note(1 << 20, 1_000_000);
         prefetching.note(1 << 10, 1_000_000);
         assert_eq!(prefetching.trials.cost(2), 1_000_000);
+        collect(&mut prefetching, 7, 1, 1_000_000);
+        assert!(!prefetching.tries());
+        prefetching.decide(true);
+        assert!(prefetching.tries());
+        prefetching.decide(false);
+        assert!(!prefetching.tries());
     }
 }
