@@ -779,6 +779,11 @@ def test_the_page_has_the_command_that_was_given(tools):
     assert advise(tools, *asked, "--markdown", str(page)) == 0
     program = [str(tools / "libgc-program"), "--size", "2"]
     assert shlex.join(["gleaner-lab", "advise", *asked, "--", *program]) in page.read_text()
+    told = ["--runtime", "libgc", "--goal", "pauses", "--goal", "time", "--goal", "core-seconds"]
+    told += ["--goal", "energy", "--threads", "default", "--budget", "20"]
+    assert advise(tools, "--fresh", *told, "--markdown", str(page)) == 0
+    shown = page.read_text()
+    assert "--goal pauses --goal time --goal core-seconds --goal energy --runtime libgc" in shown
     # The usual space of a program has no words.
     assert advise(tools, "--fresh", "--budget", "40", "--markdown", str(page)) == 0
     short = shlex.join(["gleaner-lab", "advise", "--budget", "40", "--", *program])

@@ -63,7 +63,7 @@ fn another_prefetching_is_told_when_it_is_tried() {
 /// A collection that keeps marks finds little, for which it takes long: that tells nothing of how to prefetch.
 #[test]
 fn nothing_is_tried_in_collections_that_keep_marks() {
-    let mut bench = Bench::new("markers=1,prefetch=auto,generations=sticky");
+    let mut bench = Bench::new("markers=1,prefetch=auto,generations=sticky,stress=1000000");
     if bench.heap.space.written.is_none() {
         println!("skipped: no pages are watched here");
         return;
@@ -72,7 +72,7 @@ fn nothing_is_tried_in_collections_that_keep_marks() {
     bench.keep(kept);
     let mut keeping = 0;
     for _ in 0..40 {
-        bench.collect_for("allocation");
+        bench.collect_new("allocation");
         keeping += usize::from(bench.heap.extent.keeps_marks());
         let is_tried = bench.heap.engine.prefetch() == Prefetch::Fifo;
         assert!(!(is_tried && bench.heap.extent.keeps_marks()));
