@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tables import NEIGHBOURS, made_up, raced, truth_of
 
-from gleaner_lab import cli
+from gleaner_lab import cli, start
 from gleaner_lab.advise import advisor, check, files, measure, model, page, race, space
 from gleaner_lab.advise.race import Race, Rules
 from gleaner_lab.advise.runtime import Program, java_options, program_of
@@ -560,7 +560,7 @@ printf '"collector": {"longest_pause_s": 0.0%d, "total_pause_s": 0.02}}\\n' $wal
 GLEANER = """#!/bin/sh
 case "$*" in
     *placement=wrong*) echo "gleaner: --opt: placement=wrong: none is wanted" >&2; exit 2 ;;
-    *--plan*|*libgc-program) ;;
+    *--plan*|*/libgc-program) ;;
     *) exit 125 ;;
 esac
 """
@@ -788,6 +788,24 @@ def test_the_page_has_the_command_that_was_given(tools):
     assert advise(tools, "--fresh", "--budget", "40", "--markdown", str(page)) == 0
     short = shlex.join(["gleaner-lab", "advise", "--budget", "40", "--", *program])
     assert short in page.read_text()
+
+
+def test_a_program_beside_one_is_looked_at_there(tools, monkeypatch, capsys):
+    monkeypatch.chdir(tools)
+    words = ["advise", "--bench", str(tools / "bench"), "--threads", "default", "--budget", "20"]
+    assert cli.main([*words, "--goal", "time", "--", "./libgc-program"]) == 0
+    assert "-- ./libgc-program" in capsys.readouterr().out
+
+
+def test_what_is_loaded_first_may_be_stopped_too(monkeypatch, capsys):
+    def interrupted(name, *_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.__import__", interrupted)
+        status = start.main()
+    assert status == 130
+    assert "gleaner-lab: stopped" in capsys.readouterr().err
 
 
 def test_a_goal_that_is_named_twice_is_one(tools, capsys):

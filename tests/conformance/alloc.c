@@ -2,6 +2,8 @@
  * alignment. */
 #include "harness.h"
 
+#include <sched.h>
+
 static void zero_size(void)
 {
     GC_INIT();
@@ -308,16 +310,39 @@ static void make_half_dead(void)
     memset(visible, 0, sizeof visible);
 }
 
-static void free_hidden(void)
+static void free_hidden(int count)
 {
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < count; i++)
         GC_free(GC_REVEAL_POINTER(hidden_dead[i]));
 }
 
-static void GC_CALLBACK free_before_the_sweep(GC_EventType event)
+/* So many a thread frees without the lock, which the collecting one has. */
+#define FEW 100
+static volatile int may_free, has_freed;
+static void **of_thread[4 * FEW];
+
+static void *frees_before_the_sweep(void *unused)
 {
-    if (event == GC_EVENT_POST_START_WORLD)
-        free_hidden();
+    while (!may_free)
+        sched_yield();
+    free_hidden(FEW);
+    has_freed = 1;
+    while (may_free)
+        sched_yield();
+    for (int i = 0; i < 4 * FEW; i++) {
+        of_thread[i] = GC_malloc(64);
+        of_thread[i][7] = &of_thread[i];
+    }
+    return unused;
+}
+
+static void GC_CALLBACK let_it_free(GC_EventType event)
+{
+    if (event != GC_EVENT_POST_START_WORLD || has_freed)
+        return;
+    may_free = 1;
+    while (!has_freed)
+        sched_yield();
 }
 
 static void each_has_its_own_memory(void)
@@ -344,19 +369,28 @@ static void freeing_the_dead(void)
     GC_INIT();
     deep(make_half_dead);
     collect();
-    free_hidden();
+    free_hidden(MANY);
     each_has_its_own_memory();
 }
 
-/* The same before it is decided what becomes of the block. */
+/* The same by another thread, before it is decided what becomes of the block. */
 static void freeing_the_dead_before_the_sweep(void)
 {
+    pthread_t thread;
     GC_INIT();
     deep(make_half_dead);
-    GC_set_on_collection_event(free_before_the_sweep);
+    REQUIRE(pthread_create(&thread, NULL, frees_before_the_sweep, NULL) == 0);
+    GC_set_on_collection_event(let_it_free);
     GC_gcollect();
     GC_set_on_collection_event(0);
+    may_free = 0;
+    pthread_join(thread, NULL);
     each_has_its_own_memory();
+    for (int i = 0; i < 4 * FEW; i++)
+        if (of_thread[i][7] != (void *)&of_thread[i]) {
+            CHECK(!"what the thread allocates is its own");
+            break;
+        }
 }
 
 static void stubborn(void)

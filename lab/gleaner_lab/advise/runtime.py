@@ -160,7 +160,7 @@ def program_of(words: Sequence[str], asked: str | None, gleaner: Path) -> Progra
     path = shutil.which(words[0])
     if path is None:
         raise Failure(f"{words[0]}: there is no such program: give its path, or mend PATH")
-    kind = asked or _kind_of(Path(path), words[0], gleaner)
+    kind = asked or _kind_of(Path(path).absolute(), words[0], gleaner)
     said = {name: value for name, value in os.environ.items() if SPEAK[kind].fullmatch(name)}
     for word in said.get(STRONGEST, "").split():
         if any(pattern.match(word) for pattern in (HEAP, THREADS, COLLECTOR)):

@@ -6,15 +6,24 @@ use std::time::Instant;
 
 use gleaner_place::{Change, Placed};
 
+use super::start::warn;
 use crate::failure::Failure;
 
 /// A file with a line of JSON for each decision.
-pub(super) struct Log(File);
+pub(super) struct Log {
+    file: File,
+    /// Whether it ended because a line could not be written.
+    has_ended: bool,
+}
 
 impl Log {
     pub(super) fn open(path: &std::path::Path) -> Result<Log, Failure> {
         let file = OpenOptions::new().append(true).create(true).open(path);
-        file.map(Log).map_err(|error| {
+        let log = |file| Log {
+            file,
+            has_ended: false,
+        };
+        file.map(log).map_err(|error| {
             Failure::usage(format_args!(
                 "the log {} cannot be written: {error}",
                 path.display()
@@ -34,8 +43,7 @@ impl Log {
             "pinned": placed.decision.is_pinned(),
             "reason": placed.decision.reason,
         });
-        // A full disk must not end the program that is placed.
-        let _ = writeln!(self.0, "{line}");
+        self.add(&line);
     }
 
     pub(super) fn write_refusal(&mut self, start: Instant, why: &str) {
@@ -44,8 +52,7 @@ impl Log {
             "time_s": start.elapsed().as_secs_f64(),
             "reason": why,
         });
-        // As above.
-        let _ = writeln!(self.0, "{line}");
+        self.add(&line);
     }
 
     pub(super) fn write_change(&mut self, start: Instant, change: &Change) {
@@ -57,7 +64,19 @@ impl Log {
             "value": change.value,
             "reason": change.reason,
         });
-        // As above.
-        let _ = writeln!(self.0, "{line}");
+        self.add(&line);
+    }
+
+    /// A full disk must not end the program that is placed.
+    fn add(&mut self, line: &serde_json::Value) {
+        if self.has_ended {
+            return;
+        }
+        if let Err(error) = writeln!(self.file, "{line}") {
+            self.has_ended = true;
+            warn(format_args!(
+                "the log cannot be written: it ends here ({error})"
+            ));
+        }
     }
 }

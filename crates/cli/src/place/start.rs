@@ -14,8 +14,8 @@ use gleaner_place::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, set_child_subreaper,
-    waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getsid, kill_process, pidfd_open,
+    set_child_subreaper, waitpid,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
@@ -279,12 +279,15 @@ fn signals() -> Vec<i32> {
         .collect()
 }
 
-/// Passes on what other processes send to this one. What a terminal sends goes to the whole group, so to the program.
+/// Passes on what other processes send to this one. What a terminal sends goes to the whole group, so to the program; but that it has
+/// closed is told to the leader of its session alone.
 fn forward(mut signals: SignalsInfo<WithOrigin>, taken: Vec<i32>, program: u32) {
     let run = move || {
         inherited::let_in(&taken);
         for origin in signals.forever() {
-            let is_sent = matches!(origin.cause, Cause::Sent(_));
+            let is_leader = || getsid(None).is_ok_and(|leader| leader == getpid());
+            let is_sent =
+                matches!(origin.cause, Cause::Sent(_)) || origin.signal == SIGHUP && is_leader();
             let signal = Signal::from_named_raw(origin.signal);
             let program = Pid::from_raw(program as i32);
             if let (true, Some(signal), Some(program)) = (is_sent, signal, program) {
