@@ -55,7 +55,7 @@ fn another_prefetching_is_told_when_it_is_tried() {
     assert_eq!(told, expected);
     for list in ["markers=1,prefetch=edges", "markers=1,prefetch=fifo"] {
         let mut bench = Bench::new(list);
-        (0..20).for_each(|_| _ = bench.collect());
+        (0..20).for_each(|_| bench.collect());
         assert!(bench.events(Phase::Prefetch).is_empty(), "{list}");
     }
 }

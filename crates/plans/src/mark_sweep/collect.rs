@@ -19,7 +19,6 @@ use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
 use crate::mark_sweep::decide::cycle::{self as decide, Marking};
 use crate::mark_sweep::decide::extent::Extent;
-use crate::mark_sweep::decide::prefetching::Prefetching;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::mutator::Mutator;
 use crate::mark_sweep::roots::LibraryList;
@@ -451,12 +450,7 @@ impl Heap {
         let took = record.duration(Phase::Mark);
         self.note_overflow(record, outcome.dropped, "a mark stack was full");
         if is_all {
-            if !self.prefetching.as_ref().is_some_and(Prefetching::tries) {
-                self.crew_size.note(available, outcome.scanned_bytes, took);
-            }
-            if let Some(prefetching) = &mut self.prefetching {
-                prefetching.note(outcome.scanned_bytes, took);
-            }
+            self.note_marking(available, outcome.scanned_bytes, took);
         }
         if is_all && outcome.scanned_bytes >= WORTH_MEASURING {
             let before = (self.totals.last_scanned, self.totals.last_marking_ns);

@@ -503,6 +503,16 @@ impl Heap {
         }
     }
 
+    /// Has those who decide how marking is done learn what it has taken, with so many workers, for the bytes that it found.
+    pub(crate) fn note_marking(&mut self, workers: usize, found: usize, took_ns: u64) {
+        if !self.prefetching.as_ref().is_some_and(Prefetching::tries) {
+            self.crew_size.note(workers, found, took_ns);
+        }
+        if let Some(prefetching) = &mut self.prefetching {
+            prefetching.note(found, took_ns);
+        }
+    }
+
     /// The most workers of a collection that began now.
     pub fn most_workers(&mut self) -> usize {
         crew_size::most(self.settings.markers, || self.topology.refresh())
