@@ -264,7 +264,7 @@ option_table! {
     /// The process whose snapshots have that very name; others, as those that it starts, put a point and their number behind it.
     snapshot_process: u32 = 0, "snapshot-process", Tuning, Libgc, None, number(0, 1 << 30, "the first in which the heap starts");
     /// When the marker asks the cache for an object that it will look at; auto: as edges or fifo, whichever marked faster lately.
-    mark_prefetch: MarkPrefetch = MarkPrefetch::Auto, "prefetch", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(MarkPrefetch::NAMES);
+    mark_prefetch: MarkPrefetch = MarkPrefetch::Edges, "prefetch", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(MarkPrefetch::NAMES);
     /// Whether the collector asks the cache for an object when it finds a reference to it.
     prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Precise, Some("ISMM 2007, edge enqueuing"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.

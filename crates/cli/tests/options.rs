@@ -38,7 +38,6 @@ fn effective_values_come_from_the_environment_then_the_command_line() {
         "  markers=3 (default 0)\n",
         "  sweep=eager (default lazy)\n",
         "  heap-limit=64m (default 0)\n",
-        "  prefetch=auto\n",
         "  prefetch=edges\n",
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
