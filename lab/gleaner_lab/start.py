@@ -13,7 +13,3 @@ def main() -> int:
         print("\ngleaner-lab: stopped", file=sys.stderr)
         return 130
     return cli.main()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,8 +9,8 @@ use std::process::Command;
 use support::*;
 
 #[test]
-fn signals_that_whoever_starts_it_has_blocked_reach_the_program_too() {
-    // Which has them blocked as well: there they wait, and here nothing does.
+fn blocked_signals_reach_the_program_too() {
+    // The program has them blocked as well, so they must be pending there.
     let script = "kill -TERM $PPID; kill -USR2 $PPID; \
          for n in $(seq 1000); do grep -q '^ShdPnd:.*48..$' /proc/$$/status && exit 7; sleep 0.05; done";
     let mut placed = Command::new("env");
@@ -20,8 +20,8 @@ fn signals_that_whoever_starts_it_has_blocked_reach_the_program_too() {
     assert_eq!(output.status.code(), Some(7), "{output:?}");
 }
 
-/// The kernel tells the leader of a session alone that its terminal has closed, and then whoever is in the foreground when that leader
-/// ends: which waits for the program.
+/// When a terminal closes, the kernel sends SIGHUP to the leader of the session. The processes in the foreground get it when
+/// that leader ends, and here the leader is the placer, which waits for the program.
 #[test]
 fn a_terminal_that_closes_ends_the_program_of_a_session_leader() {
     let directory = Directory::new();
