@@ -210,22 +210,33 @@ fn processors() -> Option<Vec<usize>> {
     Some(all)
 }
 
+/// Starts [`OWN`], with the thread that moves itself on processor `own`, where the log says that it is left; gives its process, too.
+fn start_own(directory: &Directory, own: usize) -> (Placer, u32) {
+    let program = directory.compile("own", OWN, &["-pthread"]);
+    let log = directory.path("place.jsonl");
+    let words = [
+        "--log",
+        log.to_str().unwrap(),
+        "--",
+        program.to_str().unwrap(),
+    ];
+    let placer = Placer::start(directory, &[&words[..], &[&own.to_string()]].concat());
+    assert_eq!(placer.word, "ready");
+    let program = placer.child("own");
+    let says = || fs::read_to_string(&log).unwrap_or_default();
+    until(|| says().contains("left where its program has put it"));
+    assert_eq!(of_thread(program, "moves"), [own], "{}", says());
+    (placer, program)
+}
+
 #[test]
 fn threads_that_their_program_has_moved_are_left_there() {
     let Some(all) = processors() else { return };
     let directory = Directory::new();
-    let own = directory.compile("own", OWN, &["-pthread"]);
-    let log = directory.path("place.jsonl");
     // The policy would put it on the first one.
     let last = all[all.len() - 1];
-    let arguments = ["--log", log.to_str().unwrap(), "--", own.to_str().unwrap()];
-    let mut placer = Placer::start(&directory, &[&arguments[..], &[&last.to_string()]].concat());
-    assert_eq!(placer.word, "ready");
-    let program = placer.child("own");
+    let (mut placer, program) = start_own(&directory, last);
     until(|| of_thread(program, "sleeps").len() == 1);
-    let says = || fs::read_to_string(&log).unwrap_or_default();
-    until(|| says().contains("left where its program has put it"));
-    assert_eq!(of_thread(program, "moves"), [last], "{}", says());
     // It stays there when the others go back.
     placer.kill();
     until(|| of_thread(program, "sleeps") == all && of_process(program) == all);
@@ -263,16 +274,7 @@ fn a_thread_that_becomes_the_first_by_starting_a_program_is_placed_as_that() {
 fn a_thread_that_comes_back_is_placed_and_put_back() {
     let Some(all) = processors() else { return };
     let directory = Directory::new();
-    let own = directory.compile("own", OWN, &["-pthread"]);
-    let log = directory.path("place.jsonl");
-    let last = all[all.len() - 1];
-    let arguments = ["--log", log.to_str().unwrap(), "--", own.to_str().unwrap()];
-    let mut placer = Placer::start(&directory, &[&arguments[..], &[&last.to_string()]].concat());
-    assert_eq!(placer.word, "ready");
-    let program = placer.child("own");
-    let says = || fs::read_to_string(&log).unwrap_or_default();
-    until(|| says().contains("left where its program has put it"));
-    assert_eq!(of_thread(program, "moves"), [last]);
+    let (mut placer, program) = start_own(&directory, all[all.len() - 1]);
     fs::write(directory.path("return"), "").unwrap();
     // First it may run anywhere, then where it is placed.
     until(|| of_thread(program, "later").len() == 1 && of_thread(program, "moves").len() == 1);
