@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::SweepMode;
-use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, FIRST_PAGE};
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, FIRST_PAGE, State};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 use proptest::prelude::*;
@@ -22,11 +22,23 @@ fn expected(known: &Known, word: usize) -> Option<(usize, usize)> {
     (word - base < *reach).then_some((*base, word - base))
 }
 
+/// Where a word leads. The short way to the bases of small objects must lead there too, and nowhere else.
 fn found(space: &Space, word: usize) -> Option<(usize, usize)> {
-    space
-        .0
-        .object_at(word)
-        .map(|found| (found.base.word(), found.displacement))
+    let found = space.0.object_at(word);
+    let table = &space.0.layout.table;
+    if table.contains(word) {
+        let base = found.filter(|found| {
+            // SAFETY: a resolved object's block.
+            found.displacement == 0 && unsafe { (*found.block).state } == State::Small
+        });
+        let short = table.resolve_base(word);
+        assert_eq!(
+            short,
+            base.map(|found| (found.block, found.mark)),
+            "{word:#x}"
+        );
+    }
+    found.map(|found| (found.base.word(), found.displacement))
 }
 
 #[test]

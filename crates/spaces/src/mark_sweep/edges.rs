@@ -1,15 +1,17 @@
-//! The edge queue of `prefetch=edges`: objects that were found wait here for their marks to be checked.
+//! The queue of `prefetch=edges`: what was found waits here, first as a word, then as an object whose mark is to be checked.
 //!
 //! While an object waits, its mark byte and its first line are on the way. This is edge enqueuing (Garner, Blackburn,
 //! Frampton, "Effective prefetch for mark-sweep garbage collection", ISMM 2007), with marks at the side.
 //!
 //! The older policies check the mark of a candidate at once and wait for its cache line, or for a branch that the
-//! processor guessed wrong because the line was not there. Here many marks are checked in a row, when their lines have
-//! come, and without a branch on what they say.
+//! processor guessed wrong because the line was not there. Here three loops take turns, each short enough to stay in registers
+//! and without a branch on what nobody can guess: small objects are scanned and their words kept if they lie in the heap; when
+//! there are enough, the words are resolved and what they refer to is prefetched; then the marks of the objects of the turn
+//! before are checked, whose lines have come.
 //!
 //! # Invariants
 //! - What is in the queue is neither marked by being there nor lost: a worker is idle only when the queue is empty.
-//! - The stack has room for a whole queue before marks are checked, else they are checked one by one.
+//! - The stack has room for half a queue before the marks of one are checked, else they are checked one by one.
 //!
 //! Used by the worker that owns it, in the stopped world.
 
@@ -17,14 +19,21 @@ use core::hint::select_unpredictable;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_mem::Address;
+use gleaner_mem::address::CACHE_LINE;
 
 use super::prefetch::Policy;
-use super::scan::{Entry, Scanner};
+use super::scan::{Entry, FROM_HEAP, Scanner, read_halves};
 use super::{MARKED, WHITE};
 use crate::mark_sweep::block::Resolved;
 
 /// The longest queue.
 pub const MAX_EDGES: usize = 64;
+
+/// The bits that may be set in the descriptor of a small object: a length in words, less than two cache lines.
+const SMALL: usize = (2 * CACHE_LINE - 1) & !7;
+
+/// Places of half a queue. It is full earlier, but the words of an object are looked at together.
+const PLACES: usize = MAX_EDGES / 2 + SMALL / 8;
 
 /// An object that was found, with what it takes to grey it.
 #[derive(Clone, Copy)]
@@ -34,13 +43,21 @@ struct Edge {
     mark: *const AtomicU8,
 }
 
-/// A ring of edges.
+/// Words that were found in objects, and two halves of a queue of edges: one is filled while what is in the other, which is
+/// older, waits.
 pub struct EdgeQueue {
-    edges: [Edge; MAX_EDGES],
-    first: usize,
-    length: usize,
-    /// Most edges that wait: a power of two from 2 to [`MAX_EDGES`].
-    capacity: usize,
+    /// Words in the span of the heap; one more place takes a word that is not.
+    words: [usize; PLACES + 1],
+    /// How many words there are.
+    found: usize,
+    halves: [[Edge; PLACES]; 2],
+    /// The half that is filled, and how many edges are in it.
+    filling: usize,
+    filled: usize,
+    /// How many edges wait in the other half.
+    older: usize,
+    /// So many words, or edges, are enough: a power of two up to half of [`MAX_EDGES`].
+    half: usize,
     /// Takes the store of a mark that was set already.
     nowhere: AtomicU8,
 }
@@ -54,109 +71,289 @@ impl EdgeQueue {
             mark: core::ptr::null(),
         };
         EdgeQueue {
-            edges: [none; MAX_EDGES],
-            first: 0,
-            length: 0,
-            capacity: capacity.next_power_of_two().clamp(2, MAX_EDGES),
+            words: [0; PLACES + 1],
+            found: 0,
+            halves: [[none; PLACES]; 2],
+            filling: 0,
+            filled: 0,
+            older: 0,
+            half: capacity.next_power_of_two().clamp(2, MAX_EDGES) / 2,
             nowhere: AtomicU8::new(WHITE),
         }
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.found == 0 && self.filled == 0 && self.older == 0
+    }
+
+    /// Where the half that is filled starts.
+    #[inline(always)]
+    fn start(&mut self) -> *mut Edge {
+        self.halves[self.filling & 1].as_mut_ptr()
     }
 
     #[inline(always)]
-    fn put(&mut self, edge: Edge) {
-        self.edges[(self.first + self.length) & (MAX_EDGES - 1)] = edge;
-        self.length += 1;
+    fn put(&mut self, found: Resolved, descriptor: usize) {
+        self.halves[self.filling & 1][self.filled] = Edge {
+            base: found.base.word(),
+            descriptor,
+            mark: found.mark,
+        };
+        self.filled += 1;
     }
+}
 
-    /// The edge `at` places behind the oldest, read by fields (see `read_halves` in [`super::scan`]).
-    #[inline(always)]
-    fn get(&self, at: usize) -> Edge {
-        let edge = &raw const self.edges[(self.first + at) & (MAX_EDGES - 1)];
-        // SAFETY: an element of the ring; volatile only so that the loads stay apart.
+/// Reads an edge by fields (see [`read_halves`]).
+///
+/// # Safety
+/// `edge` must be readable.
+#[inline(always)]
+unsafe fn read_fields(edge: *const Edge) -> Edge {
+    // SAFETY: `edge` is readable, as asked; volatile only so that the loads stay apart.
+    unsafe {
+        Edge {
+            base: (&raw const (*edge).base).read_volatile(),
+            descriptor: (&raw const (*edge).descriptor).read_volatile(),
+            mark: (&raw const (*edge).mark).read_volatile(),
+        }
+    }
+}
+
+/// Writes those of the words of `low..high` to `next` that lie in the span of the heap, without a branch on which do; answers
+/// with the place behind them.
+///
+/// # Safety
+/// The range must be readable, and there must be places for all of its words and for one more.
+#[inline(always)]
+unsafe fn keep_candidates(
+    low: usize,
+    high: usize,
+    heap: usize,
+    span: usize,
+    next: *mut usize,
+) -> *mut usize {
+    let (mut at, mut next) = (low, next);
+    while at != high {
+        // SAFETY: as asked.
         unsafe {
-            Edge {
-                base: (&raw const (*edge).base).read_volatile(),
-                descriptor: (&raw const (*edge).descriptor).read_volatile(),
-                mark: (&raw const (*edge).mark).read_volatile(),
+            let word = Address::new(at).load_shared();
+            next.write(word);
+            next = next.add(usize::from(word.wrapping_sub(heap) < span));
+        }
+        at += 8;
+    }
+    next
+}
+
+impl Scanner {
+    /// Pops and scans small objects, up to `most` of them, until nothing is grey or the newest entry is of another sort; how
+    /// many were scanned. Under other policies than `edges` there are none of this sort.
+    ///
+    /// # Safety
+    /// As for [`Scanner::scan_entry`], of the entries on the stack.
+    #[inline(always)]
+    pub(super) unsafe fn scan_small<P: Policy>(&mut self, most: u32) -> u32 {
+        if !P::KEEPS_WORDS {
+            return 0;
+        }
+        let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
+        let ahead = self.look_ahead * CACHE_LINE;
+        let words = self.edges.words.as_mut_ptr();
+        // SAFETY: places of the array.
+        let (mut next, enough) =
+            unsafe { (words.add(self.edges.found), words.add(self.edges.half)) };
+        let (mut left, mut bytes, mut top) = (most, 0, self.top);
+        while left != 0 && top != self.bottom {
+            // SAFETY: the stack is not empty.
+            let newest = unsafe { top.sub(1) };
+            // SAFETY: as above.
+            let Entry { start, descriptor } = unsafe { read_halves(newest) };
+            if descriptor & !SMALL != 0 {
+                break;
             }
+            if descriptor > CACHE_LINE {
+                P::touch(start + ahead);
+            }
+            top = newest;
+            left -= 1;
+            bytes += descriptor;
+            // SAFETY: the entry describes readable words, as asked; fewer than are enough are kept, and they are few.
+            next = unsafe { keep_candidates(start, start + descriptor, heap, span, next) };
+            if next >= enough {
+                self.top = top;
+                // SAFETY: both point into the array.
+                self.edges.found = unsafe { next.offset_from_unsigned(words) };
+                self.resolve_words::<P>();
+                (next, top) = (words, self.top);
+            }
+        }
+        self.top = top;
+        // SAFETY: both point into the array.
+        self.edges.found = unsafe { next.offset_from_unsigned(words) };
+        let scanned = most - left;
+        self.scanned += scanned as usize;
+        self.scanned_bytes += bytes;
+        scanned
+    }
+
+    /// Keeps the words of `low..high`, both 8-aligned, that lie in the span of the heap.
+    ///
+    /// # Safety
+    /// The range must be readable.
+    #[inline]
+    pub(super) unsafe fn keep_words<P: Policy>(&mut self, low: usize, high: usize) {
+        let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
+        let mut low = low;
+        while low < high {
+            let end = high.min(low + CACHE_LINE);
+            let words = self.edges.words.as_mut_ptr();
+            // SAFETY: `low..high` is readable, as asked; fewer words than are enough are kept, and these are few.
+            unsafe {
+                let next = words.add(self.edges.found);
+                let next = keep_candidates(low, end, heap, span, next);
+                self.edges.found = next.offset_from_unsigned(words);
+            }
+            if self.edges.found >= self.edges.half {
+                self.resolve_words::<P>();
+            }
+            low = end;
+        }
+    }
+
+    /// Resolves the words that were kept, and lets what they refer to wait for its marks to be checked.
+    #[inline(never)]
+    fn resolve_words<P: Policy>(&mut self) {
+        if self.edges.filled != 0 {
+            self.turn_edges();
+        }
+        let table = self.context().table;
+        let start = self.edges.start();
+        let mut next = start;
+        let mut at = self.edges.words.as_ptr();
+        // SAFETY: so many words are in the array.
+        let end = unsafe { at.add(core::mem::take(&mut self.edges.found)) };
+        while at != end {
+            // SAFETY: a word of the array.
+            let word = unsafe { at.read() };
+            // SAFETY: as above.
+            at = unsafe { at.add(1) };
+            let Some((block, mark)) = table.resolve_base(word) else {
+                // SAFETY: both point into the half that is filled.
+                self.edges.filled = unsafe { next.offset_from_unsigned(start) };
+                self.resolve_other::<P>(word);
+                // SAFETY: as above.
+                next = unsafe { start.add(self.edges.filled) };
+                continue;
+            };
+            P::touch_mark(mark as usize);
+            // SAFETY: the block of an object; and there are as many places as words.
+            unsafe {
+                let descriptor = (*block).descriptor;
+                // What holds no pointers is not looked at; a line that is asked for twice costs less than a branch.
+                P::touch(select_unpredictable(descriptor != 0, word, mark as usize));
+                (&raw mut (*next).base).write(word);
+                (&raw mut (*next).descriptor).write(descriptor);
+                (&raw mut (*next).mark).write(mark);
+                next = next.add(1);
+            }
+        }
+        // SAFETY: both point into the half that is filled.
+        self.edges.filled = unsafe { next.offset_from_unsigned(start) };
+        self.turn_edges();
+    }
+
+    /// Lets wait what `word` refers to: the inside of an object, a large object, or nothing.
+    #[inline(never)]
+    fn resolve_other<P: Policy>(&mut self, word: usize) {
+        if let Some(found) = self.context().find(word, FROM_HEAP) {
+            self.put_edge::<P>(found);
+        }
+    }
+
+    /// Lets an object that a stack refers to wait for its mark to be checked.
+    #[inline(always)]
+    pub(super) fn enqueue<P: Policy>(&mut self, found: Resolved) {
+        self.put_edge::<P>(found);
+        if self.edges.filled >= self.edges.half {
+            self.turn_edges();
         }
     }
 
     #[inline(always)]
-    fn remove(&mut self, count: usize) {
-        self.first = (self.first + count) & (MAX_EDGES - 1);
-        self.length -= count;
-    }
-}
-
-impl Scanner {
-    /// Lets an object wait for its mark to be checked. If the queue is full, its older half is checked first.
-    #[inline(always)]
-    pub(super) fn enqueue<P: Policy>(&mut self, found: Resolved) {
+    fn put_edge<P: Policy>(&mut self, found: Resolved) {
         // SAFETY: a resolved object's block.
         let descriptor = unsafe { (*found.block).descriptor };
         P::touch_mark(found.mark as usize);
         if descriptor != 0 {
             P::touch(found.base.word());
         }
-        if self.edges.length == self.edges.capacity {
-            self.check_edges(self.edges.capacity / 2);
-        }
-        self.edges.put(Edge {
-            base: found.base.word(),
-            descriptor,
-            mark: found.mark,
-        });
+        self.edges.put(found, descriptor);
     }
 
-    /// Checks everything that waits; true if something did.
-    #[inline(always)]
-    pub(super) fn check_all_edges(&mut self) -> bool {
-        let waiting = self.edges.length;
-        if waiting != 0 {
-            self.check_edges(waiting);
+    /// Checks everything that waits, oldest first; true if something did.
+    #[inline]
+    pub(super) fn check_all_edges<P: Policy>(&mut self) -> bool {
+        if self.edges.is_empty() {
+            return false;
         }
-        waiting != 0
+        if self.edges.found != 0 {
+            self.resolve_words::<P>();
+        }
+        self.turn_edges();
+        self.turn_edges();
+        true
     }
 
-    /// Greys the `count` oldest edges that are white and pushes those that must be scanned.
-    #[inline(always)]
+    /// Checks the older half; what was filled is the older one now, and what was checked is filled again.
+    #[inline(never)]
+    fn turn_edges(&mut self) {
+        let filled = core::mem::take(&mut self.edges.filled);
+        let count = core::mem::replace(&mut self.edges.older, filled);
+        self.edges.filling ^= 1;
+        if count > 0 {
+            self.check_edges(count);
+        }
+    }
+
+    /// Greys those of the `count` edges of the half to be filled next that are white, and pushes those that must be scanned.
     fn check_edges(&mut self, count: usize) {
-        if self.room() < MAX_EDGES && !(self.grow() && self.room() >= MAX_EDGES) {
+        if self.room() < PLACES && !(self.grow() && self.room() >= PLACES) {
             self.check_edges_without_room(count);
             return;
         }
         let nowhere = &raw const self.edges.nowhere;
         let mut top = self.top;
-        for at in 0..count {
-            let edge = self.edges.get(at);
-            // SAFETY: the mark of a resolved object.
-            let white = unsafe { &*edge.mark }.load(Ordering::Relaxed) == WHITE;
+        let mut at = self.edges.start().cast_const();
+        // SAFETY: so many edges are in this half.
+        let end = unsafe { at.add(count) };
+        while at != end {
+            // SAFETY: an edge of this half, and the mark of an object.
+            let (edge, white) = unsafe {
+                let edge = read_fields(at);
+                (edge, (*edge.mark).load(Ordering::Relaxed) == WHITE)
+            };
             let mark = select_unpredictable(white, edge.mark, nowhere);
-            let must_scan = white & (edge.descriptor != 0);
-            // SAFETY: a mark or our own byte; the stack has room for the whole queue.
+            // SAFETY: a mark or our own byte; the stack has room for all of these.
             unsafe {
                 // Relaxed: two markers may both find it white; both push it (I4).
                 (*mark).store(MARKED, Ordering::Relaxed);
                 (&raw mut (*top).start).write(edge.base);
                 (&raw mut (*top).descriptor).write(edge.descriptor);
-                top = top.add(usize::from(must_scan));
+                let above = select_unpredictable(white, top.add(1), top);
+                top = select_unpredictable(edge.descriptor != 0, above, top);
+                at = at.add(1);
             }
         }
         self.top = top;
-        self.edges.remove(count);
     }
 
     #[cold]
     #[inline(never)]
     fn check_edges_without_room(&mut self, count: usize) {
         for at in 0..count {
-            let edge = self.edges.get(at);
+            // SAFETY: so many edges are in this half.
+            let edge = unsafe { read_fields(self.edges.start().add(at)) };
             // SAFETY: the mark of a resolved object.
             let mark = unsafe { &*edge.mark };
             if mark.load(Ordering::Relaxed) != WHITE {
@@ -171,6 +368,5 @@ impl Scanner {
                 self.context().drop_grey(Address::new(edge.base));
             }
         }
-        self.edges.remove(count);
     }
 }

@@ -106,7 +106,9 @@ impl LargeSpace {
     pub fn give(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex, clean: bool) {
         let (mut first, mut blocks, mut clean) = (first, blocks, clean);
         // A run that joins the one before it keeps this descriptor inside: it must be no object's head any more.
-        descriptor(layout, first).state = State::Free;
+        let head = descriptor(layout, first);
+        head.state = State::Free;
+        head.objects = 0;
         let after = first + blocks;
         if after < self.frontier && descriptor(layout, after).state == State::Free {
             let (more, also_clean) = self.unlink(layout, after);

@@ -29,6 +29,9 @@ const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
 const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
 const LARGEST_SPAN: usize = 4 << 40;
 const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
+/// Where heap starts and ends at a multiple of this, words that lead into it have upper halves that no others have, so
+/// that markers tell them quickly ([`super::lines`]).
+const GRAIN: usize = 1 << 32;
 
 /// Why a heap could not be reserved.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +95,12 @@ impl Layout {
         let large_start = blocks / 2;
         let descriptors = blocks * size_of::<Block>();
         let reserved = reserved_for(span);
-        let base = memory::reserve(reserved, STEP_BYTES)?;
+        let align = if span.is_multiple_of(GRAIN) {
+            GRAIN
+        } else {
+            STEP_BYTES
+        };
+        let base = memory::reserve(reserved, align)?;
         let heap = Address::of(base.as_ptr());
         // Any word may look like an address in the span, so the whole descriptor table must be readable from the
         // start. It becomes writable with the blocks that it describes: memory that cannot be written is no data, which
@@ -306,7 +314,8 @@ fn step_after(committed: BlockIndex) -> BlockIndex {
 
 fn automatic_span() -> usize {
     let physical = memory::physical_memory() as usize;
-    physical.saturating_mul(4).clamp(16 << 30, LARGEST_SPAN)
+    let wished = physical.saturating_mul(4).clamp(16 << 30, LARGEST_SPAN);
+    wished.next_multiple_of(GRAIN)
 }
 
 fn commit(start: Address, bytes: usize, executable: bool) -> bool {
@@ -339,5 +348,31 @@ fn advise(start: Address, bytes: usize, on: bool) {
     } else {
         // SAFETY: the range is committed memory of our own.
         unsafe { hugepages::unadvise(start, bytes) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_reserved_by_itself_shares_no_upper_half_of_a_word_with_others() {
+        for span in [0, 8 << 30, 12 << 30] {
+            let mut layout = Layout::reserve(span, false).unwrap();
+            let BlockTable {
+                heap, span: got, ..
+            } = layout.table;
+            assert!(
+                heap.word() % GRAIN == 0 && got % GRAIN == 0,
+                "{heap:?}, {got:#x} bytes"
+            );
+            assert!(span == 0 || got == span);
+            // SAFETY: a heap that nobody uses.
+            unsafe { layout.unmap() };
+        }
+        let mut small = Layout::reserve(SMALLEST_SPAN, false).unwrap();
+        assert_eq!(small.table.span, SMALLEST_SPAN);
+        // SAFETY: as above.
+        unsafe { small.unmap() };
     }
 }

@@ -237,7 +237,7 @@ impl MarkEngine {
                 // SAFETY: the descriptor is the object's and the world is stopped, as asked.
                 unsafe { leader.scan_entry::<P>(Entry { start: object.word(), descriptor }, true) };
             }
-            leader.check_all_edges();
+            leader.check_all_edges::<P>();
         }));
     }
 
@@ -282,7 +282,7 @@ impl MarkEngine {
         context: &MarkContext,
     ) -> bool {
         let workers = workers.clamp(1, self.ready);
-        self.lead(|leader| leader.check_all_edges());
+        with_policy!(self.settings, P => self.lead(|leader| leader.check_all_edges::<P>()));
         loop {
             if is_over(deadline) {
                 return false;
@@ -326,7 +326,7 @@ impl MarkEngine {
         for index in 0..self.ready {
             // SAFETY: no phase is running, and this is the collecting thread.
             let own = unsafe { self.own(index) };
-            own.scanner.check_all_edges();
+            with_policy!(self.settings, P => own.scanner.check_all_edges::<P>());
             own.return_fifo();
             while own.scanner.pop().is_some() {}
         }

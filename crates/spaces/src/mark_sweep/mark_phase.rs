@@ -40,7 +40,7 @@ impl<P: Policy> Phase for MarkPhase<'_, P> {
         let own = unsafe { self.engine.own(worker.index()) };
         loop {
             if self.drain(own, worker) || self.is_over() {
-                own.scanner.check_all_edges();
+                own.scanner.check_all_edges::<P>();
                 own.return_fifo();
                 self.post_for_leader(own, worker);
                 return;
@@ -69,13 +69,20 @@ impl<P: Policy> MarkPhase<'_, P> {
     /// Scans until the stack and the queue are empty, or time is over; whether it is.
     fn drain(&self, own: &mut Own, worker: &Worker) -> bool {
         let mut until_look = ENTRIES_BETWEEN_LOOKS;
-        while let Some(entry) = self.next(own) {
+        loop {
             // SAFETY: entries describe objects of the heap or root ranges; the world is stopped.
-            let scanned = unsafe { own.scanner.scan_entry::<P>(entry, worker.is_leader()) };
-            if scanned == Scanned::NeedsLeader {
-                self.keep_for_leader(own, worker, entry);
+            until_look -= unsafe { own.scanner.scan_small::<P>(until_look) };
+            if until_look > 0 {
+                let Some(entry) = self.next(own) else {
+                    return false;
+                };
+                // SAFETY: as above.
+                let scanned = unsafe { own.scanner.scan_entry::<P>(entry, worker.is_leader()) };
+                if scanned == Scanned::NeedsLeader {
+                    self.keep_for_leader(own, worker, entry);
+                }
+                until_look -= 1;
             }
-            until_look -= 1;
             if until_look == 0 {
                 until_look = ENTRIES_BETWEEN_LOOKS;
                 if faults::armed(FaultPoint::MarkStackFull) {
@@ -89,7 +96,6 @@ impl<P: Policy> MarkPhase<'_, P> {
                 }
             }
         }
-        false
     }
 
     #[inline(always)]
@@ -101,7 +107,7 @@ impl<P: Policy> MarkPhase<'_, P> {
                 if let Some(entry) = own.scanner.pop() {
                     break Some(entry);
                 }
-                if !own.scanner.check_all_edges() {
+                if !own.scanner.check_all_edges::<P>() {
                     break None;
                 }
             },

@@ -35,6 +35,7 @@ pub mod explicit_free;
 pub mod kinds;
 pub mod large_runs;
 pub mod layout;
+mod lines;
 pub mod mark;
 mod mark_phase;
 pub mod pool;

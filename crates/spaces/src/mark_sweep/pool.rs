@@ -99,6 +99,7 @@ impl FreePool {
         // SAFETY: the block lies below the frontier and the lock is held.
         let block = unsafe { &mut *layout.table.block(index) };
         block.state = State::Free;
+        block.objects = 0;
         block.next = NO_BLOCK;
         block.class = u8::from(clean);
         let list = if clean {

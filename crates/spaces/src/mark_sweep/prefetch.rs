@@ -28,6 +28,9 @@ pub trait Policy {
     const PERMUTED: bool;
     /// Whether objects are pushed without being greyed ([`super::targets`]).
     const OBSERVES: bool = false;
+    /// Whether the words of objects are kept until there are enough to look at together ([`super::edges`]).
+    const KEEPS_WORDS: bool =
+        matches!(Self::PREFETCH, Prefetch::Edges) && !Self::PERMUTED && !Self::OBSERVES;
     /// Prefetches one cache line with the policy's hint.
     fn touch(address: usize);
     /// Prefetches the line of a mark byte, which is read and written soon and which other objects share.

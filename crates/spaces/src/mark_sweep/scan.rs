@@ -15,6 +15,7 @@ use gleaner_mem::address::CACHE_LINE;
 
 use super::allocate::cookie;
 use super::edges::EdgeQueue;
+use super::lines::LineFilter;
 use super::mark::PROC_ENTRIES;
 use super::prefetch::{Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
@@ -250,7 +251,7 @@ pub enum Scanned {
 /// # Safety
 /// `entry` must be readable.
 #[inline(always)]
-unsafe fn read_halves(entry: *const Entry) -> Entry {
+pub(super) unsafe fn read_halves(entry: *const Entry) -> Entry {
     // SAFETY: `entry` is readable, as asked; volatile only so that the loads stay two.
     unsafe {
         Entry {
@@ -348,6 +349,11 @@ impl Scanner {
     /// The range must be readable.
     #[inline(always)]
     pub unsafe fn scan_words<P: Policy>(&mut self, low: Address, high: Address, lax: bool) {
+        if P::KEEPS_WORDS && lax == FROM_HEAP {
+            // SAFETY: `low..high` is readable, as asked.
+            unsafe { self.keep_words::<P>(low.word(), high.word()) };
+            return;
+        }
         let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
         let (mut low, mut high) = (low.word(), high.word());
         let mut held_back = 0;
@@ -433,6 +439,7 @@ impl Scanner {
     /// # Safety
     /// As for [`Scanner::scan_range`].
     unsafe fn scan_with_look_ahead<P: Policy>(&mut self, start: usize, bytes: usize) {
+        let filter = LineFilter::new(self.context().table.heap.word(), self.context().table.span);
         let ahead = self.look_ahead * CACHE_LINE;
         let end = start + (bytes & !7);
         let mut low = start;
@@ -444,7 +451,7 @@ impl Scanner {
             // SAFETY: the `bytes` bytes from `start` are readable, as asked.
             unsafe {
                 if high - low == CACHE_LINE && high <= end && !P::PERMUTED {
-                    self.scan_line::<P>(Address::new(low));
+                    self.scan_line::<P>(Address::new(low), filter);
                 } else {
                     self.scan_words::<P>(Address::new(low), Address::new(high.min(end)), FROM_HEAP);
                 }
@@ -453,13 +460,22 @@ impl Scanner {
         }
     }
 
-    /// Visits the candidates among the words of a cache line. In roots, buffers and large arrays most lines have none, and what
-    /// is one nobody can predict: so all eight words are compared before there is a branch.
+    /// Visits the candidates among the words of a cache line. What is one nobody can predict: so all eight words are compared
+    /// before there is a branch.
     ///
     /// # Safety
     /// The line must be readable.
     #[inline(always)]
-    unsafe fn scan_line<P: Policy>(&mut self, line: Address) {
+    unsafe fn scan_line<P: Policy>(&mut self, line: Address, filter: LineFilter) {
+        // SAFETY: the line is readable, as asked.
+        if unsafe { filter.is_passed_over(line) } {
+            return;
+        }
+        if P::KEEPS_WORDS {
+            // SAFETY: as above.
+            unsafe { self.keep_words::<P>(line.word(), line.add(CACHE_LINE).word()) };
+            return;
+        }
         let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
         let mut candidates = 0u32;
         for at in 0..CACHE_LINE / 8 {
@@ -573,8 +589,14 @@ impl Scanner {
         while bits != 0 {
             let index = bits.leading_zeros() as usize;
             bits &= !(1 << (63 - index));
-            // SAFETY: the client promised that the object has a word here.
-            let word = unsafe { Address::new(start).add(index * 8).load_shared() };
+            let place = Address::new(start).add(index * 8);
+            if P::KEEPS_WORDS {
+                // SAFETY: the client promised that the object has a word here.
+                unsafe { self.keep_words::<P>(place.word(), place.word() + 8) };
+                continue;
+            }
+            // SAFETY: as above.
+            let word = unsafe { place.load_shared() };
             if word.wrapping_sub(heap) < span {
                 if P::PREFETCH == Prefetch::OnGrey {
                     P::touch(word);

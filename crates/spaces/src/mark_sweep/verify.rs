@@ -46,6 +46,9 @@ impl MarkSweep {
                     small += 1;
                     self.verify_small(index, block)?;
                 }
+                State::Free if block.objects != 0 => {
+                    return fault("a free block has no objects", self.start(index), 0);
+                }
                 State::Free => free += 1,
                 _ => {
                     return fault(
@@ -123,6 +126,13 @@ impl MarkSweep {
         Ok(())
     }
 
+    /// Whether no block of a run resolves to an object but the head of one.
+    fn has_no_other_heads(&self, run: BlockIndex) -> bool {
+        let head = self.block(run);
+        let first = run + BlockIndex::from(head.state == State::LargeHead);
+        (first..run + head.next).all(|index| self.block(index).objects == 0)
+    }
+
     fn verify_large(&self) -> Result<(), Fault> {
         let (mut used, mut end, mut broken) = (0, self.layout.table.large_start, None);
         let mut free_before = false;
@@ -133,6 +143,7 @@ impl MarkSweep {
                 || block.next == 0
                 || !(free || block.state == State::LargeHead)
                 || (free && free_before)
+                || !self.has_no_other_heads(index)
             {
                 broken.get_or_insert(index);
             }
