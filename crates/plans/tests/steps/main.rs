@@ -107,7 +107,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     what_became_unreachable_stays_until_the_next();
     large_objects_that_are_freed_go_when_the_cycle_ends();
     large_objects_that_are_freed_go_where_a_cycle_is_given_up();
-    what_only_freed_objects_lead_to_goes_with_them();
+    what_only_dead_large_objects_lead_to_goes_with_them();
     what_was_freed_is_shown_to_no_mark_procedure();
     mark_procedures_wait_for_a_stop_where_other_threads_run();
     one_that_lost_what_was_written_is_given_up();
@@ -265,23 +265,32 @@ fn large_objects_that_are_freed_go_where_a_cycle_is_given_up() {
     assert!(begun.all_live());
 }
 
-fn what_only_freed_objects_lead_to_goes_with_them() {
-    for kind in [NORMAL, UNCOLLECTABLE] {
+fn what_only_dead_large_objects_lead_to_goes_with_them() {
+    for (kind, freed) in [(NORMAL, true), (UNCOLLECTABLE, true), (NORMAL, false)] {
         let Some(mut begun) = Begun::before("stress=1000000") else {
             return;
         };
         let large = begun.bench.allocate(kind, 100_000).unwrap();
-        begun.bench.roots[0] = large.word();
+        if freed {
+            begun.bench.roots[0] = large.word();
+        }
         assert_eq!(begun.bench.begin(), Outcome::Begun);
         begun.mark();
-        let young = begun.bench.allocate(NORMAL, 64).unwrap();
-        store(large, 9000, young.word());
-        begun.bench.roots[0] = 0;
-        begun.bench.free(large);
+        // On pages that are no neighbours.
+        let young = [2000, 5000, 9000].map(|word| {
+            let object = begun.bench.allocate(NORMAL, 64).unwrap();
+            store(large, word, object.word());
+            object.word()
+        });
+        if freed {
+            begun.bench.roots[0] = 0;
+            begun.bench.free(large);
+        }
         let Extent::Stepped(_) = begun.end() else {
             panic!("{:?}", begun.bench.heap.extent)
         };
-        assert!(!begun.bench.marked().contains(&young.word()));
+        let marked = begun.bench.marked();
+        assert_eq!(young.map(|object| marked.contains(&object)), [false; 3]);
     }
 }
 

@@ -206,10 +206,50 @@ impl Inbox {
         Some(number)
     }
 
-    /// Whether there seems to be something that was posted and not taken. A hint: missing it costs parallelism, never
-    /// work, since the leader looks again when the phase is over.
+    /// Leader: whether there seems to be something that was posted and not unpacked. While others post it is a hint: missing
+    /// it costs parallelism, never work, since the leader looks again when the phase is over.
     pub fn seems_filled(&self) -> bool {
-        self.first.load(Ordering::Relaxed) != NO_BATCH
+        self.taken.load(Ordering::Relaxed) != NO_BATCH
+            || self.first.load(Ordering::Relaxed) != NO_BATCH
+    }
+}
+
+/// An outbox whose memory stays as long as the process.
+#[cfg(test)]
+fn lasting_outbox(owner: usize) -> Outbox<'static> {
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    let none = Entry {
+        start: 0,
+        descriptor: 8,
+    };
+    let batches: Vec<Batch> = (0..BATCHES)
+        .map(|_| {
+            let entries = Box::leak(Box::new([none; BATCH_ENTRIES]));
+            // SAFETY: nobody else knows the memory.
+            unsafe { Batch::new(entries.as_mut_ptr()) }
+        })
+        .collect();
+    let ring: Vec<AtomicU32> = (0..BATCHES).map(|_| AtomicU32::new(0)).collect();
+    Outbox::new(owner, Vec::leak(batches), Vec::leak(ring))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_leader_took_and_did_not_unpack_is_left() {
+        let (inbox, outbox) = (Inbox::new(), lasting_outbox(0));
+        assert!(!inbox.seems_filled());
+        for _ in 0..3 {
+            inbox.post(&outbox, outbox.reserve().unwrap());
+        }
+        for left in [true, true, false] {
+            assert!(inbox.take(|_| &outbox).is_some());
+            assert_eq!(inbox.seems_filled(), left);
+        }
     }
 }
 
@@ -219,7 +259,6 @@ impl Inbox {
 mod models {
     use super::*;
     use loom::thread;
-    use std::boxed::Box;
     use std::sync::Arc;
     use std::vec::Vec;
 
@@ -227,19 +266,6 @@ mod models {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(body);
-    }
-
-    /// An outbox whose memory stays as long as the process.
-    fn outbox(owner: usize) -> Outbox<'static> {
-        let batches: Vec<Batch> = (0..BATCHES)
-            .map(|_| {
-                let entries = Box::leak(Box::new([entry(0); BATCH_ENTRIES]));
-                // SAFETY: nobody else knows the memory.
-                unsafe { Batch::new(entries.as_mut_ptr()) }
-            })
-            .collect();
-        let ring: Vec<AtomicU32> = (0..BATCHES).map(|_| AtomicU32::new(0)).collect();
-        Outbox::new(owner, Vec::leak(batches), Vec::leak(ring))
     }
 
     fn entry(start: usize) -> Entry {
@@ -261,7 +287,7 @@ mod models {
     #[test]
     fn offered_entries_are_unpacked_once() {
         check(|| {
-            let shared = Arc::new(outbox(0));
+            let shared = Arc::new(lasting_outbox(0));
             let thief = {
                 let shared = shared.clone();
                 thread::spawn(move || {
@@ -323,7 +349,7 @@ mod models {
         check(|| {
             let shared = Arc::new(Shared {
                 inbox: Inbox::new(),
-                outboxes: [outbox(0), outbox(1)],
+                outboxes: [lasting_outbox(0), lasting_outbox(1)],
             });
             let posters = [0, 1].map(|owner| {
                 let shared = shared.clone();

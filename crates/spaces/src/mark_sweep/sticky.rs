@@ -571,8 +571,13 @@ impl MarkSweep {
         visit: &mut impl FnMut(Address, usize),
     ) {
         let start = self.start(index);
+        // Asked before the pages are gone through: what a dead object refers to is not found through any of them.
+        let is_scanned = block.large_mark.load(Ordering::Relaxed) == MARKED
+            && block.descriptor != 0
+            && !block.has_flag(FREED);
         let is_range = block.descriptor & descriptor::TAGS == descriptor::LENGTH;
-        let by_pages = is_range && !dropped && self.care(block, context) == Care::Written;
+        let by_pages =
+            is_scanned && is_range && !dropped && self.care(block, context) == Care::Written;
         let mut any = false;
         let mut run: Range<usize> = 0..0;
         for rest in 0..block.next {
@@ -590,15 +595,9 @@ impl MarkSweep {
                 run.end = (low + PAGE_BYTES).min(block.descriptor);
             }
         }
-        if block.large_mark.load(Ordering::Relaxed) != MARKED
-            || block.descriptor == 0
-            || block.has_flag(FREED)
-        {
-            return;
-        }
         if by_pages {
             visit_run(start, &run, visit);
-        } else if dropped || any {
+        } else if is_scanned && (dropped || any) {
             visit(start, block.descriptor);
         }
     }
