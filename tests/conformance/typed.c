@@ -283,6 +283,35 @@ static void free_typed(void)
     check_alive();
 }
 
+/* Elements that do not end with a word: those that follow begin within one. What the first refer to is kept, and nothing
+ * goes wrong behind the last. */
+static void odd_elements(void)
+{
+    enum { ARRAYS = 100, ELEMENTS = 10, WORDS = 16 };
+    GC_INIT();
+    GC_word bm[1] = {0xffff};
+    GC_descr d = GC_make_descriptor(bm, WORDS);
+    for (size_t bytes = WORDS * 8 + 4; bytes < WORDS * 8 + 80; bytes += 12) {
+        void ***arrays = GC_malloc(ARRAYS * sizeof(void **));
+        for (int i = 0; i < ARRAYS; i++) {
+            void **p = GC_calloc_explicitly_typed(ELEMENTS, bytes, d);
+            REQUIRE(p != NULL);
+            for (int w = 0; w < WORDS; w++) {
+                p[w] = GC_malloc_atomic(64);
+                memset(p[w], i + w, 64);
+            }
+            arrays[i] = p;
+        }
+        collect();
+        for (int i = 0; i < 20000; i++)
+            memset(GC_malloc_atomic(64), 0xee, 64);
+        for (int i = 0; i < ARRAYS; i++)
+            for (int w = 0; w < WORDS; w++)
+                CHECK(((unsigned char *)arrays[i][w])[63] ==
+                      (unsigned char)(i + w));
+    }
+}
+
 /* Typed objects in threads, with collections. */
 static GC_descr pair;
 static void *typed_thread(void *arg)
@@ -344,5 +373,6 @@ MAIN_BEGIN
     RUN(many_descriptors);
     RUN(by_macros);
     RUN(free_typed);
+    RUN(odd_elements);
     RUN(typed_in_threads);
 MAIN_END

@@ -3,8 +3,8 @@
 //! The heap is one reserved span, cut into blocks of 16 KiB. The lower part holds blocks of small objects of one
 //! size and kind each (ISMM 2000, section 3), the upper part runs of blocks that hold one large object each. A flat
 //! table has one 32-byte descriptor per block, so that resolving a word costs one range check, one load of the
-//! descriptor and, for interior pointers, a multiplication by the reciprocal of the cell size: no division. Marks
-//! stand beside the heap, one byte per object, never in it (ISMM 2000, section 3).
+//! descriptor and a multiplication by the reciprocal of the cell size: no division. Marks stand beside the heap, one
+//! byte per object, never in it (ISMM 2000, section 3).
 //!
 //! # Invariants
 //! - A descriptor in state `Small` has `objects * bytes <= BLOCK_BYTES`, and `inverse` is the reciprocal of `bytes`.

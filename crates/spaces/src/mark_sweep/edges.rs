@@ -13,7 +13,7 @@
 //! - What is in the queue is neither marked by being there nor lost: a worker is idle only when the queue is empty.
 //! - The stack has room for half a queue before the marks of one are checked, else they are checked one by one.
 //!
-//! Used by the worker that owns it, in the stopped world.
+//! Used by the worker that owns it. It is empty when a stop ends, or a step beside the program.
 
 use core::hint::select_unpredictable;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -121,10 +121,10 @@ unsafe fn read_fields(edge: *const Edge) -> Edge {
 }
 
 /// Writes those of the words of `low..high` to `next` that lie in the span of the heap, without a branch on which do; answers
-/// with the place behind them.
+/// with the place behind them. Elements of a typed array may begin within a word, so the last word may end behind the range.
 ///
 /// # Safety
-/// The range must be readable, and there must be places for all of its words and for one more.
+/// The words must be readable, and there must be places for all of them and for one more.
 #[inline(always)]
 unsafe fn keep_candidates(
     low: usize,
@@ -134,7 +134,7 @@ unsafe fn keep_candidates(
     next: *mut usize,
 ) -> *mut usize {
     let (mut at, mut next) = (low, next);
-    while at != high {
+    while at < high {
         // SAFETY: as asked.
         unsafe {
             let word = Address::new(at).load_shared();
@@ -148,7 +148,7 @@ unsafe fn keep_candidates(
 
 impl Scanner {
     /// Pops and scans small objects, up to `most` of them, until nothing is grey or the newest entry is of another sort; how
-    /// many were scanned. Under other policies than `edges` there are none of this sort.
+    /// many were scanned. Under policies that keep no words there are none of this sort.
     ///
     /// # Safety
     /// As for [`Scanner::scan_entry`], of the entries on the stack.
@@ -159,9 +159,9 @@ impl Scanner {
         }
         let (heap, span) = (self.context().table.heap.word(), self.context().table.span);
         let ahead = self.look_ahead * CACHE_LINE;
-        let words = self.edges.words.as_mut_ptr();
+        let mut words = self.edges.words.as_mut_ptr();
         // SAFETY: places of the array.
-        let (mut next, enough) =
+        let (mut next, mut enough) =
             unsafe { (words.add(self.edges.found), words.add(self.edges.half)) };
         let (mut left, mut bytes, mut top) = (most, 0, self.top);
         while left != 0 && top != self.bottom {
@@ -172,7 +172,7 @@ impl Scanner {
             if descriptor & !SMALL != 0 {
                 break;
             }
-            if descriptor > CACHE_LINE {
+            if descriptor > CACHE_LINE && ahead != 0 {
                 P::touch(start + ahead);
             }
             top = newest;
@@ -185,7 +185,11 @@ impl Scanner {
                 // SAFETY: both point into the array.
                 self.edges.found = unsafe { next.offset_from_unsigned(words) };
                 self.resolve_words::<P>();
-                (next, top) = (words, self.top);
+                words = self.edges.words.as_mut_ptr();
+                // SAFETY: as above.
+                (next, enough) =
+                    unsafe { (words.add(self.edges.found), words.add(self.edges.half)) };
+                top = self.top;
             }
         }
         self.top = top;
@@ -228,7 +232,7 @@ impl Scanner {
             self.turn_edges();
         }
         let table = self.context().table;
-        let start = self.edges.start();
+        let mut start = self.edges.start();
         let mut next = start;
         let mut at = self.edges.words.as_ptr();
         // SAFETY: so many words are in the array.
@@ -242,6 +246,7 @@ impl Scanner {
                 // SAFETY: both point into the half that is filled.
                 self.edges.filled = unsafe { next.offset_from_unsigned(start) };
                 self.resolve_other::<P>(word);
+                start = self.edges.start();
                 // SAFETY: as above.
                 next = unsafe { start.add(self.edges.filled) };
                 continue;
@@ -271,7 +276,7 @@ impl Scanner {
         }
     }
 
-    /// Lets an object that a stack refers to wait for its mark to be checked.
+    /// Lets an object wait for its mark to be checked that something refers to whose words are not kept, as a stack.
     #[inline(always)]
     pub(super) fn enqueue<P: Policy>(&mut self, found: Resolved) {
         self.put_edge::<P>(found);
@@ -322,9 +327,9 @@ impl Scanner {
             self.check_edges_without_room(count);
             return;
         }
-        let nowhere = &raw const self.edges.nowhere;
         let mut top = self.top;
         let mut at = self.edges.start().cast_const();
+        let nowhere = &raw const self.edges.nowhere;
         // SAFETY: so many edges are in this half.
         let end = unsafe { at.add(count) };
         while at != end {

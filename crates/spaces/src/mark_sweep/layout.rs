@@ -29,8 +29,8 @@ const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
 const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
 const LARGEST_SPAN: usize = 4 << 40;
 const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
-/// Where heap starts and ends at a multiple of this, words that lead into it have upper halves that no others have, so
-/// that markers tell them quickly ([`super::lines`]).
+/// A heap that starts and ends at a multiple of this has words with upper halves that hardly any others have, so that markers
+/// tell them quickly ([`super::lines`]).
 const GRAIN: usize = 1 << 32;
 
 /// Why a heap could not be reserved.
@@ -95,12 +95,12 @@ impl Layout {
         let large_start = blocks / 2;
         let descriptors = blocks * size_of::<Block>();
         let reserved = reserved_for(span);
-        let align = if span.is_multiple_of(GRAIN) {
-            GRAIN
-        } else {
-            STEP_BYTES
-        };
-        let base = memory::reserve(reserved, align)?;
+        // It takes more addresses for a moment, which a limit may refuse; then it is done without.
+        let base = span
+            .is_multiple_of(GRAIN)
+            .then(|| memory::reserve(reserved, GRAIN))
+            .flatten()
+            .or_else(|| memory::reserve(reserved, STEP_BYTES))?;
         let heap = Address::of(base.as_ptr());
         // Any word may look like an address in the span, so the whole descriptor table must be readable from the
         // start. It becomes writable with the blocks that it describes: memory that cannot be written is no data, which

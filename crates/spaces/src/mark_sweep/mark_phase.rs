@@ -85,7 +85,7 @@ impl<P: Policy> MarkPhase<'_, P> {
             }
             if until_look == 0 {
                 until_look = ENTRIES_BETWEEN_LOOKS;
-                if faults::armed(FaultPoint::MarkStackFull) {
+                if own.scanner.depth() > 0 && faults::armed(FaultPoint::MarkStackFull) {
                     own.scanner.drop_newest();
                 }
                 if worker.anyone_waiting() && own.scanner.depth() > SHARE_ABOVE {

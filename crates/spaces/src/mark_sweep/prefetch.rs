@@ -79,7 +79,7 @@ pub struct PrefetchSettings {
     pub look_ahead: usize,
     /// Length of the queue of `fifo`, a power of two up to 64.
     pub fifo_length: usize,
-    /// Length of the queue of `edges`, a power of two from 2 to 64.
+    /// Edges that wait under `edges`, give or take those of one object: a power of two from 2 to 64.
     pub edges_length: usize,
 }
 

@@ -126,11 +126,13 @@ impl MarkSweep {
         Ok(())
     }
 
-    /// Whether no block of a run resolves to an object but the head of one.
-    fn has_no_other_heads(&self, run: BlockIndex) -> bool {
+    /// Whether no block of a run could be taken for one of small objects, nor any but the first for a large object.
+    fn has_one_head(&self, run: BlockIndex) -> bool {
         let head = self.block(run);
-        let first = run + BlockIndex::from(head.state == State::LargeHead);
-        (first..run + head.next).all(|index| self.block(index).objects == 0)
+        let used = head.state == State::LargeHead;
+        let rest = run + BlockIndex::from(used)..run + head.next;
+        (!used || head.objects == 1 && head.inverse == 0)
+            && rest.into_iter().all(|index| self.block(index).objects == 0)
     }
 
     fn verify_large(&self) -> Result<(), Fault> {
@@ -143,7 +145,7 @@ impl MarkSweep {
                 || block.next == 0
                 || !(free || block.state == State::LargeHead)
                 || (free && free_before)
-                || !self.has_no_other_heads(index)
+                || !self.has_one_head(index)
             {
                 broken.get_or_insert(index);
             }
