@@ -254,6 +254,50 @@ static void per_object_procedure(void)
     CHECK_EQ(bad_env, 0);
 }
 
+/* A free cell has its link where objects have their descriptor. Stale words
+ * that lead to one have nothing scanned. */
+static void per_object_free_cells(void)
+{
+    enum { CELLS = 3000, AGAIN = 40 };
+    static GC_word hidden[CELLS];
+    GC_INIT();
+    int of_object =
+        (int)GC_new_kind(GC_new_free_list(), 0 | GC_DS_PER_OBJECT, 0, 1);
+    for (int i = 0; i < CELLS; i++) {
+        GC_word *p = GC_generic_malloc(48, of_object);
+        p[0] = 2 * sizeof(void *);
+        hidden[i] = ~(GC_word)p;
+    }
+    void **stale = GC_malloc_uncollectable(CELLS * sizeof(void *));
+    for (int round = 0; round < 10; round++) {
+        memset(stale, 0, CELLS * sizeof(void *));
+        collect();
+        for (int i = 0; i < AGAIN; i++)
+            *(GC_word *)GC_generic_malloc(48, of_object) = sizeof(void *);
+        for (int i = 0; i < CELLS; i++)
+            stale[i] = (void *)~hidden[i];
+        collect();
+    }
+    GC_free(stale);
+    check_alive();
+}
+
+/* The variables of GC_MARK_AND_PUSH lie in the program's data, which is a
+ * root, and refer to no object. */
+static void plausible_addresses(void)
+{
+    GC_INIT();
+    char *first = GC_malloc(16);
+    for (int i = 0; i < 1000; i++) {
+        char *p = GC_malloc(16);
+        first = p < first ? p : first;
+    }
+    CHECK((char *)GC_least_plausible_heap_addr < first);
+    CHECK((char *)GC_greatest_plausible_heap_addr > first);
+    CHECK_PTR(GC_base(GC_least_plausible_heap_addr), NULL);
+    CHECK_PTR(GC_base(GC_greatest_plausible_heap_addr), NULL);
+}
+
 /* The first word points to a type that holds the descriptor: negative
  * displacement. */
 struct type {
@@ -697,6 +741,8 @@ MAIN_BEGIN
     RUN(per_object);
     RUN(per_object_displaced);
     RUN(per_object_procedure);
+    RUN_GLEANER(per_object_free_cells);
+    RUN(plausible_addresses);
     RUN(negative_per_object);
     RUN(not_cleared);
     RUN(large_kind);

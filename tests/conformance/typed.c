@@ -283,32 +283,37 @@ static void free_typed(void)
     check_alive();
 }
 
-/* Elements that do not end with a word: those that follow begin within one. What the first refer to is kept, and nothing
- * goes wrong behind the last. */
+/* Elements that do not end with a word: those that follow begin within one. What all of them refer to is kept, and nothing goes
+ * wrong behind the last. */
 static void odd_elements(void)
 {
-    enum { ARRAYS = 100, ELEMENTS = 10, WORDS = 16 };
+    enum { ARRAYS = 20, ELEMENTS = 5 };
     GC_INIT();
-    GC_word bm[1] = {0xffff};
-    GC_descr d = GC_make_descriptor(bm, WORDS);
-    for (size_t bytes = WORDS * 8 + 4; bytes < WORDS * 8 + 80; bytes += 12) {
-        void ***arrays = GC_malloc(ARRAYS * sizeof(void **));
+    for (size_t words = 2; words <= 40; words += 2) {
+        GC_word bm[1] = {((GC_word)1 << words) - 1};
+        GC_descr d = GC_make_descriptor(bm, words);
+        size_t bytes = words * sizeof(void *) + 4;
+        char **arrays = GC_malloc(ARRAYS * sizeof(char *));
         for (int i = 0; i < ARRAYS; i++) {
-            void **p = GC_calloc_explicitly_typed(ELEMENTS, bytes, d);
-            REQUIRE(p != NULL);
-            for (int w = 0; w < WORDS; w++) {
-                p[w] = GC_malloc_atomic(64);
-                memset(p[w], i + w, 64);
-            }
-            arrays[i] = p;
+            arrays[i] = GC_calloc_explicitly_typed(ELEMENTS, bytes, d);
+            REQUIRE(arrays[i] != NULL);
+            for (size_t e = 0; e < ELEMENTS; e++)
+                for (size_t w = 0; w < words; w++) {
+                    void *p = GC_malloc_atomic(32);
+                    memset(p, (int)(i + e + w), 32);
+                    memcpy(arrays[i] + e * bytes + w * sizeof p, &p, sizeof p);
+                }
         }
         collect();
         for (int i = 0; i < 20000; i++)
-            memset(GC_malloc_atomic(64), 0xee, 64);
+            memset(GC_malloc_atomic(32), 0xee, 32);
         for (int i = 0; i < ARRAYS; i++)
-            for (int w = 0; w < WORDS; w++)
-                CHECK(((unsigned char *)arrays[i][w])[63] ==
-                      (unsigned char)(i + w));
+            for (size_t e = 0; e < ELEMENTS; e++)
+                for (size_t w = 0; w < words; w++) {
+                    unsigned char *p;
+                    memcpy(&p, arrays[i] + e * bytes + w * sizeof p, sizeof p);
+                    CHECK(p[31] == (unsigned char)(i + e + w));
+                }
     }
 }
 

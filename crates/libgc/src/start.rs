@@ -103,7 +103,8 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
     };
     let mut heap = starting.install(heap);
     let table = heap.context.table;
-    GC_least_plausible_heap_addr.set(table.heap.ptr());
+    // A word below the heap: the variable may lie in the program's data, and must refer to no object itself.
+    GC_least_plausible_heap_addr.set(table.heap.sub(8).ptr());
     GC_greatest_plausible_heap_addr.set(table.heap.add(table.span).ptr());
     heap.context.all_interior = GC_all_interior_pointers.get() != 0;
     heap.space.timed = options.stats || options.log.as_str().is_some();

@@ -29,9 +29,12 @@ const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
 const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
 const LARGEST_SPAN: usize = 4 << 40;
 const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
-/// A heap that starts and ends at a multiple of this has words with upper halves that hardly any others have, so that markers
-/// tell them quickly ([`super::lines`]).
+/// What is reserved starts at a multiple of this where it can: then words that lead into the heap have upper halves that hardly
+/// any others have, so that markers tell them quickly ([`super::lines`]).
 const GRAIN: usize = 1 << 32;
+/// So many bytes ahead of such a heap are left unused: without them the lower halves of addresses would be small numbers, which
+/// programs have in plenty, and a pair of numbers might look like an address.
+const AHEAD: usize = 361 * (4 << 20);
 
 /// Why a heap could not be reserved.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +53,9 @@ pub struct Layout {
     large_committed: BlockIndex,
     small_end: BlockIndex,
     end: BlockIndex,
+    /// Bytes reserved, and how many of them lie ahead of the heap.
     reserved: usize,
+    ahead: usize,
     /// Whether the range is smaller than was wished.
     limited: bool,
     executable: bool,
@@ -86,7 +91,9 @@ impl Layout {
                     limit: refusal::reason(asked, 0),
                 });
             }
-            span /= 2;
+            // What a limit refused must not take nearly all of it instead.
+            let most = memory::address_limit().map_or(span, |limit| limit as usize);
+            span = span.min(most).max(2 * SMALLEST_SPAN) / 2;
         }
     }
 
@@ -95,13 +102,17 @@ impl Layout {
         let large_start = blocks / 2;
         let descriptors = blocks * size_of::<Block>();
         let reserved = reserved_for(span);
-        // It takes more addresses for a moment, which a limit may refuse; then it is done without.
-        let base = span
+        // It takes more addresses, which a limit may refuse; then it is done without.
+        let apart = span
             .is_multiple_of(GRAIN)
-            .then(|| memory::reserve(reserved, GRAIN))
-            .flatten()
-            .or_else(|| memory::reserve(reserved, STEP_BYTES))?;
-        let heap = Address::of(base.as_ptr());
+            .then(|| memory::reserve(AHEAD + reserved, GRAIN))
+            .flatten();
+        let (base, ahead) = match apart {
+            Some(base) => (base, AHEAD),
+            None => (memory::reserve(reserved, STEP_BYTES)?, 0),
+        };
+        let reserved = ahead + reserved;
+        let heap = Address::of(base.as_ptr()).add(ahead);
         // Any word may look like an address in the span, so the whole descriptor table must be readable from the
         // start. It becomes writable with the blocks that it describes: memory that cannot be written is no data, which
         // the system may limit, and takes no memory.
@@ -123,6 +134,7 @@ impl Layout {
             small_end: large_start as BlockIndex,
             end: blocks as BlockIndex,
             reserved,
+            ahead,
             limited: false,
             executable,
             huge_pages: false,
@@ -182,7 +194,8 @@ impl Layout {
     /// # Safety
     /// Nobody uses the heap or its tables any more, and no addresses were given back before.
     pub unsafe fn unmap(&mut self) {
-        if let Some(start) = core::ptr::NonNull::new(self.table.heap.ptr::<u8>()) {
+        let start = self.table.heap.sub(self.ahead);
+        if let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>()) {
             // SAFETY: our own reservation, all of it, of which nothing is used any more, as asked.
             unsafe { memory::unmap(start, self.reserved) };
         }
@@ -362,10 +375,12 @@ mod tests {
             let BlockTable {
                 heap, span: got, ..
             } = layout.table;
+            let start = heap.word() - layout.ahead;
             assert!(
-                heap.word() % GRAIN == 0 && got % GRAIN == 0,
+                start % GRAIN == 0 && layout.reserved >= layout.ahead + got,
                 "{heap:?}, {got:#x} bytes"
             );
+            assert_eq!(layout.ahead, AHEAD, "addresses with small lower halves");
             assert!(span == 0 || got == span);
             // SAFETY: a heap that nobody uses.
             unsafe { layout.unmap() };

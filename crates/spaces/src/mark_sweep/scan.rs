@@ -419,7 +419,8 @@ impl Scanner {
             bytes = PIECE;
         }
         self.scanned_bytes += bytes;
-        if self.look_ahead != 0 && bytes > CACHE_LINE {
+        // An element of a typed array may begin within a word; then its words do not begin with lines.
+        if self.look_ahead != 0 && bytes > CACHE_LINE && start.is_multiple_of(8) {
             // SAFETY: the `bytes` bytes from `start` are readable, as asked.
             unsafe { self.scan_with_look_ahead::<P>(start, bytes) };
             return;
@@ -571,8 +572,20 @@ impl Scanner {
         // SAFETY: the client promised that a descriptor stands there; the first word of a free cell links to another
         // free cell.
         let found = unsafe { place.load() };
-        // Words of a free cell are zero, poison, or the cookie of an explicit free in its second word.
-        (found != 0 && !self.is_poison(found) && found != cookie(place.sub(8))).then_some(found)
+        // Words of a free cell are zero, poison, the cookie of an explicit free in its second word, or a link.
+        let is_of_free = found == 0 || self.is_poison(found) || found == cookie(place.sub(8));
+        (!is_of_free && !self.is_longer_than_object(start, found)).then_some(found)
+    }
+
+    /// Whether a descriptor is a length that an object which starts there does not have: the link of a free cell looks so.
+    fn is_longer_than_object(&self, start: usize, descriptor: usize) -> bool {
+        descriptor & descriptor::TAGS == descriptor::LENGTH
+            && self
+                .context()
+                .table
+                .resolve_checked(start)
+                // SAFETY: a resolved object's block.
+                .is_some_and(|found| descriptor > unsafe { (*found.block).bytes })
     }
 
     /// Whether a word says that it is of a free cell. Where these hold no poison, a program may fill objects with the same.
