@@ -235,13 +235,14 @@ impl Layout {
     /// Gives the addresses that were never committed back to the system, for good: for a program that lowered its
     /// address limit and has no room left for a thread's stack.
     pub fn give_back_addresses(&mut self) {
-        let large_start = self.table.large_start;
+        // Asked again, it gives back nothing: what was given back may be somebody else's by now.
         let small_marks = Address::of(self.table.marks_of(self.small_committed));
-        let marks_end = Address::of(self.table.marks_of(large_start));
+        let marks_end = Address::of(self.table.marks_of(self.small_end));
         for (low, high) in [
+            (self.table.heap.sub(self.ahead), self.table.heap),
             (
                 self.table.start(self.small_committed),
-                self.table.start(large_start),
+                self.table.start(self.small_end),
             ),
             (
                 self.table.start(self.large_committed),
@@ -254,6 +255,7 @@ impl Layout {
                 unsafe { memory::unmap(start, high.offset_from(low)) };
             }
         }
+        self.reserved -= core::mem::take(&mut self.ahead);
         self.small_end = self.small_committed;
         self.end = self.large_committed;
     }
@@ -386,8 +388,42 @@ mod tests {
             unsafe { layout.unmap() };
         }
         let mut small = Layout::reserve(SMALLEST_SPAN, false).unwrap();
-        assert_eq!(small.table.span, SMALLEST_SPAN);
+        assert_eq!((small.table.span, small.ahead), (SMALLEST_SPAN, 0));
         // SAFETY: as above.
         unsafe { small.unmap() };
+    }
+
+    #[test]
+    fn addresses_are_given_back_once() {
+        let mut layout = Layout::reserve(8 << 30, false).unwrap();
+        assert!(layout.commit_small(1) && layout.commit_large(layout.table.large_start + 1));
+        let table = layout.table;
+        layout.give_back_addresses();
+        let whose = [
+            table.heap.sub(AHEAD),
+            table.start(layout.small_end),
+            table.start(layout.end),
+            Address::of(table.marks_of(layout.small_end)),
+        ];
+        for place in whose {
+            // SAFETY: the test's own mapping, where nothing is.
+            let mapped = unsafe {
+                libc::mmap(
+                    place.ptr(),
+                    memory::page_size(),
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
+                    -1,
+                    0,
+                )
+            };
+            assert_eq!(Address::of(mapped), place, "not given back");
+        }
+        layout.give_back_addresses();
+        for place in whose {
+            // SAFETY: mapped above.
+            unsafe { place.store(1) };
+        }
+        assert!(!layout.commit_small(layout.small_end + 1));
     }
 }
