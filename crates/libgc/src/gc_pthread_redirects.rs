@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use gleaner_base::sync::{futex_wait, futex_wake};
 use gleaner_mem::Address;
-use gleaner_os::{signals, threads};
+use gleaner_os::{memory, signals, threads};
 use gleaner_plans::mark_sweep::mutator::Mutator;
 
 use crate::message::die;
@@ -141,7 +141,7 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
             registered: AtomicU32::new(0),
         });
         let mut result = pthread_create(thread, attributes, run_thread, start.cast());
-        if result == EAGAIN {
+        if result == EAGAIN && memory::address_limit().is_some() {
             // Perhaps a lowered address limit: the heap's unused addresses may make room for the stack.
             with_heap(|heap| heap.space.layout.give_back_addresses());
             result = pthread_create(thread, attributes, run_thread, start.cast());

@@ -166,7 +166,9 @@ unsafe extern "C-unwind" fn scan_long(
             let index = group * WORD_BITS + bits.trailing_zeros() as usize;
             bits &= bits - 1;
             // SAFETY: an object of a type is as long as its layout, as gc_typed.h asks; the stack is the scanner's.
-            unsafe { top = context().mark_and_push(object.add(index).read(), top, limit) };
+            unsafe {
+                top = context().mark_and_push(object.add(index).read_unaligned(), top, limit)
+            };
         }
     }
     top

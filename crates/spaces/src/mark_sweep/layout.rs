@@ -29,8 +29,8 @@ const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
 const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
 const LARGEST_SPAN: usize = 4 << 40;
 const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
-/// What is reserved starts at a multiple of this where it can: then words that lead into the heap have upper halves that hardly
-/// any others have, so that markers tell them quickly ([`super::lines`]).
+/// What is reserved starts and ends at a multiple of this where it can: then words that lead into the heap have upper halves that
+/// no others have, so that markers tell them quickly ([`super::lines`]).
 const GRAIN: usize = 1 << 32;
 /// So many bytes ahead of such a heap are left unused: without them the lower halves of addresses would be small numbers, which
 /// programs have in plenty, and a pair of numbers might look like an address.
@@ -105,13 +105,12 @@ impl Layout {
         // It takes more addresses, which a limit may refuse; then it is done without.
         let apart = span
             .is_multiple_of(GRAIN)
-            .then(|| memory::reserve(AHEAD + reserved, GRAIN))
+            .then(|| memory::reserve((AHEAD + reserved).next_multiple_of(GRAIN), GRAIN))
             .flatten();
-        let (base, ahead) = match apart {
-            Some(base) => (base, AHEAD),
-            None => (memory::reserve(reserved, STEP_BYTES)?, 0),
+        let (base, ahead, reserved) = match apart {
+            Some(base) => (base, AHEAD, (AHEAD + reserved).next_multiple_of(GRAIN)),
+            None => (memory::reserve(reserved, STEP_BYTES)?, 0, reserved),
         };
-        let reserved = ahead + reserved;
         let heap = Address::of(base.as_ptr()).add(ahead);
         // Any word may look like an address in the span, so the whole descriptor table must be readable from the
         // start. It becomes writable with the blocks that it describes: memory that cannot be written is no data, which
@@ -238,8 +237,12 @@ impl Layout {
         // Asked again, it gives back nothing: what was given back may be somebody else's by now.
         let small_marks = Address::of(self.table.marks_of(self.small_committed));
         let marks_end = Address::of(self.table.marks_of(self.small_end));
+        let (heap, needed) = (self.table.heap, reserved_for(self.table.span));
+        let start = heap.sub(core::mem::take(&mut self.ahead));
+        let end = start.add(core::mem::replace(&mut self.reserved, needed));
         for (low, high) in [
-            (self.table.heap.sub(self.ahead), self.table.heap),
+            (start, heap),
+            (heap.add(needed), end),
             (
                 self.table.start(self.small_committed),
                 self.table.start(self.small_end),
@@ -255,7 +258,7 @@ impl Layout {
                 unsafe { memory::unmap(start, high.offset_from(low)) };
             }
         }
-        self.reserved -= core::mem::take(&mut self.ahead);
+        self.limited = true;
         self.small_end = self.small_committed;
         self.end = self.large_committed;
     }
@@ -330,7 +333,7 @@ fn step_after(committed: BlockIndex) -> BlockIndex {
 fn automatic_span() -> usize {
     let physical = memory::physical_memory() as usize;
     let wished = physical.saturating_mul(4).clamp(16 << 30, LARGEST_SPAN);
-    wished.next_multiple_of(GRAIN)
+    wished.next_multiple_of(2 * GRAIN) // Both parts start `AHEAD` behind a multiple.
 }
 
 fn commit(start: Address, bytes: usize, executable: bool) -> bool {
@@ -379,7 +382,7 @@ mod tests {
             } = layout.table;
             let start = heap.word() - layout.ahead;
             assert!(
-                start % GRAIN == 0 && layout.reserved >= layout.ahead + got,
+                start % GRAIN == 0 && layout.reserved % GRAIN == 0,
                 "{heap:?}, {got:#x} bytes"
             );
             assert_eq!(layout.ahead, AHEAD, "addresses with small lower halves");
@@ -401,6 +404,7 @@ mod tests {
         layout.give_back_addresses();
         let whose = [
             table.heap.sub(AHEAD),
+            table.heap.add(reserved_for(table.span)),
             table.start(layout.small_end),
             table.start(layout.end),
             Address::of(table.marks_of(layout.small_end)),

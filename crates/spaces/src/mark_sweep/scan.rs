@@ -572,20 +572,13 @@ impl Scanner {
         // SAFETY: the client promised that a descriptor stands there; the first word of a free cell links to another
         // free cell.
         let found = unsafe { place.load() };
-        // Words of a free cell are zero, poison, the cookie of an explicit free in its second word, or a link.
-        let is_of_free = found == 0 || self.is_poison(found) || found == cookie(place.sub(8));
-        (!is_of_free && !self.is_longer_than_object(start, found)).then_some(found)
-    }
-
-    /// Whether a descriptor is a length that an object which starts there does not have: the link of a free cell looks so.
-    fn is_longer_than_object(&self, start: usize, descriptor: usize) -> bool {
-        descriptor & descriptor::TAGS == descriptor::LENGTH
-            && self
-                .context()
-                .table
-                .resolve_checked(start)
-                // SAFETY: a resolved object's block.
-                .is_some_and(|found| descriptor > unsafe { (*found.block).bytes })
+        // Words of a free cell are zero, poison, the cookie of an explicit free in its second word, or a link, which is an
+        // address of the heap as no descriptor is.
+        let is_of_free = found == 0
+            || self.is_poison(found)
+            || found == cookie(place.sub(8))
+            || self.context().table.contains(found);
+        (!is_of_free).then_some(found)
     }
 
     /// Whether a word says that it is of a free cell. Where these hold no poison, a program may fill objects with the same.
