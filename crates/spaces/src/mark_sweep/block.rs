@@ -307,7 +307,7 @@ mod tests {
                 let quotient = product >> INVERSE_SHIFT;
                 assert_eq!(quotient, inside / bytes, "{inside} / {bytes}");
                 let is_base = (product as u32) < inverse;
-                assert_eq!(is_base, inside % bytes == 0, "{inside} / {bytes}");
+                assert_eq!(is_base, inside.is_multiple_of(bytes), "{inside} / {bytes}");
             }
         }
     }

@@ -382,7 +382,7 @@ mod tests {
             } = layout.table;
             let start = heap.word() - layout.ahead;
             assert!(
-                start % GRAIN == 0 && layout.reserved % GRAIN == 0,
+                start.is_multiple_of(GRAIN) && layout.reserved.is_multiple_of(GRAIN),
                 "{heap:?}, {got:#x} bytes"
             );
             assert_eq!(layout.ahead, AHEAD, "addresses with small lower halves");
