@@ -572,12 +572,12 @@ impl Scanner {
         // SAFETY: the client promised that a descriptor stands there; the first word of a free cell links to another
         // free cell.
         let found = unsafe { place.load() };
-        // Words of a free cell are zero, poison, the cookie of an explicit free in its second word, or a link, which is an
-        // address of the heap as no descriptor is.
-        let is_of_free = found == 0
-            || self.is_poison(found)
-            || found == cookie(place.sub(8))
-            || self.context().table.contains(found);
+        // Words of a free cell are zero, poison, the cookie of an explicit free in its second word, or a link: an address of the
+        // heap, as no length is. Bitmaps and procedures may look so, but no link has their tags.
+        let is_link =
+            found & descriptor::TAGS == descriptor::LENGTH && self.context().table.contains(found);
+        let is_of_free =
+            found == 0 || self.is_poison(found) || found == cookie(place.sub(8)) || is_link;
         (!is_of_free).then_some(found)
     }
 
