@@ -341,7 +341,7 @@ option_table! {
     copy_on_write: Optimisation = Optimisation::Auto, "copy-on-write", Tuning, Precise, Some("PLDI 2010, section 4.7"), Accepted::Choice(Optimisation::NAMES);
     /// A report about arrays, and what cutting them into pieces saves: all is collected for it each time so many bytes were allocated.
     array_report: usize = 0, "array-report", Tuning, Precise, Some("PLDI 2010, section 6 and Table 4"), size(64 << 10, "no report");
-    /// So many bytes of addresses are reserved for the heap.
+    /// So many bytes of addresses are reserved for the heap; at multiples of 4g, where no limit counts addresses, up to 6g more, unused.
     reserve: usize = 0, "reserve", Tuning, Libgc, None, size(16 << 20, "chosen from the limit and the machine");
     /// Checks the heap's invariants at the edges between phases.
     verify: Verify = Verify::Off, "verify", Testing, Both, None, Accepted::Choice(Verify::NAMES);

@@ -108,13 +108,13 @@ impl Address {
         unsafe { self.ptr::<usize>().read() }
     }
 
-    /// The word that stands here, which another thread may write at the same moment.
+    /// The word that stands here, which another thread may write at the same moment. The address need not be aligned.
     ///
     /// # Safety
-    /// As for [`Address::load`].
+    /// Eight readable bytes must stand at this address.
     #[inline(always)]
     pub unsafe fn load_shared(self) -> usize {
-        // SAFETY: eight readable bytes stand at this 8-aligned address, as asked. Relaxed: a write that is missed
+        // SAFETY: eight readable bytes stand at this address, as asked. Relaxed: a write that is missed
         // here is found by the pages that were written.
         unsafe { load_shared(self.ptr::<usize>()) }
     }

@@ -70,12 +70,12 @@ pub fn store_shared(address: usize, value: usize) {
 /// The word that stands there: that of the atomic, or what lies there in plain memory.
 ///
 /// # Safety
-/// Eight readable bytes stand there, 8-aligned.
+/// Eight readable bytes stand there.
 pub unsafe fn load_shared(word: *const usize) -> usize {
     match shared_word(word as usize) {
         Some(shared) => shared.value.load(Ordering::Relaxed),
-        // SAFETY: eight readable, aligned bytes stand there, as asked.
-        None => unsafe { word.read() },
+        // SAFETY: eight readable bytes stand there, as asked.
+        None => unsafe { word.read_unaligned() },
     }
 }
 

@@ -67,14 +67,19 @@ pub const fn model_size(full: usize, small: usize) -> usize {
     full
 }
 
-/// The word that stands there, which another thread may write at the same moment: a relaxed load.
+/// A word that may stand anywhere: elements of typed arrays need not be aligned.
+#[repr(C, packed)]
+struct AnyPlace(usize);
+
+/// The word that stands there, which another thread may write at the same moment: one load, as if relaxed. No atomic type
+/// has it, since all want their words aligned.
 ///
 /// # Safety
-/// Eight readable bytes stand there, 8-aligned.
+/// Eight readable bytes stand there.
 #[inline(always)]
 pub unsafe fn load_shared(word: *const usize) -> usize {
-    // SAFETY: eight readable, aligned bytes stand there, as asked; nothing is stored through the pointer.
-    unsafe { AtomicUsize::from_ptr(word.cast_mut()).load(Ordering::Relaxed) }
+    // SAFETY: eight readable bytes stand there, as asked. Volatile: it is one load, and no other is made of it.
+    unsafe { word.cast::<AnyPlace>().read_volatile().0 }
 }
 
 /// Lets other threads of this processor run first (`sched_yield`).

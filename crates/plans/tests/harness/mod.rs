@@ -30,7 +30,7 @@ use gleaner_plans::mark_sweep::stop::protocol::World;
 use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
-use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, Block};
+use gleaner_spaces::mark_sweep::block::Block;
 use gleaner_spaces::mark_sweep::cache::LISTED_KINDS;
 use gleaner_spaces::mark_sweep::explicit_free::{push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::ThreadLists;
@@ -505,12 +505,8 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        let table = self.heap.context.table;
-        let blocks = table.span / BLOCK_BYTES;
-        let bytes = table.span + blocks * size_of::<Block>() + blocks / 2 * 1024;
-        let start = std::ptr::NonNull::new(table.heap.ptr::<u8>()).unwrap();
-        // SAFETY: the whole reservation of this heap, which nobody uses any more.
-        unsafe { memory::unmap(start, bytes) };
+        // SAFETY: nobody uses this heap any more, and it gave no addresses back.
+        unsafe { self.heap.space.layout.unmap() };
     }
 }
 

@@ -1,7 +1,8 @@
 //! The reserved address range of a heap and how it is committed.
 //!
 //! One reservation holds, in this order: the small part, the large part, the descriptor table, the mark table of the
-//! small part. Nothing is writable until it is committed, in steps that grow with what was committed before; what was
+//! small part. Where no limit counts addresses, and the heap is a multiple of 4 GiB as it is by default, a part that nobody uses
+//! lies ahead ([`AHEAD`]). Nothing is writable until it is committed, in steps that grow with what was committed before; what was
 //! committed stays so, and memory goes back to the system by release, never by unmapping. So what counts as data
 //! (`RLIMIT_DATA`, `vm.overcommit_memory=2`) is what was committed, and few mappings are needed: the committed part of
 //! each range is one.
@@ -102,9 +103,8 @@ impl Layout {
         let large_start = blocks / 2;
         let descriptors = blocks * size_of::<Block>();
         let reserved = reserved_for(span);
-        // It takes more addresses, which a limit may refuse; then it is done without.
-        let apart = span
-            .is_multiple_of(GRAIN)
+        // It takes more addresses, which are not taken from a program that has few of them.
+        let apart = (span.is_multiple_of(GRAIN) && memory::address_limit().is_none())
             .then(|| memory::reserve((AHEAD + reserved).next_multiple_of(GRAIN), GRAIN))
             .flatten();
         let (base, ahead, reserved) = match apart {

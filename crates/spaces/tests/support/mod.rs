@@ -4,10 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
-use gleaner_os::memory;
 use gleaner_spaces::mark_sweep::MarkSweep;
 use gleaner_spaces::mark_sweep::SweepMode;
-use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, Block};
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::layout::Layout;
 
@@ -25,17 +23,13 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        unmap(&self.0);
+        unmap(&mut self.0);
     }
 }
 
-fn unmap(layout: &Layout) {
-    let table = layout.table;
-    let blocks = table.span / BLOCK_BYTES;
-    let bytes = table.span + blocks * size_of::<Block>() + blocks / 2 * 1024;
-    let start = std::ptr::NonNull::new(table.heap.ptr::<u8>()).unwrap();
-    // SAFETY: the test's own reservation, which nobody uses any more.
-    unsafe { memory::unmap(start, bytes) };
+fn unmap(layout: &mut Layout) {
+    // SAFETY: the test's own reservation, which nobody uses any more; no test gives addresses back.
+    unsafe { layout.unmap() };
 }
 
 /// A space whose capacity is no limit.
@@ -92,6 +86,6 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        unmap(&self.0.layout);
+        unmap(&mut self.0.layout);
     }
 }
