@@ -1,6 +1,7 @@
 """Gleaner's lab: experiments described as data, run interleaved, reported with intervals."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,5 +29,10 @@ def one_thread_for_matrices() -> Iterator[None]:
             os.environ[THREADS] = before
 
 
-with one_thread_for_matrices():
-    import scipy.linalg  # noqa: F401  (and numpy)
+try:
+    with one_thread_for_matrices():
+        import scipy.linalg  # noqa: F401  (and numpy)
+except KeyboardInterrupt:
+    # The way in (start.py) is not loaded yet, and this takes a second.
+    print("\ngleaner-lab: stopped", file=sys.stderr)
+    sys.exit(130)

@@ -33,6 +33,8 @@ class ResultSet:
     """The directory of one experiment's runs."""
 
     path: Path
+    #: What goes on with it, if that is not `gleaner-lab resume`.
+    goes_on: str = ""
 
     @classmethod
     def create(cls, path: Path, experiment: str) -> ResultSet:
@@ -87,7 +89,7 @@ class ResultSet:
         except OSError as error:
             raise Failure(
                 f"{path}: {error.strerror}; what was measured before is safe: "
-                f"make room and run gleaner-lab resume {self.path}"
+                f"make room and {self.goes_on or f'run gleaner-lab resume {self.path}'}"
             ) from error
 
     def mend(self) -> None:
@@ -134,7 +136,7 @@ class ResultSet:
                 file.seek(0)
                 raise Failure(
                     f"{self.path}: another gleaner-lab runs it (process {file.read().strip()}): "
-                    "wait until it has ended, or end it and resume"
+                    f"wait until it has ended, or end it and {self.goes_on or 'resume'}"
                 ) from error
             file.truncate(0)
             file.write(f"{os.getpid()}\n")

@@ -13,7 +13,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from gleaner_lab.advise.files import digest_of, digests
 from gleaner_lab.advise.measure import Bench
 from gleaner_lab.advise.race import Race, Rules, Standing, Trials
-from gleaner_lab.advise.runtime import SIZE, Program, check_heap, check_placement
+from gleaner_lab.advise.runtime import Program
 from gleaner_lab.advise.space import (
     DEFAULT,
     REFERENCE,
@@ -45,6 +45,8 @@ GOALS = {
 MEGABYTE = 1 << 20
 #: Heaps of a JVM and of a precise heap, in multiples of the smallest that works.
 JVM_MULTIPLES, PRECISE_MULTIPLES = (2, 4), (1.5, 2, 3, 4, 6)
+#: Of the heap of libgc, beside a start with twice its peak.
+DIVISORS = (1, 2, 8)
 #: How precisely the smallest heap is searched for.
 PRECISION = 0.15
 #: A run may take so many times what the program takes as it is, and at least so many seconds.
@@ -53,6 +55,11 @@ PATIENCE, LEAST_LIMIT = 10, 10
 FIRST_LIMIT = 3600
 #: Collectors of a JVM that are tried.
 COLLECTORS = ("Serial", "Parallel", "G1")
+
+#: What is said of a directory of something else.
+NO_ADVICE = "holds no advice: name another directory with --out"
+#: How an advice goes on that was stopped.
+GOES_ON = "give the same command again"
 
 #: A run of an exhaustive measurement: the cell, the round, what it came to.
 Made = tuple[Cell, int, dict[str, Any]]
@@ -83,6 +90,8 @@ class Advisor:
     watch: Watch
     #: The hashes of the files that the command names, before the first run.
     files: dict[str, str] = field(default_factory=dict)
+    #: The command that makes these runs again.
+    command: str = ""
 
     def race(self) -> tuple[Race, list[Standing]]:
         """All runs that are needed, and what they say."""
@@ -111,24 +120,15 @@ class Advisor:
         if "problem" in first:
             raise Failure(f"the program fails as it is: {first['problem']}")
         self.bench.limit_s = max(LEAST_LIMIT, PATIENCE * first["values"]["wall_s"])
-        wishes, is_jvm = self.wishes, self.program.kind == "java"
-        collectors = wishes.collectors
-        if collectors is None:
-            others = [one for one in COLLECTORS if one != first.get("collector")]
-            collectors = ["", *others] if is_jvm else [""]
-        uses_all = self.program.kind == "gleaner" or (is_jvm and len(self.machine.processors) <= 8)
-        return cells_of(
-            placements_of(self.program, wishes, self.machine),
-            collectors,
-            wishes.threads or thread_counts(self.machine, uses_all),
-            self._heaps(first) if wishes.heaps is None else wishes.heaps,
-        )
+        heaps = self._heaps(first) if self.wishes.heaps is None else self.wishes.heaps
+        own = first.get("collector", "")
+        return space_of(self.program, self.wishes, self.machine, own, heaps)
 
     def _heaps(self, first: dict[str, Any]) -> list[str]:
         peak = max(1, first["values"]["peak_kb"] >> 10)
         if self.program.kind == "libgc":
             # Its heap grows by a rule: a limit that is not reached changes nothing.
-            divisors = [f"free-space-divisor={one}" for one in (1, 2, 8)]
+            divisors = [f"free-space-divisor={one}" for one in DIVISORS]
             return ["", *divisors, f"initial-heap={2 * peak}m"]
         found = minimum_heap(self._works, max(8, peak // 2) * MEGABYTE, PRECISION)
         if found is None:
@@ -210,6 +210,18 @@ class Advisor:
         return made
 
 
+def space_of(
+    program: Program, wishes: Wishes, machine: Machine, own: str, heaps: list[str]
+) -> list[Cell]:
+    """All cells with these heaps; `own` is the collector that a JVM takes by itself."""
+    collectors = wishes.collectors
+    if collectors is None:
+        is_jvm = program.kind == "java"
+        collectors = ["", *(one for one in COLLECTORS if one != own)] if is_jvm else [""]
+    threads = threads_of(program, wishes, machine)
+    return cells_of(placements_of(program, wishes, machine), collectors, threads, heaps)
+
+
 def placements_of(program: Program, wishes: Wishes, machine: Machine) -> list[str]:
     """Those of the command line, or those that differ on the machine."""
     chosen = wishes.placements
@@ -218,33 +230,31 @@ def placements_of(program: Program, wishes: Wishes, machine: Machine) -> list[st
     return chosen or [""]
 
 
-def check(program: Program, wishes: Wishes, machine: Machine, bench: Path) -> None:
-    """Refuses what cannot be tried, before anything is run or written."""
-    if wishes.collectors and program.kind != "java":
-        raise Failure("--collector: only a JVM has several")
-    for one in placements_of(program, wishes, machine):
-        check_placement(one, program.gleaner)
-    for one in filter(None, wishes.heaps or []):
-        if program.kind == "java" and not SIZE.fullmatch(one):
-            raise Failure(f"--heap: {one} is no size for a JVM, such as 256m, and not default")
-        if program.kind != "java":
-            check_heap(one, program, bench)
+def threads_of(program: Program, wishes: Wishes, machine: Machine) -> list[int]:
+    """Those of the command line, or those that differ from what the program does by itself."""
+    is_small_jvm = program.kind == "java" and len(machine.processors) <= 8
+    uses_all = program.kind == "gleaner" or is_small_jvm
+    return wishes.threads or thread_counts(machine, uses_all)
 
 
 def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> ResultSet:
     """The directory of this command, which goes on if it is there and its plan is the same."""
     identity = json.dumps([plan["command"], plan["directory"]]).encode()
     place = path or _cache() / hashlib.sha256(identity).hexdigest()[:12]
-    if fresh and (place / "form").exists():
-        with ResultSet.open(place).locked():
-            shutil.rmtree(place)
     if not (place / "form").exists():
-        return ResultSet.create(place, json.dumps(plan, indent=2) + "\n")
-    found = ResultSet.open(place)
-    try:
-        known = json.loads(found.experiment.read_text())
-    except (OSError, ValueError) as error:
-        raise Failure(f"{place} holds no advice: name another directory with --out") from error
+        return _created(place, plan)
+    found = replace(ResultSet.open(place), goes_on=GOES_ON)
+    known = _plan_in(found)
+    if fresh:
+        if Path.cwd().is_relative_to(place.resolve()):
+            raise Failure(f"{place} is where you are: leave it before it is dropped with --fresh")
+        with found.locked():
+            # In one step: half of a directory would be taken for one of something else.
+            dropped = place.with_name(f"{place.name}.dropped")
+            shutil.rmtree(dropped, ignore_errors=True)
+            place.rename(dropped)
+            shutil.rmtree(dropped)
+        return _created(place, plan)
     records = list(found.records())
     changed = changes(known, plan, {name for one in records for name in one.get("written", ())})
     if changed and not any("values" in one for one in records):
@@ -256,6 +266,26 @@ def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> Result
             "command, begin anew with --fresh, or keep both with --out DIR"
         )
     return found
+
+
+def _created(place: Path, plan: dict[str, Any]) -> ResultSet:
+    if place.is_dir():
+        try:
+            place.rmdir()
+        except OSError as error:
+            raise Failure(f"{place} {NO_ADVICE}") from error
+    return replace(ResultSet.create(place, json.dumps(plan, indent=2) + "\n"), goes_on=GOES_ON)
+
+
+def _plan_in(found: ResultSet) -> dict[str, Any]:
+    """The plan that a directory was begun with; an experiment has none."""
+    try:
+        known = json.loads(found.experiment.read_text())
+    except (OSError, ValueError) as error:
+        raise Failure(f"{found.path} {NO_ADVICE}") from error
+    if not (isinstance(known, dict) and "command" in known):
+        raise Failure(f"{found.path} {NO_ADVICE}")
+    return known
 
 
 def plan_of(

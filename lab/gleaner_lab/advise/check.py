@@ -198,7 +198,9 @@ def _regrets(check: Check, race: Race) -> Table:
                 f"{check.share(race):.1%}",
                 f"{math.expm1(plain):.1%}",
                 f"{math.expm1(sum(across) / 2):.1%}",
-                f"{value - 1:.1%} ({low - 1:.1%} to {high - 1:.1%})",
+                f"{value - 1:.1%} ({low - 1:.1%} to {high - 1:.1%})"
+                if known.repeats
+                else f"{value - 1:.1%}",
                 f"{known.noise:.1%}",
             ]
         )

@@ -128,9 +128,9 @@ def _percent(text: str) -> float:
 def act(chosen: argparse.Namespace) -> int:
     """Runs the advisor, and prints what it found."""
     from gleaner_lab import machine
-    from gleaner_lab.advise import advisor
+    from gleaner_lab.advise import advisor, refuse
     from gleaner_lab.advise.check import compared
-    from gleaner_lab.advise.measure import Bench, Energy
+    from gleaner_lab.advise.measure import Bench
     from gleaner_lab.advise.race import REPETITIONS, Rules
     from gleaner_lab.advise.runtime import program_of
     from gleaner_lab.advise.space import Machine
@@ -138,17 +138,18 @@ def act(chosen: argparse.Namespace) -> int:
     from gleaner_lab.workload import Tools
 
     bench = Tools.find(chosen.bench, SCRATCH).bench
-    program = program_of(chosen.program, chosen.runtime, bench.with_name("gleaner"))
+    gleaner = bench.with_name("gleaner")
+    if not gleaner.is_file():
+        raise Failure(f"{gleaner} is not there: run make build, or name another --bench")
+    if chosen.markdown is not None and not chosen.markdown.absolute().parent.is_dir():
+        raise Failure(f"--markdown {chosen.markdown}: there is no such directory: make it first")
+    program = program_of(chosen.program, chosen.runtime, gleaner)
     wishes = _wishes(chosen)
     goals = tuple(dict.fromkeys(_goal(one) for one in chosen.goal or advisor.GOALS))
     repetitions = chosen.repetitions or REPETITIONS
+    rules = Rules(goals, chosen.budget, chosen.margin, chosen.seed, repetitions)
     here = Machine.here()
-    advisor.check(program, wishes, here, bench)
-    if goals == ("energy_j",) and not Energy.here().domains:
-        raise Failure(
-            "--goal energy: this machine has no counter of energy that may be read "
-            "(/sys/class/powercap/intel-rapl:*/energy_uj): ask for another goal"
-        )
+    refuse.check(program, wishes, here, rules, bench)
     facts = machine.describe()
     plan = advisor.plan_of(program, wishes, chosen.seed, machine.identity(facts), bench)
     results = advisor.open_results(chosen.out, plan, chosen.fresh)
@@ -168,9 +169,10 @@ def act(chosen: argparse.Namespace) -> int:
             results,
             wishes,
             here,
-            Rules(goals, chosen.budget, chosen.margin, chosen.seed, repetitions),
+            rules,
             watch,
             plan["files"],
+            command_of(chosen, program.said),
         )
         try:
             race, standings = whole.race()
@@ -178,7 +180,7 @@ def act(chosen: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             signal.alarm(0)
             bar.stop()
-            return _stopped(whole)
+            return _stopped(whole, command_of(chosen, program.said, is_whole=True))
     answer = _tell(whole, race, standings, check)
     if chosen.markdown is not None:
         chosen.markdown.write_text(answer.markdown(), encoding="utf-8")
@@ -239,13 +241,69 @@ def _tell(
     return answer
 
 
-def _stopped(whole: Advisor) -> int:
+def _stopped(whole: Advisor, command: str) -> int:
     """What is known so far, as far as that says anything; and how to go on."""
     if any(one["kind"] == "race" for one in whole.results.records()):
         race = whole.known()
         if race.has_begun:
             why = "It was stopped: this is what is known so far."
             _tell(whole, race, race.standings(), None, why)
-    words = [word for word in sys.argv[1:] if word != "--fresh"]
-    print(f"stopped; to go on: gleaner-lab {shlex.join(words)}", file=sys.stderr)
+    print(f"stopped; to go on: {command}", file=sys.stderr)
     return 130
+
+
+#: Options of the command line in the order in which they are told, with what they are unless given.
+TOLD = {
+    "goal": None,
+    "runtime": None,
+    "placement": None,
+    "collector": None,
+    "threads": None,
+    "heap": None,
+    "budget": 0,
+    "margin": 0.01,
+    "seed": 1,
+    "repetitions": None,
+    "rounds": 20,
+    "check": False,
+    "out": None,
+    "bench": None,
+    "markdown": None,
+}
+#: Those that make no other runs.
+PASSING = ("markdown",)
+
+
+def command_of(
+    chosen: argparse.Namespace, said: Sequence[tuple[str, str]], is_whole: bool = False
+) -> str:
+    """The command that was given, but for --fresh, in the environment that it was given in.
+
+    The page says of a check how often it measured; `is_whole` has also what makes no other runs.
+    """
+    from gleaner_lab.advise.race import REPETITIONS
+    from gleaner_lab.advise.runtime import environment
+
+    words = [*environment(dict(said)), "gleaner-lab", "advise"]
+    given = vars(chosen)
+    if chosen.check:
+        given = {**given, "repetitions": chosen.repetitions or REPETITIONS}
+    for name, usual in TOLD.items():
+        if name in PASSING and not is_whole:
+            continue
+        is_said = given[name] != usual or (name == "rounds" and chosen.check)
+        for value in _values(given[name]) if is_said else ():
+            words += _option(name, value)
+    return shlex.join([*words, "--", *chosen.program])
+
+
+def _values(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _option(name: str, value: object) -> list[str]:
+    """An option as words; a value that begins with a dash would be taken for another option."""
+    if value is True:
+        return [f"--{name}"]
+    text = f"{value * 100:g}" if name == "margin" else str(value)
+    return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]

@@ -44,6 +44,8 @@ class Posterior:
     covariance: np.ndarray
     #: Logarithms of the fitted deviations.
     deviations: np.ndarray
+    #: How many runs repeated a cell.
+    repeats: int
 
     @property
     def noise(self) -> float:
@@ -57,19 +59,33 @@ class Posterior:
         middle = self.means[one] - self.means[two]
         return tuple(float(np.exp(value)) for value in (middle, low[one], high[one]))
 
-    def differences(self, best: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of the intervals of all cells' differences to one."""
+    def differences(
+        self, best: int, confidence: float, is_rough: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ends of the intervals of all cells' differences to one.
+
+        Rough ones take the fitted variances for certain: good enough to choose what runs next.
+        """
         variances = np.diag(self.covariance)
         both = variances + variances[best] - 2 * self.covariance[best]
-        width = stats.norm.ppf((1 + confidence) / 2) * np.sqrt(np.maximum(both, 0))
+        width = np.zeros(len(both))
+        level = (1 + confidence) / 2
+        quantile = stats.norm.ppf(level) if is_rough else np.inf
+        if self.repeats and not is_rough:
+            quantile = stats.t.ppf(level, self.repeats)
+        # Of the cell to itself all is known, whatever else is not.
+        width[both > 0] = quantile * np.sqrt(both[both > 0])
         middle = self.means - self.means[best]
         return middle - width, middle + width
 
-    def draws(self, count: int, random: np.random.Generator) -> np.ndarray:
-        """Cells' logarithms as they may be, one row a draw."""
+    def draws(self, count: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Cells' logarithms as they may be, one row a draw: roughly, and as Student's."""
         size = len(self.cells)
         root = linalg.cholesky(self.covariance + 1e-10 * np.eye(size), lower=True)
-        return self.means + random.standard_normal((count, size)) @ root.T
+        off = random.standard_normal((count, size)) @ root.T
+        freedom = max(self.repeats, 1)
+        wide = np.sqrt(freedom / random.chisquare(freedom, (count, 1)))
+        return self.means + off, self.means + wide * off
 
 
 def fit(runs: Sequence[Run], cells: Sequence[Cell]) -> Posterior:
@@ -105,7 +121,8 @@ def fit(runs: Sequence[Run], cells: Sequence[Cell]) -> Posterior:
     across = among[:, rows]
     means = middle + across @ solved
     covariance = among - across @ linalg.cho_solve(factor, across.T)
-    return Posterior(list(cells), means, (covariance + covariance.T) / 2, deviations)
+    repeats = len(runs) - len(set(map(int, rows)))
+    return Posterior(list(cells), means, (covariance + covariance.T) / 2, deviations, repeats)
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from gleaner_lab.advise.advisor import GOALS, Advisor
 from gleaner_lab.advise.check import NAMES, Check
-from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Rules, Standing, Trials
+from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing, Trials
 from gleaner_lab.advise.runtime import Program
 from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell, Machine
 from gleaner_lab.report.modelled import Page, Table
@@ -26,6 +26,12 @@ UNITS = {
 }
 #: From this scatter of one run's time on, the answer says that the machine is not quiet.
 RESTLESS = 0.1
+#: From which probability on the answer is called how sure.
+WORDS = ((CERTAINTY, "very"), (0.75, "fairly"), (0.5, "not very"), (0.0, "hardly"))
+#: A run of fewer seconds is mostly the program's start.
+SHORT = 0.1
+#: With so few repeated runs, the answer says how many tell how far one scatters.
+FEW = 5
 #: Cells in the plot of a goal.
 SHOWN = 15
 
@@ -52,37 +58,9 @@ def page(
         notes=[*_notes(whole, race, standings, why), *(check.verdicts(race) if check else [])],
         tables=tables,
         figures={"advice": _plot(standings)},
-        command=shlex.join(
-            ["gleaner-lab", "advise", *_asked(whole, race, check), "--", *whole.program.words]
-        ),
+        command=whole.command,
         label="measured",
     )
-
-
-def _asked(whole: Advisor, race: Race, check: Check | None) -> list[str]:
-    """What the command line said, as far as it makes other runs."""
-    wishes, rules, usual = whole.wishes, race.rules, Rules()
-    goals = {figure: name for name, figure in GOALS.items()}
-    said = [("goal", goals[one]) for one in rules.goals if rules.goals != tuple(goals)]
-    if whole.program.is_told:
-        said.append(("runtime", whole.program.kind))
-    said += [("placement", one or DEFAULT) for one in wishes.placements or []]
-    lists = (("collector", wishes.collectors), ("threads", wishes.threads), ("heap", wishes.heaps))
-    for name, levels in lists:
-        if levels:
-            said.append((name, ",".join(str(one or DEFAULT) for one in levels)))
-    if rules.budget:
-        said.append(("budget", rules.budget))
-    if rules.margin != usual.margin:
-        said.append(("margin", f"{rules.margin * 100:g}"))
-    if rules.seed != usual.seed:
-        said.append(("seed", rules.seed))
-    if check or rules.repetitions != usual.repetitions:
-        said.append(("repetitions", rules.repetitions))
-    if check and (rounds := len({number for _, number, _ in check.duel})):
-        said.append(("rounds", rounds))
-    asked = [word for name, value in said for word in (f"--{name}", str(value))]
-    return [*asked, "--check"] if check else asked
 
 
 def show(whole: Page, verdicts: Sequence[str] = ()) -> None:
@@ -119,8 +97,8 @@ def _answer(race: Race, standings: Sequence[Standing]) -> Table:
                 best.placement or DEFAULT,
                 f"{best.collector} {best.threads or DEFAULT}".strip(),
                 best.heap or DEFAULT,
-                f"{'at most ' if value <= LEAST else ''}{scale * value:.3g} {unit}",
-                _relative(one, best),
+                f"{'at most ' if is_least(value) else ''}{scale * value:.3g} {unit}",
+                _relative(race, one),
                 _sureness(race, one),
             ]
         )
@@ -135,21 +113,48 @@ def _answer(race: Race, standings: Sequence[Standing]) -> Table:
     return Table("answer", "What to take", [*head, "how sure"], rows)
 
 
-def _relative(one: Standing, best: Cell) -> str:
-    if best == REFERENCE:
+def _relative(race: Race, one: Standing) -> str:
+    if one.best == REFERENCE:
         return "the program as it is"
-    return f"{ratio(one, best, REFERENCE)} of the program as it is"
+    once = [cell for cell in (one.best, REFERENCE) if worked(race, cell) < 2]
+    if not once:
+        _, low, high = one.posterior.ratio(one.best, REFERENCE)
+        doubt = ", and may be no better" if low <= 1 <= high else ""
+        return f"{ratio(one, one.best, REFERENCE)} of the program as it is{doubt}"
+    if REFERENCE not in one.posterior.cells:
+        return "the program as it is failed, and is out"
+    value, _, _ = one.posterior.ratio(one.best, REFERENCE)
+    return f"{value:.3f} of the program as it is, with no interval: that needs two runs of both"
+
+
+def worked(race: Race, cell: Cell) -> int:
+    """How many runs of a cell worked."""
+    return race.trials().get(cell, Trials()).worked
 
 
 def _sureness(race: Race, one: Standing) -> str:
+    """In words and in numbers, and what makes it surer."""
     trials = race.trials()[one.best]
-    runs = trials.worked + trials.failed
     failed = f" ({trials.failed} failed)" if trials.failed else ""
+    surer = "" if one.is_settled else f"; {_remedy(race)} makes it surer"
+    if not one.is_known:
+        return (
+            f"nobody can say: one run of it worked{failed}, and only a second one tells how far "
+            f"the next may be off{surer}"
+        )
+    word = next(word for least, word in WORDS if one.sureness >= least)
+    bound = f"{CERTAINTY:.0%} that none is more than {one.regret:.1%}"
+    if one.regret >= 1:
+        bound = "one may be twice as good"
     return (
-        f"{_share(one.sureness)} that no cell is more than {race.rules.margin:.1%} better; "
-        f"{CERTAINTY:.0%} that none is more than {one.regret:.1%}; {runs} runs of it{failed}, "
-        f"{len(one.alive) - 1} other cells may be better"
+        f"{word}: {_share(one.sureness)} that no cell is more than {race.rules.margin:.1%} "
+        f"better; {bound}; {trials.worked + trials.failed} runs of it{failed}, "
+        f"{one.others} other {'cell' if one.others == 1 else 'cells'} may be better{surer}"
     )
+
+
+def _remedy(race: Race) -> str:
+    return "going on" if race.spent < race.budget else f"--budget {race.more}"
 
 
 def _share(value: float) -> str:
@@ -194,12 +199,18 @@ def ratio(one: Standing, cell: Cell, other: Cell) -> str:
     if other not in one.posterior.cells:
         return "unknown"
     value, low, high = one.posterior.ratio(cell, other)
-    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+    interval = f" [{low:.3f}, {high:.3f}]" if one.posterior.repeats else ", with no interval"
+    return f"{value:.3f}{interval}"
 
 
 def middle(race: Race, goal: str, cell: Cell) -> float:
     """The median of the runs."""
     return float(np.median([math.exp(value) for one, _, value in race.runs(goal) if one == cell]))
+
+
+def is_least(value: float) -> bool:
+    """Whether a figure is too small to be told from nothing."""
+    return value <= LEAST * 1.001
 
 
 def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) -> list[str]:
@@ -208,16 +219,26 @@ def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) 
     names = [one["processor"] for one in whole.results.machines().values()]
     where += f"{'s' if count > 1 else ''} ({', '.join(names)})"
     tried = len({cell for cell, _, _ in race.made})
-    noise = ", ".join(f"{one.posterior.noise:.1%} of {NAMES[one.goal]}" for one in standings)
     found = [
         f"{len(race.cells)} cells on {where}; {race.spent} runs of {tried} of them, of "
-        f"{race.budget} allowed. One run scatters by {noise}.",
+        f"{race.budget} allowed. {_scatter(standings)}",
         why or _why(race, standings),
     ]
-    if any(one.goal == "wall_s" and one.posterior.noise > RESTLESS for one in standings):
+    restless = [one.posterior for one in standings if one.goal == "wall_s"]
+    if any(one.repeats and one.noise > RESTLESS for one in restless):
         found.append(
             "The machine is restless, or the program is: what is pinned to a processor that others "
             "use waits for them. Ask again on a quiet machine, or trust core-seconds."
+        )
+    if (takes := middle(race, "wall_s", standings[0].best)) < SHORT:
+        found.append(
+            f"A run takes {takes:.2g} s: to start the program, and the machine's own noise, weigh "
+            "more than how it collects. Take a larger input."
+        )
+    if whole.program.kind != "java" and not any(_paused(race)):
+        found.append(
+            "No run stopped to collect: what the heap and the collector threads are told changes "
+            "nothing here. Take a larger input, or say with --runtime what runs it."
         )
     if count == 1:
         found.append(
@@ -233,24 +254,46 @@ def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) 
     return [*found, *_failures(race)]
 
 
+def _paused(race: Race) -> list[bool]:
+    """Which of the runs that worked had a pause."""
+    values = [one["values"] for _, _, one in race.made if "values" in one]
+    return [one.get("total_pause_s", 0) > 0 for one in values]
+
+
+def _scatter(standings: Sequence[Standing]) -> str:
+    """How far one run is off, as far as runs that repeat a cell tell."""
+    repeats = min(one.posterior.repeats for one in standings)
+    if not repeats:
+        return "How far one run scatters is not known: no cell ran twice."
+    noise = ", ".join(f"{one.posterior.noise:.1%} of {NAMES[one.goal]}" for one in standings)
+    few = f", as far as {repeats} repeated {'run' if repeats == 1 else 'runs'} can tell"
+    return f"One run scatters by {noise}{few if repeats < FEW else ''}."
+
+
 def _failures(race: Race) -> list[str]:
     """How often runs failed, and what that did."""
     failed, found = race.failed, []
     if failed:
         cell, problem = next(iter(failed.items()))
         reason = " ".join(problem.split())
-        found.append(f"{len(failed)} cells failed and are out, the first: {cell.key}: {reason}")
+        count = "1 cell is" if len(failed) == 1 else f"{len(failed)} cells are"
+        found.append(f"{count} out, for runs failed, the first: {cell.key}: {reason}")
     if given_up := race.given_up:
         reasons = sorted(set(given_up.values()))
         found.append(f"{len(given_up)} more are not run further: {'; '.join(reasons)}")
     now_and_then = [
         (cell, one) for cell, one in race.trials().items() if one.failed and cell not in failed
     ]
+    if (own := race.trials().get(REFERENCE, Trials())).failed:
+        found.append(
+            f"The program as it is failed in {own.failed} of its {own.failed + own.worked} runs: "
+            "mend that first, for cells that fail may not be to blame."
+        )
     if now_and_then:
         cell, one = max(now_and_then, key=lambda it: it[1].failed)
         found.append(
-            f"Runs of {len(now_and_then)} other cells failed, too rarely to be out, most often of "
-            f"{cell.key}: {' '.join(one.shown.split())}"
+            f"Runs that failed too rarely to put a cell out: of {len(now_and_then)} of the others, "
+            f"most often of {cell.key}: {' '.join(one.shown.split())}"
         )
     return found
 
@@ -259,7 +302,10 @@ def _why(race: Race, standings: Sequence[Standing]) -> str:
     if all(one.is_settled for one in standings):
         return "It ended because more runs would hardly change the answer."
     unsettled = ", ".join(NAMES[one.goal] for one in standings if not one.is_settled)
-    return f"It ended because the budget was spent; not settled: {unsettled}. --budget N goes on."
+    return (
+        f"It ended because the budget was spent; not settled: {unsettled}. "
+        f"--budget {race.more} goes on."
+    )
 
 
 def _plot(standings: Sequence[Standing]) -> Figure:
@@ -272,6 +318,8 @@ def _plot(standings: Sequence[Standing]) -> Figure:
         cells = [one.posterior.cells[index] for index in order]
         values = np.asarray([one.posterior.ratio(cell, one.best) for cell in cells])
         errors = np.abs(values[:, 1:].T - values[:, 0])
+        # What is not known has no bar.
+        errors[~np.isfinite(errors)] = 0
         axes.errorbar(values[:, 0], range(count), xerr=errors, fmt="o", capsize=3)
         axes.set_yticks(range(count), [cell.key for cell in cells], fontsize=7)
         axes.set_xlabel(f"{NAMES[one.goal]}, of the best")

@@ -4,9 +4,9 @@ A round runs a few cells in random order. The first one takes half of the cells,
 the levels of all factors; every later one takes, for each goal in turn, the cells that are most
 probably the best of it by the model (`model.py`), and the program as it is. A cell is *out* for a
 goal when the lower bound of its ratio to the goal's best is above 1; the bound is corrected for the
-number of cells (Bonferroni). A goal is *settled* when its best is, with a probability of CERTAINTY,
-at most `margin` worse than whatever cell is best. The race ends when all goals are settled or the
-budget is spent.
+number of cells (Bonferroni). A goal is *settled* when its best ran at least twice and is, with a
+probability of CERTAINTY, at most `margin` worse than whatever cell is best. The race ends when all
+goals are settled or the budget is spent.
 
 All decisions follow from the runs that were made so far, whatever was decided before: a race that
 was stopped goes on from its journal, and one that gets a larger budget goes on as well.
@@ -80,13 +80,22 @@ class Standing:
     regret: float
     #: The probability that it is at most the margin worse than the best.
     sureness: float
-    #: Cells that may be the best, the most probable first.
+    #: Cells that run on, the most probably best first.
     alive: list[Cell]
+    #: How many others may be better.
+    others: int
+    #: Runs of the best that worked.
+    runs: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the runs tell how sure it is: one run says nothing of how far the next is off."""
+        return self.runs > 1
 
     @property
     def is_settled(self) -> bool:
         """Whether more runs would not change the answer by more than the margin."""
-        return self.sureness >= CERTAINTY
+        return self.is_known and self.sureness >= CERTAINTY
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,11 @@ class Race:
         runs = len(self.working) * self.rules.repetitions + failing * STRIKES
         return int(SHARE * runs)
 
+    @property
+    def more(self) -> int:
+        """A budget that tells more."""
+        return 2 * max(self.budget, self.spent)
+
     def trials(self) -> dict[Cell, Trials]:
         """What came of the runs of each cell."""
         found: dict[Cell, Trials] = {}
@@ -183,23 +197,28 @@ class Race:
         measured = [one["values"] for _, _, one in self.made if "values" in one]
         return [goal for goal in self.rules.goals if all(goal in one for one in measured)]
 
-    def run(self, make: Make) -> list[Standing]:
-        """Makes rounds until all goals are settled or the budget is spent."""
+    def check(self) -> None:
+        """Refuses a space of one cell, and a budget that is too small for the first round."""
         if len(self.cells) < 2:
             raise Failure(
                 "there is one cell, and nothing to compare it with: give more values "
                 "(--placement, --threads, --heap, --collector)"
             )
-        if not self.rules.budget and self.budget < len(self.cells) // 2:
+        least = max(2, len(self.cells) // 2)
+        if not self.rules.budget and self.budget < least:
             raise Failure(
                 f"--repetitions {self.rules.repetitions} allow {self.budget} runs, which are too "
                 f"few for {len(self.cells)} cells: give more, or a --budget"
             )
-        if self.budget < len(self.cells) // 2:
+        if self.budget < least:
             raise Failure(
                 f"--budget {self.budget} is too small for {len(self.cells)} cells: give at "
-                f"least {len(self.cells) // 2}, or fewer cells (--placement, --threads, --heap)"
+                f"least {least}, or fewer cells (--placement, --threads, --heap)"
             )
+
+    def run(self, make: Make) -> list[Standing]:
+        """Makes rounds until all goals are settled or the budget is spent."""
+        self.check()
         number = 1 + max((one for _, one, _ in self.made), default=-1)
         while chosen := self._choice(number):
             for cell in chosen:
@@ -292,11 +311,13 @@ class Race:
         best = next(index for index in order if cells[index] in seen)
         # Two-sided intervals of which only the lower end counts, each for one of the cells.
         confidence = 1 - 2 * (1 - CONFIDENCE) / len(cells)
+        rough, _ = known.differences(best, confidence, is_rough=True)
         low, _ = known.differences(best, confidence)
-        draws = known.draws(DRAWS, np.random.default_rng([self.rules.seed, self.spent]))
-        regrets = draws[:, best] - draws.min(axis=1)
+        random = np.random.default_rng([self.rules.seed, self.spent])
+        draws, wide = known.draws(DRAWS, random)
+        regrets = wide[:, best] - wide.min(axis=1)
         wins = np.bincount(draws.argmin(axis=1), minlength=len(cells))
-        alive = [index for index in order if low[index] <= 0]
+        alive = [index for index in order if rough[index] <= 0]
         alive.sort(key=lambda index: (index != best, -wins[index]))
         return Standing(
             goal,
@@ -305,6 +326,8 @@ class Race:
             float(np.expm1(np.quantile(regrets, CERTAINTY))),
             float(np.mean(regrets <= math.log1p(self.rules.margin))),
             [cells[index] for index in alive],
+            int(np.sum(low <= 0)) - 1,
+            sum(cell == cells[best] for cell, _, _ in runs),
         )
 
 

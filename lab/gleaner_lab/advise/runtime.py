@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gleaner_lab.advise.options import VARIABLE as OPTIONS
+from gleaner_lab.advise.options import Option, check_option
 from gleaner_lab.advise.space import Cell
 from gleaner_lab.failure import Failure
 
@@ -47,7 +49,9 @@ SPEAK = {
     "libgc": re.compile(r"GC_\w+|GLEANER_OPTIONS"),
     "gleaner": re.compile(r"GLEANER_OPTIONS"),
 }
-OPTIONS, JAVA_OPTIONS = "GLEANER_OPTIONS", "JAVA_TOOL_OPTIONS"
+JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
+#: What `java` itself reads, and puts before the words of its command line.
+LAUNCHER_OPTIONS = "JDK_JAVA_OPTIONS"
 #: This one is stronger than the command line of `java`.
 STRONGEST = "_JAVA_OPTIONS"
 
@@ -62,8 +66,6 @@ class Program:
     gleaner: Path
     #: The user's variables that speak to the runtime.
     said: tuple[tuple[str, str], ...] = ()
-    #: Whether the user has said what runs it.
-    is_told: bool = False
 
     @property
     def own_options(self) -> list[str]:
@@ -88,12 +90,12 @@ class Program:
     def shown(self, cell: Cell) -> str:
         """The command to paste."""
         variables, words = self._asked(cell, None)
-        variables = {name: text for name, text in self.said if name != OPTIONS} | variables
-        options = [*self.own_options, *self.options(cell)]
+        variables = dict(self.said) | variables
         if self.kind == "libgc":
-            asked = [word for one in options for word in ("--opt", one)]
+            # It adds its options to those of the environment, some of which serve another heap.
+            asked = [word for one in self.options(cell) for word in ("--opt", one)]
             words = ["gleaner", "exec", *asked, "--", *words]
-        elif options:
+        elif options := [*self.own_options, *self.options(cell)]:
             variables[OPTIONS] = ",".join(options)
         return shlex.join([*self._placed(cell, "gleaner"), *environment(variables), *words])
 
@@ -109,16 +111,27 @@ class Program:
         said += [f"-XX:ParallelGCThreads={cell.threads}"] if cell.threads else []
         said += [f"-Xmx{cell.heap}"] if cell.heap else []
         asked = [*said, *([f"-Xlog:gc,safepoint:file={log}"] if log else [])]
-        if Path(self.words[0]).name != "java":
-            before = dict(self.said).get(JAVA_OPTIONS, "")
-            variables = {JAVA_OPTIONS: " ".join([before, *asked]).strip()} if asked else {}
-            return variables, list(self.words)
         factors = ((HEAP, cell.heap), (THREADS, cell.threads), (COLLECTOR, cell.collector))
         over = [pattern for pattern, value in factors if value]
+        variables = self._without(over)
+        if Path(self.words[0]).name != "java":
+            before = variables.get(JAVA_OPTIONS, dict(self.said).get(JAVA_OPTIONS, ""))
+            if asked:
+                variables[JAVA_OPTIONS] = " ".join([before, *asked]).strip()
+            return variables, list(self.words)
         words = expanded(self.words[1:])
         own = java_options(words)
         kept = [word for word in own if not any(one.match(word) for one in over)]
-        return {}, [self.words[0], *kept, *asked, *words[len(own) :]]
+        return variables, [self.words[0], *kept, *asked, *words[len(own) :]]
+
+    def _without(self, over: Sequence[re.Pattern[str]]) -> dict[str, str]:
+        """Variables of a JVM without the words that a cell replaces: two collectors are refused."""
+        found = {}
+        for name, text in self.said:
+            kept = [word for word in text.split() if not any(one.match(word) for one in over)]
+            if name in (JAVA_OPTIONS, LAUNCHER_OPTIONS) and len(kept) < len(text.split()):
+                found[name] = " ".join(kept)
+        return found
 
 
 def environment(variables: Mapping[str, str]) -> list[str]:
@@ -167,7 +180,7 @@ def program_of(words: Sequence[str], asked: str | None, gleaner: Path) -> Progra
             raise Failure(
                 f"{STRONGEST} says {word}, which java obeys whatever else is tried: take it out"
             )
-    return Program(tuple(words), kind, gleaner, tuple(sorted(said.items())), asked is not None)
+    return Program(tuple(words), kind, gleaner, tuple(sorted(said.items())))
 
 
 def _kind_of(path: Path, name: str, gleaner: Path) -> Kind:
@@ -186,24 +199,65 @@ def _kind_of(path: Path, name: str, gleaner: Path) -> Kind:
     )
 
 
+#: What is said of a heap that is neither a size nor options, and of a size beside options.
+NO_HEAP = "is neither a size such as 64m nor NAME=VALUE"
+BESIDE = "is a size, and beside options it is written heap-limit="
 #: What looks at options and runs nothing: as one does for a program of libgc, or for any.
 CHECKS = {"libgc": ("run", "--check", "gc_bench"), "gleaner": ("run", "--check")}
 
 
-def check_heap(heap: str, program: Program, bench: Path) -> None:
-    """Refuses options of Gleaner's heap that there are not, or that have no such value."""
+def check_heap(heap: str, program: Program, bench: Path, known: Sequence[Option]) -> None:
+    """Refuses options that are of the other heap or no candidates, or that there are not."""
+    settings = program.options(Cell(heap=heap))
+    for one in settings:
+        if "=" not in one:
+            wrong = f"{BESIDE}{one}" if SIZE.fullmatch(one) else NO_HEAP
+            raise Failure(f"--heap {heap}: {one} {wrong}")
+        check_option(one, program.kind, known)
+    if said := _refused(settings, program, bench):
+        raise Failure(f"--heap {heap}: {said}")
+
+
+def check_threads(count: int, program: Program, bench: Path) -> None:
+    """Refuses a number of threads that Gleaner's heap cannot have."""
+    if said := _refused(program.options(Cell(threads=count)), program, bench):
+        raise Failure(f"--threads {count}: {said}")
+
+
+def _refused(settings: Sequence[str], program: Program, bench: Path) -> str:
+    """What gleaner-bench says against options, without its list of all of them."""
     asked = [str(bench), *CHECKS[program.kind]]
-    for option in program.options(Cell(heap=heap)):
-        asked += ["--opt", option]
+    for one in settings:
+        asked += ["--opt", one]
     if program.kind == "gleaner":
         asked += ["--", "true"]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.strip().removeprefix("gleaner-bench: ")
+    return said.partition("; options: ")[0] or "gleaner-bench refuses it"
+
+
+def check_collector(collector: str, program: Program) -> None:
+    """Refuses a collector that this `java` has not; what a script starts is not known."""
+    if Path(program.words[0]).name != "java":
+        return
+    variables = dict(os.environ)
+    for name in (JAVA_OPTIONS, LAUNCHER_OPTIONS):
+        variables[name] = " ".join(_unlocking(variables.get(name, "").split()))
+    unlocking = _unlocking(java_options(expanded(program.words[1:])))
+    asked = [program.words[0], *unlocking, f"-XX:+Use{collector}GC", "-version"]
+    done = subprocess.run(
+        asked, capture_output=True, text=True, timeout=60, check=False, env=variables
+    )
     if done.returncode != 0:
-        said = done.stderr.strip().removeprefix("gleaner-bench: ")
-        raise Failure(
-            f"--heap {heap}: {said}. A limit is a size such as 64m; options are NAME=VALUE, with "
-            "a + between two"
-        )
+        said = [one for one in done.stderr.splitlines() if not one.startswith(("Picked", "NOTE"))]
+        raise Failure(f"--collector {collector}: {' '.join(said[:2]) or 'java fails with it'}")
+
+
+def _unlocking(words: Sequence[str]) -> list[str]:
+    """Words of a JVM that allow others."""
+    return [word for word in words if word.startswith("-XX:+Unlock")]
 
 
 def check_placement(options: str, gleaner: Path) -> None:
