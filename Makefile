@@ -69,7 +69,7 @@ test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
 LONG_STEPS := test-bdwgc-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
-	test-clients-every:tally test-soak:tally test-soak-workers:cargo test-qemu-long:tally
+	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
 test-long: packages-test
@@ -307,7 +307,7 @@ test-qemu: packages-qemu
 test-qemu-long: packages-qemu
 	tests/qemu/run.sh ring:8x6
 
-.PHONY: test-conformance-long test-clients-long test-clients-every test-soak test-soak-workers
+.PHONY: test-conformance-long test-clients-long test-clients-every test-soak test-soak-storm test-soak-workers
 test-conformance-long: build
 	CONFORMANCE_LONG=1 GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
 
@@ -318,8 +318,15 @@ test-clients-long: build
 test-clients-every: build
 	$(BENCH) clients --all --size tiny --limit 7200 --opt $(PRESSURE)1
 
+# Each client, and a storm of threads, signals, forks and libraries, for so many minutes.
+SOAK_MINUTES ?= 60
+
 test-soak: build
-	$(BENCH) clients --all --size ci --limit 7200 --opt $(PRESSURE)$(STRESS)
+	$(BENCH) soak --all --limit 7200 --minutes $(SOAK_MINUTES)
+
+test-soak-storm: build
+	CONFORMANCE_LONG=1 CONFORMANCE_WATCHDOG=$$(($(SOAK_MINUTES) * 6 + 60)) SOAK_MINUTES=$(SOAK_MINUTES) GLEANER=1 \
+		$(CONFORMANCE) --lib $(LIBGC) --opt verify=edges,poison=on soak
 
 # 48 workers on however few processors collect a heap of 1 MB.
 test-soak-workers:
@@ -516,8 +523,11 @@ help:
 #|   make random SEEDS=A..B random programs on the precise heap, all policies
 #|                          mixed, against an oracle (docs/random.md)
 #|   make test-long         10,000 forks, all clients at full size, small ones with
-#|                          a collection at every allocation, a soak, 48 workers
-#|                          that collect a small heap; takes hours
+#|                          a collection at every allocation, 48 workers that
+#|                          collect a small heap, and the two soaks: takes days
+#|   make test-soak         each client for SOAK_MINUTES (60), under one set of
+#|                          options after the other; test-soak-storm: a thousand
+#|                          threads, signals, forks, libraries and a full heap
 #|
 #| Measure it (an idle machine, please)
 #|   make lab       prepares the lab and lists its experiments (lab/README.md)

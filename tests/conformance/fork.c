@@ -4,6 +4,7 @@
 #include "harness.h"
 #include <gc/gc_mark.h>
 #include <dirent.h>
+#include <link.h>
 #include <sched.h>
 #include <sys/syscall.h>
 
@@ -532,6 +533,48 @@ static void child_makes_its_own_helpers(void)
     check_alive();
 }
 
+static volatile int inside, may_go;
+
+static int waits_inside(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)info, (void)size, (void)data;
+    inside = 1;
+    while (!may_go)
+        nap(1000);
+    return 1;
+}
+
+static void *walks_libraries(void *arg)
+{
+    dl_iterate_phdr(waits_inside, NULL);
+    return arg;
+}
+
+/* A thread that walks the list of libraries, as one that throws a C++ exception
+ * may, has a lock of the loader that the child can never have. What was loaded is
+ * known from the collection before. libgc 8.2.2 waits for ever. */
+static void child_collects_though_the_loader_was_busy(void)
+{
+    pthread_t walker;
+    GC_INIT();
+    fill();
+    GC_gcollect();
+    REQUIRE(raw_create()(&walker, NULL, walks_libraries, NULL) == 0);
+    while (!inside)
+        nap(1000);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0)
+        child(1);
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK_EQ(status, 0);
+    may_go = 1;
+    REQUIRE(raw_join()(walker, NULL) == 0);
+    GC_gcollect();
+    CHECK(whole());
+}
+
 MAIN_BEGIN
     RUN(alone);
     RUN(from_main);
@@ -547,4 +590,5 @@ MAIN_BEGIN
     RUN_GLEANER(with_the_arena_in_use);
     RUN_GLEANER(while_a_thread_registers);
     RUN_GLEANER(child_makes_its_own_helpers);
+    RUN_GLEANER(child_collects_though_the_loader_was_busy);
 MAIN_END

@@ -33,6 +33,8 @@ pub enum Command {
     Native(Native),
     /// Runs every client on both libraries; fails when exit status or output differ
     Clients(Clients),
+    /// Runs each client for an hour under options that make bugs show, one set after the other
+    Soak(Soak),
     /// The names of the programs that `run` knows, one a line
     Names(Names),
     /// What an empty parallel phase costs: each way to wait and to take tasks, by number of threads
@@ -104,6 +106,34 @@ pub struct Clients {
     /// A client whose package is missing is a failure, not left out
     #[arg(long)]
     pub all: bool,
+}
+
+/// Arguments of `soak`.
+#[derive(Args)]
+pub struct Soak {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub common: Common,
+    /// Only clients whose name contains this; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// How much the clients do in each run
+    #[arg(long, value_enum, default_value_t = Size::Ci)]
+    pub size: Size,
+    /// How long each client is run, over and over; once at least
+    #[arg(long, value_name = "MINUTES", default_value_t = 60.0, value_parser = minutes)]
+    pub minutes: f64,
+    /// A client whose package is missing is a failure, not left out
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Reads a number of minutes.
+fn minutes(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    number
+        .filter(|minutes| (0.0..=1e6).contains(minutes))
+        .ok_or_else(|| "not a number of minutes between 0 and 1000000".into())
 }
 
 /// Arguments of `names`.

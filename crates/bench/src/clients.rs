@@ -17,10 +17,20 @@ use crate::trial::{Runner, Trial};
 use crate::workshop::{Ready, Workshop};
 
 /// What became of one client.
-enum Verdict {
+pub enum Verdict {
     Same,
     Failed(String),
     Missing,
+}
+
+impl Verdict {
+    /// What is wrong.
+    pub fn failure(self) -> Option<String> {
+        match self {
+            Verdict::Failed(why) => Some(why),
+            Verdict::Same | Verdict::Missing => None,
+        }
+    }
 }
 
 /// Runs them; true when none differs.
@@ -111,7 +121,8 @@ fn under_pressure(side: &Side, wanted: bool, client: &Client) -> Side {
     side.with_options(["verify=edges", "poison=on", &stress])
 }
 
-fn judge(stock: &Trial, gleaner: &Trial, least_collections: u64) -> Verdict {
+/// Whether a run on Gleaner was as that on the installed library.
+pub fn judge(stock: &Trial, gleaner: &Trial, least_collections: u64) -> Verdict {
     if let Some(problem) = stock.problem() {
         return Verdict::Failed(format!("fails on the installed library: {problem}"));
     }

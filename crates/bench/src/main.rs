@@ -27,6 +27,7 @@ mod quantities;
 mod random;
 mod run;
 mod side;
+mod soak;
 mod stock_log;
 mod synchronisation;
 mod trial;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Run(chosen) => run::run(chosen),
         Command::Native(chosen) => native::run(chosen),
         Command::Clients(chosen) => clients::run(chosen),
+        Command::Soak(chosen) => soak::run(chosen),
         Command::Names(chosen) => run::names(chosen),
         Command::Phases(chosen) => phases::run(chosen),
         Command::Zeroing(chosen) => zeroing::run(chosen),

@@ -133,12 +133,20 @@ fn report() {
 #[inline(never)]
 fn collect_below(started: Started, order: Order, frame: Address) -> bool {
     for attempt in 1..=LIBRARY_ATTEMPTS {
-        let mut libraries = read_libraries();
+        let known = attempt == 1 && crate::fork::is_child();
+        let mut libraries = if known {
+            LibraryList::empty()
+        } else {
+            read_libraries()
+        };
         make_helpers();
         let mut heap = started.lock();
         if order.unless_past.is_some_and(|seen| seen != heap.turns) {
             heap.unlock();
             return true;
+        }
+        if known {
+            libraries = heap.roots.take_libraries();
         }
         crate::settings::read_variables(&mut heap);
         let request = Request {

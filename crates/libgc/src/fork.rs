@@ -1,12 +1,13 @@
 //! Fork: the child has one thread, a whole heap, and no helpers until it needs them.
 //!
 //! Before the fork the gate is closed through which threads pass when they take the loader's lock, which the child
-//! could never release. Then the allocator lock is taken, so that no collection is in progress and the heap is
+//! could never release. A thread that loads or closes a library meanwhile has it all the same: so a child asks the loader
+//! only if the list of libraries differs from the one that it was born with. Then the allocator lock is taken, so that no collection is in progress and the heap is
 //! consistent; then the arena's lock. All are released in the opposite order on both sides. This is the only registry
 //! of hooks.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use gleaner_os::{fork, threads};
 use gleaner_plans::mark_sweep::Heap;
@@ -18,6 +19,15 @@ use crate::variables::GC_parallel;
 
 /// What `GC_set_handle_fork` said: 1 by hooks, -1 by hand, 0 not at all.
 static MODE: AtomicI32 = AtomicI32::new(1);
+
+/// Whether this process was forked with the hooks. Written by its only thread then.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Whether the loader's lock may be one that nobody can release: only who finds that libraries came or went since the
+/// process was forked knows that it is not.
+pub fn is_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed)
+}
 
 /// Installs the hooks if the client wants them.
 pub fn install_hooks() {
@@ -66,6 +76,7 @@ extern "C" fn after_in_child() {
     let mut heap = held();
     GC_parallel.set(0);
     keep_only_this_thread(&mut heap);
+    IS_CHILD.store(true, Ordering::Relaxed);
     heap.unlock();
     LOADER_GATE.open();
 }

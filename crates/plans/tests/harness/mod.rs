@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::{FreedCells, Options};
 use gleaner_mem::Address;
-use gleaner_os::memory;
 use gleaner_os::threads::{self, Placement, Role, Thread};
 use gleaner_os::topology::Topology;
 use gleaner_plans::mark_sweep::Heap;
