@@ -112,15 +112,26 @@ fn check_snapshot(snapshot: Option<&str>) -> Result<(), Failure> {
     })
 }
 
-/// Refuses a log that cannot be written, rather than losing it.
+/// Refuses a log that cannot be written, rather than losing it. A pipe is not opened: whoever reads it would see its end
+/// when it is closed again.
 fn check_log(log: Option<&str>) -> Result<(), Failure> {
-    let Some(path) = log else { return Ok(()) };
+    let Some(path) = log.map(Path::new) else {
+        return Ok(());
+    };
+    let refuse = |error: std::io::Error| {
+        let path = path.display();
+        Failure::usage(format_args!("the log {path} cannot be written: {error}"))
+    };
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
+            .map_err(|error| refuse(error.into()));
+    }
     std::fs::OpenOptions::new()
         .append(true)
         .create(true)
         .open(path)
         .map(drop)
-        .map_err(|error| Failure::usage(format_args!("the log {path} cannot be written: {error}")))
+        .map_err(refuse)
 }
 
 /// Refuses a library for another processor.

@@ -270,6 +270,28 @@ fn a_log_is_absolute_and_checked() {
 }
 
 #[test]
+fn a_pipe_that_somebody_reads_is_not_opened_before_the_program_runs() {
+    let directory = replaceable();
+    let pipe = directory.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    // Reads until the first writer has gone.
+    let reader = Command::new("cat")
+        .arg(&pipe)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = shell(
+        &directory,
+        &["--log", "pipe"],
+        "timeout 20 sh -c 'echo written >pipe' || echo nobody reads it any more",
+    );
+    assert_eq!(assert_succeeds(&output), "");
+    let output = reader.wait_with_output().unwrap();
+    assert_eq!(stdout(&output), "written\n");
+}
+
+#[test]
 fn a_snapshot_is_absolute_and_checked_and_has_an_owner() {
     let directory = replaceable();
     let output = shell(
