@@ -47,9 +47,9 @@ pub(crate) enum Command {
 /// Run a program that uses libgc on Gleaner
 ///
 /// The program is started with Gleaner's libgc.so.1 preloaded, so it takes the place of the one that the program was
-/// linked against, whichever way the program finds it. The command then becomes the program: process number, terminal,
-/// signals and exit status are the program's own. Programs that it starts run on Gleaner too if they use libgc, and
-/// are not disturbed if they do not.
+/// linked against, or that it opens by that name. A program that opens a libgc by a path with a slash gets that one, and cannot
+/// run on Gleaner this way. The command then becomes the program: process number, terminal, signals and exit status are the
+/// program's own. Programs that it starts run on Gleaner too if they use libgc, and are not disturbed if they do not.
 #[derive(Args)]
 #[command(
     override_usage = "gleaner exec [OPTIONS] -- PROGRAM [ARGS]...",

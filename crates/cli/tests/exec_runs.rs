@@ -63,6 +63,36 @@ int main(void) {
 }
 
 #[test]
+fn a_library_that_is_opened_by_its_path_is_named_with_the_remedy() {
+    let directory = Directory::new();
+    let source = "
+#include <dlfcn.h>
+int main(int count, char **words) {
+    void *library = dlopen(words[1], RTLD_NOW);
+    void (*start)(void) = (void (*)(void))dlsym(library, \"GC_init\");
+    start();
+    return 0;
+}";
+    directory.compile("opener", source, &[]);
+    let library = library();
+    let run = |name: &str| {
+        let mut command = gleaner();
+        command
+            .env("GLEANER_LIBGC", &library)
+            .args(["exec", "--any", "--"])
+            .arg(directory.path("opener"))
+            .arg(name);
+        command.output().unwrap()
+    };
+    assert_succeeds(&run("libgc.so.1"));
+    let output = run(STOCK);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT));
+    let said = stderr(&output);
+    assert!(said.contains("opens libgc by a path"), "{said}");
+    assert!(said.contains("libgc.so.1 without a directory"), "{said}");
+}
+
+#[test]
 fn exit_status_and_signals_pass_through() {
     let directory = replaceable();
     let output = shell(&directory, &[], "exit 37");

@@ -112,7 +112,12 @@ impl Locked {
     /// meanwhile. No frame of ours below may have a reference to the heap in use.
     pub unsafe fn by_contract() -> Locked {
         if !is_ready() {
-            die(format_args!("the heap was used before it started"));
+            // A second libgc has its calls of the functions that it exports come here, as the loader binds them.
+            die(format_args!(
+                "the heap was used before it started. A program that opens libgc by a path, as in \
+                 dlopen(\"/usr/lib/.../libgc.so.1\"), has two libraries whose calls mix: let it open \
+                 libgc.so.1 without a directory, or put Gleaner's in the place of that file (docs/install.md)"
+            ));
         }
         Locked(heap_pointer())
     }
