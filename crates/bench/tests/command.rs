@@ -123,7 +123,7 @@ fn a_log_that_cannot_be_written_is_named_once_and_ends_nothing() {
     let said = errors(&output);
     assert_eq!(
         said,
-        "gleaner: the event log cannot be written: it ends here\n"
+        "gleaner: the event log /dev/full cannot be written (the disk is full): it ends here\n"
     );
 }
 

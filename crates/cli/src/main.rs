@@ -37,6 +37,10 @@ fn main() -> std::process::ExitCode {
     if !stays {
         inherited::end_on_closed_pipe();
     }
+    if matches!(command, Command::Report(_) | Command::Heap(_)) {
+        // These say themselves what they cannot write.
+        inherited::survive_file_limit();
+    }
     let done = |()| std::process::ExitCode::SUCCESS;
     let result = match command {
         Command::Exec(args) => exec::run(args).map(done),

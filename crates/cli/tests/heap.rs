@@ -5,7 +5,7 @@ mod support;
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use support::*;
 
@@ -744,4 +744,21 @@ int main(void) {
     let held = facts["holders"][0]["address"].as_str().unwrap();
     let path = assert_succeeds(&heap(newer, &["--path", held]));
     assert_has(&path, &["the program+0x", &format!("-> {held} (normal, ")]);
+}
+
+#[test]
+fn a_file_that_may_not_be_so_long_is_an_error() {
+    let directory = Directory::new();
+    directory.file("app.heap", snapshot(), 0o644);
+    let script = "ulimit -f 1; exec \"$0\" heap app.heap --devtools app.heapsnapshot";
+    let output = clean(Command::new("sh"))
+        .args(["-c", script, env!("CARGO_BIN_EXE_gleaner")])
+        .current_dir(directory.path(""))
+        .output()
+        .unwrap();
+    assert_fails(
+        &output,
+        2,
+        "the file app.heapsnapshot cannot be written: File too large",
+    );
 }

@@ -461,11 +461,8 @@ fn many_processes_and_many_collections_make_a_page_of_some_size() {
     assert!(page.len() < 2 << 20, "{}", page.len());
 }
 
-#[test]
-fn a_real_program_has_the_collections_that_its_log_tells_of() {
-    let directory = Directory::new();
-    let library = library();
-    let source = "
+/// A program that is collected a few dozen times.
+const COLLECTS: &str = "
 void GC_init(void);
 void *GC_malloc(unsigned long);
 void GC_gcollect(void);
@@ -480,7 +477,12 @@ int main(void) {
     GC_gcollect();
     return 0;
 }";
-    directory.compile("program", source, &["-O0", library.to_str().unwrap()]);
+
+#[test]
+fn a_real_program_has_the_collections_that_its_log_tells_of() {
+    let directory = Directory::new();
+    let library = library();
+    directory.compile("program", COLLECTS, &["-O0", library.to_str().unwrap()]);
     let log = directory.path("gc.jsonl");
     let output = gleaner()
         .args(["exec", "--log", log.to_str().unwrap(), "--"])
@@ -520,5 +522,51 @@ int main(void) {
             "<td class=\"words\">GC_gcollect</td><td>1</td>",
             &format!("<td class=\"words\">mark</td><td>{marked}</td>"),
         ],
+    );
+}
+
+/// Runs `gleaner` with these words where no file may be longer than so many times 512 bytes.
+fn limited(directory: &Directory, blocks: u32, words: &[&str]) -> Output {
+    let script = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
+    clean(Command::new("sh"))
+        .args(["-c", &script, env!("CARGO_BIN_EXE_gleaner")])
+        .args(words)
+        .env("GLEANER_LIBGC", directory.path("libgc.so"))
+        .current_dir(directory.path(""))
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_log_that_may_not_be_longer_ends_and_the_program_does_not() {
+    let directory = Directory::new();
+    let library = library();
+    std::os::unix::fs::symlink(&library, directory.path("libgc.so")).unwrap();
+    directory.compile("program", COLLECTS, &["-O0", library.to_str().unwrap()]);
+    let output = limited(
+        &directory,
+        1,
+        &["exec", "--log", "gc.jsonl", "--", "./program"],
+    );
+    assert_succeeds(&output);
+    let log = directory.path("gc.jsonl");
+    let message = format!(
+        "gleaner: the event log {} cannot be written (files may not be longer: ulimit -f): it ends here\n",
+        log.display()
+    );
+    assert_eq!(stderr(&output), message);
+    let text = std::fs::read_to_string(log).unwrap();
+    assert!(text.ends_with('\n') && text.len() <= 512, "{text}");
+}
+
+#[test]
+fn a_page_that_may_not_be_so_long_is_an_error() {
+    let directory = Directory::new();
+    directory.file("gc.jsonl", log(), 0o644);
+    let output = limited(&directory, 1, &["report", "gc.jsonl"]);
+    assert_fails(
+        &output,
+        2,
+        "the page gc.html cannot be written: File too large",
     );
 }

@@ -2,12 +2,17 @@
 //!
 //! A daemon closes all descriptors that it knows nothing of, and opens files of its own. What is written to the number
 //! of a log would then lie in the program's data. So each write first asks whether the number still stands for the file
-//! that was opened (device and inode).
+//! that was opened (device and inode). It also asks whether the file may become so long (`ulimit -f`): the system kills a
+//! process that writes more, and a log must not end its program. Only others that append to the file at the same
+//! moment could still make it too long.
 
+use core::fmt::Write as _;
 use core::mem::MaybeUninit;
 
-use crate::output::{Fd, STDERR};
-use crate::syscall::call;
+use gleaner_base::events::LineBuffer;
+
+use crate::output::{self, Fd, STDERR};
+use crate::syscall::{Errno, call};
 
 /// Which file a descriptor stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,19 +21,26 @@ struct Identity {
     inode: u64,
 }
 
+fn status_of(file: Fd) -> Option<libc::stat> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    let arguments = [file.0 as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the record outlives the call, which fills it when it succeeds.
+    unsafe {
+        call(libc::SYS_fstat, arguments).ok()?;
+        Some(status.assume_init())
+    }
+}
+
 impl Identity {
     fn of(file: Fd) -> Option<Identity> {
-        let mut status = MaybeUninit::<libc::stat>::uninit();
-        let arguments = [file.0 as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
-        // SAFETY: the record outlives the call, which fills it when it succeeds.
-        let status = unsafe {
-            call(libc::SYS_fstat, arguments).ok()?;
-            status.assume_init()
-        };
-        Some(Identity {
+        status_of(file).as_ref().map(Identity::new)
+    }
+
+    fn new(status: &libc::stat) -> Identity {
+        Identity {
             device: status.st_dev,
             inode: status.st_ino,
-        })
+        }
     }
 }
 
@@ -54,17 +66,49 @@ impl LogFile {
     /// Appends `line`; false when that cannot be. Then nothing more should be written, and standard error was told, if
     /// that is still what it was.
     pub fn append(&self, line: &[u8]) -> bool {
-        let why: &[u8] = if self.identity.is_none() || Identity::of(self.file) != self.identity {
-            b"gleaner: the program closed the event log: it ends here\n"
-        } else if !self.file.write_all(line) {
-            b"gleaner: the event log cannot be written: it ends here\n"
-        } else {
+        let status = status_of(self.file).filter(|now| Some(Identity::new(now)) == self.identity);
+        let Some(status) = status else {
+            self.complain(b"gleaner: the program closed the event log: it ends here\n");
+            return false;
+        };
+        let Err(error) = self.write(&status, line) else {
             return true;
         };
-        if self.errors.is_some() && Identity::of(STDERR) == self.errors {
-            STDERR.write_all(why);
-        }
+        self.complain(self.message(error).as_bytes());
         false
+    }
+
+    fn write(&self, status: &libc::stat, line: &[u8]) -> Result<(), Errno> {
+        let length = (status.st_size as u64).saturating_add(line.len() as u64);
+        if status.st_mode & libc::S_IFMT == libc::S_IFREG && length > output::largest_file() {
+            return Err(Errno(libc::EFBIG));
+        }
+        self.file.try_write_all(line)
+    }
+
+    #[cold]
+    fn complain(&self, message: &[u8]) {
+        if self.errors.is_some() && Identity::of(STDERR) == self.errors {
+            STDERR.write_all(message);
+        }
+    }
+
+    /// Which log it is, and why it ends.
+    #[cold]
+    fn message(&self, error: Errno) -> LineBuffer<512> {
+        let mut line = LineBuffer::new();
+        let _ = line.write_str("gleaner: the event log ");
+        output::write_name(self.file, &mut line);
+        let _ = match error.0 {
+            libc::ENOSPC => line.write_str("cannot be written (the disk is full)"),
+            libc::EDQUOT => line.write_str("cannot be written (the disk quota is used up)"),
+            libc::EFBIG => line.write_str("cannot be written (files may not be longer: ulimit -f)"),
+            libc::EPIPE => line.write_str("cannot be written (nobody reads the pipe)"),
+            libc::EIO => line.write_str("cannot be written (input/output error)"),
+            number => write!(line, "cannot be written (error {number})"),
+        };
+        let _ = line.write_str(": it ends here\n");
+        line
     }
 }
 

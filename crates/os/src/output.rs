@@ -6,6 +6,9 @@
 
 use crate::syscall::{Errno, call};
 use core::ffi::CStr;
+use core::fmt::Write as _;
+
+use gleaner_base::events::LineBuffer;
 
 /// An open file descriptor. A copy is the same descriptor; closing is the owner's business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +92,33 @@ pub fn write_directory(out: &mut dyn core::fmt::Write) -> bool {
         .is_some_and(|path| out.write_str(path.trim_end_matches('/')).is_ok())
 }
 
+/// Writes the name of an open file and a blank, if the system tells the name.
+pub(crate) fn write_name(file: Fd, out: &mut dyn core::fmt::Write) {
+    let mut link = LineBuffer::<32>::new();
+    let mut name = [0_u8; 256];
+    if write!(link, "/proc/self/fd/{}\0", file.0).is_err() {
+        return;
+    }
+    let arguments = [
+        link.as_bytes().as_ptr() as usize,
+        name.as_mut_ptr() as usize,
+        name.len(),
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the path is a string, and both outlive the call, which writes no more than it is told.
+    let length = unsafe { call(libc::SYS_readlink, arguments) };
+    // One that fills the buffer is cut.
+    let name = length
+        .ok()
+        .filter(|length| *length < name.len())
+        .map(|length| &name[..length]);
+    if let Some(name) = name.and_then(|name| core::str::from_utf8(name).ok()) {
+        let _ = write!(out, "{name} ");
+    }
+}
+
 /// Gives a file another name, in place of one that has it; false where that cannot be.
 pub fn rename(from: &CStr, to: &CStr) -> bool {
     let arguments = [from.as_ptr() as usize, to.as_ptr() as usize, 0, 0, 0, 0];
@@ -136,7 +166,12 @@ pub fn write_all(fd: Fd, bytes: &[u8]) -> bool {
 
 impl Fd {
     /// Writes all of `bytes`; false when the descriptor cannot take them.
-    pub fn write_all(self, mut bytes: &[u8]) -> bool {
+    pub fn write_all(self, bytes: &[u8]) -> bool {
+        self.try_write_all(bytes).is_ok()
+    }
+
+    /// Writes all of `bytes`, or says why the descriptor cannot take them.
+    pub(crate) fn try_write_all(self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             let arguments = [
                 self.0 as usize,
@@ -148,14 +183,14 @@ impl Fd {
             ];
             // SAFETY: the slice is readable for the length given.
             match unsafe { call(libc::SYS_write, arguments) } {
-                Ok(0) => return false,
+                Ok(0) => return Err(Errno(libc::EIO)),
                 Ok(written) => bytes = &bytes[written..],
                 Err(Errno(libc::EINTR)) => {}
                 Err(Errno(libc::EAGAIN)) => self.wait_until_writable(),
-                Err(_) => return false,
+                Err(error) => return Err(error),
             }
         }
-        true
+        Ok(())
     }
 
     fn wait_until_writable(self) {
