@@ -37,8 +37,8 @@ pub struct Event<'a> {
 }
 
 /// Phases outside of the pause: those before the threads stop and after they go on, the one about the whole, and those
-/// that tell what was done since the collection before.
-const NOT_PAUSED: [&str; 11] = [
+/// that tell what was done since the collection before; and `snapshot`, which is written in a stop and not counted.
+const NOT_PAUSED: [&str; 12] = [
     "start",
     "libraries",
     "zeroing-kernel",
@@ -46,6 +46,7 @@ const NOT_PAUSED: [&str; 11] = [
     "reclaim",
     "resize",
     "end",
+    "snapshot",
     "sweep",
     "zeroing",
     "zeroing-ahead",

@@ -24,12 +24,25 @@ pub struct Span {
     pub end: u64,
     /// A step of marking beside the program, not a stop.
     pub is_step: bool,
+    /// First and last nanosecond of writing a snapshot meanwhile, which the user asked for and which is no cost of collecting.
+    pub snapshot: Option<(u64, u64)>,
 }
 
 impl Span {
-    /// How long it is.
+    /// How long it is, without the snapshot.
     pub fn duration(&self) -> u64 {
-        self.end.saturating_sub(self.start)
+        let parts = self.parts();
+        parts.map(|(start, end)| end.saturating_sub(start)).sum()
+    }
+
+    /// First and last nanosecond of what counts: all of it, or what was before the snapshot and what was after it.
+    pub fn parts(&self) -> impl Iterator<Item = (u64, u64)> {
+        let within = |at: u64| at.clamp(self.start, self.end.max(self.start));
+        let (from, to) = self.snapshot.unwrap_or((self.end, self.end));
+        let parts = [(self.start, within(from)), (within(to), self.end)];
+        parts
+            .into_iter()
+            .take(1 + usize::from(self.snapshot.is_some()))
     }
 }
 
@@ -112,10 +125,14 @@ impl Process {
         if event.is_of_collection() {
             self.note_collection(event);
         }
+        if event.name == "snapshot" && was_stopped {
+            self.note_snapshot(event);
+        }
         if is_paused {
             self.note_pause(event, is_step, was_stopped);
         }
-        let in_stop = is_paused && !is_step || was_stopped && !event.is_sum();
+        let counts = was_stopped && !event.is_sum() && event.name != "snapshot";
+        let in_stop = is_paused && !is_step || counts;
         self.note_phase(event, in_stop);
     }
 
@@ -149,7 +166,17 @@ impl Process {
                 start,
                 end,
                 is_step,
+                snapshot: None,
             }),
+        }
+    }
+
+    /// Takes what writing a snapshot took out of the stop in which it was written.
+    fn note_snapshot(&mut self, event: &Event<'_>) {
+        let stop = self.spans.last_mut();
+        if let Some(stop) = stop.filter(|stop| stop.collection == event.collection && !stop.is_step)
+        {
+            stop.snapshot = Some((event.start_ns, event.end_ns()));
         }
     }
 
@@ -247,7 +274,7 @@ impl Process {
 
     /// How stops and steps lie in time.
     pub fn utilisation(&self) -> Utilisation {
-        Utilisation::new(self.spans.iter().map(|span| (span.start, span.end)))
+        Utilisation::new(self.spans.iter().flat_map(Span::parts))
     }
 
     /// What each phase took, by its name.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gleaner_eventlog::{Process, Spread, Utilisation};
+use gleaner_eventlog::{Process, Span, Spread, Utilisation};
 
 use super::found::{Found, Named, peak};
 use crate::words::{counted, percent, processes, size, time};
@@ -36,7 +36,7 @@ impl Summary {
         Summary {
             count: process.count(),
             run: last - first,
-            stopped: Utilisation::new(stops.map(|span| (span.start, span.end))).paused(),
+            stopped: Utilisation::new(stops.flat_map(Span::parts)).paused(),
             stops: process.spread(false),
             steps: process.spread(true),
             heap: last_and_peak(process.capacity()),
@@ -217,6 +217,20 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("1 step of marking took 6.00 µs"), "{text}");
+    }
+
+    #[test]
+    fn a_snapshot_is_no_stop() {
+        let summary = Summary::of(&process(&[
+            r#"{"event":"stop-world","pid":1,"collection":1,"start_ns":0,"duration_ns":1000}"#,
+            r#"{"event":"snapshot","pid":1,"collection":1,"start_ns":2000,"duration_ns":6000}"#,
+            r#"{"event":"resume-world","pid":1,"collection":1,"start_ns":9000,"duration_ns":1000}"#,
+        ]));
+        let text = summary.sentences();
+        assert!(
+            text.contains("stopped for 40.0 % of that time: 1 stop took 4.00 µs"),
+            "{text}"
+        );
     }
 
     #[test]

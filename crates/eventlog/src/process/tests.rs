@@ -147,6 +147,35 @@ fn what_was_done_since_the_collection_before_is_no_pause() {
 }
 
 #[test]
+fn writing_a_snapshot_is_no_part_of_the_stop() {
+    let log = line("start", 1, 5, 0, 0)
+        + &line("stop-world", 1, 10, 10, 0)
+        + &line("mark", 1, 20, 30, 0)
+        + &line("snapshot", 1, 50, 1000, 0)
+        + &line("weak", 1, 1050, 3, 0)
+        + &line("resume-world", 1, 1060, 5, 0)
+        + &line("end", 1, 1070, 1065, 0);
+    let process = process_of(&log);
+    assert_eq!(process.pauses(), [55]);
+    assert_eq!(process.spread(false).sorted(), [55]);
+    let utilisation = process.utilisation();
+    assert_eq!(utilisation.paused(), 55);
+    assert_eq!(utilisation.least(100), 1.0 - 40.0 / 100.0);
+    let phases: BTreeMap<_, _> = process.phases().collect();
+    assert_eq!(phases["snapshot"].all_ns, 1000);
+    assert_eq!(phases["snapshot"].stopped_ns, 0);
+    assert_eq!(
+        (phases["mark"].stopped_ns, phases["weak"].stopped_ns),
+        (30, 3)
+    );
+    // Where the end of the stop is missing, and where the beginning is.
+    let cut = process_of(&(line("stop-world", 1, 10, 10, 0) + &line("snapshot", 1, 50, 9, 0)));
+    assert_eq!(cut.pauses(), [10]);
+    let cut = process_of(&(line("snapshot", 1, 50, 9, 0) + &line("resume-world", 1, 60, 5, 0)));
+    assert_eq!(cut.pauses(), [5]);
+}
+
+#[test]
 fn a_log_without_phases_has_whole_collections() {
     let process = process_of(&(line("end", 1, 10, 5, 0) + &line("end", 2, 30, 7, 0)));
     assert_eq!((process.pauses(), process.count()), (vec![5, 7], 2));
