@@ -255,6 +255,13 @@ fn a_long_path_is_cut_in_its_middle() {
         ],
     );
     assert_eq!(said.matches("->").count(), 24);
+    let json = assert_succeeds(&heap(&file, &["--path", "107ce0", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let path = json["path"].as_array().unwrap();
+    assert_eq!((path.len(), &json["left_out"]), (24, &976.into()));
+    let shown = |at: usize| path[at]["address"].as_str().unwrap();
+    let ends = [shown(0), shown(11), shown(12), shown(23)];
+    assert_eq!(ends, ["100000", "100160", "107b80", "107ce0"]);
     assert_has(
         &stderr(&output),
         &["1 reference leads to objects that are not in the snapshot"],

@@ -70,7 +70,7 @@ pub(super) fn page(facts: &Facts<'_>) -> String {
     }))
 }
 
-/// A path; without a word and objects if no root leads there.
+/// A path, of a long one its ends; without a word and objects if no root leads there.
 pub(super) fn path(facts: &Facts<'_>, address: u64) -> Result<String, Failure> {
     let object = trail::object_at(facts.snapshot, address)?;
     let path = Path::new(&facts.graph, object, false);
@@ -78,8 +78,11 @@ pub(super) fn path(facts: &Facts<'_>, address: u64) -> Result<String, Failure> {
         let kept = facts.kept_by(Node::Word(path.word));
         word_value(facts, path.word, kept)
     });
-    let objects = path.as_ref().map(|path| {
-        let objects = path.objects.iter();
+    let (begin, left_out, end) = path
+        .as_ref()
+        .map_or((&[][..], 0, &[][..]), |path| trail::ends(&path.objects));
+    let objects = path.as_ref().map(|_| {
+        let objects = begin.iter().chain(end);
         let values = objects.map(|object| object_value(facts, *object));
         values.collect::<Vec<_>>()
     });
@@ -87,6 +90,7 @@ pub(super) fn path(facts: &Facts<'_>, address: u64) -> Result<String, Failure> {
         "object": object_value(facts, object),
         "word": word,
         "path": objects,
+        "left_out": left_out,
         "direct_words": path.map_or(0, |path| path.direct),
     })))
 }

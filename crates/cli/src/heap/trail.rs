@@ -12,6 +12,17 @@ use crate::words::{counted, percent, shown, size};
 /// Objects of a path that are shown, half of them at each end.
 const MOST_SHOWN: usize = 24;
 
+/// The objects of a path that are shown: those at its beginning, how many are left out behind them, those at its end.
+pub(super) fn ends(objects: &[ObjectId]) -> (&[ObjectId], usize, &[ObjectId]) {
+    match objects.len().checked_sub(MOST_SHOWN) {
+        None | Some(0) => (objects, 0, &[]),
+        Some(left_out) => {
+            let (begin, rest) = objects.split_at(MOST_SHOWN / 2);
+            (begin, left_out, &rest[left_out..])
+        }
+    }
+}
+
 /// An address as users and debuggers write it.
 pub(super) fn address(text: &str) -> Result<u64, Failure> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"));
@@ -103,18 +114,14 @@ fn steps(snapshot: &Snapshot, path: &Path) -> String {
         text += ", which may be left over from a call that has returned";
     }
     text.push('\n');
-    let left_out = path.objects.len().saturating_sub(MOST_SHOWN);
-    for (at, object) in path.objects.iter().enumerate() {
-        if left_out == 0 || !(MOST_SHOWN / 2..MOST_SHOWN / 2 + left_out).contains(&at) {
-            let _ = writeln!(text, "  -> {}", names::object(snapshot, *object));
-        } else if at == MOST_SHOWN / 2 {
-            let _ = writeln!(
-                text,
-                "  ... {} in between",
-                counted(left_out as u64, "object")
-            );
-        }
+    let (begin, left_out, end) = ends(&path.objects);
+    let line = |object: &ObjectId| format!("  -> {}\n", names::object(snapshot, *object));
+    text.extend(begin.iter().map(line));
+    if left_out > 0 {
+        let left_out = counted(left_out as u64, "object");
+        let _ = writeln!(text, "  ... {left_out} in between");
     }
+    text.extend(end.iter().map(line));
     text
 }
 
