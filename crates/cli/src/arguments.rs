@@ -99,10 +99,13 @@ pub(crate) struct ExecArgs {
     pub(crate) program: Vec<OsString>,
 }
 
+/// What the name - stands for.
+pub(crate) const STANDARD_INPUT: &str = "/dev/stdin";
+
 /// A file that is read; the name - stands for standard input.
 fn input() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(|name| match name.to_str() {
-        Some("-") => "/dev/stdin".into(),
+        Some("-") => STANDARD_INPUT.into(),
         _ => name.into(),
     })
 }
@@ -158,8 +161,10 @@ pub(crate) struct HeapArgs {
     /// Print a shortest path from a root to the object that has this address, also one in the middle of it
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["since", "devtools"])]
     pub(crate) path: Option<String>,
-    /// Print what grew since an older snapshot
-    #[arg(long, value_name = "OLDER", conflicts_with = "devtools", value_hint = ValueHint::FilePath)]
+    /// Print what grew since an older snapshot; - for standard input
+    #[arg(
+        long, value_name = "OLDER", conflicts_with = "devtools", value_hint = ValueHint::FilePath, value_parser = input()
+    )]
     pub(crate) since: Option<PathBuf>,
     /// Write FILE for the developer tools of Chrome and Node (Memory, Load); its name should end with .heapsnapshot
     #[arg(long, value_name = "FILE", conflicts_with = "json", value_hint = ValueHint::FilePath)]

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use gleaner_heapgraph::{Ending, ReadError, Snapshot};
 
-use crate::arguments::HeapArgs;
+use crate::arguments::{HeapArgs, STANDARD_INPUT};
 use crate::failure::Failure;
 use crate::inputs::Input;
 use crate::options::print;
@@ -37,6 +37,12 @@ const SNAPSHOT: Input = Input {
 pub(crate) fn run(args: HeapArgs) -> Result<(), Failure> {
     let address = args.path.as_deref().map(trail::address).transpose()?;
     let path = &args.snapshot;
+    let is_input = |path: &Path| path == Path::new(STANDARD_INPUT);
+    if is_input(path) && args.since.as_deref().is_some_and(is_input) {
+        return Err(Failure::usage(
+            "standard input cannot be both snapshots: name a file for one of them",
+        ));
+    }
     let progress = Progress::new();
     let snapshot = open_and_read(path, args.devtools.as_deref(), &progress)?;
     let older = match &args.since {

@@ -12,7 +12,7 @@ use std::fs::{File, Metadata};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::arguments::ReportArgs;
+use crate::arguments::{ReportArgs, STANDARD_INPUT};
 use crate::failure::Failure;
 use crate::inputs::Input;
 use crate::options::print;
@@ -41,11 +41,14 @@ pub(crate) fn run(args: ReportArgs) -> Result<(), Failure> {
     print(&summary::for_terminal(&found, &output))
 }
 
-/// Where the page goes. It must not be the log, under whatever name.
+/// Where the page goes. It must not be the log, under whatever name. Standard input has a name of its own even where it is a
+/// file, and nothing lies beside that name.
 fn output(args: &ReportArgs, log: &Metadata) -> Result<PathBuf, Failure> {
     let output = match &args.output {
         Some(output) => output.clone(),
-        None if log.is_file() => args.log.with_extension("html"),
+        None if log.is_file() && args.log != Path::new(STANDARD_INPUT) => {
+            args.log.with_extension("html")
+        }
         None => {
             return Err(Failure::usage(format_args!(
                 "{} is no file that a page could lie beside: say where it goes with --output FILE",

@@ -373,6 +373,28 @@ fn growth_is_told_by_kind_and_root() {
 }
 
 #[test]
+fn either_snapshot_may_come_from_standard_input() {
+    let directory = Directory::new();
+    let then = directory.file("then.heap", snapshot(), 0o644);
+    let now = directory.file("now.heap", grown(), 0o644);
+    let [then_name, now_name] = [&then, &now].map(|path| path.to_str().unwrap());
+    let read = |newer: &str, older: &str, input: &Path| {
+        let mut command = gleaner();
+        command.args(["heap", newer, "--since", older]);
+        command.stdin(std::fs::File::open(input).unwrap());
+        command.output().unwrap()
+    };
+    let expected = assert_succeeds(&heap(&now, &["--since", then_name]));
+    assert_eq!(assert_succeeds(&read(now_name, "-", &then)), expected);
+    assert_eq!(assert_succeeds(&read("-", then_name, &now)), expected);
+    assert_fails(
+        &read("-", "-", &now),
+        2,
+        "standard input cannot be both snapshots",
+    );
+}
+
+#[test]
 fn json_has_the_same_facts() {
     let directory = Directory::new();
     let file = directory.file("app.heap", snapshot(), 0o644);

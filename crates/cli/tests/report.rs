@@ -432,6 +432,18 @@ fn a_log_may_come_through_a_pipe() {
     let said = assert_succeeds(&through(&["--output", page.to_str().unwrap()]));
     assert_has(&said, &["process 8: 1 collection"]);
     assert!(page.exists());
+    // A page beside it would be /dev/stdin.html.
+    let mut of_file = gleaner();
+    of_file.args(["report", "-"]);
+    of_file.stdin(std::fs::File::open(&log).unwrap());
+    assert_fails(
+        &of_file.output().unwrap(),
+        2,
+        "/dev/stdin is no file that a page could lie beside: say where it goes with --output FILE",
+    );
+    of_file.args(["--output", page.to_str().unwrap()]);
+    of_file.stdin(std::fs::File::open(&log).unwrap());
+    assert_succeeds(&of_file.output().unwrap());
 }
 
 #[test]
