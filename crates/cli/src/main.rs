@@ -17,6 +17,7 @@ mod inspect;
 mod library;
 mod loader;
 mod options;
+mod outputs;
 mod place;
 mod report;
 mod words;

@@ -8,7 +8,7 @@ mod page;
 mod plots;
 mod summary;
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use crate::arguments::{ReportArgs, STANDARD_INPUT};
 use crate::failure::Failure;
 use crate::inputs::Input;
 use crate::options::print;
+use crate::outputs;
 use found::Found;
 
 /// What is read.
@@ -61,7 +62,7 @@ fn output(args: &ReportArgs, log: &Metadata) -> Result<PathBuf, Failure> {
 }
 
 fn write(output: &Path, html: &str) -> Result<(), Failure> {
-    let written = File::create(output).and_then(|mut file| file.write_all(html.as_bytes()));
+    let written = outputs::write(output, |to| to.write_all(html.as_bytes()));
     written.map_err(|error| {
         Failure::usage(format_args!(
             "the page {} cannot be written: {error}. Name another file with --output FILE",

@@ -581,4 +581,16 @@ fn a_page_that_may_not_be_so_long_is_an_error() {
         2,
         "the page gc.html cannot be written: File too large",
     );
+    let left: Vec<_> = std::fs::read_dir(directory.path("")).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing but the log: {left:?}");
+    // One that is there stays.
+    directory.file("gc.html", "the page of yesterday", 0o644);
+    assert_fails(
+        &limited(&directory, 1, &["report", "gc.jsonl"]),
+        2,
+        "cannot be written",
+    );
+    let page = std::fs::read_to_string(directory.path("gc.html")).unwrap();
+    assert_eq!(page, "the page of yesterday");
+    assert_eq!(std::fs::read_dir(directory.path("")).unwrap().count(), 2);
 }

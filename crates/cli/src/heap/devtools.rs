@@ -6,14 +6,14 @@
 //! in another snapshot of the process, and the tools can compare two. The number is the address divided by 16, its lowest 32 bits.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use gleaner_heapgraph::{Graph, ObjectId, Snapshot};
 
 use super::names;
 use crate::failure::Failure;
+use crate::outputs;
 use crate::words::{counted, size};
 
 /// What the numbers of nodes and edges mean.
@@ -31,10 +31,7 @@ const GRANULE_SHIFT: u32 = 4;
 
 /// Writes the file, and returns what to say of it.
 pub(super) fn write(snapshot: &Snapshot, output: &Path) -> Result<String, Failure> {
-    let written = match std::fs::symlink_metadata(output) {
-        Ok(found) if !found.is_file() => write_to(snapshot, output),
-        _ => write_beside(snapshot, output),
-    };
+    let written = outputs::write(output, |to| Writer::new(snapshot, to).write());
     let bytes = written.map_err(|error| {
         Failure::usage(format_args!(
             "the file {} cannot be written: {error}. Name another file with --devtools FILE",
@@ -47,25 +44,6 @@ pub(super) fn write(snapshot: &Snapshot, output: &Path) -> Result<String, Failur
         counted(u64::from(snapshot.count()), "object"),
         size(bytes)
     ))
-}
-
-fn write_to(snapshot: &Snapshot, output: &Path) -> io::Result<u64> {
-    let file = File::create(output)?;
-    let mut writer = Writer::new(snapshot, BufWriter::with_capacity(1 << 20, file));
-    writer.write()
-}
-
-/// Under another name first, so that there is never half of a file under the one that was asked for.
-fn write_beside(snapshot: &Snapshot, output: &Path) -> io::Result<u64> {
-    let mut beside = output.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = Path::new(&beside);
-    let written = write_to(snapshot, beside)
-        .and_then(|bytes| std::fs::rename(beside, output).map(|()| bytes));
-    if written.is_err() {
-        let _ = std::fs::remove_file(beside);
-    }
-    written
 }
 
 struct Writer<'a, W> {
@@ -127,7 +105,6 @@ impl<'a, W: Write> Writer<'a, W> {
             ))?;
         }
         self.put("]}\n")?;
-        self.to.flush()?;
         Ok(self.written)
     }
 
