@@ -1,12 +1,13 @@
 //! `gleaner exec`: checks the options, the program and the library, in this order, then becomes the program.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gleaner_base::options::HeapKind;
+use gleaner_base::options::{HeapKind, Options};
 
 use crate::arguments::ExecArgs;
 use crate::failure::Failure;
@@ -14,15 +15,15 @@ use crate::inherited;
 use crate::inspect::{self, Program};
 use crate::library::{self, Library, SONAME};
 use crate::loader::Loader;
-use crate::options;
+use crate::options::{self, Effective};
 
 /// The loader's list of libraries to load first.
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Runs `gleaner exec`; returns only if the program could not be started, or was not to be.
 pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
-    let options = options::effective(&all_options(&args)?, Some(HeapKind::Libgc))?;
-    check_log(options.options.log.as_str())?;
+    let options = effective_options(&args)?;
+    let _made = check_log(options.options.log.as_str())?;
     check_snapshot(options.options.snapshot.as_str())?;
     let name = &args.program[0];
     let path = inspect::find(name)?;
@@ -52,6 +53,25 @@ pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
     )))
 }
 
+/// The options of the environment and of the command line. Files are named by absolute paths: the program may change its
+/// directory.
+fn effective_options(args: &ExecArgs) -> Result<Effective, Failure> {
+    let mut items = all_options(args)?;
+    let read = options::effective(&items, Some(HeapKind::Libgc))?;
+    let before = items.len();
+    let Options { log, snapshot, .. } = &read.options;
+    for (name, path) in [("log", log.as_str()), ("snapshot", snapshot.as_str())] {
+        if let Some(path) = path.map(Path::new).filter(|path| path.is_relative()) {
+            let path = path_as_value(format_args!("{name}={}", path.display()), path)?;
+            items.push(format!("{name}={path}"));
+        }
+    }
+    match items.len() == before {
+        true => Ok(read),
+        false => options::effective(&items, Some(HeapKind::Libgc)),
+    }
+}
+
 /// The options of the command line, as `name=value`.
 fn all_options(args: &ExecArgs) -> Result<Vec<String>, Failure> {
     let mut items = args.options.clone();
@@ -64,23 +84,23 @@ fn all_options(args: &ExecArgs) -> Result<Vec<String>, Failure> {
     }
     for (name, path) in [("log", &args.log), ("snapshot", &args.snapshot)] {
         if let Some(path) = path {
-            items.push(format!("{name}={}", path_as_value(name, path)?));
+            let path = path_as_value(format_args!("--{name} {}", path.display()), path)?;
+            items.push(format!("{name}={path}"));
         }
     }
     Ok(items)
 }
 
-/// The path that the option `--name` was given, as a value of an option of the heap: the program may change its directory.
-fn path_as_value(name: &str, path: &Path) -> Result<String, Failure> {
-    let shown = path.display();
-    let path = std::path::absolute(path)
-        .map_err(|error| Failure::usage(format_args!("--{name} {shown}: {error}")))?;
+/// The absolute path as a value of an option of the heap; `given` is what the user wrote.
+fn path_as_value(given: impl Display, path: &Path) -> Result<String, Failure> {
+    let refuse = |why: &dyn Display| Failure::usage(format_args!("{given}: {why}"));
+    let path = std::path::absolute(path).map_err(|error| refuse(&error))?;
     let text = path
         .to_str()
-        .ok_or_else(|| Failure::usage(format_args!("--{name} {shown}: the path is not UTF-8")))?;
+        .ok_or_else(|| refuse(&"the path is not UTF-8"))?;
     if text.contains(',') {
-        return Err(Failure::usage(format_args!(
-            "--{name} {text}: the path has a comma, which separates options"
+        return Err(refuse(&format_args!(
+            "the path has a comma, which separates options: {text}"
         )));
     }
     Ok(text.into())
@@ -112,11 +132,23 @@ fn check_snapshot(snapshot: Option<&str>) -> Result<(), Failure> {
     })
 }
 
-/// Refuses a log that cannot be written, rather than losing it. A pipe is not opened: whoever reads it would see its end
-/// when it is closed again.
-fn check_log(log: Option<&str>) -> Result<(), Failure> {
+/// An empty log that was not there before: removed again unless this process becomes the program, which drops nothing.
+struct NewLog(PathBuf);
+
+impl Drop for NewLog {
+    fn drop(&mut self) {
+        // Another program may have begun to write to it.
+        if std::fs::metadata(&self.0).is_ok_and(|log| log.len() == 0) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// Refuses a log that cannot be written, rather than losing it, and makes one that is not there. A pipe is not opened:
+/// whoever reads it would see its end when it is closed again.
+fn check_log(log: Option<&str>) -> Result<Option<NewLog>, Failure> {
     let Some(path) = log.map(Path::new) else {
-        return Ok(());
+        return Ok(None);
     };
     let refuse = |error: std::io::Error| {
         let path = path.display();
@@ -124,13 +156,15 @@ fn check_log(log: Option<&str>) -> Result<(), Failure> {
     };
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
+            .map(|()| None)
             .map_err(|error| refuse(error.into()));
     }
+    let is_new = std::fs::symlink_metadata(path).is_err();
     std::fs::OpenOptions::new()
         .append(true)
         .create(true)
         .open(path)
-        .map(drop)
+        .map(|_| is_new.then(|| NewLog(path.into())))
         .map_err(refuse)
 }
 

@@ -300,6 +300,52 @@ fn a_log_is_absolute_and_checked() {
 }
 
 #[test]
+fn files_that_options_name_are_absolute_wherever_the_options_come_from() {
+    let directory = replaceable();
+    let run = |options: &[&str], environment: &str| {
+        let options = [&["--any"], options].concat();
+        let output = exec(&directory, &options)
+            .env("GLEANER_OPTIONS", environment)
+            .args(["sh", "-c", "cd /; echo $GLEANER_OPTIONS"])
+            .output();
+        assert_succeeds(&output.unwrap())
+    };
+    directory.file("sub/file", "", 0o644);
+    let here = directory.path("");
+    let here = here.to_str().unwrap();
+    assert_eq!(run(&["--opt", "log=x"], ""), format!("log=x,log={here}x\n"));
+    assert_eq!(
+        run(&["--opt", "markers=2"], "log=sub/../y,snapshot=%p.heap"),
+        format!(
+            "log=sub/../y,snapshot=%p.heap,markers=2,log={here}sub/../y,snapshot={here}%p.heap\n"
+        )
+    );
+    assert_eq!(run(&["--opt", "log=/dev/null"], ""), "log=/dev/null\n");
+}
+
+#[test]
+fn no_empty_log_is_left_where_nothing_ran() {
+    let directory = replaceable();
+    let log = directory.path("events.jsonl");
+    let run = |more: &[&str], program: &str| {
+        let options = [&["--log", "events.jsonl"], more].concat();
+        exec(&directory, &options).arg(program).output().unwrap()
+    };
+    directory.file("text", "no program\n", 0o755);
+    assert_fails(&run(&[], "./nosuch"), 127, "no such file");
+    assert!(!log.exists());
+    assert_eq!(run(&["--any"], "./text").status.code(), Some(126));
+    assert!(!log.exists());
+    assert_succeeds(&run(&["--dry-run"], "./which"));
+    assert!(!log.exists());
+    // One that was there stays, as does that of a program that ran: it says that there was nothing to log.
+    assert_succeeds(&run(&[], "./which"));
+    assert!(log.exists());
+    assert_fails(&run(&[], "./nosuch"), 127, "no such file");
+    assert!(log.exists());
+}
+
+#[test]
 fn a_pipe_that_somebody_reads_is_not_opened_before_the_program_runs() {
     let directory = replaceable();
     let pipe = directory.path("pipe");
