@@ -83,7 +83,8 @@ pub(crate) struct ExecArgs {
     /// Write what lives in the heap at its peak to FILE (another moment: --opt snapshot-at=...); 'gleaner heap FILE' reads it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) snapshot: Option<PathBuf>,
-    /// Do not check that the program uses libgc: for shells and the like, which start programs that do
+    /// Do not check that the program uses libgc: for shells and the like, which start programs that do. Static programs and
+    /// those with raised privileges are still refused: the loader preloads nothing there
     #[arg(long)]
     pub(crate) any: bool,
     /// Check everything and print what would be run, but do not run it

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +11,7 @@ use std::process::Command;
 use gleaner_base::options::{HeapKind, Options};
 
 use crate::arguments::ExecArgs;
+use crate::contents;
 use crate::failure::Failure;
 use crate::inherited;
 use crate::inspect::{self, Program};
@@ -20,9 +22,13 @@ use crate::options::{self, Effective};
 /// The loader's list of libraries to load first.
 const PRELOAD: &str = "LD_PRELOAD";
 
+/// A program that has this in it opens the library when it runs.
+const OPENED: &[u8] = b"libgc.so";
+
 /// Runs `gleaner exec`; returns only if the program could not be started, or was not to be.
 pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
     let options = effective_options(&args)?;
+    check_files(&args, &options.options)?;
     let _made = check_log(options.options.log.as_str())?;
     check_snapshot(options.options.snapshot.as_str())?;
     let name = &args.program[0];
@@ -106,6 +112,37 @@ fn path_as_value(given: impl Display, path: &Path) -> Result<String, Failure> {
     Ok(text.into())
 }
 
+/// Refuses files that would take each other's place, and a moment for a snapshot that nobody asked for.
+fn check_files(args: &ExecArgs, options: &Options) -> Result<(), Failure> {
+    let Some(snapshot) = options.snapshot.as_str() else {
+        let mut items = args.options.iter().flat_map(|list| list.split(','));
+        return match items.find(|item| item.trim_start().starts_with("snapshot-at=")) {
+            None => Ok(()),
+            Some(item) => Err(Failure::usage(format_args!(
+                "{} has no effect without a snapshot: add --snapshot FILE",
+                item.trim()
+            ))),
+        };
+    };
+    let Some(log) = options.log.as_str() else {
+        return Ok(());
+    };
+    let same = match (std::fs::metadata(log), std::fs::metadata(snapshot)) {
+        // Devices are written to and stay what they are.
+        (Ok(one), Ok(other)) => {
+            one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
+        }
+        (Err(_), Err(_)) => log == snapshot,
+        _ => false,
+    };
+    if same {
+        return Err(Failure::usage(format_args!(
+            "the log and the snapshot are the same file, {log}: name another one for one of them"
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses a snapshot that cannot be written, before the program has run for it.
 fn check_snapshot(snapshot: Option<&str>) -> Result<(), Failure> {
     let Some(path) = snapshot.map(Path::new) else {
@@ -186,7 +223,7 @@ fn check_machine(program: &Program, library: &Library) -> Result<(), Failure> {
 fn check_uses_libgc(path: &Path, program: Program, loader: &Loader) -> Result<(), Failure> {
     let Program { file, data, elf } = program;
     let walk = loader.walk(&file, elf, Some(SONAME));
-    if walk.found || opens_libgc(&data) {
+    if walk.found || contents::has(&data, OPENED) {
         return Ok(());
     }
     let file_text = file.display();
@@ -205,22 +242,6 @@ fn check_uses_libgc(path: &Path, program: Program, loader: &Loader) -> Result<()
     }
     message += ". If it starts or loads something that does, add --any";
     Err(Failure::refused(message))
-}
-
-/// True for a program that has the library's name in it: it opens the library when it runs.
-fn opens_libgc(data: &[u8]) -> bool {
-    const NAME: &[u8] = b"libgc.so";
-    // Horspool's search: where the last byte of a place stands in the name before its end says how far the next place is.
-    let mut at = 0;
-    while let Some(place) = data.get(at..at + NAME.len()) {
-        if place == NAME {
-            return true;
-        }
-        let (last, before) = (place[NAME.len() - 1], &NAME[..NAME.len() - 1]);
-        let found = before.iter().rev().position(|&byte| byte == last);
-        at += found.unwrap_or(before.len()) + 1;
-    }
-    false
 }
 
 /// The list of preloads with `library` first and once.
@@ -275,26 +296,6 @@ mod tests {
         assert_eq!(list(Some("")), "/g/libgc.so.1");
         assert_eq!(list(Some("/a.so /b.so")), "/g/libgc.so.1:/a.so:/b.so");
         assert_eq!(list(Some("/a.so:/g/libgc.so.1")), "/g/libgc.so.1:/a.so");
-    }
-
-    #[test]
-    fn the_name_is_found_wherever_it_lies() {
-        for before in 0..20 {
-            for after in 0..3 {
-                let text = "l".repeat(before) + "libgc.so" + &"o".repeat(after);
-                assert!(opens_libgc(text.as_bytes()), "{text}");
-                assert!(opens_libgc(format!("libgc.s{text}").as_bytes()));
-            }
-        }
-        for text in [
-            "",
-            "libgc.s",
-            "libgc-so",
-            "libgclibgc.libgc.s.so",
-            "LIBGC.SO",
-        ] {
-            assert!(!opens_libgc(text.as_bytes()), "{text}");
-        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::inspect::{
     elf::{self, Elf},
 };
 use crate::loader::Loader;
+use crate::options;
 
 /// The name that programs are linked against.
 pub(crate) const SONAME: &str = "libgc.so.1";
@@ -82,6 +83,11 @@ fn check(path: &Path, source: &str, loader: &Loader) -> Result<Library, Failure>
     let elf = elf::read(&data).map_err(|problem| refuse(&format_args!("it {problem}")))?;
     let machine = elf.machine;
     check_contents(&path, elf, loader).map_err(|problem| refuse(&problem))?;
+    if !contents::has(&data, options::VARIABLE.as_bytes()) {
+        return Err(refuse(
+            &"it is another libgc than Gleaner's: it knows nothing of GLEANER_OPTIONS",
+        ));
+    }
     Ok(Library { path, machine })
 }
 

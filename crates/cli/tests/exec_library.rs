@@ -37,6 +37,12 @@ fn a_library_that_cannot_be_loaded_is_refused() {
     refused(&other, "its name (soname) is libother.so, not libgc.so.1");
     let nameless = directory.compile("nameless.so", "", &["-shared"]);
     refused(&nameless, "it has no name (soname)");
+    let source = "int GC_which(void) { return 3; }";
+    let flags = ["-shared", "-fPIC", "-Wl,-soname,libgc.so.1"];
+    let others = directory.compile("others.so", source, &flags);
+    refused(&others, "it is another libgc than Gleaner's");
+    let stock = Path::new("/usr/lib/x86_64-linux-gnu/libgc.so.1");
+    refused(stock, "it is another libgc than Gleaner's");
     let blank = directory.file("with blank/libgc.so.1", &whole, 0o644);
     refused(&blank, "LD_PRELOAD cannot name a path with a blank");
 }

@@ -1,5 +1,5 @@
-//! `gleaner exec` when it runs the program: what the program sees, and what comes back. Real programs run here with
-//! the system's own libgc preloaded, which proves the command and nothing about a heap.
+//! `gleaner exec` when it runs the program: what the program sees, and what comes back. Real programs begin and end here,
+//! which proves the command and little about a heap.
 
 #[allow(dead_code)]
 mod support;
@@ -394,6 +394,36 @@ fn a_snapshot_is_absolute_and_checked_and_has_an_owner() {
 }
 
 #[test]
+fn a_log_and_a_snapshot_are_two_files() {
+    let directory = replaceable();
+    let run = |log: &str, snapshot: &str| {
+        shell(&directory, &["--log", log, "--snapshot", snapshot], "true")
+    };
+    const SAME: &str = "the log and the snapshot are the same file";
+    assert_fails(&run("both", "both"), 2, SAME);
+    assert!(!directory.path("both").exists());
+    directory.file("log", "", 0o644);
+    std::os::unix::fs::symlink(directory.path("log"), directory.path("link")).unwrap();
+    assert_fails(&run("log", "link"), 2, SAME);
+    assert_succeeds(&run("log", "another"));
+    assert_succeeds(&run("/dev/null", "/dev/null"));
+}
+
+#[test]
+fn a_moment_for_a_snapshot_needs_a_snapshot() {
+    let directory = replaceable();
+    let run = |options: &[&str]| shell(&directory, options, "true");
+    let at = "markers=2, snapshot-at=exit";
+    assert_fails(
+        &run(&["--opt", at]),
+        2,
+        "snapshot-at=exit has no effect without a snapshot: add --snapshot FILE",
+    );
+    assert_succeeds(&run(&["--opt", at, "--snapshot", "app.heap"]));
+    assert_succeeds(&run(&["--opt", at, "--opt", "snapshot=app.heap"]));
+}
+
+#[test]
 fn a_log_is_appended_to() {
     let directory = replaceable();
     let log = directory.file("events.jsonl", "before\n", 0o644);
@@ -421,6 +451,7 @@ fn a_dry_run_prints_a_command_that_runs() {
 
 #[test]
 fn real_programs_run() {
+    let library = library();
     for (program, arguments, expected) in [
         ("guile", &["-c", "(display (* 6 7)) (exit 3)"][..], "42"),
         ("w3m", &["-version"], "w3m version"),
@@ -434,7 +465,7 @@ fn real_programs_run() {
         ("crystal", &["--version"], "Crystal "),
     ] {
         let output = gleaner()
-            .env("GLEANER_LIBGC", STOCK)
+            .env("GLEANER_LIBGC", &library)
             .args(["exec", "--", program])
             .args(arguments)
             .output()
@@ -448,16 +479,17 @@ fn real_programs_run() {
 #[test]
 fn a_real_script_runs() {
     let directory = replaceable();
+    let library = library();
     let script = "#!/usr/bin/env -S guile -s\n!#\n(display (getenv \"LD_PRELOAD\"))\n";
     let script = directory.file("script", script, 0o755);
     let output = gleaner()
-        .env("GLEANER_LIBGC", STOCK)
+        .env("GLEANER_LIBGC", &library)
         .args(["exec", "--"])
         .arg(script)
         .env("GUILE_AUTO_COMPILE", "0")
         .output()
         .unwrap();
-    assert!(assert_succeeds(&output).contains("libgc.so.1"));
+    assert!(assert_succeeds(&output).contains("libgc.so"));
 }
 
 #[test]

@@ -125,7 +125,10 @@ impl Directory {
     /// A library that says which one it is, with libgc's name.
     pub fn library(&self, name: &str, which: u32) -> PathBuf {
         self.file(&format!("{name}.c"), "", 0o644);
-        let source = format!("int GC_which(void) {{ return {which}; }}");
+        // Gleaner's is told from others by the variable that it reads.
+        let source = format!(
+            "int GC_which(void) {{ return {which}; }}\nconst char reads[] = \"GLEANER_OPTIONS\";"
+        );
         self.compile(
             name,
             &source,
