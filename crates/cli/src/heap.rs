@@ -22,6 +22,7 @@ use crate::arguments::{HeapArgs, STANDARD_INPUT};
 use crate::failure::Failure;
 use crate::inputs::Input;
 use crate::options::print;
+use crate::place;
 use crate::words::{counted, shown};
 use facts::Facts;
 use progress::Progress;
@@ -107,7 +108,11 @@ fn unreadable(path: &Path, error: ReadError) -> Failure {
             "{path} is empty: its program has not written a snapshot yet, or was killed before it did, or the disk was \
              full. {MAKE}"
         )),
-        ReadError::EventLog => Failure::usage(format_args!(
+        ReadError::EventLog(line) if place::log::is_line(&line) => Failure::usage(format_args!(
+            "{path} is no heap snapshot but {}. {MAKE}",
+            place::log::OTHER
+        )),
+        ReadError::EventLog(_) => Failure::usage(format_args!(
             "{path} is no heap snapshot but the log of what the collector did. 'gleaner report {path}' reads it; {MAKE}"
         )),
         ReadError::NoSnapshot => Failure::usage(format_args!(

@@ -4,7 +4,7 @@
 //! process, the guard, lets the threads run anywhere again, at full speed, if this one is killed.
 
 mod guard;
-mod log;
+pub(crate) mod log;
 mod report;
 mod speed;
 mod start;

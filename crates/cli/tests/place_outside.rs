@@ -86,3 +86,16 @@ fn where_no_file_may_be_written_the_program_runs_and_a_message_says_what_is_lack
     assert!(said.contains("cannot be written down"), "{said}");
     assert!(said.contains("File too large"), "{said}");
 }
+
+#[test]
+fn other_commands_say_whose_log_it_is() {
+    let directory = Directory::new();
+    let log = directory.path("place.jsonl");
+    let log = log.to_str().unwrap();
+    assert_succeeds(&run(&["place", "--log", log, "--", "sleep", "0.3"]));
+    for command in ["heap", "report"] {
+        let output = run(&[command, log]);
+        assert_fails(&output, 2, "the log of 'gleaner place'");
+        assert!(!stderr(&output).contains("'gleaner report "), "{output:?}");
+    }
+}

@@ -339,8 +339,8 @@ fn a_log_of_which_there_is_nothing_to_show_is_refused() {
         "is no event log: line 1 is no event (expected value at column 1)",
     );
     assert_refused(
-        "{\"event\":\"place\",\"time_s\":1.5}\n",
-        "(missing field `pid` at column 30)",
+        "{\"event\":\"mark\",\"time_s\":1.5}\n",
+        "(missing field `pid` at column 29)",
     );
     assert_refused("{\"event\":\"ma", "is no event log");
     assert_refused(b"\x7fELF\x02\x01\x01\0\0\0", "is no event log: line 1");

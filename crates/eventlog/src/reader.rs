@@ -14,6 +14,8 @@ const LONGEST_LINE: u64 = 64 << 10;
 const FIRST_EVENT_WITHIN: u64 = 1 << 20;
 /// With what each event begins that a heap writes.
 const BEGINNING: &[u8] = b"{\"event\":";
+/// Bytes that are kept of a line that is no event.
+const BEGINNING_KEPT: usize = 256;
 /// Letters of a message that are kept.
 const LONGEST_MESSAGE: usize = 160;
 
@@ -35,6 +37,8 @@ pub struct Unreadable {
     pub number: u64,
     /// Why, for people.
     pub why: String,
+    /// How it begins.
+    pub beginning: String,
     /// It is the last one and has no end: who wrote it was stopped in the middle.
     pub is_cut: bool,
 }
@@ -143,9 +147,11 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn unreadable(&self, why: String, is_cut: bool) -> Unreadable {
+        let kept = &self.line[..self.line.len().min(BEGINNING_KEPT)];
         Unreadable {
             number: self.number,
             why,
+            beginning: String::from_utf8_lossy(kept).into_owned(),
             is_cut,
         }
     }

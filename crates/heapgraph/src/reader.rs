@@ -31,8 +31,8 @@ pub enum ReadError {
     Io(io::Error),
     /// There is nothing in it.
     Empty,
-    /// It is the log that `gleaner report` reads.
-    EventLog,
+    /// It is a log with a line of JSON for each event, which begins like this.
+    EventLog(String),
     /// It is anything else.
     NoSnapshot,
     /// It has that version, which this one does not read.
@@ -100,7 +100,9 @@ fn read_title(input: &mut impl BufRead) -> Result<bool, ReadError> {
         return Err(ReadError::Empty);
     }
     if line.starts_with(EVENT) {
-        return Err(ReadError::EventLog);
+        return Err(ReadError::EventLog(
+            String::from_utf8_lossy(&line).into_owned(),
+        ));
     }
     let is_whole = line.pop_if(|letter| *letter == b'\n').is_some();
     if line.starts_with(TITLE) && line.ends_with(b"\r") {

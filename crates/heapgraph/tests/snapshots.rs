@@ -279,7 +279,11 @@ fn refusal(text: impl AsRef<[u8]>) -> String {
 #[test]
 fn what_is_no_snapshot_is_told_apart() {
     assert_eq!(refusal(""), "Empty");
-    assert_eq!(refusal("{\"event\":\"mark\",\"pid\":1}\n"), "EventLog");
+    let log = refusal("{\"event\":\"mark\",\"pid\":1}\n");
+    assert!(
+        log.starts_with("EventLog(") && log.contains("mark"),
+        "{log}"
+    );
     assert_eq!(refusal("hello\n"), "NoSnapshot");
     assert_eq!(refusal(vec![0; 1 << 20]), "NoSnapshot");
     assert_eq!(refusal("gleaner-heap 2\nwhatever\n"), "Version(\"2\")");

@@ -9,6 +9,16 @@ use gleaner_place::{Change, Placed};
 use super::start::warn;
 use crate::failure::Failure;
 
+/// Whether a line that begins like this is one of such a log.
+pub(crate) fn is_line(beginning: &str) -> bool {
+    ["place", "refused", "speed"]
+        .iter()
+        .any(|event| beginning.contains(&format!("\"event\":\"{event}\"")))
+}
+
+/// What is said of such a log where another file is wanted.
+pub(crate) const OTHER: &str = "the log of 'gleaner place': which threads ran where. No command reads it; it is a line of JSON for each decision";
+
 /// A file with a line of JSON for each decision.
 pub(super) struct Log {
     file: File,

@@ -8,6 +8,7 @@ use std::path::Path;
 use gleaner_eventlog::{Line, Process, Reader, Unreadable, is_known};
 
 use crate::failure::Failure;
+use crate::place;
 use crate::words::{counted, processes, shown};
 
 /// Lines that are named one by one.
@@ -113,6 +114,12 @@ impl Found {
                      not use libgc, or has not begun yet"
                 )));
             };
+            if place::log::is_line(&line.beginning) {
+                return Err(Failure::usage(format_args!(
+                    "{path} is {}. 'gleaner exec --log FILE -- PROGRAM' writes one of what the collector did",
+                    place::log::OTHER
+                )));
+            }
             let all = if self.is_no_log {
                 "as are those after it; "
             } else {
