@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use gleaner_base::events::Phase;
 use support::*;
 
 /// A line of a log.
@@ -593,4 +594,14 @@ fn a_page_that_may_not_be_so_long_is_an_error() {
     let page = std::fs::read_to_string(directory.path("gc.html")).unwrap();
     assert_eq!(page, "the page of yesterday");
     assert_eq!(std::fs::read_dir(directory.path("")).unwrap().count(), 2);
+}
+
+#[test]
+fn the_documentation_says_what_each_event_is() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows: Vec<_> = rows.map(|row| row.split('`').next().unwrap()).collect();
+    let events: Vec<_> = Phase::ALL.iter().map(|phase| phase.as_str()).collect();
+    assert_eq!(rows, events);
 }
