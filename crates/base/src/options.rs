@@ -227,8 +227,8 @@ macro_rules! option_table {
 }
 
 option_table! {
-    /// The heap never holds more than so many bytes; when it is full, the program is told that memory is out.
-    heap_limit: usize = 0, "heap-limit", User, Both, None, size(1 << 20, "no limit; precise: a quarter of the memory, at most 8g");
+    /// The heap never holds more than so many bytes; when it is full, the program is told that memory is out. A precise heap has at most some 6t, or 13g with `refs=compressed`; its message says how much.
+    heap_limit: usize = 0, "heap-limit", User, Both, None, size(1 << 20, "no limit; precise: a quarter of the memory, at most 8g and what the references reach");
     /// The heap starts with so many bytes, and no collection happens before they are used.
     initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
     /// Between two collections the program allocates about twice what lives with pointers, divided by this: 1 is fast, 10 is small.

@@ -76,15 +76,26 @@ static inline size_t gleaner_known_first_n(void)
 }
 
 /* All fields 0: the defaults. Of others a field accepts what the option of its
-   name does (`limit`: heap-limit; docs/options.md), and is refused as that is. */
+   name does (`limit`: heap-limit; docs/options.md), and is refused as that is.
+
+   Compressed references reach 16 GB of addresses. The limit is at most 13 GB
+   then; with arrays in pieces (option `arrays`), which have addresses of their
+   own, at most 7 GB. Large objects may be all of it up to 7.5 GB (in pieces
+   5 GB); above, all that 16 GB leave beside 33/32 of the limit: some 6.5 GB of
+   9, 2.5 of 13. Small pinned objects may be all that is not young up to 5 GB
+   (in pieces 3.5 GB), a quarter of the limit up to 7 GB (in pieces 4.5 GB), a
+   thirty-third above. With option plan=naps or quarantine all of that is less.
+   The default limit is no more than the options can have; one of yours that is
+   more is refused, and the message says the most. */
 struct gleaner_options {
     size_t limit;     /* bytes of all objects; a quarter of the memory, at most 8 GB */
-    size_t young;     /* bytes of the young generation; a third of the limit */
+    size_t young;     /* bytes of the young generation; a third of the limit, at
+                         most 64 MB, and it changes (with option resize=off a
+                         third, and it does not) */
     uint32_t workers; /* threads that collect at most; one a processor, up to 16 */
     uint32_t tlab;    /* bytes of a mutator's buffer; 32 KB */
     uint32_t stress;  /* testing: collects at every n-th allocation */
-    bool compressed;  /* slots of 4 bytes; the heap is at most 13 GB, and above
-                         9 GB large or pinned objects take a part of it only */
+    bool compressed;  /* slots of 4 bytes; see above */
     bool verify;      /* testing: checks the heap at each collection */
     bool poison;      /* testing: overwrites what is freed */
     bool ignore_environment; /* GLEANER_OPTIONS counts nothing */

@@ -184,6 +184,8 @@ pub enum CreateError {
         reach: usize,
         /// How often the young generation has its addresses: for each memory node and each place under quarantine.
         ranges: usize,
+        /// The largest limit that the options can have; 0 for none.
+        most: usize,
     },
     /// The young generation leaves nothing for the old one.
     Young {
@@ -207,6 +209,7 @@ impl fmt::Display for CreateError {
                 asked,
                 reach,
                 ranges,
+                most,
             } => {
                 write!(
                     out,
@@ -224,7 +227,10 @@ impl fmt::Display for CreateError {
                 } else {
                     ""
                 };
-                write!(out, "choose a smaller limit{wide}")
+                match most {
+                    0 => write!(out, "choose other options{wide}"),
+                    most => write!(out, "choose a limit of at most {}{wide}", Size(*most)),
+                }
             }
             CreateError::Young { young, limit } => write!(
                 out,

@@ -17,7 +17,7 @@ use gleaner_mem::object_model::{
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::spine::Pieces;
 use gleaner_os::numa::Refusal;
-use gleaner_os::{clock, hugepages, log_file::LogFile, memory, refusal::Limit};
+use gleaner_os::{clock, hugepages, log_file::LogFile, memory};
 use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
@@ -27,7 +27,7 @@ use gleaner_spaces::precise::regions::{Kind, MOST_NODES, Regions};
 use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
 use gleaner_work::{Crew, Synchronisation};
 
-use super::config::{Config, CreateError, LARGE_BYTES, REGION_GRANULE};
+use super::config::{Config, CreateError, LARGE_BYTES, LEAST_LIMIT, REGION_GRANULE};
 use super::crew_sizes::CrewSizes;
 use super::guard::Guard;
 use super::handles::Handles;
@@ -139,15 +139,25 @@ unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
-    pub fn new(config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
-        let mut refused = CreateError::Memory("its spaces", Limit::Other);
-        for sizes in Sizes::candidates(&config, F::SPAN)?.into_iter().flatten() {
-            match Scavenge::with_sizes(config, sizes, crew) {
-                Ok(heap) => return Ok(heap),
-                Err(error) => refused = error,
-            }
+    pub fn new(mut config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
+        if config.options.heap_limit == 0 {
+            let most = Sizes::most_limit(&config, F::SPAN);
+            config.limit = config.limit.min(most.max(LEAST_LIMIT));
         }
-        Err(refused)
+        let mut sizes = Sizes::within(&config, F::SPAN)?;
+        let least = Sizes::least_span(&config)?;
+        loop {
+            let refused = match Scavenge::with_sizes(config, sizes, crew) {
+                Ok(heap) => return Ok(heap),
+                Err(refused) => refused,
+            };
+            let span = sizes.span();
+            if span <= least {
+                return Err(refused);
+            }
+            // The side tables take their part of what the system gives, too: less is tried until all of it fits.
+            sizes = Sizes::within(&config, (span / 8 * 7).max(least))?;
+        }
     }
 
     fn with_sizes(
@@ -539,7 +549,7 @@ unsafe fn ask_for_huge_pages(config: &Config, which: HugePages, start: Address, 
     }
 }
 
-/// Gives the addresses back if a heap is not finished.
+/// Gives addresses back: those of a heap that was not finished.
 struct Reserved(NonNull<u8>, usize);
 
 impl Drop for Reserved {

@@ -40,53 +40,86 @@ const FENCED_LIMITS: usize = 16;
 const LEAST_FENCED: usize = 8 << 30;
 
 fn round(bytes: usize) -> usize {
-    (bytes / REGION_GRANULE * REGION_GRANULE).max(REGION_GRANULE)
+    round_down(bytes).max(REGION_GRANULE)
+}
+
+fn round_down(bytes: usize) -> usize {
+    bytes / REGION_GRANULE * REGION_GRANULE
 }
 
 impl Sizes {
-    /// The sizes to try for a heap whose references reach `reach` bytes, the best first. Where they reach less, or the
-    /// system gives less, sizes change less, and large and pinned objects have smaller ranges.
-    pub fn candidates(config: &Config, reach: usize) -> Result<[Option<Sizes>; 5], CreateError> {
+    /// The sizes of a heap that may take `reach` bytes of addresses, since its references reach no further or the system
+    /// gives no more. First come large objects, which may then be all that is not young; then small pinned objects, which
+    /// may be, too; then the young generation may grow. As addresses become fewer these have less, in the reverse order:
+    /// no kind of object loses much by a little more of a limit.
+    pub fn within(config: &Config, reach: usize) -> Result<Sizes, CreateError> {
         let limit = config.limit;
         if limit > reach {
-            return Err(CreateError::Span {
-                asked: limit,
-                reach,
-                ranges: 1,
-            });
+            return Err(Sizes::too_large(config, reach, limit, 1));
         }
-        let fixed = Sizes::fixed(config)?;
+        let least = Sizes::fixed(config)?.least();
+        if least.span() > reach {
+            let ranges = least.cut.nodes * least.turns;
+            return Err(Sizes::too_large(config, reach, least.span(), ranges));
+        }
         let is_fenced = config.cutting.is_some_and(|cutting| cutting.guard);
         let range = if is_fenced {
             FENCED_LIMITS.saturating_mul(limit).max(LEAST_FENCED)
         } else {
             2 * limit
         };
-        let least = fixed.with_large(0, fixed.old / 2, reach);
-        let dense = fixed.dense().with_large(range, fixed.old / 8, reach)?;
-        let changing = config.options.resize.then(|| fixed.changing().all_pinned());
-        let with_large = |sizes: Sizes| sizes.with_large(range, sizes.old / 2, reach).ok();
-        Ok([
-            changing.and_then(with_large),
-            with_large(fixed.all_pinned()),
-            with_large(fixed),
-            least.ok(),
-            Some(dense),
-        ])
+        let mut sizes = least.with_large(least.limit, reach);
+        if config.options.resize {
+            let more = round(sizes.limit - sizes.least_young()).max(sizes.old) - sizes.old;
+            sizes.old += more.min(round_down(reach - sizes.span()));
+        }
+        sizes.pinned += round_down(reach - sizes.span()).min(sizes.old - sizes.pinned);
+        if config.options.resize {
+            sizes = sizes.changing(reach);
+        }
+        Ok(sizes.with_large(range, reach))
     }
 
-    /// Nearly all is for objects that may move and are not large.
-    fn dense(self) -> Sizes {
-        Sizes {
-            pinned: round(self.old / 32),
-            ..self
+    fn too_large(config: &Config, reach: usize, asked: usize, ranges: usize) -> CreateError {
+        CreateError::Span {
+            asked,
+            reach,
+            ranges,
+            most: Sizes::most_limit(config, reach),
         }
     }
 
-    /// All that is not young may be pinned.
-    fn all_pinned(self) -> Sizes {
+    /// The fewest addresses that a heap can have.
+    pub fn least_span(config: &Config) -> Result<usize, CreateError> {
+        Ok(Sizes::fixed(config)?.least().span())
+    }
+
+    /// The largest limit of a heap with these options that may take `reach` bytes of addresses, in whole megabytes; 0 if
+    /// there is none.
+    pub fn most_limit(config: &Config, reach: usize) -> usize {
+        let fits = |megabytes: usize| {
+            let limit = megabytes << 20;
+            let span = Sizes::least_span(&Config { limit, ..*config });
+            // A limit that is too small for another reason is not too large.
+            span.map_or(true, |span| span <= reach)
+        };
+        let (mut fitting, mut too_many) = (0, (reach >> 20) + 1);
+        while too_many - fitting > 1 {
+            let middle = fitting.midpoint(too_many);
+            if fits(middle) {
+                fitting = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        fitting << 20
+    }
+
+    /// Nearly all is for objects that may move and are not large.
+    fn least(self) -> Sizes {
         Sizes {
-            pinned: self.old,
+            pinned: round(self.old / 32),
+            large: round(self.old / 8),
             ..self
         }
     }
@@ -124,30 +157,28 @@ impl Sizes {
         })
     }
 
-    /// The same at first, with ranges for the largest sizes there may be.
-    fn changing(self) -> Sizes {
-        Sizes {
-            old: round(self.limit - self.least_young()),
-            eden: round(self.limit / 10 * 9),
-            survivor: round(self.limit / 4),
-            ..self
-        }
+    /// The same at first, with ranges for the largest young generation there may be, as far as addresses reach.
+    fn changing(self, reach: usize) -> Sizes {
+        let mut sizes = self;
+        let (eden, survivor) = (round(self.limit / 10 * 9), round(self.limit / 4));
+        let (eden, survivor) = (eden.max(self.eden), survivor.max(self.survivor));
+        let more = (eden - self.eden) + 2 * (survivor - self.survivor);
+        let left = (reach - sizes.span()) / (self.cut.nodes * self.turns);
+        let part = |bytes: usize| match more {
+            0 => 0,
+            // All or the same share of each.
+            _ => round_down((bytes as u128 * left.min(more) as u128 / more as u128) as usize),
+        };
+        sizes.eden += part(eden - self.eden);
+        sizes.survivor += part(survivor - self.survivor);
+        sizes
     }
 
-    /// Large objects have `wanted` bytes of addresses or what is left of the reach, and at least `least`.
-    fn with_large(self, wanted: usize, least: usize, reach: usize) -> Result<Sizes, CreateError> {
-        let others = self.span();
-        let least = round(least);
-        let asked = others + least;
-        if asked > reach {
-            return Err(CreateError::Span {
-                asked,
-                reach,
-                ranges: self.cut.nodes * self.turns,
-            });
-        }
-        let large = wanted.max(least).min(reach - others);
-        Ok(Sizes { large, ..self })
+    /// Large objects have `wanted` bytes of addresses or what is left of the reach, and at least what they have.
+    fn with_large(self, wanted: usize, reach: usize) -> Sizes {
+        let left = round_down(reach - self.span());
+        let large = self.large + wanted.saturating_sub(self.large).min(left);
+        Sizes { large, ..self }
     }
 
     /// Bytes of addresses of a space, all its fragments together.
@@ -217,6 +248,9 @@ pub(super) mod tests {
     use gleaner_base::options::{Arrays, HugePages, Options};
     use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
     use gleaner_os::topology::Topology;
+    use gleaner_work::Crew;
+
+    use crate::scavenge::Scavenge;
 
     const MB: usize = 1 << 20;
 
@@ -235,8 +269,7 @@ pub(super) mod tests {
     }
 
     fn sizes(limit: usize, young: usize, resize: bool, reach: usize) -> Result<Sizes, CreateError> {
-        let candidates = Sizes::candidates(&config(limit, young, resize), reach)?;
-        Ok(candidates.into_iter().flatten().next().unwrap())
+        Sizes::within(&config(limit, young, resize), reach)
     }
 
     #[test]
@@ -264,7 +297,7 @@ pub(super) mod tests {
         assert_eq!(small.large, 4 << 30);
         let middle = sizes(7 << 30, 0, true, Compressed::SPAN).unwrap();
         assert_eq!((middle.eden, middle.survivor), middle.first);
-        assert!(middle.span() <= Compressed::SPAN && middle.large >= middle.old / 2);
+        assert!(middle.span() <= Compressed::SPAN && middle.large >= middle.limit);
         for limit in [9, 12, 13] {
             let dense = sizes(limit << 30, 0, true, Compressed::SPAN).unwrap();
             assert!(dense.span() <= Compressed::SPAN && dense.limit > (limit << 30) - MB);
@@ -273,11 +306,124 @@ pub(super) mod tests {
         for limit in [15 << 30, 17 << 30, usize::MAX] {
             let refused = sizes(limit, 0, true, Compressed::SPAN).unwrap_err();
             assert!(matches!(refused, CreateError::Span { .. }));
-            assert!(std::format!("{refused}").ends_with("limit, or refs=wide"));
+            let text = std::format!("{refused}");
+            let Some((_, most)) = text.rsplit_once("choose a limit of at most ") else {
+                panic!("{text}");
+            };
+            let most = most.strip_suffix("m, or refs=wide").unwrap();
+            let most: usize = most.parse().unwrap();
+            assert!(sizes(most << 20, 0, true, Compressed::SPAN).is_ok());
+            assert!(sizes((most + 1) << 20, 0, true, Compressed::SPAN).is_err());
         }
         let refused = sizes(usize::MAX, 0, true, Wide::SPAN).unwrap_err();
         assert!(matches!(refused, CreateError::Span { .. }));
-        assert!(std::format!("{refused}").ends_with("choose a smaller limit"));
+        assert!(std::format!("{refused}").contains("choose a limit of at most "));
+    }
+
+    /// What the header says of compressed references.
+    #[test]
+    fn all_may_be_large_or_pinned_as_far_as_addresses_reach() {
+        for resize in [true, false] {
+            let mut before: Option<Sizes> = None;
+            for limit in (128..13 << 10).step_by(50).map(|mb| mb * MB) {
+                let young = if resize { 0 } else { 64 * MB };
+                let sizes = sizes(limit, young, resize, Compressed::SPAN).unwrap();
+                assert!(sizes.span() <= Compressed::SPAN && sizes.old >= sizes.limit - 65 * MB);
+                let large_most = limit <= (78 << 30) / 10;
+                assert!(!large_most || sizes.large >= sizes.limit, "{sizes:?}");
+                let beside = Compressed::SPAN - sizes.limit - sizes.limit / 32;
+                assert!(sizes.large >= sizes.limit.min(beside - 100 * MB));
+                assert!(limit > 5 << 30 || sizes.pinned >= sizes.limit - 65 * MB);
+                assert!(limit > 7 << 30 || sizes.pinned >= sizes.limit / 4);
+                if let Some(before) = before {
+                    // A limit that is a little larger takes a little away.
+                    let grown = sizes.limit - before.limit;
+                    assert!(large_most || sizes.large + 2 * grown >= before.large);
+                    assert!(sizes.pinned + 3 * grown >= before.pinned);
+                    assert!(sizes.eden + 10 * grown >= before.eden);
+                }
+                before = Some(sizes);
+            }
+        }
+    }
+
+    #[test]
+    fn where_the_system_gives_fewer_addresses_large_objects_lose_last() {
+        let config = config(256 * MB, 0, true);
+        let least = Sizes::least_span(&config).unwrap();
+        assert!(Sizes::within(&config, least - 1).is_err());
+        let mut before = Sizes::within(&config, least).unwrap();
+        for reach in (least..8 * 256 * MB).step_by(7 * MB + 4096) {
+            let sizes = Sizes::within(&config, reach).unwrap();
+            assert!(sizes.span() <= reach);
+            let unused = sizes.large < 2 * config.limit;
+            assert!(!unused || reach - sizes.span() < 8 * REGION_GRANULE);
+            assert!(sizes.pinned >= before.pinned && sizes.eden >= before.eden);
+            // What is rounded off elsewhere is left to large objects.
+            assert!(sizes.large + 8 * REGION_GRANULE >= before.large);
+            let small_grew = sizes.pinned > before.pinned || sizes.eden > before.eden;
+            assert!(!small_grew || sizes.large >= sizes.limit);
+            before = sizes;
+        }
+    }
+
+    #[test]
+    fn in_pieces_arrays_have_addresses_of_their_own() {
+        for limit in (128..7 << 10).step_by(50).map(|mb| mb * MB) {
+            let options = Options {
+                arrays: Arrays::ZRay,
+                heap_limit: limit,
+                ..Options::DEFAULT
+            };
+            let config = Config::new(&options, Topology::synthetic(1, 1));
+            let sizes = Sizes::within(&config, Compressed::SPAN).unwrap();
+            assert!(sizes.span() <= Compressed::SPAN && sizes.arraylets >= sizes.limit);
+            assert!(limit > 5 << 30 || sizes.large >= sizes.limit);
+            assert!(limit > 7 << 29 || sizes.pinned >= sizes.limit - 65 * MB);
+            assert!(limit > 9 << 29 || sizes.pinned >= sizes.limit / 4);
+        }
+    }
+
+    #[test]
+    fn a_limit_that_nobody_chose_is_one_that_the_options_can_have() {
+        static CREW: Crew = Crew::new();
+        let options = |heap_limit| Options {
+            arrays: Arrays::ZRay,
+            workers: 1,
+            heap_limit,
+            ..Options::DEFAULT
+        };
+        let config = |asked| Config {
+            // That of a large machine.
+            limit: 8 << 30,
+            ..Config::new(&options(asked), Topology::synthetic(1, 1))
+        };
+        let heap = Scavenge::<Compressed>::new(config(0), &CREW).unwrap();
+        let limit = heap.config.limit;
+        assert!(limit > 7 << 30 && limit < 8 << 30, "{limit}");
+        let refused = Scavenge::<Compressed>::new(config(8 << 30), &CREW);
+        let text = std::format!("{}", refused.err().unwrap());
+        let most = std::format!("at most {}m, or refs=wide", limit.div_ceil(MB));
+        assert!(text.ends_with(&most), "{text}");
+    }
+
+    #[test]
+    fn the_largest_limit_is_that_of_the_options() {
+        let most = |list: &str| {
+            let mut options = Options::DEFAULT;
+            options.parse_list(list).unwrap();
+            let config = Config::new(&options, Topology::synthetic(1, 1));
+            let most = Sizes::most_limit(&config, Compressed::SPAN);
+            for (limit, fits) in [(most, true), (most + MB, false)] {
+                let sizes = Sizes::within(&Config { limit, ..config }, Compressed::SPAN);
+                assert_eq!(sizes.is_ok(), fits, "{list}");
+            }
+            most >> 30
+        };
+        assert_eq!(most(""), 13);
+        assert_eq!(most("arrays=zray"), 7);
+        assert_eq!(most("plan=naps"), 13);
+        assert_eq!(most("young=2g"), 14);
     }
 
     #[test]
@@ -290,8 +436,7 @@ pub(super) mod tests {
                 ..Options::DEFAULT
             };
             let config = Config::new(&options, Topology::synthetic(1, 1));
-            let candidates = Sizes::candidates(&config, reach).unwrap();
-            candidates.into_iter().flatten().next().unwrap()
+            Sizes::within(&config, reach).unwrap()
         };
         assert_eq!(guarded(64 * MB, Wide::SPAN).large, 8 << 30);
         assert_eq!(guarded(1 << 30, Wide::SPAN).large, 16 << 30);
