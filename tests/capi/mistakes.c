@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -448,6 +449,29 @@ static void each_mistake_has_a_message(bool compressed)
     tear_down(&s);
 }
 
+/* Where the process may have no more addresses. */
+static void attach_without_memory(const void *place)
+{
+    const struct stage *s = (const struct stage *)place;
+    const struct rlimit none = { 1 << 20, 1 << 20 };
+
+    gleaner_blocking_begin(s->m);
+    CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+    _exit(gleaner_attach(s->heap) == NULL ? 0 : 1);
+}
+
+static void an_attachment_that_is_refused_says_why(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    char said[8192];
+    int status = said_by_child(attach_without_memory, &s, said, sizeof said);
+
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(strncmp(said, "gleaner: ", 9) == 0);
+    CHECK(strstr(said, "(RLIMIT_AS): raise the limit with ulimit -v"));
+    tear_down(&s);
+}
+
 /* Attaches in the last round of destructors, when nothing tells of the end of
    the thread any more: a collection finds that it is gone. */
 static pthread_key_t round_key;
@@ -567,6 +591,8 @@ int main(void)
 {
     static const struct stage_case cases[] = {
         { "each mistake has a message", each_mistake_has_a_message },
+        { "an attachment that is refused says why",
+          an_attachment_that_is_refused_says_why },
         { "a listener may ask and attach", a_listener_may_ask_and_attach },
         { "a thread that attaches at its very end is found",
           a_thread_that_attaches_at_its_very_end_is_found },

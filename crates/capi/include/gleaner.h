@@ -86,7 +86,12 @@ static inline size_t gleaner_known_first_n(void)
    (in pieces 3.5 GB), a quarter of the limit up to 7 GB (in pieces 4.5 GB), a
    thirty-third above. With option plan=naps or quarantine all of that is less.
    The default limit is no more than the options can have; one of yours that is
-   more is refused, and the message says the most. */
+   more is refused, and the message says the most.
+
+   A heap takes some six times its limit of addresses. Where those of a process
+   are limited (ulimit -v) it takes fewer, and leaves an eighth of them to the
+   program; below some four times the limit and 250 MB, large objects may have a
+   part of the limit only, as little as an eighth. */
 struct gleaner_options {
     size_t limit;     /* bytes of all objects; a quarter of the memory, at most 8 GB */
     size_t young;     /* bytes of the young generation; a third of the limit, at
@@ -245,7 +250,8 @@ typedef struct gleaner_mutator {
 gleaner_mutator *gleaner_attach_knowing(gleaner_heap *heap, size_t first_n);
 
 /* The calling thread becomes a mutator; NULL when the system gives no memory,
-   and in a thread that has ended (see below).
+   which a line on the standard error stream explains, and in a thread that has
+   ended (see below).
    A thread that is one of this heap already detaches first, or is in a blocking
    region of that mutator; else the process ends with a message. */
 static inline gleaner_mutator *gleaner_attach(gleaner_heap *heap)

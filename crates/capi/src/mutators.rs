@@ -5,6 +5,8 @@ use std::ptr;
 
 use gleaner::raw::{Address, Record, TypeId, array_bytes_of, offsets, whole_granules};
 use gleaner::{Heap, Role, Totals, set_thread_role};
+use gleaner_os::memory;
+use gleaner_os::output::STDERR;
 
 use crate::heaps::differently_cut;
 use crate::{mutator, pointer, threads};
@@ -28,6 +30,10 @@ pub unsafe extern "C" fn gleaner_attach_knowing(heap: *const Heap, first_n: usiz
     }
     // SAFETY: a heap of the caller's.
     let Ok(mutator) = unsafe { &*heap }.attach() else {
+        let why = memory::refusal().text();
+        let line =
+            format!("gleaner: the system gives no memory for the roots of a mutator: {why}\n");
+        STDERR.write_all(line.as_bytes());
         return ptr::null_mut();
     };
     threads::add(mutator)

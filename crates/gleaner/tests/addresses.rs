@@ -131,3 +131,43 @@ fn the_limit_on_data_is_named() {
         );
     });
 }
+
+/// So many bytes of arrays of 1 MB a heap with this limit holds.
+fn most_of_arrays(limit: usize) -> usize {
+    let heap = Heap::builder().limit(limit).workers(1).build().unwrap();
+    let (bytes, list) = (
+        heap.array(gleaner::Elements::Bytes).unwrap(),
+        heap.reference_array().unwrap(),
+    );
+    heap.attach().unwrap().scope(|scope| {
+        let kept = scope.allocate_references(list, 1000).unwrap();
+        (0..1000)
+            .take_while(|&index| {
+                scope.nested(|scope| {
+                    let array = scope.allocate_array(bytes, 1 << 20);
+                    array.is_ok_and(|array| scope.set(kept, index, array).is_ok())
+                })
+            })
+            .count()
+            << 20
+    })
+}
+
+#[test]
+fn where_addresses_are_limited_a_larger_heap_holds_more() {
+    alone(
+        "where_addresses_are_limited_a_larger_heap_holds_more",
+        || {
+            let limit = [(count("VmSize") + (1150 << 20)) as u64, u64::MAX];
+            // SAFETY: this process is the test's own.
+            assert_eq!(unsafe { setrlimit(ADDRESSES, &limit) }, 0);
+            for limit in [100, 150, 200, 205, 230, 256].map(|mb| mb << 20) {
+                let held = most_of_arrays(limit);
+                assert!(held > limit - limit / 20, "{held} of {limit}");
+            }
+            // An eighth of what was left before is left after.
+            let _heap = Heap::builder().limit(200 << 20).build().unwrap();
+            assert!(limit[0] as usize - count("VmSize") > 100 << 20);
+        },
+    );
+}

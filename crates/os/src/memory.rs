@@ -328,6 +328,18 @@ pub fn address_limit() -> Option<u64> {
     (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
+/// Bytes of addresses that this process may have yet, if they are limited.
+pub fn addresses_left() -> Option<u64> {
+    let limit = address_limit()?;
+    let mut taken = 0;
+    procfs::lines(c"/proc/self/status", |line| {
+        let found = procfs::labelled(line, b"VmSize:");
+        taken = found.map_or(taken, |kilobytes| kilobytes.saturating_mul(1024));
+        found.is_none()
+    });
+    Some(limit.saturating_sub(taken))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

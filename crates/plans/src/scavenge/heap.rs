@@ -146,6 +146,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let mut sizes = Sizes::within(&config, F::SPAN)?;
         let least = Sizes::least_span(&config)?;
+        let _left = leave_addresses();
         loop {
             let refused = match Scavenge::with_sizes(config, sizes, crew) {
                 Ok(heap) => return Ok(heap),
@@ -547,6 +548,13 @@ unsafe fn ask_for_huge_pages(config: &Config, which: HugePages, start: Address, 
         // SAFETY: whole pages of the caller's, as asked; the advice changes no contents.
         HugePages::Off => drop(unsafe { hugepages::unadvise(start, bytes) }),
     }
+}
+
+/// Where the addresses of the process are limited, an eighth of what is left of them, for its threads and what they
+/// allocate otherwise: held until a heap is made.
+fn leave_addresses() -> Option<Reserved> {
+    let bytes = (memory::addresses_left()? / 8) as usize;
+    Some(Reserved(memory::reserve(bytes, 1)?, bytes))
 }
 
 /// Gives addresses back: those of a heap that was not finished.
