@@ -303,6 +303,63 @@ static void stores_a_number_behind_a_cursor(struct stage *s)
     gleaner_cursor_store_u8(&cursor, 1);
 }
 
+static void polls_in_a_region(struct stage *s)
+{
+    gleaner_blocking_begin(s->m);
+    gleaner_poll(s->m);
+}
+
+/* A closure: a code pointer, and then its variables. */
+static gleaner_type closure(struct stage *s)
+{
+    const uint32_t first[] = { 0 };
+    struct gleaner_tail tail;
+
+    memset(&tail, 0, sizeof tail);
+    tail.head = 24;
+    tail.element = s->m->slot_bytes;
+    tail.element_offsets = first;
+    tail.element_count = 1;
+    return gleaner_tailed(s->heap, &tail, NULL, 0);
+}
+
+static void allocates_a_closure_as_an_array(struct stage *s)
+{
+    gleaner_allocate_array(s->m, closure(s), 6, s->m->slot_bytes);
+}
+
+static void pins_a_closure_as_an_array(struct stage *s)
+{
+    gleaner_allocate_array_pinned(s->m, closure(s), 6, s->m->slot_bytes);
+}
+
+static void allocates_too_little(struct stage *s)
+{
+    gleaner_allocate(s->m, s->node, s->node_bytes - 8);
+}
+
+static void attaches_to_nothing(struct stage *s)
+{
+    (void)s;
+    gleaner_attach(NULL);
+}
+
+static void registers_with_nothing(struct stage *s)
+{
+    (void)s;
+    gleaner_references(NULL);
+}
+
+static void tells_nobody(struct stage *s)
+{
+    gleaner_add_listener(s->heap, NULL, NULL);
+}
+
+static void walks_with_nothing(struct stage *s)
+{
+    gleaner_walk(s->m, NULL, NULL);
+}
+
 /* A heap whose arrays are cut, in a blocking region of the other one. */
 static gleaner_heap *other_heap(struct stage *s)
 {
@@ -393,6 +450,14 @@ static const struct mistake {
     { "a blocking region inside a window", blocks_in_a_window },
     { "a question for totals inside a window", gets_totals_in_a_window },
     { "a poll inside a window", polls_in_a_window },
+    { "a poll inside a blocking region", polls_in_a_region },
+    { "bytes with this length, and ", allocates_a_closure_as_an_array },
+    { "bytes with this length, and ", pins_a_closure_as_an_array },
+    { "bytes, and ", allocates_too_little },
+    { "the heap is NULL: gleaner_heap_new failed", attaches_to_nothing },
+    { "the heap is NULL: gleaner_heap_new failed", registers_with_nothing },
+    { "the listener is NULL", tells_nobody },
+    { "the function that visits is NULL", walks_with_nothing },
     { "a cursor goes on behind its range, which ends at 3",
       loads_behind_a_cursor },
     { "a cursor goes on behind its range, which ends at 10",
@@ -458,6 +523,95 @@ static void attach_without_memory(const void *place)
     gleaner_blocking_begin(s->m);
     CHECK(setrlimit(RLIMIT_AS, &none) == 0);
     _exit(gleaner_attach(s->heap) == NULL ? 0 : 1);
+}
+
+static void *array_of_slots(struct stage *s)
+{
+    return gleaner_allocate_array(s->m, s->list, 1000, s->m->slot_bytes);
+}
+
+static void stores_too_much(struct stage *s)
+{
+    void *node = gleaner_object(new_node(s, 1));
+
+    gleaner_store(s->m, node, 8, gleaner_integer((int64_t)1 << 30));
+}
+
+static void stores_too_much_into_an_array(struct stage *s)
+{
+    gleaner_store_element(s->m, array_of_slots(s), 999,
+                          gleaner_integer((int64_t)1 << 40));
+}
+
+static void fills_too_much_into_an_array(struct stage *s)
+{
+    gleaner_fill_elements(s->m, array_of_slots(s), 0, 1000,
+                          gleaner_integer(-((int64_t)1 << 30) - 1));
+}
+
+/* Slots of 4 bytes have 31 bits for an integer, those of 8 bytes more. */
+static void integers_that_no_slot_has_room_for_are_noticed(bool compressed)
+{
+    static const struct mistake wide[] = {
+        { "the integer 1073741824 needs more than the 31 bits",
+          stores_too_much },
+        { "the integer 1099511627776 needs more than the 31 bits",
+          stores_too_much_into_an_array },
+        { "the integer -1073741825 needs more than the 31 bits",
+          fills_too_much_into_an_array },
+    };
+    struct stage s = set_up(compressed, 2 << 20);
+    void *array = array_of_slots(&s);
+    size_t i;
+
+    CHECK(gleaner_store_element(s.m, array, 999,
+                                gleaner_integer(((int64_t)1 << 30) - 1)));
+    CHECK(gleaner_number(gleaner_load_element(s.m, array, 999))
+          == ((int64_t)1 << 30) - 1);
+    for (i = 0; i < sizeof wide / sizeof *wide; i++) {
+        struct made of = { &wide[i], &s };
+        char said[8192];
+        int status = said_by_child(make, &of, said, sizeof said);
+
+        if (compressed)
+            CHECK(WIFSIGNALED(status) && strstr(said, wide[i].message) != NULL);
+        else
+            CHECK(WIFEXITED(status) && said[0] == 0);
+    }
+    tear_down(&s);
+}
+
+static void what_is_nothing_is_told(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    char message[200] = "";
+    struct gleaner_tail tail;
+
+    CHECK(gleaner_structure(s.heap, 32, NULL, 2, message, sizeof message) == 0);
+    CHECK(strcmp(message, "2 slots, and their offsets are NULL") == 0);
+    memset(&tail, 0, sizeof tail);
+    tail.head = 16;
+    tail.element = 8;
+    tail.element_count = 1;
+    CHECK(gleaner_tailed(s.heap, &tail, message, sizeof message) == 0);
+    CHECK(strcmp(message, "1 slots, and their offsets are NULL") == 0);
+    CHECK(gleaner_heap_free(NULL));
+    tear_down(&s);
+}
+
+/* Totals may be asked for in a region, which goes on. */
+static void totals_are_told_in_a_region(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    struct gleaner_totals totals;
+
+    gleaner_collect(s.m, true);
+    gleaner_blocking_begin(s.m);
+    gleaner_get_totals(s.m, &totals);
+    CHECK(totals.full_collections == 1);
+    gleaner_blocking_end(s.m);
+    new_node(&s, 1);
+    tear_down(&s);
 }
 
 static void an_attachment_that_is_refused_says_why(bool compressed)
@@ -593,6 +747,10 @@ int main(void)
         { "each mistake has a message", each_mistake_has_a_message },
         { "an attachment that is refused says why",
           an_attachment_that_is_refused_says_why },
+        { "integers that no slot has room for are noticed",
+          integers_that_no_slot_has_room_for_are_noticed },
+        { "what is nothing is told", what_is_nothing_is_told },
+        { "totals are told in a region", totals_are_told_in_a_region },
         { "a listener may ask and attach", a_listener_may_ask_and_attach },
         { "a thread that attaches at its very end is found",
           a_thread_that_attaches_at_its_very_end_is_found },

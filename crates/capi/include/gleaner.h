@@ -125,8 +125,8 @@ gleaner_heap_new(const struct gleaner_options *options, char *message,
                                     message_bytes);
 }
 
-/* Ends the heap and frees all its memory. False, and nothing happens, while it
-   has mutators, handles, weak references or ephemerons. */
+/* Ends the heap and frees all its memory; of NULL nothing. False, and nothing
+   happens, while it has mutators, handles, weak references or ephemerons. */
 bool gleaner_heap_free(gleaner_heap *heap);
 
 /* ---- types --------------------------------------------------------------- */
@@ -198,7 +198,8 @@ static inline void *gleaner_object(gleaner_value value)
 {
     return (value & 1) != 0 ? NULL : (void *)(uintptr_t)value;
 }
-/* 63 bits, or 31 with compressed references. */
+/* 63 bits, or 31 with compressed references, where a slot keeps no more of a
+   larger one; with GLEANER_DEBUG defined its store ends the process. */
 static inline gleaner_value gleaner_integer(int64_t number)
 {
     return (uint64_t)number << 1 | 1;
@@ -295,8 +296,9 @@ bool gleaner_set_thread_role(gleaner_role role);
 
 /* Between the two the thread may block and must not use the heap, while
    others collect. Regions nest: the outermost counts. A call that allocates,
-   polls, collects, walks, copies elements or makes a handle in a region ends the
-   process with a message, as does an end without a beginning. A thread that is a
+   collects, walks, copies elements or makes a handle in a region ends the
+   process with a message, as does an end without a beginning, and a poll when a
+   collection waits for it (with GLEANER_DEBUG each). Totals may be asked for. A thread that is a
    mutator of two heaps uses the one inside a blocking region of the other, or two
    threads may wait for each other. */
 void gleaner_blocking_begin(gleaner_mutator *mutator);
@@ -380,6 +382,16 @@ static inline size_t gleaner_whole_bytes(const gleaner_mutator *mutator)
         return mutator->whole_bytes;
     return first_n < GLEANER_LARGE - 16 ? first_n + 16 : GLEANER_LARGE;
 }
+/* With GLEANER_DEBUG: an object that has not the size that its type, and its
+   length, say ends the process, at the latest here. */
+#ifdef GLEANER_DEBUG
+void gleaner_check_size(gleaner_mutator *mutator, gleaner_type type,
+                        bool has_length, uint32_t length, size_t bytes);
+#define GLEANER_HAS_SIZE(mutator, type, has_length, length, bytes)             \
+    gleaner_check_size(mutator, type, has_length, length, bytes)
+#else
+#define GLEANER_HAS_SIZE(mutator, type, has_length, length, bytes) ((void)0)
+#endif
 static inline void *gleaner_begin(uintptr_t object, gleaner_type type)
 {
     *(uint64_t *)object = (uint64_t)type << 40;
@@ -407,6 +419,7 @@ static inline void *gleaner_allocate(gleaner_mutator *mutator,
     size_t rounded = gleaner_rounded(bytes);
     uintptr_t object = gleaner_zero_room(mutator, rounded, GLEANER_LARGE);
 
+    GLEANER_HAS_SIZE(mutator, type, false, 0, rounded);
     return object != 0 ? gleaner_begin(object, type)
                        : gleaner_allocate_slowly(mutator, type, rounded);
 }
@@ -428,7 +441,9 @@ static inline size_t gleaner_array_bytes(uint32_t length, size_t element_bytes)
 }
 
 /* A fresh array; NULL when the heap is full. Slots have
-   mutator->slot_bytes bytes. */
+   mutator->slot_bytes bytes. The functions for arrays are not for types with a
+   head (gleaner_tailed), whose objects they make too small: that is noticed with
+   GLEANER_DEBUG, and always of pinned and immortal arrays. */
 static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                                            gleaner_type type, uint32_t length,
                                            size_t element_bytes)
@@ -437,6 +452,7 @@ static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
     uintptr_t object = gleaner_zero_room(mutator, bytes,
                                          gleaner_whole_bytes(mutator));
 
+    GLEANER_HAS_SIZE(mutator, type, true, length, bytes);
     return object != 0
                ? gleaner_begin_array(object, type, length)
                : gleaner_allocate_array_slowly(mutator, type, length, bytes);
@@ -450,6 +466,7 @@ static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
     size_t bytes = gleaner_tailed_bytes(length, head, element);
     uintptr_t object = gleaner_zero_room(mutator, bytes, GLEANER_LARGE);
 
+    GLEANER_HAS_SIZE(mutator, type, true, length, bytes);
     return object != 0
                ? gleaner_begin_array(object, type, length)
                : gleaner_allocate_array_slowly(mutator, type, length, bytes);
@@ -466,6 +483,7 @@ static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
     size_t rounded = gleaner_rounded(bytes);
     uintptr_t object = gleaner_room(mutator, rounded, GLEANER_LARGE);
 
+    GLEANER_HAS_SIZE(mutator, type, false, 0, rounded);
     return object != 0
                ? gleaner_begin(object, type)
                : gleaner_allocate_initialized_slowly(mutator, type, rounded);
@@ -478,6 +496,7 @@ gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
     uintptr_t object = gleaner_room(mutator, bytes,
                                     gleaner_whole_bytes(mutator));
 
+    GLEANER_HAS_SIZE(mutator, type, true, length, bytes);
     if (object == 0)
         return gleaner_allocate_array_initialized_slowly(mutator, type, length,
                                                          bytes);
@@ -488,7 +507,8 @@ gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
 
 /* A fresh object or array of zeros that never moves, however small: for calls
    that keep its address. The array lies in one piece. Large objects never move
-   anyway, and large arrays neither that lie in one piece. */
+   anyway, and large arrays neither that lie in one piece. Objects of
+   gleaner_tailed cannot be pinned: large ones alone never move. */
 void *gleaner_allocate_pinned(gleaner_mutator *mutator, gleaner_type type,
                               size_t bytes);
 void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
@@ -497,7 +517,9 @@ void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
 /* A fresh array of zeros that lives as long as its heap: for tables that a
    runtime has to its end. One in pieces has all its arraylets from the start,
    and keeps them to itself: no store into it takes memory of the heap, so none
-   fails. Each takes a place in the heap's table of handles (some four million
+   fails. While it is not large it may move as any other, and nobody tells where
+   it is: what refers to it is in a root or in an object, as if it could die.
+   Each takes a place in the heap's table of handles (some four million
    in a large heap, a quarter of its bytes in a small one), but
    gleaner_heap_free does not wait for it. NULL when either is full. */
 void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
@@ -516,9 +538,18 @@ static inline uint32_t gleaner_length(const void *array)
 }
 
 /* Of compressed references: the word of a slot that holds a value, and back. */
+#ifdef GLEANER_DEBUG
+void gleaner_no_integer(gleaner_value value);
+#define GLEANER_FITS(value)                                                    \
+    ((int64_t)(value) == (int32_t)(value) ? (void)0 : gleaner_no_integer(value))
+#else
+#define GLEANER_FITS(value) ((void)0)
+#endif
 static inline uint32_t gleaner_narrow(const gleaner_mutator *mutator,
                                       gleaner_value value)
 {
+    if ((value & 1) != 0)
+        GLEANER_FITS(value);
     if ((value & 1) != 0 || value == 0)
         return (uint32_t)value;
     return (uint32_t)((value - mutator->base) / 4);
@@ -581,12 +612,12 @@ uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 static inline void gleaner_poll(gleaner_mutator *mutator)
 {
 #ifdef GLEANER_DEBUG
-    /* Which ends the process in a window. */
-    if (mutator->windows != 0)
-        gleaner_poll_slowly(mutator);
-#endif
+    /* Which ends the process in a window and in a blocking region. */
+    gleaner_poll_slowly(mutator);
+#else
     if (mutator->poll != 0)
         gleaner_poll_slowly(mutator);
+#endif
 }
 
 /* Collects the young generation, or everything. */

@@ -110,6 +110,13 @@ static inline uintptr_t gleaner_place(const gleaner_mutator *mutator,
                : gleaner_far_element(mutator, array, index, element_bytes);
 }
 
+/* With GLEANER_DEBUG: an integer that no slot has room for. */
+#define GLEANER_FITS_SLOT(mutator, value)                                      \
+    do {                                                                       \
+        if ((mutator)->slot_bytes == 4 && ((value) & 1) != 0)                  \
+            GLEANER_FITS(value);                                               \
+    } while (0)
+
 static inline gleaner_value
 gleaner_load_element(const gleaner_mutator *mutator, const void *array,
                      uint32_t index)
@@ -125,8 +132,10 @@ static inline bool gleaner_store_element(gleaner_mutator *mutator, void *array,
                                          uint32_t index, gleaner_value value)
 {
     GLEANER_IN_ARRAY(array, index, 1);
-    if (!gleaner_is_near(mutator, index, 1, mutator->slot_bytes))
+    if (!gleaner_is_near(mutator, index, 1, mutator->slot_bytes)) {
+        GLEANER_FITS_SLOT(mutator, value);
         return gleaner_store_far_element(mutator, array, index, value);
+    }
     gleaner_store(mutator,
                   (void *)GLEANER_ELEMENT(array, index, mutator->slot_bytes), 0,
                   value);
@@ -171,8 +180,10 @@ gleaner_swap_element(gleaner_mutator *mutator, void *array, uint32_t index,
     uintptr_t slot = GLEANER_ELEMENT(array, index, mutator->slot_bytes);
 
     GLEANER_IN_ARRAY(array, index, 1);
-    if (!gleaner_is_near(mutator, index, 1, mutator->slot_bytes))
+    if (!gleaner_is_near(mutator, index, 1, mutator->slot_bytes)) {
+        GLEANER_FITS_SLOT(mutator, value);
         return gleaner_swap_far_element(mutator, array, index, expected, value);
+    }
     if (mutator->slot_bytes == 8) {
         if (!__atomic_compare_exchange_n((uint64_t *)slot, expected, value,
                                          false, __ATOMIC_ACQ_REL,
@@ -201,8 +212,10 @@ static inline bool gleaner_fill_elements(gleaner_mutator *mutator, void *array,
     uint32_t i;
 
     GLEANER_IN_ARRAY(array, index, count);
-    if (!gleaner_is_near(mutator, index, count, mutator->slot_bytes))
+    if (!gleaner_is_near(mutator, index, count, mutator->slot_bytes)) {
+        GLEANER_FITS_SLOT(mutator, value);
         return gleaner_fill_far_elements(mutator, array, index, count, value);
+    }
     for (i = 0; i < count; i++)
         gleaner_store(mutator,
                       (void *)GLEANER_ELEMENT(array, index + i,

@@ -4,6 +4,8 @@ use std::ffi::{CString, c_char, c_void};
 
 use gleaner::{Collection, Event, Heap};
 
+use crate::checks::heap_of;
+
 /// `struct gleaner_event`.
 #[repr(C)]
 pub struct CEvent {
@@ -82,11 +84,12 @@ fn text(text: &str) -> CString {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_add_listener(
     heap: *const Heap,
-    function: Function,
+    function: Option<Function>,
     data: *mut c_void,
 ) {
+    // SAFETY: a heap of the caller's, or null.
+    let heap = unsafe { heap_of(heap) };
+    let function = function.expect("gleaner_add_listener: the listener is NULL");
     let listener = Listener(function, data);
-    // SAFETY: a heap of the caller's.
-    let heap = unsafe { &*heap };
     heap.add_collection_listener(move |collection| listener.tell(collection));
 }

@@ -9,6 +9,7 @@ use gleaner::raw::{
 };
 use gleaner::{BuildError, Builder, Heap, References};
 
+use crate::checks::heap_of;
 use crate::panics::install_hook;
 use crate::say;
 use crate::threads;
@@ -37,7 +38,7 @@ pub extern "C" fn gleaner_interface() -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_get_fast_paths(heap: *const Heap, into: *mut u8, bytes: usize) {
     // SAFETY: a heap of the caller's.
-    let fast = unsafe { &*heap }.fast_paths();
+    let fast = unsafe { heap_of(heap) }.fast_paths();
     let known = bytes.min(size_of::<FastPaths>());
     // SAFETY: `into` is a record of so many bytes, as gleaner.h asks, newer or older than ours.
     unsafe {
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn gleaner_set_root_visitor(
 ) {
     let visitor = function.map(|function| RootVisitor { function, data });
     // SAFETY: a heap of the caller's; the header says what the function promises.
-    unsafe { (*heap).set_root_visitor(visitor) };
+    unsafe { heap_of(heap).set_root_visitor(visitor) };
 }
 
 /// The setup that the options ask for. The list comes last, so it weighs more than the fields.
@@ -156,8 +157,11 @@ pub unsafe extern "C" fn gleaner_heap_new_knowing(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_heap_free(heap: *mut Heap) -> bool {
+    if heap.is_null() {
+        return true;
+    }
     // SAFETY: a heap of the caller's.
-    if unsafe { &*heap }.other_holders() > 0 {
+    if unsafe { heap_of(heap) }.other_holders() > 0 {
         return false;
     }
     // SAFETY: made by `gleaner_heap_new_knowing`, and the caller gives it up.
@@ -185,22 +189,34 @@ pub unsafe extern "C" fn gleaner_structure(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    // SAFETY: `count` offsets lie there, as gleaner.h asks.
-    let references = unsafe { list(offsets, count) };
+    // SAFETY: null, or `count` offsets lie there, as gleaner.h asks.
+    let Some(references) = (unsafe { list(offsets, count) }) else {
+        return no_offsets(count, message, message_bytes);
+    };
     let shape = Shape::Structure { bytes, references };
     // SAFETY: a heap of the caller's.
-    let id = unsafe { &*heap }.register_raw(shape);
+    let id = unsafe { heap_of(heap) }.register_raw(shape);
     type_number(id, message, message_bytes)
 }
 
+/// The offsets of slots; `None` if there are to be some and the pointer is null.
+///
 /// # Safety
-/// So many numbers lie there, as long as `'a` lasts.
-unsafe fn list<'a>(offsets: *const u32, count: usize) -> &'a [u32] {
+/// Null, or so many numbers lie there, as long as `'a` lasts.
+unsafe fn list<'a>(offsets: *const u32, count: usize) -> Option<&'a [u32]> {
     match count {
-        0 => &[],
-        // SAFETY: so many numbers lie there, as asked.
-        _ => unsafe { std::slice::from_raw_parts(offsets, count) },
+        0 => Some(&[]),
+        _ if offsets.is_null() => None,
+        // SAFETY: not null, so as many numbers lie there, as asked.
+        _ => Some(unsafe { std::slice::from_raw_parts(offsets, count) }),
     }
+}
+
+fn no_offsets(count: usize, message: *mut c_char, bytes: usize) -> u32 {
+    let why = format!("{count} slots, and their offsets are NULL");
+    // SAFETY: `message` is null or has so many bytes, as gleaner.h asks of all that come here.
+    unsafe { say(&why, message, bytes) };
+    0
 }
 
 /// `struct gleaner_tail`.
@@ -223,12 +239,14 @@ pub unsafe extern "C" fn gleaner_tailed(
 ) -> u32 {
     // SAFETY: a complete struct, as gleaner.h asks.
     let tail = unsafe { &*tail };
-    // SAFETY: as many offsets as the struct says lie there, as gleaner.h asks.
-    let (references, element_references) = unsafe {
-        (
-            list(tail.offsets, tail.count),
-            list(tail.element_offsets, tail.element_count),
-        )
+    // SAFETY: null, or as many offsets as the struct says lie there, as gleaner.h asks.
+    let Some(references) = (unsafe { list(tail.offsets, tail.count) }) else {
+        return no_offsets(tail.count, message, message_bytes);
+    };
+    // SAFETY: the same.
+    let Some(element_references) = (unsafe { list(tail.element_offsets, tail.element_count) })
+    else {
+        return no_offsets(tail.element_count, message, message_bytes);
     };
     let shape = Shape::Tailed {
         head: tail.head,
@@ -237,7 +255,7 @@ pub unsafe extern "C" fn gleaner_tailed(
         element_references,
     };
     // SAFETY: a heap of the caller's.
-    let id = unsafe { &*heap }.register_raw(shape);
+    let id = unsafe { heap_of(heap) }.register_raw(shape);
     type_number(id, message, message_bytes)
 }
 
@@ -280,7 +298,7 @@ pub unsafe extern "C" fn gleaner_traced_type(
         data: traced.data,
     };
     // SAFETY: a heap of the caller's.
-    let id = unsafe { &*heap }.register_raw(Shape::Traced { size, trace });
+    let id = unsafe { heap_of(heap) }.register_raw(Shape::Traced { size, trace });
     type_number(id, message, message_bytes)
 }
 
@@ -290,7 +308,7 @@ pub unsafe extern "C" fn gleaner_traced_type(
 /// A heap of the caller's.
 unsafe fn arrays(heap: *const Heap, shape: Shape<'_>, whole: bool) -> u32 {
     // SAFETY: a heap of the caller's, as asked.
-    let heap = unsafe { &*heap };
+    let heap = unsafe { heap_of(heap) };
     let id = if whole {
         heap.register_whole_raw(shape)
     } else {
@@ -334,5 +352,5 @@ pub unsafe extern "C" fn gleaner_primitives_whole(heap: *const Heap, element_byt
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_used(heap: *const Heap) -> usize {
     // SAFETY: a heap of the caller's.
-    unsafe { &*heap }.used()
+    unsafe { heap_of(heap) }.used()
 }

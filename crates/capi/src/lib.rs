@@ -10,6 +10,7 @@
 )]
 #![allow(missing_docs, reason = "as above")]
 
+mod checks;
 #[macro_use]
 mod elements;
 mod events;

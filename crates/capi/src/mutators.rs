@@ -8,6 +8,7 @@ use gleaner::{Heap, Role, Totals, set_thread_role};
 use gleaner_os::memory;
 use gleaner_os::output::STDERR;
 
+use crate::checks::{check_type, heap_of};
 use crate::heaps::differently_cut;
 use crate::{mutator, pointer, threads};
 
@@ -21,15 +22,15 @@ const _: () = assert!(offsets::POINTER_BASE == 104 && offsets::WHOLE_BYTES == 12
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_attach_knowing(heap: *const Heap, first_n: usize) -> *mut Record {
-    // SAFETY: a heap of the caller's.
-    if let Some(why) = differently_cut(unsafe { &*heap }, first_n) {
+    // SAFETY: a heap of the caller's, or null.
+    let heap = unsafe { heap_of(heap) };
+    if let Some(why) = differently_cut(heap, first_n) {
         panic!("{why}");
     }
     if !threads::will_be_noticed() {
         return ptr::null_mut();
     }
-    // SAFETY: a heap of the caller's.
-    let Ok(mutator) = unsafe { &*heap }.attach() else {
+    let Ok(mutator) = heap.attach() else {
         let why = memory::refusal().text();
         let line =
             format!("gleaner: the system gives no memory for the roots of a mutator: {why}\n");
@@ -70,14 +71,6 @@ pub unsafe extern "C" fn gleaner_blocking_begin(record: *mut Record) {
 pub unsafe extern "C" fn gleaner_blocking_end(record: *mut Record) {
     // SAFETY: the calling thread's mutator, whose region `gleaner_blocking_begin` began, as gleaner.h asks.
     unsafe { mutator(record).blocking_end() };
-}
-
-/// Ends the process for a type that no registration gave: under `stress` every allocation comes here.
-fn check_type(id: u32) {
-    assert!(
-        !TypeId::new(id).is_filler(),
-        "gleaner_allocate: {id} is no type; a registration that failed gives 0, and its message says why"
-    );
 }
 
 #[unsafe(no_mangle)]
@@ -128,9 +121,11 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
 ) -> *mut u8 {
     check_type(id);
     let bytes = array_bytes_of(length, element_bytes);
-    // SAFETY: the calling thread's mutator and an array type of its heap, as gleaner.h asks.
-    let array =
-        unsafe { mutator(record).allocate_array_pinned_raw(TypeId::new(id), length, bytes) };
+    // SAFETY: the calling thread's mutator.
+    let mutator = unsafe { mutator(record) };
+    mutator.check_size(TypeId::new(id), Some(length), bytes);
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with so many elements have so many bytes.
+    let array = unsafe { mutator.allocate_array_pinned_raw(TypeId::new(id), length, bytes) };
     pointer(array.ok())
 }
 
@@ -143,9 +138,11 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
 ) -> *mut u8 {
     check_type(id);
     let bytes = array_bytes_of(length, element_bytes);
-    // SAFETY: the calling thread's mutator and an array type of its heap, as gleaner.h asks.
-    let array =
-        unsafe { mutator(record).allocate_array_immortal_raw(TypeId::new(id), length, bytes) };
+    // SAFETY: the calling thread's mutator.
+    let mutator = unsafe { mutator(record) };
+    mutator.check_size(TypeId::new(id), Some(length), bytes);
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with so many elements have so many bytes.
+    let array = unsafe { mutator.allocate_array_immortal_raw(TypeId::new(id), length, bytes) };
     pointer(array.ok())
 }
 
@@ -153,7 +150,12 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
 type Visit = unsafe extern "C" fn(data: *mut c_void, object: *mut u8, bytes: usize);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_walk(record: *mut Record, visit: Visit, data: *mut c_void) {
+pub unsafe extern "C" fn gleaner_walk(
+    record: *mut Record,
+    visit: Option<Visit>,
+    data: *mut c_void,
+) {
+    let visit = visit.expect("gleaner_walk: the function that visits is NULL");
     // SAFETY: a mutator of the caller's, and a function that the caller vouches for.
     unsafe {
         mutator(record).walk(&mut |found| visit(data, found.object.ptr(), found.bytes));

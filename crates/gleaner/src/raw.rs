@@ -161,6 +161,14 @@ impl Mutator {
         Ok(object)
     }
 
+    /// Panics if an object of the type, with so many elements if it has some, has not `bytes` bytes: what `quarantine`
+    /// does for each allocation. More than the heap has is no mistake.
+    pub fn check_size(&self, id: TypeId, length: Option<u32>, bytes: usize) {
+        with_heap!(&self.shared.kind, heap => if bytes <= heap.config.limit {
+            heap.check_size(id, length, bytes);
+        });
+    }
+
     /// As [`Mutator::allocate_raw`], and the object never moves, however small it is.
     ///
     /// # Safety

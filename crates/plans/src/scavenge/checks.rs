@@ -70,12 +70,15 @@ impl<F: SlotFormat> Scavenge<F> {
         if self.checks() { GUARD_BYTES } else { 0 }
     }
 
-    /// A mutator asks for an object of `bytes` bytes, of an array type if it has a length: ends the process if the type
-    /// says something else.
+    /// A mutator asks for an object: where allocations are checked, as [`Scavenge::check_size`].
     pub fn check_request(&self, id: TypeId, length: Option<u32>, bytes: usize) {
-        if !self.checks() {
-            return;
+        if self.checks() {
+            self.check_size(id, length, bytes);
         }
+    }
+
+    /// Ends the process if a type says that an object has not `bytes` bytes, or not with this length, or has no length.
+    pub fn check_size(&self, id: TypeId, length: Option<u32>, bytes: usize) {
         let number = id.get();
         let known = number < self.model.types.count() && !id.is_filler();
         let Some(shape) = self.model.shape(id).filter(|_| known) else {
