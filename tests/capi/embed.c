@@ -588,6 +588,54 @@ static void a_heap_without_a_key_says_so(bool compressed)
     CHECK(status == 0);
 }
 
+/* What becomes of references to a dead object A with a finalizer, and to K, which
+   only it refers to, and which has one, too. */
+static void finalizers_come_behind_weak_references(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    int everything, i;
+    GLEANER_FRAME(s.m, frame, 3);
+
+    for (everything = 0; everything < 2; everything++) {
+        gleaner_value *roots = frame.values;
+        gleaner_weak *weak[2];
+        gleaner_ephemeron *ephemeron;
+        uint64_t numbers = 0;
+
+        for (i = 0; i < 3; i++)
+            roots[i] = new_node(&s, (uint64_t)1 << i);
+        gleaner_store(s.m, gleaner_object(roots[0]), 8, roots[1]);
+        for (i = 0; i < 2; i++) {
+            weak[i] = gleaner_weak_new(s.m, gleaner_object(roots[i]));
+            CHECK(gleaner_add_finalizer(s.m, gleaner_object(roots[i])));
+        }
+        CHECK(gleaner_add_finalizer(s.m, gleaner_object(roots[1])));
+        ephemeron = gleaner_ephemeron_new(s.m, gleaner_object(roots[1]),
+                                          gleaner_object(roots[2]));
+        roots[0] = roots[1] = roots[2] = 0;
+        gleaner_collect(s.m, everything != 0);
+        /* Before they are handed out. */
+        CHECK(gleaner_weak_get(weak[0]) == 0 && gleaner_weak_get(weak[1]) == 0);
+        CHECK(*number_of(&s, gleaner_ephemeron_value(ephemeron)) == 4);
+        /* Both at once, and K twice. */
+        for (i = 0; i < 3; i++) {
+            roots[0] = gleaner_reference(gleaner_next_finalizable(s.m));
+            CHECK(roots[0] != 0);
+            numbers += *number_of(&s, roots[0]);
+        }
+        CHECK(numbers == 1 + 2 + 2 && gleaner_next_finalizable(s.m) == NULL);
+        roots[0] = 0;
+        gleaner_collect(s.m, true);
+        CHECK(gleaner_ephemeron_key(ephemeron) == 0);
+        CHECK(gleaner_next_finalizable(s.m) == NULL);
+        gleaner_ephemeron_free(ephemeron);
+        for (i = 0; i < 2; i++)
+            gleaner_weak_free(weak[i]);
+    }
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct stage_case cases[] = {
@@ -596,6 +644,8 @@ int main(void)
         { "arrays and integers", arrays_and_integers },
         { "a full heap returns null", a_full_heap_returns_null },
         { "weak things", weak_things },
+        { "finalizers come behind weak references",
+          finalizers_come_behind_weak_references },
         { "heaps in use are not freed", heaps_in_use_are_not_freed },
         { "bad input is named", bad_input_is_named },
         { "options by name", options_by_name },

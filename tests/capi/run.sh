@@ -165,6 +165,17 @@ verdict "installed: pkg-config knows the prefix" prints variable=prefix $prefix
 verdict "installed: pkg-config knows the version" \
     prints modversion "$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)"
 make --no-print-directory uninstall DESTDIR="$dest" PREFIX=$prefix >>"$out/install.log"
+# As docs/embedding.md says, under a prefix that the loader does not know.
+home=$PWD/$out/home
+make --no-print-directory install PREFIX="$home" >>"$out/install.log"
+recipe=$(sed -n 's/^gcc lisp\.c -o lisp \(.*\)$/\1/p' docs/embedding.md)
+guide() { # guide: builds the example as the guide does, and runs it
+    env -u PKG_CONFIG_SYSROOT_DIR -u LD_LIBRARY_PATH PKG_CONFIG_PATH="$home/lib/pkgconfig" bash -c \
+        "gcc examples/lisp.c -o $out/lisp-guide $recipe && $out/lisp-guide examples/demo.lisp" 2>&1 |
+        diff - examples/demo.expected
+}
+verdict "installed: the guide's recipe runs" guide
+make --no-print-directory uninstall PREFIX="$home" >>"$out/install.log"
 left() { [ -z "$(find "$dest" ! -type d)" ]; }
 verdict "uninstalled: nothing is left" left
 echo "$passed passed, $failed failed"

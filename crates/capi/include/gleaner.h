@@ -750,6 +750,16 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
 
 /* ---- handles, weak references, ephemerons, finalizers -------------------- */
 
+/* What a collection finds dead goes in this order. Ephemerons keep the values of
+   keys that live. Then weak references to the dead become null: also those to
+   objects with finalizers, and to what these alone reach. Then dead objects with
+   finalizers come to life again, with all that they reach, also through
+   ephemerons; all at once, even one to which another of them refers, and in no
+   particular order. Ephemerons whose keys are dead even then become null. So a
+   weak reference to what is handed out is null already, and an ephemeron of it
+   holds until it dies again. A collection of the young generation does this to
+   young objects, one of everything to all. */
+
 /* A handle keeps what it holds alive until it is freed, by any thread. All
    kinds: NULL when the heap has as many as it can. */
 typedef struct gleaner_handle gleaner_handle;
@@ -773,7 +783,8 @@ gleaner_value gleaner_ephemeron_value(const gleaner_ephemeron *ephemeron);
 void gleaner_ephemeron_free(gleaner_ephemeron *ephemeron);
 
 /* When nothing refers to the object any more, gleaner_next_finalizable hands
-   it out once, alive again. False when the heap has as many as it can. */
+   it out once, alive again; once for each time that it was added. False when the
+   heap has as many as it can. */
 bool gleaner_add_finalizer(gleaner_mutator *mutator, void *object);
 /* NULL when none is ready. */
 void *gleaner_next_finalizable(gleaner_mutator *mutator);
