@@ -4,7 +4,9 @@
 //! A table with one slot or two for each handle, reserved for the most there can be. Free slots form a list through
 //! their values, which are immediates and so no roots. A handle may be dropped at any time, also while the world is
 //! stopped: its number then goes to a list of its own, and the slot is freed when no other is free, or when the
-//! collector comes.
+//! collector comes. Collections look at all slots up to the highest that was handed out. Where that one is free again, and
+//! half of them are, the collector lowers it to the highest in use, and those that are free below are handed out from the
+//! lowest on. Both take as long as looking at all slots does.
 //!
 //! # Invariants
 //! - A slot is on the free list, on the list of dropped ones, or in use. Only the collector changes a slot in use.
@@ -23,6 +25,8 @@ pub const MOST_HANDLES: usize = model_size(1 << 22, 3);
 pub const TASK_HANDLES: usize = 4096;
 
 const NONE: u32 = u32::MAX;
+/// What `next` of a free slot holds while the highest in use is looked for; no slot has this number.
+const FREE: u32 = NONE - 1;
 /// Bytes of a slot: 8, but in a model, where the atomic that a slot is read as is larger.
 const SLOT_BYTES: usize = size_of::<AtomicU64>();
 
@@ -34,8 +38,12 @@ pub fn most_handles(limit: usize) -> usize {
 struct Lists {
     /// The first free slot.
     free: u32,
-    /// Slots from here on were never used.
+    /// How many are free.
+    free_count: u32,
+    /// Slots from here on are not used.
     fresh: u32,
+    /// Whether the slot below may be free.
+    ends_free: bool,
     /// Where `slots` are, and `next`.
     memory: [Growing; 2],
 }
@@ -48,6 +56,7 @@ impl Lists {
         let fits = slots.grow_to(wanted * width * SLOT_BYTES)
             && next.grow_to(wanted * size_of::<AtomicU32>());
         self.fresh += u32::from(fits);
+        self.ends_free &= !fits;
         fits.then_some(self.fresh - 1)
     }
 }
@@ -102,7 +111,9 @@ impl Handles {
             lock: RawLock::new(),
             lists: UnsafeCell::new(Lists {
                 free: NONE,
+                free_count: 0,
                 fresh: 0,
+                ends_free: false,
                 memory,
             }),
         })
@@ -129,6 +140,7 @@ impl Handles {
             }
             if lists.free != NONE {
                 let number = lists.free;
+                lists.free_count -= 1;
                 lists.free = self
                     .load(number)
                     .as_immediate()
@@ -191,8 +203,38 @@ impl Handles {
     pub fn prepare(&self) -> usize {
         self.with_lists(|lists| {
             self.free_dropped(lists);
+            let half_is_free = lists.free_count >= lists.fresh / 2;
+            if lists.ends_free && half_is_free && lists.fresh as usize > TASK_HANDLES {
+                self.lower(lists);
+            }
             lists.fresh as usize
         })
+    }
+
+    /// In a stopped world: no slot above the highest in use is looked at any more, and free ones below are in order.
+    ///
+    /// Other threads may drop handles meanwhile. Those are in use as far as this is concerned, and it writes to nothing
+    /// of a slot in use.
+    fn lower(&self, lists: &mut Lists) {
+        let mut number = lists.free;
+        while number != NONE {
+            self.set_next(number, FREE);
+            let next = self.load(number).as_immediate();
+            number = next.map_or(NONE, |next| next as u32);
+        }
+        let is_free = |&number: &u32| self.next(number) == FREE;
+        let in_use = (0..lists.fresh).rev().find(|number| !is_free(number));
+        let end = in_use.map_or(0, |number| number + 1);
+        (lists.free, lists.free_count) = (NONE, 0);
+        for number in (0..lists.fresh).rev().filter(is_free) {
+            self.set_next(number, NONE);
+            if number < end {
+                self.store(number, Value::immediate(i64::from(lists.free)));
+                lists.free = number;
+                lists.free_count += 1;
+            }
+        }
+        (lists.fresh, lists.ends_free) = (end, false);
     }
 
     /// With the lock, or in a stopped world.
@@ -204,6 +246,8 @@ impl Handles {
             let next = unsafe { self.next.add(number as usize).as_ref() }.load(Ordering::Relaxed);
             self.store(number, Value::immediate(i64::from(lists.free)));
             lists.free = number;
+            lists.free_count += 1;
+            lists.ends_free |= number + 1 == lists.fresh;
             number = next;
         }
     }
@@ -251,6 +295,60 @@ mod tests {
             .collect();
         again.sort_unstable();
         assert_eq!(again, numbers);
+    }
+
+    #[test]
+    fn slots_above_the_highest_in_use_are_not_looked_at() {
+        let handles = Handles::new(1, 1 << 16).unwrap();
+        let create = || handles.create(&[Value::immediate(7)]).unwrap();
+        let numbers: Vec<u32> = (0..20_000).map(|_| create()).collect();
+        for &number in numbers.iter().rev().filter(|&&number| number != 12_345) {
+            handles.discard(number);
+        }
+        assert_eq!(handles.prepare(), 12_346);
+        // One that holds an immediate is no free one.
+        assert_eq!(handles.load(12_345), Value::immediate(7));
+        assert!((0..12_345).all(|number| create() == number));
+        assert_eq!(create(), 12_346);
+        (0..12_347).for_each(|number| handles.discard(number));
+        assert_eq!(handles.prepare(), 0);
+        assert_eq!((create(), create()), (0, 1));
+    }
+
+    #[test]
+    fn a_handle_has_one_user_whatever_is_dropped_in_between() {
+        let handles = Handles::new(1, 1 << 16).unwrap();
+        let mut used: Vec<(u32, u64)> = Vec::new();
+        let mut seed = 1_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        let (mut lowered, mut before) = (0, 0);
+        for round in 0..60 {
+            let wanted = random(12_000) as usize;
+            while used.len() < wanted {
+                let bits = random(1 << 20) << 3 | random(2);
+                let number = handles.create(&[Value::from_bits(bits)]).unwrap();
+                used.push((number, bits));
+            }
+            while used.len() > wanted {
+                let place = random(used.len() as u64) as usize;
+                handles.discard(used.swap_remove(place).0);
+            }
+            let fresh = handles.prepare();
+            lowered += usize::from(fresh < before);
+            before = fresh;
+            let mut numbers: Vec<u32> = used.iter().map(|&(number, _)| number).collect();
+            numbers.sort_unstable();
+            assert!(numbers.is_sorted_by(|a, b| a < b), "round {round}");
+            assert!(numbers.last().is_none_or(|&last| (last as usize) < fresh));
+            assert!(
+                used.iter()
+                    .all(|&(number, bits)| handles.load(number).bits() == bits)
+            );
+        }
+        assert!(lowered > 5);
     }
 
     #[test]
