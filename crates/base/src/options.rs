@@ -249,8 +249,8 @@ option_table! {
     refs: References = References::Wide, "refs", User, Precise, None, Accepted::Choice(References::NAMES);
     /// So many bytes of the heap are for the young generation, at first if `resize` is on.
     young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit, at most 64m");
-    /// After how many collections an unused block of memory goes back to the system.
-    release_after: u32 = 6, "release-after", User, Libgc, None, number(0, 255, "never");
+    /// After how many collections an unused block of memory goes back to the system; in a precise heap memory above what the old space needed during so many collections of everything.
+    release_after: u32 = 6, "release-after", User, Both, None, number(0, 255, "never");
     /// Whether the heap asks the system for huge pages.
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
     /// Prints one block of statistics when the program ends.

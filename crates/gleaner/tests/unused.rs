@@ -34,6 +34,56 @@ fn fill(mutator: &mut Mutator, of: Array, bytes: u32, sum: usize) -> Vec<gleaner
 fn memory_is_touched_where_it_is_used() {
     large_heaps_with_little_in_them();
     what_pinned_objects_leave_is_given_back();
+    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+        for (bytes, arrays) in [
+            (1000, "contiguous"),
+            (100_000, "contiguous"),
+            (100_000, "zray"),
+        ] {
+            what_died_is_given_back(old, bytes, arrays);
+        }
+    }
+}
+
+/// A heap that was full once and has little in it from then on.
+fn what_died_is_given_back(old: OldPolicy, size: u32, arrays: &str) {
+    const SUM: usize = 192 * MB;
+    let before = resident();
+    let heap = Heap::builder()
+        .limit(256 * MB)
+        .young(8 * MB)
+        .resize(false)
+        .old(old)
+        .options(&std::format!("release-after=3,arrays={arrays}"))
+        .unwrap()
+        .build()
+        .unwrap();
+    let bytes = heap.array(Elements::Bytes).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let kept = fill(&mut mutator, bytes, size, SUM);
+    assert!(kept.len() * size as usize > SUM / 2);
+    for handle in &kept {
+        mutator.scope(|scope| {
+            let array = scope.open(handle);
+            for index in (0..size as usize).step_by(512) {
+                scope.write_u8(array, index, 1).unwrap();
+            }
+        });
+    }
+    mutator.collect(true);
+    let most = more_than(before);
+    assert!(most > SUM / 2, "{most} bytes, {old:?}, {size}, {arrays}");
+    drop(kept);
+    // Of the first three, some found it in use.
+    for _ in 0..6 {
+        mutator.collect(true);
+        fill(&mut mutator, bytes, 1000, MB);
+    }
+    let left = more_than(before);
+    assert!(
+        left < most / 3,
+        "{left} of {most} bytes, {old:?}, {size}, {arrays}"
+    );
 }
 
 fn large_heaps_with_little_in_them() {

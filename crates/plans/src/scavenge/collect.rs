@@ -14,6 +14,7 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
 use gleaner_os::clock;
+use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::Generation;
 use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS};
@@ -128,6 +129,8 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         state.engine.lead_on(self.node_of_leader());
         let beside = self.beside_used();
+        let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
+        let large_used = [self.large.used(), arraylets];
         let allocated = self.used().saturating_sub(state.lately.used);
         let was_full = self.collect_stopped(state, &mut record, extent);
         let now = clock::monotonic_ns();
@@ -138,6 +141,7 @@ impl<F: SlotFormat> Scavenge<F> {
             needed: request.beside(),
             beside: beside.saturating_sub(state.lately.beside_used),
             beside_used: beside,
+            large_used,
             allocated,
             stopped_ns: started,
             now_ns: now,

@@ -110,6 +110,8 @@ pub struct Scavenge<F> {
     pub(super) young_large_limit: AtomicUsize,
     /// The highest top of the old space since memory above its top was released. Written as `beside` says.
     pub(super) old_high: AtomicUsize,
+    /// How high it has been since memory was last looked for that it does not need. Written in stopped worlds.
+    pub(super) old_high_lately: AtomicUsize,
     /// Held by a mutator inside the gate that allocates in the pinned or the large space. Not needed in a stopped
     /// world.
     pub(super) beside: RawLock,
@@ -299,6 +301,7 @@ impl<F: SlotFormat> Scavenge<F> {
             least_young: sizes.least_young(),
             young_large_limit: AtomicUsize::new(sizes.first_eden()),
             old_high: AtomicUsize::new(old.word()),
+            old_high_lately: AtomicUsize::new(old.word()),
             beside: RawLock::new(),
             pinned_lately: AtomicUsize::new(0),
             pinned_due: AtomicUsize::new(sizes.first_old_target()),

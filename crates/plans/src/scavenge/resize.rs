@@ -1,5 +1,6 @@
 //! After each collection: measures, asks the deciders whether the young generation is collected by itself from now on
-//! and how large the generations are, and does what they say.
+//! and how large the generations are, and does what they say. Memory that the old space has not needed for some
+//! collections of everything goes back to the system.
 //!
 //! The young generation and the old one share the limit: what the one gains the other loses. Ranges of addresses are
 //! reserved for the largest sizes. The leader does this in a stopped world.
@@ -33,6 +34,8 @@ pub(super) struct Collection {
     pub beside: usize,
     /// What was used there when it began.
     pub beside_used: usize,
+    /// Of that, large objects and arraylets.
+    pub large_used: [usize; 2],
     /// How long the mutators ran since the one before, in nanoseconds.
     pub mutator_ns: u64,
     /// Bytes that were allocated since the one before.
@@ -49,6 +52,9 @@ impl<F: SlotFormat> Scavenge<F> {
         state.lately.note_pause(collection);
         state.lately.used = self.used();
         state.lately.beside_used = self.beside_used();
+        let most = state.lately.most_large.iter_mut();
+        most.zip(collection.large_used)
+            .for_each(|(most, used)| *most = used.max(*most));
         if collection.was_full {
             state.last_full.filled = self.old_used() - self.old_holes();
         }
@@ -66,6 +72,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         self.balance(record);
         if collection.was_full {
+            self.release_unused(&mut state.lately);
             (state.lately.cycle_ns, state.lately.cycle_allocated) = (0, 0);
         }
     }
@@ -254,6 +261,43 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn note_old_top(&self) {
         let top = self.old.region.top().word();
         self.old_high.fetch_max(top, Ordering::Relaxed);
+        self.old_high_lately.fetch_max(top, Ordering::Relaxed);
+    }
+
+    /// After a collection of everything: once in `release-after` of them, memory goes back above what the old space
+    /// needed since the last time, and of the large space and the arraylets what is beyond the most that they held.
+    fn release_unused(&self, lately: &mut Lately) {
+        self.note_old_top();
+        lately.unreleased += 1;
+        let every = self.config.options.release_after;
+        if every == 0 || lately.unreleased < every {
+            return;
+        }
+        lately.unreleased = 0;
+        let top = self.old.region.top();
+        let needed = self.old_high_lately.swap(top.word(), Ordering::Relaxed);
+        self.release_old_above(Address::new(needed));
+        let [large, pieces] = core::mem::take(&mut lately.most_large);
+        // SAFETY: the world is stopped, so nobody holds `beside`.
+        unsafe {
+            let excess = self.large.resident().saturating_sub(large);
+            self.large.release_free(excess);
+            if let Some(arraylets) = &self.arraylets {
+                arraylets.release_free(arraylets.resident().saturating_sub(pieces));
+            }
+        }
+    }
+
+    /// Gives memory above an address back, which is not below the top of the old space.
+    fn release_old_above(&self, low: Address) {
+        let high = self.old_reached();
+        let low = low.min(high);
+        release(low, high);
+        if let Some(locality) = &self.locality {
+            let low = low.align_up(memory::page_size());
+            locality.note_released(low, high.word().saturating_sub(low.word()));
+        }
+        self.old_high.store(low.word(), Ordering::Relaxed);
     }
 
     /// How high the old space has been since memory above its top was given back.
@@ -274,12 +318,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let limit = self.old_limit.load(Ordering::Relaxed);
         let excess = (resident + bytes).saturating_sub(limit);
         if excess > 0 {
-            release(region.top(), high);
-            if let Some(locality) = &self.locality {
-                let low = region.top().align_up(memory::page_size());
-                locality.note_released(low, high.word().saturating_sub(low.word()));
-            }
-            self.old_high.store(region.top().word(), Ordering::Relaxed);
+            self.release_old_above(region.top());
             // SAFETY: the caller holds `beside`, or has stopped the world, as asked.
             unsafe { self.release_beside(excess.saturating_sub(above)) };
         }

@@ -80,6 +80,10 @@ pub(super) struct Lately {
     pub(super) cycle_ns: u64,
     /// What was allocated meanwhile.
     pub(super) cycle_allocated: usize,
+    /// Collections of everything since memory was last looked for that the old space does not need.
+    pub(super) unreleased: u32,
+    /// The most that large objects and arraylets took since then when a collection began.
+    pub(super) most_large: [usize; 2],
 }
 
 /// What the last full collection was like.
