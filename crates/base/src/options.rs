@@ -227,7 +227,7 @@ macro_rules! option_table {
 }
 
 option_table! {
-    /// The heap never holds more than so many bytes; when it is full, the program is told that memory is out. A precise heap has at most some 6t, or 13g with `refs=compressed`; its message says how much.
+    /// The heap never holds more than so many bytes; when it is full, the program is told that memory is out.
     heap_limit: usize = 0, "heap-limit", User, Both, None, size(1 << 20, "no limit; precise: a quarter of the memory, at most 8g and what the references reach");
     /// The heap starts with so many bytes, and no collection happens before they are used.
     initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
@@ -249,7 +249,7 @@ option_table! {
     refs: References = References::Wide, "refs", User, Precise, None, Accepted::Choice(References::NAMES);
     /// So many bytes of the heap are for the young generation, at first if `resize` is on.
     young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit, at most 64m");
-    /// After how many collections an unused block of memory goes back to the system; in a precise heap memory above what the old space needed during so many collections of everything.
+    /// After how many collections unused memory goes back to the system; in a precise heap, after how many of everything.
     release_after: u32 = 6, "release-after", User, Both, None, number(0, 255, "never");
     /// Whether the heap asks the system for huge pages.
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
