@@ -139,6 +139,21 @@ impl Mask {
     /// user id, which wait for every thread).
     pub const ALL: Mask = Mask(!(1 << (32 - 1) | 1 << (33 - 1)));
 
+    /// The same without what tells of a fault of the thread itself: the one that watches addresses
+    /// ([`access`](crate::access)) has a word to say.
+    pub const ALL_BUT_FAULTS: Mask =
+        Mask(Mask::ALL.0 & !(1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1)));
+
+    /// The set as the C library has it.
+    pub fn set(self) -> libc::sigset_t {
+        // SAFETY: a set is valid when zero, and its first word is that of signals 1 to 64.
+        unsafe {
+            let mut set: libc::sigset_t = core::mem::zeroed();
+            (&raw mut set).cast::<u64>().write(self.0);
+            set
+        }
+    }
+
     /// Whether the set holds `signal`.
     pub fn contains(self, signal: c_int) -> bool {
         self.0 & bit(signal) != 0
@@ -150,24 +165,6 @@ fn bit(signal: c_int) -> u64 {
         1..=64 => 1 << (signal - 1),
         _ => 0,
     }
-}
-
-/// Blocks all signals for the calling thread; gives what was blocked before, for [`restore`]. Safe in a
-/// handler.
-pub fn block_all() -> Mask {
-    change(libc::SIG_SETMASK, Mask::ALL)
-}
-
-/// Blocks all signals but those that tell of a fault of the thread itself: the one that watches addresses
-/// ([`access`](crate::access)) has a word to say. Otherwise as [`block_all`].
-pub fn block_all_but_faults() -> Mask {
-    let faults = bit(libc::SIGSEGV) | bit(libc::SIGBUS);
-    change(libc::SIG_SETMASK, Mask(Mask::ALL.0 & !faults))
-}
-
-/// Sets the calling thread's mask. Safe in a handler, whose own mask changes at its end anyway.
-pub fn restore(mask: Mask) {
-    change(libc::SIG_SETMASK, mask);
 }
 
 /// Makes sure that the calling thread gets `signal`. Safe in a handler.
@@ -291,18 +288,16 @@ mod tests {
     }
 
     #[test]
-    fn masks_nest_and_leave_the_c_librarys_signals_alone() {
+    fn masks_leave_the_c_librarys_signals_alone() {
         std::thread::spawn(|| {
             let before = blocked();
-            assert_eq!(block_all(), before);
+            change(libc::SIG_SETMASK, Mask::ALL);
             let all = blocked();
             assert!(all.contains(libc::SIGINT) && all.contains(DEFAULT_SUSPEND));
             assert!(!all.contains(32) && !all.contains(33));
             assert!(!all.contains(libc::SIGKILL), "the kernel never blocks it");
             unblock(DEFAULT_SUSPEND);
             assert!(!blocked().contains(DEFAULT_SUSPEND) && blocked().contains(libc::SIGINT));
-            restore(before);
-            assert_eq!(blocked(), before);
             assert!(!before.contains(0) && !before.contains(-3) && !before.contains(65));
         })
         .join()

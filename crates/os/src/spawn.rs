@@ -2,16 +2,17 @@
 //! gives, a name from both, and a placement.
 //!
 //! No handler of the program's may run on such a thread, and a thread of the program's that waits for a signal must not
-//! lose it to one: each blocks signals from its first instruction.
+//! lose it to one: each blocks signals from its first instruction. The thread that starts it does not: it may wait for a lock of
+//! the loader's that a thread has which is stopped, and must stop, too.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 
 use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 
-use crate::signals::{self, Mask};
+use crate::signals::Mask;
 use crate::threads::current_process;
 use crate::topology::ProcessorSet;
 
@@ -44,12 +45,11 @@ impl Role {
         }
     }
 
-    /// Blocks what its threads block, on the calling thread, and says what was blocked before. Accesses of the precise
-    /// heap's threads may be watched ([`crate::access`]).
-    fn block_signals(self) -> Mask {
+    /// What its threads block. Accesses of the precise heap's threads may be watched ([`crate::access`]).
+    const fn blocked_signals(self) -> Mask {
         match self {
-            Role::Worker | Role::Zeroer => signals::block_all_but_faults(),
-            Role::Marker => signals::block_all(),
+            Role::Worker | Role::Zeroer => Mask::ALL_BUT_FAULTS,
+            Role::Marker => Mask::ALL,
         }
     }
 
@@ -113,7 +113,7 @@ impl Thread {
 /// Starts thread `index` of a role, counted from 1, which runs `entry(argument)`. `None` when the system refuses; where
 /// it refuses the placement alone, the thread runs anywhere and [`Thread::is_placed`] says so.
 ///
-/// The caller's signal mask is the same afterwards. Allocates with `malloc` and takes locks of the C library: not in a
+/// Allocates with `malloc` and takes locks of the C library: not in a
 /// stopped world, not in a handler, and no lock held that an allocation may want.
 pub fn spawn(
     role: Role,
@@ -127,18 +127,16 @@ pub fn spawn(
     }
     // A program whose own thread-locals leave no room on that stack gets the system's.
     let start = |processors| {
-        create(entry, argument, Some(role.stack_bytes()), processors)
-            .or_else(|| create(entry, argument, None, processors))
+        let what = (entry, argument, role.blocked_signals());
+        create(what, Some(role.stack_bytes()), processors)
+            .or_else(|| create(what, None, processors))
     };
-    // A new thread starts with its creator's mask.
-    let mask = role.block_signals();
     let started = match placement {
         Placement::Anywhere => start(None).map(|handle| (handle, true)),
         Placement::On(processors) => start(Some(processors))
             .map(|handle| (handle, true))
             .or_else(|| start(None).map(|handle| (handle, false))),
     };
-    signals::restore(mask);
     let (handle, is_placed) = started?;
     // SAFETY: joinable, so the handle is valid even if the thread has ended; the name ends with a zero.
     unsafe { libc::pthread_setname_np(handle, role.name(index).as_ptr().cast()) };
@@ -149,10 +147,18 @@ pub fn spawn(
     })
 }
 
-/// Starts a joinable thread with so many bytes of stack and on these processors; `None`: as the system has it.
+unsafe extern "C" {
+    /// Since version 2.32 of the C library.
+    fn pthread_attr_setsigmask_np(
+        attributes: *mut libc::pthread_attr_t,
+        mask: *const libc::sigset_t,
+    ) -> c_int;
+}
+
+/// Starts a joinable thread that blocks these signals, with so many bytes of stack and on these processors; `None`: as the
+/// system has it.
 fn create(
-    entry: Entry,
-    argument: *mut c_void,
+    (entry, argument, blocked): (Entry, *mut c_void, Mask),
     stack: Option<usize>,
     processors: Option<&ProcessorSet>,
 ) -> Option<libc::pthread_t> {
@@ -171,6 +177,8 @@ fn create(
             let (words, bytes) = (set.words().as_ptr().cast(), size_of_val(set.words()));
             libc::pthread_attr_setaffinity_np(attributes.as_mut_ptr(), bytes, words) == 0
         });
+        let is_set =
+            is_set && pthread_attr_setsigmask_np(attributes.as_mut_ptr(), &blocked.set()) == 0;
         let made =
             is_set && libc::pthread_create(&mut thread, attributes.as_ptr(), entry, argument) == 0;
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
@@ -181,6 +189,7 @@ fn create(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::signals;
     use crate::threads::stack_of_current_thread;
     use crate::topology::{PROCESSORS_MAX, Topology, allowed_processors};
     use std::sync::mpsc::{Receiver, Sender, channel};
