@@ -2,7 +2,7 @@
 //!
 //! One reservation holds, in this order: the small part, the large part, the descriptor table, the mark table of the
 //! small part. Where no limit counts addresses, and the heap is a multiple of 4 GiB as it is by default, a part that nobody uses
-//! lies ahead ([`AHEAD`]). Nothing is writable until it is committed, in steps that grow with what was committed before; what was
+//! lies ahead. Nothing is writable until it is committed, in steps that grow with what was committed before; what was
 //! committed stays so, and memory goes back to the system by release, never by unmapping. So what counts as data
 //! (`RLIMIT_DATA`, `vm.overcommit_memory=2`) is what was committed, and few mappings are needed: the committed part of
 //! each range is one.
