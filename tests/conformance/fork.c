@@ -575,6 +575,46 @@ static void child_collects_though_the_loader_was_busy(void)
     CHECK(whole());
 }
 
+static int share_gone;
+
+/* What the child says of libraries counts there, though it need not ask the loader. */
+static void changes_in_the_child(void (*change)(void))
+{
+    GC_INIT();
+    fill();
+    for (int i = 0; i < KEPT; i++)
+        watch(i, kept[i]);
+    GC_gcollect();
+    CHECK(whole());
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        change();
+        collect();
+        collect();
+        _exit(100 * gone(KEPT) / KEPT);
+    }
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    REQUIRE(WIFEXITED(status));
+    share_gone = WEXITSTATUS(status);
+}
+
+static void clears(void) { GC_clear_roots(); }
+static void wants_none(void) { GC_set_no_dls(1); }
+
+static void cleared_roots_in_a_child_are_found_again(void)
+{
+    changes_in_the_child(clears);
+    CHECK_EQ(share_gone, 0);
+}
+
+static void a_child_may_want_no_libraries(void)
+{
+    changes_in_the_child(wants_none);
+    CHECK_GE(share_gone, 75);
+}
+
 MAIN_BEGIN
     RUN(alone);
     RUN(from_main);
@@ -591,4 +631,6 @@ MAIN_BEGIN
     RUN_GLEANER(while_a_thread_registers);
     RUN_GLEANER(child_makes_its_own_helpers);
     RUN_GLEANER(child_collects_though_the_loader_was_busy);
+    RUN_GLEANER(cleared_roots_in_a_child_are_found_again);
+    RUN_GLEANER(a_child_may_want_no_libraries);
 MAIN_END

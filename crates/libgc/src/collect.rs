@@ -146,7 +146,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             return true;
         }
         if known {
-            libraries = heap.roots.take_libraries();
+            libraries = heap.roots.take_libraries(chooser());
         }
         crate::settings::read_variables(&mut heap);
         let request = Request {
@@ -228,9 +228,18 @@ extern "C" fn help(index: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
+/// Stands for what the client wants of libraries: nothing, all, or what its callback chooses. The client may change it.
+fn chooser() -> usize {
+    match CALLBACKS.has_roots.get() {
+        _ if GC_no_dls.get() != 0 => 1,
+        Some(wanted) => wanted as usize,
+        None => 0,
+    }
+}
+
 fn read_libraries() -> LibraryList {
     let all = GC_no_dls.get() == 0;
-    let read = || LibraryList::read(|segment| all && is_root_segment(segment));
+    let read = || LibraryList::read(chooser(), |segment| all && is_root_segment(segment));
     // A fork while the loader's lock is held would leave it locked in the child for ever. Where this thread holds the
     // allocator lock, a fork that has closed the gate waits for that.
     if is_locked() {

@@ -1,10 +1,10 @@
 //! Fork: the child has one thread, a whole heap, and no helpers until it needs them.
 //!
 //! Before the fork the gate is closed through which threads pass when they take the loader's lock, which the child
-//! could never release. A thread that loads or closes a library meanwhile has it all the same: so a child asks the loader
-//! only if the list of libraries differs from the one that it was born with. Then the allocator lock is taken, so that no collection is in progress and the heap is
-//! consistent; then the arena's lock. All are released in the opposite order on both sides. This is the only registry
-//! of hooks.
+//! could never release. Other code takes that lock without the gate: so a child asks the loader only if the list of
+//! libraries is not the one of the last collection any more. Then the allocator lock is taken, so that no collection is
+//! in progress and the heap is consistent; then the arena's lock. All are released in the opposite order on both sides.
+//! This is the only registry of hooks.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -23,8 +23,7 @@ static MODE: AtomicI32 = AtomicI32::new(1);
 /// Whether this process was forked with the hooks. Written by its only thread then.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Whether the loader's lock may be one that nobody can release: only who finds that libraries came or went since the
-/// process was forked knows that it is not.
+/// Whether the loader's lock may be one that nobody can release. That libraries came or went shows that it is not.
 pub fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }

@@ -38,15 +38,19 @@ impl Range {
 /// The data segments as read before a stop.
 pub struct LibraryList {
     segments: Vec<Segment>,
+    /// What was loaded; of nothing where segments were left out since.
     fingerprint: Fingerprint,
+    /// Stands for what chose the segments: a list that something else chose is another one.
+    chosen_by: usize,
     /// When reading began, in nanoseconds of the monotonic clock, and how long it took; 0 if nothing was read.
     pub(crate) read_at_ns: u64,
     pub(crate) read_for_ns: u64,
 }
 
 impl LibraryList {
-    /// Reads the list. Takes a lock of the loader and may allocate: no lock may be held, the world must run.
-    pub fn read(keep: impl Fn(&Segment) -> bool) -> LibraryList {
+    /// Reads the list of what `keep` chooses, for which `chosen_by` stands. Takes a lock of the loader and may allocate: no
+    /// lock may be held, the world must run.
+    pub fn read(chosen_by: usize, keep: impl Fn(&Segment) -> bool) -> LibraryList {
         let began = clock::monotonic_ns();
         let mut segments: Vec<Segment> = Vec::new();
         let mut room = 64;
@@ -60,6 +64,7 @@ impl LibraryList {
                     return LibraryList {
                         segments,
                         fingerprint: list.fingerprint,
+                        chosen_by,
                         read_at_ns: began,
                         read_for_ns: clock::monotonic_ns() - began,
                     };
@@ -79,6 +84,7 @@ impl LibraryList {
         LibraryList {
             segments: Vec::new(),
             fingerprint: Fingerprint::EMPTY,
+            chosen_by: 0,
             read_at_ns: 0,
             read_for_ns: 0,
         }
@@ -88,6 +94,7 @@ impl LibraryList {
     fn keep_readable(&mut self) {
         self.segments
             .retain(|segment| memory::is_readable(segment.low, segment.high - segment.low));
+        self.fingerprint = Fingerprint::EMPTY;
     }
 
     /// Whether the loader's list is still the one that was read. The world must be stopped.
@@ -141,6 +148,7 @@ impl Roots {
     pub fn clear(&mut self) {
         self.ranges.clear();
         self.libraries.segments.clear();
+        self.libraries.fingerprint = Fingerprint::EMPTY;
     }
 
     /// Leaves a range out of scanning.
@@ -162,13 +170,15 @@ impl Roots {
         core::mem::swap(&mut self.libraries, list);
     }
 
-    /// Takes the list in place out again, as one that cost no reading: a stop finds out whether it is current.
-    pub fn take_libraries(&mut self) -> LibraryList {
-        LibraryList {
-            read_at_ns: 0,
-            read_for_ns: 0,
-            ..core::mem::replace(&mut self.libraries, LibraryList::empty())
+    /// Takes the list in place out again, as one that cost no reading: a stop finds out whether it is current. One that
+    /// something else chose is not.
+    pub fn take_libraries(&mut self, chosen_by: usize) -> LibraryList {
+        let mut list = core::mem::replace(&mut self.libraries, LibraryList::empty());
+        (list.read_at_ns, list.read_for_ns) = (0, 0);
+        if list.chosen_by != chosen_by {
+            list.fingerprint = Fingerprint::EMPTY;
         }
+        list
     }
 
     /// Whether the list in place is still current. The world must be stopped.
@@ -291,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_list_of_libraries_is_current_until_it_changes() {
-        let list = LibraryList::read(|_| true);
+        let list = LibraryList::read(0, |_| true);
         assert!(!list.segments.is_empty());
         assert!(list.is_current());
         assert!(!LibraryList::empty().is_current());

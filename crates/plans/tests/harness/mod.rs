@@ -364,7 +364,7 @@ impl Bench {
         let context = &raw const *self.heap.context;
         self.heap.engine.equip(wanted, context);
         for attempt in 1..=4 {
-            let mut libraries = LibraryList::read(|_| false);
+            let mut libraries = LibraryList::read(0, |_| false);
             let request = Request {
                 reason,
                 libraries: &mut libraries,
