@@ -266,7 +266,7 @@ def test_a_directory_of_something_else_is_refused(tools, capsys, fresh):
     assert advise(tools, *fresh, "--out", str(tools / "notes")) == 2
     assert "holds no advice: name another directory" in capsys.readouterr().err
     assert not (tools / "runs").exists()
-    # An empty one is as good as none.
+    # An empty one is no obstacle.
     (tools / "empty").mkdir()
     words = ["--threads", "default", "--goal", "time", "--budget", "15"]
     assert advise(tools, *fresh, *words, "--out", str(tools / "empty")) == 0
@@ -279,6 +279,16 @@ def test_the_directory_where_one_is_is_not_dropped(tools, capsys, monkeypatch):
     assert advise(tools, *words, "--fresh", "--out", ".") == 2
     assert "is where you are: leave it" in capsys.readouterr().err
     assert (tools / "out" / "form").exists()
+
+
+def test_what_lies_beside_a_dropped_directory_stays(tools):
+    words = ["--threads", "default", "--goal", "time", "--budget", "15"]
+    (tools / "out.dropped").mkdir()
+    (tools / "out.dropped" / "mine").write_text("")
+    for fresh in ([], ["--fresh"]):
+        assert advise(tools, *words, *fresh, "--out", str(tools / "out")) == 0
+    assert (tools / "out.dropped" / "mine").exists()
+    assert sorted(one.name for one in tools.glob("out*")) == ["out", "out.dropped"]
 
 
 def test_where_the_disk_is_full_it_says_how_to_go_on(tools, capsys, monkeypatch):

@@ -9,7 +9,7 @@
 enum { LIMIT = 48 << 20, KEPT = 64, STEPS = 400 };
 
 static volatile int quit;
-static volatile unsigned long signals, refusals, forks, opened, finalized, made, links_cleared;
+static volatile unsigned long signals, refusals, forks, opened, finalized, made, links_unregistered;
 
 static uint64_t next(uint64_t *state)
 {
@@ -144,7 +144,7 @@ static void links_and_finalizers(uint64_t *state)
     REQUIRE(*link == (void *)GC_HIDE_POINTER(o) && o->number == number);
     if (next(state) % 2 == 0) {
         REQUIRE(GC_unregister_disappearing_link(link) == 1);
-        __atomic_add_fetch(&links_cleared, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&links_unregistered, 1, __ATOMIC_RELAXED);
     }
 }
 
@@ -369,7 +369,7 @@ static void soak(void)
     CHECK_GE(forks, 1);
     CHECK_GE(opened, 1);
     CHECK_GE(finalized, 1);
-    CHECK_GE(links_cleared, 1);
+    CHECK_GE(links_unregistered, 1);
     CHECK_LE(GC_get_heap_size(), LIMIT);
     check_alive();
 }

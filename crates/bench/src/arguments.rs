@@ -81,18 +81,29 @@ pub struct Common {
     pub limit: u64,
 }
 
-/// Arguments of `clients`.
+/// Which clients of the catalogue are run, and how much they do. Shared by the subcommands that run all.
 #[derive(Args)]
-pub struct Clients {
+pub struct Chosen {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub common: Common,
     /// Only clients whose name contains this; may be repeated
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// How much the clients do
+    /// How much the clients do in a run
     #[arg(long, value_enum, default_value_t = Size::Ci)]
     pub size: Size,
+    /// A client whose package is missing is a failure, not left out
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Arguments of `clients`.
+#[derive(Args)]
+pub struct Clients {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub chosen: Chosen,
     /// Does not ask Gleaner for its event log, so collections are not counted
     #[arg(long, conflicts_with = "least_collections")]
     pub no_log: bool,
@@ -103,9 +114,6 @@ pub struct Clients {
     /// A run on Gleaner with fewer collections is a failure
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub least_collections: u64,
-    /// A client whose package is missing is a failure, not left out
-    #[arg(long)]
-    pub all: bool,
 }
 
 /// Arguments of `soak`.
@@ -113,19 +121,10 @@ pub struct Clients {
 pub struct Soak {
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub common: Common,
-    /// Only clients whose name contains this; may be repeated
-    #[arg(long, value_name = "NAME")]
-    pub only: Vec<String>,
-    /// How much the clients do in each run
-    #[arg(long, value_enum, default_value_t = Size::Ci)]
-    pub size: Size,
+    pub chosen: Chosen,
     /// How long each client is run, over and over; once at least
     #[arg(long, value_name = "MINUTES", default_value_t = 60.0, value_parser = minutes)]
     pub minutes: f64,
-    /// A client whose package is missing is a failure, not left out
-    #[arg(long)]
-    pub all: bool,
 }
 
 /// Reads a number of minutes.

@@ -33,16 +33,43 @@ impl Verdict {
     }
 }
 
+/// Clients, the two sides that they are run on, and what runs them.
+pub struct Comparison {
+    /// The installed library.
+    pub stock: Side,
+    /// Gleaner's, with the options of the command line.
+    pub gleaner: Side,
+    /// Runs a client on a side.
+    pub runner: Runner,
+    /// Those that were chosen.
+    pub clients: Vec<Client>,
+}
+
+impl Comparison {
+    /// What the command line asks for.
+    pub fn of(chosen: &arguments::Chosen) -> Result<Comparison> {
+        let common = &chosen.common;
+        Ok(Comparison {
+            stock: Side::stock().with_environment(&common.env)?,
+            gleaner: Side::gleaner(common, Some(HeapKind::Libgc))?.with_environment(&common.env)?,
+            runner: Runner {
+                workshop: Workshop::open(common)?,
+                limit: Duration::from_secs(common.limit),
+            },
+            clients: catalogue::read(&common.clients, &chosen.only)?,
+        })
+    }
+}
+
 /// Runs them; true when none differs.
-pub fn run(chosen: &arguments::Clients) -> Result<bool> {
-    let common = &chosen.common;
-    let stock = Side::stock().with_environment(&common.env)?;
-    let gleaner = Side::gleaner(common, Some(HeapKind::Libgc))?.with_environment(&common.env)?;
-    let runner = Runner {
-        workshop: Workshop::open(common)?,
-        limit: Duration::from_secs(common.limit),
-    };
-    let clients = catalogue::read(&common.clients, &chosen.only)?;
+pub fn run(asked: &arguments::Clients) -> Result<bool> {
+    let chosen = &asked.chosen;
+    let Comparison {
+        stock,
+        gleaner,
+        runner,
+        clients,
+    } = Comparison::of(chosen)?;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header([
         "client",
@@ -64,12 +91,12 @@ pub fn run(chosen: &arguments::Clients) -> Result<bool> {
             }
             Some(ready) => {
                 let one = runner.run(&ready, &stock, false)?;
-                let gleaner = under_pressure(&gleaner, chosen.pressure, client);
-                let other = runner.run(&ready, &gleaner, !chosen.no_log)?;
-                let asked = chosen.least_collections;
-                let enough = client.enough.map_or(asked, |enough| enough.min(asked));
+                let gleaner = under_pressure(&gleaner, asked.pressure, client);
+                let other = runner.run(&ready, &gleaner, !asked.no_log)?;
+                let least = asked.least_collections;
+                let enough = client.enough.map_or(least, |enough| enough.min(least));
                 let verdict = judge(&one, &other, enough);
-                table.add_row(row(&ready, &one, &other, &verdict, !chosen.no_log));
+                table.add_row(row(&ready, &one, &other, &verdict, !asked.no_log));
                 if matches!(verdict, Verdict::Same) {
                     runner.forget(&[&one, &other]);
                 }

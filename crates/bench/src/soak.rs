@@ -3,17 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use gleaner_base::options::HeapKind;
-
 use crate::arguments;
-use crate::catalogue::{self, Client};
-use crate::clients::judge;
+use crate::catalogue::Client;
+use crate::clients::{Comparison, judge};
 use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::say;
-use crate::side::Side;
-use crate::trial::Runner;
-use crate::workshop::{Ready, Workshop};
+use crate::workshop::Ready;
 
 /// Options that take turns: each way to collect, with whatever makes bugs show that it can have.
 const SETS: [&[&str]; 8] = [
@@ -33,7 +29,7 @@ const SETS: [&[&str]; 8] = [
 /// Stands for collections as often as the client's entry says, but at most at each [`STRESS`]-th allocation.
 const UNDER_STRESS: &str = "stress";
 const STRESS: u32 = 1000;
-/// Stands for a heap that never holds more than the program took in the run before.
+/// Stands for a heap that never holds more than the program took in the run before, or on the installed library.
 const UP_TO_A_LIMIT: &str = "heap-limit";
 
 /// What one client did.
@@ -44,21 +40,17 @@ struct Soaked {
 }
 
 /// Runs them; true when all runs of all clients were as on the installed library.
-pub fn run(chosen: &arguments::Soak) -> Result<bool> {
-    let common = &chosen.common;
-    let stock = Side::stock().with_environment(&common.env)?;
-    let gleaner = Side::gleaner(common, Some(HeapKind::Libgc))?.with_environment(&common.env)?;
-    let runner = Runner {
-        workshop: Workshop::open(common)?,
-        limit: Duration::from_secs(common.limit),
-    };
-    let clients = catalogue::read(&common.clients, &chosen.only)?;
+pub fn run(asked: &arguments::Soak) -> Result<bool> {
+    let chosen = &asked.chosen;
+    let comparison = Comparison::of(chosen)?;
+    let time = Duration::from_secs_f64(60.0 * asked.minutes);
+    let clients = &comparison.clients;
     let progress = progress::bar(clients.len());
     let (mut passed, mut failed) = (0, 0);
-    for client in &clients {
+    for client in clients {
         progress.set_message(client.name.clone());
         let name = &client.name;
-        let line = match runner.workshop.prepare(client, chosen.size)? {
+        let line = match comparison.runner.workshop.prepare(client, chosen.size)? {
             None if !chosen.all => {
                 format!("{name}: left out, it needs the package {}", client.package)
             }
@@ -67,8 +59,7 @@ pub fn run(chosen: &arguments::Soak) -> Result<bool> {
                 format!("{name}: FAILED: needs the package {}", client.package)
             }
             Some(ready) => {
-                let minutes = Duration::from_secs_f64(60.0 * chosen.minutes);
-                let soaked = soak(&runner, &ready, [&stock, &gleaner], minutes)?;
+                let soaked = soak(&comparison, &ready, time)?;
                 let (runs, collections) = (soaked.runs, soaked.collections);
                 match soaked.failure {
                     None => passed += 1,
@@ -77,7 +68,8 @@ pub fn run(chosen: &arguments::Soak) -> Result<bool> {
                 let how = soaked
                     .failure
                     .map_or("as on stock".into(), |why| format!("FAILED: {why}"));
-                format!("{name}: {runs} runs, {collections} collections: {how}")
+                let plural = if runs == 1 { "" } else { "s" };
+                format!("{name}: {runs} run{plural}, {collections} collections: {how}")
             }
         };
         progress.suspend(|| say(line))?;
@@ -92,12 +84,13 @@ pub fn run(chosen: &arguments::Soak) -> Result<bool> {
 }
 
 /// One client: first on the installed library, then on Gleaner until the time is over, but once at least.
-fn soak(
-    runner: &Runner,
-    ready: &Ready,
-    [stock, gleaner]: [&Side; 2],
-    time: Duration,
-) -> Result<Soaked> {
+fn soak(comparison: &Comparison, ready: &Ready, time: Duration) -> Result<Soaked> {
+    let Comparison {
+        stock,
+        gleaner,
+        runner,
+        ..
+    } = comparison;
     let reference = runner.run(ready, stock, false)?;
     let start = Instant::now();
     let mut soaked = Soaked {
@@ -147,17 +140,9 @@ fn options(set: &[&str], client: &Client, peak_kb: u64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use gleaner_base::options::{Foreign, Options};
+    use gleaner_base::options::{Foreign, HeapKind, Options};
 
     use super::*;
-    use crate::clients::Verdict;
-
-    #[test]
-    fn what_differs_is_a_failure() {
-        assert_eq!(Verdict::Same.failure(), None);
-        let differs = Verdict::Failed("the output differs".into());
-        assert_eq!(differs.failure().as_deref(), Some("the output differs"));
-    }
 
     #[test]
     fn each_set_is_one_that_the_library_takes() {

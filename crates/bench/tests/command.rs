@@ -147,3 +147,59 @@ fn a_heap_of_more_bytes_than_there_are_numbers_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{size}");
     }
 }
+
+/// Runs a soak of a catalogue with one client, which is a shell command.
+fn soak(name: &str, shell: &str, minutes: &str) -> Output {
+    let place = std::env::temp_dir().join(format!("gleaner-soak-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    let catalogue = format!(
+        "[[client]]\nname = \"{name}\"\npackage = \"dash\"\ncommand = [\"sh\", \"-c\", '{shell}']\n\
+         sizes = {{ tiny = [], ci = [], full = [] }}\n"
+    );
+    std::fs::write(place.join("clients.toml"), catalogue).unwrap();
+    // What is preloaded does not matter to a shell; any library of the system will do.
+    let library = "/lib/x86_64-linux-gnu/libgcc_s.so.1";
+    let output = command(&["soak", "--minutes", minutes, "--lib", library, "--clients"])
+        .arg(&place)
+        .arg("--out")
+        .arg(place.join("out"))
+        .output()
+        .unwrap();
+    std::fs::remove_dir_all(&place).unwrap();
+    output
+}
+
+#[test]
+fn a_soak_tells_who_prints_something_else_and_under_which_options() {
+    let output = soak("same", "echo here", "0");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", errors(&output));
+    assert!(
+        said.contains("same: 1 run, 0 collections: as on stock"),
+        "{said}"
+    );
+    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+    // The fourth set of options is the first with this one.
+    let marked = "case $GLEANER_OPTIONS in *sticky*) echo there;; *) echo here;; esac";
+    let output = soak("other", marked, "60");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}{}", errors(&output));
+    assert!(said.contains("other: 4 runs"), "{said}");
+    assert!(
+        said.contains("FAILED: with verify=edges,poison=on,generations=sticky: "),
+        "{said}"
+    );
+    assert!(said.ends_with("0 passed, 1 failed\n"), "{said}");
+}
+
+#[test]
+fn a_soak_wants_a_number_of_minutes() {
+    for minutes in ["abc", "-1", "nan", "inf"] {
+        let output = command(&["soak", &format!("--minutes={minutes}")])
+            .output()
+            .unwrap();
+        let said = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("not a number of minutes"), "{said}");
+    }
+}

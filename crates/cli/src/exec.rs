@@ -182,7 +182,7 @@ impl Drop for NewLog {
 }
 
 /// Refuses a log that cannot be written, rather than losing it, and makes one that is not there. A pipe is not opened:
-/// whoever reads it would see its end when it is closed again.
+/// its reader would see the end when it is closed again.
 fn check_log(log: Option<&str>) -> Result<Option<NewLog>, Failure> {
     let Some(path) = log.map(Path::new) else {
         return Ok(None);

@@ -2,8 +2,8 @@
 //! gives, a name from both, and a placement.
 //!
 //! No handler of the program's may run on such a thread, and a thread of the program's that waits for a signal must not
-//! lose it to one: each blocks signals from its first instruction. The thread that starts it does not: it may wait for a lock of
-//! the loader's that a thread has which is stopped, and must stop, too.
+//! lose it to one: each blocks signals from its first instruction. The thread that starts it does not: meanwhile it may
+//! wait for a lock of the loader that a stopped thread has, and must be able to stop, too.
 
 use core::ffi::{c_int, c_void};
 use core::fmt::Write;
@@ -113,8 +113,8 @@ impl Thread {
 /// Starts thread `index` of a role, counted from 1, which runs `entry(argument)`. `None` when the system refuses; where
 /// it refuses the placement alone, the thread runs anywhere and [`Thread::is_placed`] says so.
 ///
-/// Allocates with `malloc` and takes locks of the C library: not in a
-/// stopped world, not in a handler, and no lock held that an allocation may want.
+/// Allocates with `malloc` and takes locks of the C library: not in a stopped world, not in a handler, and no lock held
+/// that an allocation may want.
 pub fn spawn(
     role: Role,
     index: usize,

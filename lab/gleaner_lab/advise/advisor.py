@@ -12,6 +12,7 @@ import json
 import os
 import random
 import shutil
+import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -250,8 +251,7 @@ def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> Result
             raise Failure(f"{place} is where you are: leave it before it is dropped with --fresh")
         with found.locked():
             # In one step: half of a directory would be taken for one of something else.
-            dropped = place.with_name(f"{place.name}.dropped")
-            shutil.rmtree(dropped, ignore_errors=True)
+            dropped = tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.absolute().parent)
             place.rename(dropped)
             shutil.rmtree(dropped)
         return _created(place, plan)
