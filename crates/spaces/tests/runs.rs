@@ -140,7 +140,7 @@ proptest! {
         let layout = &mut reserved.0;
         let mut pool = FreePool::new();
         for number in 0..takes {
-            let taken = pool.take_clean(layout).unwrap();
+            let taken = pool.take_clean(layout, 0).unwrap();
             prop_assert_eq!((taken.index, taken.clean), (number, true));
             prop_assert!(is_zero(layout.table.start(number), 1));
             write(layout.table.start(number), 1);
@@ -164,13 +164,13 @@ proptest! {
             seen.push(taken.index);
         }
         while pool.clean() > 0 {
-            let taken = pool.take_clean(layout).unwrap();
+            let taken = pool.take_clean(layout, 0).unwrap();
             prop_assert!(is_zero(layout.table.start(taken.index), 1), "clean is zero");
             seen.push(taken.index);
         }
         seen.sort_unstable();
         prop_assert_eq!(seen, freed.keys().copied().collect::<Vec<_>>());
-        prop_assert_eq!(pool.take_clean(layout).unwrap().index, takes, "then the frontier moves");
+        prop_assert_eq!(pool.take_clean(layout, 0).unwrap().index, takes, "then the frontier moves");
     }
 }
 
@@ -190,6 +190,62 @@ fn describe(
         };
         block.inverse = distance;
         block.next = if distance == 0 { blocks } else { 0 };
+    }
+}
+
+/// Blocks from `first` on, up to the first page that no memory backs.
+fn backed_from(
+    layout: &gleaner_spaces::mark_sweep::layout::Layout,
+    first: BlockIndex,
+) -> BlockIndex {
+    let mut pages = [0u8; BLOCK_BYTES / 4096];
+    let is_backed = |block: &BlockIndex| {
+        let start = layout.table.start(*block).ptr();
+        // SAFETY: as many bytes as the block has pages; the kernel refuses what is not mapped.
+        let answer = unsafe { libc::mincore(start, BLOCK_BYTES, pages.as_mut_ptr()) };
+        answer == 0 && pages.iter().all(|page| page & 1 == 1)
+    };
+    (first..).take_while(is_backed).count() as BlockIndex
+}
+
+#[test]
+fn what_is_backed_is_a_little_ahead_of_what_was_taken() {
+    const AHEAD: BlockIndex = 8;
+    for (populate_ahead, room) in [(0, 100), (AHEAD, 0), (AHEAD, 3), (AHEAD, 100)] {
+        let mut reserved = Reserved::new();
+        let layout = &mut reserved.0;
+        let mut pool = FreePool::new();
+        pool.populate_ahead = populate_ahead;
+        let mut most = 0;
+        for number in 0..900 {
+            let taken = pool.take_clean(layout, room as usize).unwrap();
+            assert_eq!((taken.index, taken.clean), (number, true));
+            let allowed = (number / 64).min(room).clamp(1, AHEAD);
+            let backed = backed_from(layout, number);
+            assert!(
+                backed <= allowed,
+                "{backed} from {number} on, {room} allowed"
+            );
+            assert!(
+                backed > 0 || populate_ahead == 0,
+                "{number} was to be backed"
+            );
+            most = most.max(backed);
+        }
+        let expected = if populate_ahead == 0 {
+            0
+        } else {
+            room.clamp(1, AHEAD)
+        };
+        assert_eq!(most, expected);
+        pool.put(layout, 5, true);
+        layout.release(5, 1);
+        assert_eq!(pool.take_clean(layout, 0).unwrap().index, 5);
+        assert_eq!(
+            backed_from(layout, 5) > 0,
+            populate_ahead > 0,
+            "a released block comes back"
+        );
     }
 }
 

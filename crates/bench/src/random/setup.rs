@@ -12,7 +12,7 @@ use super::random::Rng;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
-pub const GENERATOR: u32 = 12;
+pub const GENERATOR: u32 = 13;
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -271,6 +271,7 @@ const LIBGC_CHOICES: &[(&str, &[&str])] = &[
     ("edges-length", &["2", "16", "64"]),
     ("sweep", &["lazy", "eager"]),
     ("sweep-ahead", &["0", "64", "2048"]),
+    ("populate-ahead", &["0", "16384", "1048576"]),
     ("generations", &["none", "sticky"]),
     ("poison", &["off", "off", "on"]),
     ("zeroing-kernel", &["auto", "memset", "movntdq"]),
@@ -386,7 +387,7 @@ mod tests {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
-        assert_eq!((GENERATOR, hash), (12, 11_353_050_419_924_819_747));
+        assert_eq!((GENERATOR, hash), (13, 12_397_603_688_081_273_221));
     }
 
     #[test]

@@ -31,7 +31,10 @@ fn policies() -> Vec<String> {
         &["prefetch-hint=t0", "prefetch-hint=nta"],
         &["push-order=natural", "push-order=permuted"],
         &["look-ahead=0", "look-ahead=2"],
-        &["sweep=lazy,sweep-ahead=64", "sweep=eager,sweep-ahead=0"],
+        &[
+            "sweep=lazy,sweep-ahead=64",
+            "sweep=eager,sweep-ahead=0,populate-ahead=0",
+        ],
         &["markers=1", "markers=3,freed-cells=shared"],
         &[
             "poison=off",

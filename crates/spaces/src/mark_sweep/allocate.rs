@@ -513,11 +513,15 @@ impl MarkSweep {
             None => {
                 self.make_room(BLOCK_BYTES);
                 let used_up = self.pool.frontier() == self.layout.small_end();
-                self.pool.take_clean(&mut self.layout).ok_or(if used_up {
-                    Shortage::Range
-                } else {
-                    Shortage::System
-                })?
+                let backed = self.used_bytes() + self.dirty_bytes();
+                let room = self.capacity.saturating_sub(backed) >> BLOCK_SHIFT;
+                self.pool
+                    .take_clean(&mut self.layout, room)
+                    .ok_or(if used_up {
+                        Shortage::Range
+                    } else {
+                        Shortage::System
+                    })?
             }
         };
         self.used_small_blocks += 1;

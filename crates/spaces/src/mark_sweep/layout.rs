@@ -155,6 +155,11 @@ impl Layout {
         self.end - self.table.large_start
     }
 
+    /// The end of the usable blocks of the small part.
+    pub fn small_committed(&self) -> BlockIndex {
+        self.small_committed
+    }
+
     /// Makes blocks of the small part below `end` usable; false if the system refuses.
     pub fn commit_small(&mut self, end: BlockIndex) -> bool {
         while self.small_committed < end {
@@ -301,6 +306,17 @@ impl Layout {
     /// Returns whether huge pages are asked for.
     pub fn huge_pages(&self) -> bool {
         self.huge_pages
+    }
+
+    /// Has committed blocks, of which none is in use, backed with memory. With huge pages the first write does as much.
+    pub fn populate(&self, first: BlockIndex, blocks: BlockIndex) {
+        let (start, bytes) = (self.table.start(first), blocks as usize * BLOCK_BYTES);
+        if !self.huge_pages
+            && let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>())
+        {
+            // SAFETY: committed memory of our own.
+            unsafe { memory::populate(start, bytes) };
+        }
     }
 
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.

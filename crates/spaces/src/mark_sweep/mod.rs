@@ -53,7 +53,7 @@ use gleaner_base::options::ZeroingKernel;
 use gleaner_mem::Address;
 use gleaner_mem::zero::{Choice, Processor, choose};
 
-use crate::mark_sweep::block::{Block, BlockIndex, NO_BLOCK, Resolved, State};
+use crate::mark_sweep::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, Resolved, State};
 use crate::mark_sweep::kinds::{Kinds, MAX_KINDS};
 use crate::mark_sweep::large_runs::LargeSpace;
 use crate::mark_sweep::layout::Layout;
@@ -203,6 +203,11 @@ impl MarkSweep {
             verified: false,
             written: None,
         }
+    }
+
+    /// Has memory that is used for the first time asked of the system up to so many bytes ahead; 0: as it is written.
+    pub fn set_populate_ahead(&mut self, bytes: usize) {
+        self.pool.populate_ahead = bytes.div_ceil(BLOCK_BYTES) as BlockIndex;
     }
 
     /// Bytes in use: whole small blocks and the pages of large objects.

@@ -33,11 +33,19 @@ impl List {
     };
 }
 
+/// Beyond the frontier, at most one block for so many below it is backed with memory before it is taken: little enough
+/// to be no part of what a heap is said to need.
+const POPULATED_PART: BlockIndex = 64;
+
 /// Free blocks and the frontier of the small part.
 pub struct FreePool {
     dirty: List,
     clean: List,
     pub(super) frontier: BlockIndex,
+    /// Blocks from here on were never backed with memory.
+    populated: BlockIndex,
+    /// The most blocks that are backed with memory at once; 0: pages come when they are written.
+    pub populate_ahead: BlockIndex,
 }
 
 impl FreePool {
@@ -47,6 +55,8 @@ impl FreePool {
             dirty: List::EMPTY,
             clean: List::EMPTY,
             frontier: 0,
+            populated: 0,
+            populate_ahead: 0,
         }
     }
 
@@ -73,18 +83,28 @@ impl FreePool {
         })
     }
 
-    /// Takes a clean block, extending the frontier if need be and if the system allows.
-    pub fn take_clean(&mut self, layout: &mut Layout) -> Option<Taken> {
-        let index = match pop(&mut self.clean, layout) {
-            Some(index) => index,
-            None => {
-                if !layout.commit_small(self.frontier + 1) {
-                    return None;
-                }
-                self.frontier += 1;
-                self.frontier - 1
+    /// Takes a clean block, extending the frontier if need be and if the system allows. It is about to be written, so
+    /// it is backed with memory, together with some of what will be taken next: no more than `room` blocks.
+    pub fn take_clean(&mut self, layout: &mut Layout, room: usize) -> Option<Taken> {
+        if let Some(index) = pop(&mut self.clean, layout) {
+            if self.populate_ahead > 0 {
+                layout.populate(index, 1);
             }
-        };
+            return Some(Taken { index, clean: true });
+        }
+        let index = self.frontier;
+        if !layout.commit_small(index + 1) {
+            return None;
+        }
+        if index >= self.populated && self.populate_ahead > 0 {
+            let blocks = (index / POPULATED_PART)
+                .min(self.populate_ahead)
+                .min(room as BlockIndex)
+                .clamp(1, layout.small_committed() - index);
+            layout.populate(index, blocks);
+            self.populated = index + blocks;
+        }
+        self.frontier += 1;
         Some(Taken { index, clean: true })
     }
 

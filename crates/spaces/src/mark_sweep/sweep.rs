@@ -1,9 +1,9 @@
 //! Sweeping one block: turning what the marker did not reach into a free list (ISMM 2000, section 5).
 //!
-//! Marks are read eight at a time; runs of dead cells are cleared in one go and then linked in address order. The
-//! free list is used right away by the allocator that asked, so each line comes through the cache once. Lines are fetched
-//! some way ahead: the paper found no use in prefetching what is about to be written sequentially; a heap of short holes
-//! gains by it here, and others lose nothing.
+//! Marks are read in groups; dead cells are cleared and linked in address order. The free list is used right away by
+//! the allocator that asked, so each line comes through the cache once. Lines are fetched some way ahead: the paper found
+//! no use in prefetching what is about to be written sequentially; a heap of short holes gains by it here, and others
+//! lose nothing.
 //!
 //! Runs under the allocator lock, on the thread that allocates (lazy) or that collects (eager).
 
@@ -16,22 +16,27 @@ use gleaner_os::clock;
 use super::allocate::cookie;
 use super::cache::CellList;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
-use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, QUEUED};
+use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, MARKS_PER_BLOCK, QUEUED};
 use crate::mark_sweep::kinds::Kind;
+use crate::mark_sweep::size_classes::GRANULE;
 
 /// Builds a list of cells in address order.
 struct ListBuilder {
     head: Address,
     tail: Address,
     cells: usize,
+    second: usize,
 }
 
 impl ListBuilder {
-    const fn new() -> ListBuilder {
+    /// A list of no cells yet, whose cells will hold `second` behind their link: the cookies that explicit frees may
+    /// have left there go, since a client that takes a whole list gets the cells as they are, and must be able to free them.
+    const fn new(second: usize) -> ListBuilder {
         ListBuilder {
             head: Address::NULL,
             tail: Address::NULL,
             cells: 0,
+            second,
         }
     }
 
@@ -44,11 +49,11 @@ impl ListBuilder {
         let mut cell = first;
         for _ in 1..cells {
             // SAFETY: the cells are free and the caller's own, as asked; each has at least two words.
-            unsafe { cell.store(cell.add(bytes).word()) };
+            unsafe { self.write(cell, cell.add(bytes)) };
             cell = cell.add(bytes);
         }
         // SAFETY: the last cell is free and the caller's own, as asked.
-        unsafe { cell.store(0) };
+        unsafe { self.write(cell, Address::NULL) };
         if self.tail.is_null() {
             self.head = first;
         } else {
@@ -58,41 +63,39 @@ impl ListBuilder {
         self.tail = cell;
         self.cells += cells;
     }
+
+    /// What a listed cell begins with.
+    ///
+    /// # Safety
+    /// The cell must be free and belong to the caller.
+    #[inline(always)]
+    unsafe fn write(&self, cell: Address, next: Address) {
+        // SAFETY: the cell is free and the caller's own, as asked; it has at least two words.
+        unsafe { cell.ptr::<[usize; 2]>().write([next.word(), self.second]) };
+    }
 }
 
-/// Length of the run of equal "is zero" state from `from`, reading eight marks at a time.
-#[inline]
-fn dead_run(marks: *const AtomicU8, from: usize, objects: usize) -> usize {
-    let mut at = from;
-    while at < objects {
-        if at.is_multiple_of(8) && at + 8 <= objects {
-            // SAFETY: eight mark bytes of this block, 8-aligned; the lock is held, so no other thread changes them.
-            let eight = unsafe { marks.add(at).cast::<u64>().read() };
-            if eight == 0 {
-                at += 8;
-                continue;
-            }
-            at += eight.trailing_zeros() as usize / 8;
-            break;
-        }
-        // SAFETY: `at` is below the number of cells.
-        if unsafe { (*marks.add(at)).load(Ordering::Relaxed) } != WHITE {
-            break;
-        }
-        at += 1;
-    }
-    at - from
-}
+/// Marks that are looked at together: as many as a word has bits. No group belongs to two blocks.
+const GROUP: usize = 64;
+const _: () = assert!(MARKS_PER_BLOCK.is_multiple_of(GROUP));
 
-/// Number of cells from `from` that are not white.
-#[inline]
-fn live_run(marks: *const AtomicU8, from: usize, objects: usize) -> usize {
-    let mut at = from;
-    // SAFETY: `at` is below the number of cells.
-    while at < objects && unsafe { (*marks.add(at)).load(Ordering::Relaxed) } != WHITE {
-        at += 1;
+/// Which of the [`GROUP`] marks from `from` are `sought`, one bit for each.
+///
+/// # Safety
+/// That many marks must be readable from `from`, which must be 16-aligned, and nobody may change them meanwhile.
+#[inline(always)]
+unsafe fn cells_marked(marks: *const AtomicU8, from: usize, sought: u8) -> u64 {
+    use core::arch::x86_64::{_mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8};
+    let mut cells = 0;
+    for part in (0..GROUP).step_by(16) {
+        // SAFETY: sixteen of the marks that are readable and unchanged, as asked, 16-aligned.
+        let equal = unsafe {
+            let sixteen = _mm_load_si128(marks.add(from + part).cast());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(sixteen, _mm_set1_epi8(sought as i8)))
+        };
+        cells |= (equal as u64) << part;
     }
-    at - from
+    cells
 }
 
 impl MarkSweep {
@@ -128,36 +131,46 @@ impl MarkSweep {
         for line in (0..ahead.min(BLOCK_BYTES)).step_by(CACHE_LINE) {
             start.add(line).prefetch_for_write();
         }
-        let mut list = ListBuilder::new();
-        let mut at = 0;
-        while at < objects {
-            let tracked = kind.marks_free_cells();
-            let dead = if tracked {
-                free_run(marks, at, objects)
-            } else {
-                dead_run(marks, at, objects)
-            };
-            if dead == 0 {
-                at += if tracked {
-                    1
-                } else {
-                    live_run(marks, at, objects)
-                };
-                continue;
-            }
+        let sought = if kind.marks_free_cells() { FREE } else { WHITE };
+        let mut list = ListBuilder::new(self.second_word());
+        // SAFETY: a block has marks for as many cells as the smallest class has, whole groups of them; the lock is held,
+        // so no other thread changes them.
+        let dead_from = |group| unsafe { cells_marked(marks, group, sought) };
+        let mut append = |at: usize, cells: usize| {
             let first = start.add(at * bytes);
             if ahead > 0 {
-                first.add(dead * bytes + ahead).prefetch_for_write();
+                first.add(cells * bytes + ahead).prefetch_for_write();
             }
             // SAFETY: these cells are dead and the lock is held, so nobody else uses them.
             unsafe {
-                self.wipe(first, dead * bytes, kind.clear);
-                if !kind.clear && !self.poison {
-                    forget_cookies(first, dead, bytes);
-                }
-                list.append(first, dead, bytes);
+                self.wipe(first, cells * bytes, kind.clear && bytes > GRANULE);
+                list.append(first, cells, bytes);
             }
-            at += dead;
+        };
+        let mut group = 0;
+        while group < objects {
+            let mut dead = dead_from(group);
+            // Groups without survivors go in one piece.
+            let mut end = group;
+            while dead == u64::MAX && end + GROUP <= objects {
+                end += GROUP;
+                dead = if end < objects { dead_from(end) } else { 0 };
+            }
+            if end > group {
+                append(group, end - group);
+                group = end;
+                continue;
+            }
+            if objects - group < GROUP {
+                dead &= (1 << (objects - group)) - 1;
+            }
+            // In any other, holes are short and of all lengths: to go cell by cell guesses less than to look for their
+            // ends.
+            while dead != 0 {
+                append(group + dead.trailing_zeros() as usize, 1);
+                dead &= dead - 1;
+            }
+            group += GROUP;
         }
         CellList {
             head: list.head,
@@ -182,16 +195,13 @@ impl MarkSweep {
         if kind.marks_free_cells() {
             self.fill_marks(index, objects, FREE);
         }
-        let mut list = ListBuilder::new();
+        let mut list = ListBuilder::new(self.second_word());
         // SAFETY: the block was just taken from the pool.
         unsafe {
             if self.poison {
                 self.wipe(start, objects * bytes, kind.clear);
-            } else if !clean && kind.clear {
+            } else if !clean && kind.clear && bytes > GRANULE {
                 self.zeroing.kernel.zero(start, objects * bytes);
-            }
-            if !clean && !kind.clear && !self.poison {
-                forget_cookies(start, objects, bytes);
             }
             list.append(start, objects, bytes);
         }
@@ -201,6 +211,11 @@ impl MarkSweep {
             bytes: objects * bytes,
             block: index,
         }
+    }
+
+    /// What a listed cell holds behind its link. Nothing else is left to clear in a cell of one granule.
+    fn second_word(&self) -> usize {
+        if self.poison { POISON } else { 0 }
     }
 
     /// Makes free memory what allocators expect: zero where the kind wants it, or poison.
@@ -214,7 +229,7 @@ impl MarkSweep {
             unsafe { zero::fill(start, bytes, POISON) };
         } else if clear {
             // SAFETY: the range is free memory of this space, as asked.
-            unsafe { zero::zero(start, bytes) };
+            unsafe { zero::zero_fresh(start, bytes) };
         }
     }
 
@@ -258,24 +273,27 @@ impl MarkSweep {
     }
 }
 
-/// Removes the cookies that explicit frees may have left in cells that are not cleared: a client that takes a whole
-/// list gets the cells as they are, and must be able to free them. The line is about to be written anyway.
-///
-/// # Safety
-/// The cells must be free and belong to the caller.
-unsafe fn forget_cookies(first: Address, cells: usize, bytes: usize) {
-    for cell in 0..cells {
-        // SAFETY: the cells are free and the caller's own, as asked; each has at least two words.
-        unsafe { first.add(cell * bytes + 8).store(0) };
-    }
-}
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
-/// Number of cells from `from` whose mark is `FREE`.
-fn free_run(marks: *const AtomicU8, from: usize, objects: usize) -> usize {
-    let mut at = from;
-    // SAFETY: `at` is below the number of cells.
-    while at < objects && unsafe { (*marks.add(at)).load(Ordering::Relaxed) } == FREE {
-        at += 1;
+    #[repr(align(16))]
+    struct Row([u8; 2 * GROUP]);
+
+    proptest! {
+        #[test]
+        fn each_mark_of_a_group_has_its_bit(
+            marks in proptest::collection::vec(WHITE..=FREE, 2 * GROUP),
+            sought in WHITE..=FREE,
+        ) {
+            let mut row = Row([0; 2 * GROUP]);
+            row.0.copy_from_slice(&marks);
+            // SAFETY: so many marks stand in the row, which is aligned and this test's own.
+            let cells = unsafe { cells_marked(row.0.as_ptr().cast(), GROUP, sought) };
+            for at in 0..GROUP {
+                prop_assert_eq!(cells >> at & 1 == 1, marks[GROUP + at] == sought);
+            }
+        }
     }
-    at - from
 }
