@@ -137,6 +137,12 @@ def _parser() -> argparse.ArgumentParser:
         help="only this configuration, beside the baseline",
     )
     one.add_argument(
+        "--threads",
+        action="append",
+        metavar="N",
+        help="only with so many collecting threads, of those that the file has",
+    )
+    one.add_argument(
         "--multiple",
         action="append",
         type=float,
@@ -362,6 +368,7 @@ def _run(chosen: argparse.Namespace) -> int:
         "size": chosen.size,
         "only": chosen.only,
         "configurations": chosen.configuration,
+        "threads": chosen.threads,
         "multiples": chosen.multiple,
         "iteration": chosen.iteration,
     }
@@ -378,7 +385,12 @@ def command_of(chosen: argparse.Namespace) -> str:
     for option in ("repetitions", "size", "iteration"):
         value = getattr(chosen, option)
         words += [f"--{option}", str(value)] if value is not None else []
-    for option, names in [("--only", chosen.only), ("--configuration", chosen.configuration)]:
+    chosen_names = [
+        ("--only", chosen.only),
+        ("--configuration", chosen.configuration),
+        ("--threads", chosen.threads),
+    ]
+    for option, names in chosen_names:
         for name in names or []:
             words += [option, name]
     for multiple in chosen.multiple or []:

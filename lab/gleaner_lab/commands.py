@@ -130,6 +130,19 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
                 f"{nearest(min(unknown), known)}"
             )
         _keep_configurations(document, {*wanted, _name_of(experiment.statistics.baseline)})
+    if threads := changes.get("threads"):
+        known = [str(one) for one in experiment.threads]
+        if unknown := [one for one in threads if one not in known]:
+            raise Failure(
+                f"nothing runs with {unknown[0]} collecting threads: {experiment.name} has"
+                f" {' and '.join(known)}"
+            )
+        document["threads"] = [one for one in experiment.threads if str(one) in threads]
+        document["bars"] = [
+            bar
+            for bar in document.get("bars", [])
+            if bar.get("threads") is None or str(bar["threads"]) in threads
+        ]
     if multiples := changes.get("multiples"):
         known = [f"{one:g}" for one in experiment.heap.multiples or []]
         kept = [f"{one:g}" for one in multiples]

@@ -133,6 +133,15 @@ def test_a_baseline_that_does_not_finish_is_named_and_the_rest_stands(tmp_path):
     assert any("problem" not in record for record in results.records())
 
 
+def test_some_numbers_of_threads_alone_are_run():
+    path = cli.find("libgc-clients")
+    read = experiments.parse(commands.changed(path, {"threads": ["2"]}), path)
+    assert read.threads == [2]
+    assert {bar.threads for bar in read.bars} == {None, 2}
+    with pytest.raises(Failure, match=r"nothing runs with 3 collecting threads: .* has 1 and 2"):
+        commands.changed(path, {"threads": ["3"]})
+
+
 def test_heaps_of_some_multiples_alone_are_run():
     path = cli.find("placement-startup")
     text = commands.changed(path, {"multiples": [1.5, 3.0], "iteration": 5})
