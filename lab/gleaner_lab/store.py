@@ -52,8 +52,8 @@ class ResultSet:
         return cls(path)
 
     @classmethod
-    def open(cls, path: Path) -> ResultSet:
-        """A directory that `create` made."""
+    def open(cls, path: Path, of_advice: bool = False) -> ResultSet:
+        """A directory that `create` made; one of the advisor's only if that is asked for."""
         try:
             form = (path / "form").read_text().strip()
         except OSError as error:
@@ -63,7 +63,21 @@ class ResultSet:
                 f"{path} has form {form}, this program reads form {FORM}: "
                 "use the gleaner-lab that made it"
             )
-        return cls(path)
+        found = cls(path)
+        if not of_advice and found.is_advice:
+            raise Failure(
+                f"{path} holds what gleaner-lab advise has run, and no experiment: its answer is "
+                f"{path / 'advice.html'}, and the same command goes on"
+            )
+        return found
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether the runs are the advisor's, which keeps its plan in an experiment's place."""
+        try:
+            return self.experiment.read_text().startswith("{")
+        except OSError:
+            return False
 
     @property
     def experiment(self) -> Path:
@@ -119,7 +133,8 @@ class ResultSet:
                     if not (isinstance(run, dict) and "key" in run):
                         raise ValueError("it has no key")
                 except ValueError as error:
-                    raise Failure(f"{path}:{number}: not a run: {error}") from error
+                    remedy = "take the line out, and what it was is run again"
+                    raise Failure(f"{path}:{number}: not a run: {error}: {remedy}") from error
                 yield run
 
     def finished(self, failed: bool) -> set[str]:

@@ -478,6 +478,24 @@ def test_a_list_of_the_command_line():
     assert advisor.levels("default, 64m,") == ["", "64m"]
 
 
+def test_a_limit_is_one_heap_however_it_is_named(tools, capsys):
+    words = ["--goal", "time", "--threads", "default", "--placement", "default"]
+    heaps = "default,64m,heap-limit=64m,initial-heap=8m,initial-heap=8m+heap-limit=64m"
+    assert advise(tools, *words, "--heap", heaps) == 0
+    assert "4 cells on" in capsys.readouterr().out
+
+
+def test_what_the_advisor_ran_is_no_experiment(tools, capsys):
+    out = tools / "out"
+    words = ["--goal", "time", "--threads", "default", "--placement", "default", "--heap"]
+    assert advise(tools, *words, "default,64m", "--out", str(out)) == 0
+    for command in (["report", str(out)], ["resume", str(out)], ["compare", str(out), str(out)]):
+        assert cli.main(command) == 2
+        said = capsys.readouterr().err
+        assert f"{out} holds what gleaner-lab advise has run" in said
+        assert f"its answer is {out / 'advice.html'}" in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -515,6 +533,7 @@ def test_a_list_of_the_command_line():
         (["--runtime", "gleaner", "--heap", "prefetch=fifo"], "prefetch=fifo belongs to the libgc"),
         (["--runtime", "gleaner", "--heap", "topology=node:2"], "it makes up another one"),
         # Budgets, and spaces of one cell.
+        (["--rounds", "3"], "--rounds 3 is about --check: add that, or leave it out"),
         (["--budget", "5"], "--budget 5 is too small for 75 cells: give at least 37"),
         (["--repetitions", "1"], "--repetitions 1 allow 18 runs, which are too few for 75 cells"),
         (["--runtime", "java", "--budget", "5"], "--budget 5 is too small for"),

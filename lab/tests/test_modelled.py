@@ -111,3 +111,9 @@ def test_bad_input_is_named_without_a_traceback(tmp_path, capsys):
     assert "the run to calibrate by has 48 workers; take one of 1" in capsys.readouterr().err
     assert cli.main(["model", "collection", str(tmp_path / "nothing.json")]) == 2
     assert "nothing.json: No such file" in capsys.readouterr().err
+
+
+def test_a_bar_in_a_cell_does_not_end_it():
+    table = modelled.Table("one", "A table", ["command", "takes"], [["a | b", "1 s"]])
+    whole = modelled.Page("page", "A page", [], [table], {}, "gleaner-lab model", "modelled")
+    assert "| a \\| b | 1 s |" in whole.markdown()

@@ -355,6 +355,20 @@ def test_two_at_once_do_not_write_one_journal(tmp_path, capsys):
     assert cli.main(["resume", str(results.path), "--bench", str(tmp_path / "bench")]) != 2
 
 
+def test_a_line_of_the_journal_that_is_no_run_is_named_and_may_go(tmp_path, capsys):
+    _, results = run(tmp_path, "steady", repetitions=2)
+    journal, tool = results.path / "runs.jsonl", str(tmp_path / "bench")
+    lines = journal.read_text().splitlines()
+    journal.write_text("\n".join([lines[0], lines[1][:40], *lines[2:]]) + "\n")
+    capsys.readouterr()
+    assert cli.main(["resume", str(results.path), "--bench", tool]) == 2
+    said = capsys.readouterr().err
+    assert f"{journal}:2: not a run" in said and "take the line out" in said
+    journal.write_text("\n".join([lines[0], *lines[2:]]) + "\n")
+    assert cli.main(["resume", str(results.path), "--bench", tool]) != 2
+    assert len(journal.read_text().splitlines()) == len(lines)
+
+
 def is_running(pid):
     try:
         return "State:\tZ" not in open(f"/proc/{pid}/status").read()

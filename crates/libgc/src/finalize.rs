@@ -11,12 +11,13 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
+use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_plans::mark_sweep::weak::{Finalizer, Links, Move, Order, Ready, Registration};
 
 use crate::callbacks::{AwaitFn, CALLBACKS, ToggleFn};
 use crate::message::{out_of_memory, warn};
 use crate::start::{start, with_heap};
-use crate::state::{address, is_locked};
+use crate::state::{address, is_locked, view};
 use crate::variables::{
     GC_finalize_on_demand, GC_finalizer_notifier, GC_find_leak, Procedure, TwoPointersFn,
 };
@@ -89,9 +90,11 @@ fn run_or_notify() {
 /// Tells the client once for each collection. A notifier may allocate: a collection that this causes does not notify
 /// again inside, or it would never end when each allocation collects. The next allocation after the notifier makes up
 /// for it.
+///
+/// Takes no lock: as long as finalizers wait, each thread that needs cells comes here, beside the one that runs them.
 fn notify() {
-    let collections = with_heap(|heap| heap.collections);
-    if NOTIFIED.swap(collections, Ordering::Relaxed) != collections
+    let collections = view().map_or(0, HeapView::collections);
+    if NOTIFIED.fetch_max(collections, Ordering::Relaxed) < collections
         && let Some(notify) = GC_finalizer_notifier.get()
     {
         // SAFETY: the client's function, called without the lock.

@@ -244,7 +244,7 @@ def open_results(path: Path | None, plan: dict[str, Any], fresh: bool) -> Result
     place = path or _cache() / hashlib.sha256(identity).hexdigest()[:12]
     if not (place / "form").exists():
         return _created(place, plan)
-    found = replace(ResultSet.open(place), goes_on=GOES_ON)
+    found = replace(ResultSet.open(place, of_advice=True), goes_on=GOES_ON)
     known = _plan_in(found)
     if fresh:
         if Path.cwd().is_relative_to(place.resolve()):

@@ -41,6 +41,10 @@ printed, and lies in the directory as advice.html and CSV files. Exit status: 0 
 """
 
 
+#: Rounds of a check unless --rounds says otherwise.
+ROUNDS = 20
+
+
 def add(commands: argparse._SubParsersAction) -> None:
     """The words of the command."""
     one = commands.add_parser(
@@ -91,9 +95,9 @@ def add(commands: argparse._SubParsersAction) -> None:
     one.add_argument(
         "--rounds",
         type=_positive,
-        default=20,
         metavar="N",
-        help="rounds in which --check runs the choice and the best cell beside each other (20)",
+        help="rounds in which --check runs the choice and the best cell beside each other "
+        f"({ROUNDS})",
     )
     one.add_argument(
         "--repetitions",
@@ -143,6 +147,8 @@ def act(chosen: argparse.Namespace) -> int:
         raise Failure(f"{gleaner} is not there: run make build, or name another --bench")
     if chosen.markdown is not None and not chosen.markdown.absolute().parent.is_dir():
         raise Failure(f"--markdown {chosen.markdown}: there is no such directory: make it first")
+    if chosen.rounds is not None and not chosen.check:
+        raise Failure(f"--rounds {chosen.rounds} is about --check: add that, or leave it out")
     program = program_of(chosen.program, chosen.runtime, gleaner)
     wishes = _wishes(chosen)
     goals = tuple(dict.fromkeys(_goal(one) for one in chosen.goal or advisor.GOALS))
@@ -176,7 +182,9 @@ def act(chosen: argparse.Namespace) -> int:
         )
         try:
             race, standings = whole.race()
-            check = compared(whole, race, standings, chosen.rounds) if chosen.check else None
+            check = (
+                compared(whole, race, standings, chosen.rounds or ROUNDS) if chosen.check else None
+            )
         except KeyboardInterrupt:
             signal.alarm(0)
             bar.stop()
@@ -205,8 +213,15 @@ def _wishes(chosen: argparse.Namespace) -> Wishes:
         None if chosen.placement is None else [levels_of(one) for one in chosen.placement],
         given(chosen.collector, "--collector"),
         None if threads is None else [int(one or 0) for one in threads],
-        given(chosen.heap, "--heap"),
+        _same_limits(given(chosen.heap, "--heap")),
     )
+
+
+def _same_limits(heaps: list[str] | None) -> list[str] | None:
+    """A limit alone is the same heap whether its option is named or not."""
+    limit = "heap-limit="
+    alone = [one if "+" in one else one.removeprefix(limit) for one in heaps or []]
+    return None if heaps is None else list(dict.fromkeys(alone))
 
 
 def levels_of(placement: str) -> str:
@@ -264,7 +279,7 @@ TOLD = {
     "margin": 0.01,
     "seed": 1,
     "repetitions": None,
-    "rounds": 20,
+    "rounds": None,
     "check": False,
     "out": None,
     "bench": None,
@@ -285,14 +300,16 @@ def command_of(
     from gleaner_lab.advise.runtime import environment
 
     words = [*environment(dict(said)), "gleaner-lab", "advise"]
-    given = vars(chosen)
+    given = dict(vars(chosen))
     if chosen.check:
-        given = {**given, "repetitions": chosen.repetitions or REPETITIONS}
+        given |= {
+            "repetitions": chosen.repetitions or REPETITIONS,
+            "rounds": chosen.rounds or ROUNDS,
+        }
     for name, usual in TOLD.items():
         if name in PASSING and not is_whole:
             continue
-        is_said = given[name] != usual or (name == "rounds" and chosen.check)
-        for value in _values(given[name]) if is_said else ():
+        for value in _values(given[name]) if given[name] != usual else ():
             words += _option(name, value)
     return shlex.join([*words, "--", *chosen.program])
 
