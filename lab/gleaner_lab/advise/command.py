@@ -219,9 +219,13 @@ def _wishes(chosen: argparse.Namespace) -> Wishes:
 
 def _same_limits(heaps: list[str] | None) -> list[str] | None:
     """A limit alone is the same heap whether its option is named or not."""
-    limit = "heap-limit="
-    alone = [one if "+" in one else one.removeprefix(limit) for one in heaps or []]
-    return None if heaps is None else list(dict.fromkeys(alone))
+    from gleaner_lab.advise.runtime import SIZE
+
+    if heaps is None:
+        return None
+    named = "heap-limit="
+    sizes = {one: one.removeprefix(named) for one in heaps}
+    return list(dict.fromkeys(size if SIZE.fullmatch(size) else one for one, size in sizes.items()))
 
 
 def levels_of(placement: str) -> str:
