@@ -94,6 +94,33 @@ static void on_demand(void)
     CHECK_EQ(GC_invoke_finalizers(), 0);
 }
 
+/* However much is allocated while finalizers wait, one collection is told of once. */
+static void one_notice_a_collection(void)
+{
+    reg = GC_register_finalizer;
+    GC_INIT();
+    GC_set_finalize_on_demand(1);
+    GC_set_finalizer_notifier(notify);
+    deep(make_singles);
+    for (int i = 0; i < 5; i++) {
+        collect();
+        churn(1 << 20, 100);
+        CHECK_NE(GC_should_invoke_finalizers(), 0);
+        GC_disable();
+        churn(1 << 20, 100);
+        int before = notified;
+        GC_word collections = GC_get_gc_no();
+        churn(1 << 20, 100);
+        CHECK_EQ(GC_get_gc_no(), collections);
+        CHECK_EQ(notified, before);
+        CHECK_OP(notified, <=, (int)collections);
+        CHECK_OP(notified, >, i);
+        GC_enable();
+    }
+    GC_invoke_finalizers();
+    CHECK_GE(orders, MOST(MANY));
+}
+
 /* The variables are live. */
 static void on_demand_by_variable(void)
 {
@@ -276,6 +303,7 @@ static void in_a_thread_of_its_own(void)
 
 MAIN_BEGIN
     RUN(on_demand);
+    RUN(one_notice_a_collection);
     RUN(on_demand_by_variable);
     RUN(invoke_from_notifier);
     RUN(finalizer_allocates_and_collects);
