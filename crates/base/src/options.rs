@@ -282,7 +282,7 @@ option_table! {
     /// The sweep fetches memory so many bytes ahead of the free cells that it links.
     sweep_ahead: u32 = 2048, "sweep-ahead", Tuning, Libgc, None, number(0, 64 << 10, "off");
     /// So many bytes, at most a sixty-fourth of the heap, are asked of the system before they are written for the first time.
-    populate_ahead: u32 = 256 << 10, "populate-ahead", Tuning, Libgc, None, number(0, 16 << 20, "off");
+    populate_ahead: usize = 256 << 10, "populate-ahead", Tuning, Libgc, None, size(16 << 10, "off");
     /// Where cells go that a thread frees while its list has enough: into a magazine, shared when it is full, or to all one by one.
     freed_cells: FreedCells = FreedCells::Magazines, "freed-cells", Tuning, Libgc, Some("Bonwick and Adams, USENIX ATC 2001"), Accepted::Choice(FreedCells::NAMES);
     /// The mark stacks together never hold more than so many bytes; a full stack costs a re-scan.

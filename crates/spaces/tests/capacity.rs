@@ -143,3 +143,46 @@ fn an_object_that_grows_where_it_is_keeps_to_the_capacity() {
     assert_eq!(space.0.used_bytes(), 0);
     space.verify();
 }
+
+/// Whether memory backs a page.
+fn is_backed(page: Address) -> bool {
+    let mut answer = 0u8;
+    // SAFETY: one page, so one byte is written; the kernel refuses what is not mapped.
+    let status = unsafe { libc::mincore(page.ptr(), 4096, &mut answer) };
+    status == 0 && answer & 1 == 1
+}
+
+/// What is backed ahead of small blocks counts, and goes where a large object or the client wants its place.
+#[test]
+fn what_is_backed_ahead_gives_way() {
+    const CAPACITY: usize = 14 * MIB;
+    if !support::can_populate() {
+        return;
+    }
+    for blocks in 780..=800 {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        space.0.capacity = CAPACITY;
+        space.0.set_populate_ahead(MIB);
+        let mut last = Address::NULL;
+        for _ in 0..blocks * (BLOCK / 2000) {
+            last = space.0.allocate_small(NORMAL, class_of(2000)).unwrap();
+        }
+        let next = last.add(1).align_up(BLOCK);
+        assert!(backed(&space) <= CAPACITY, "{}", backed(&space));
+        assert_eq!(space.0.dirty_bytes() > 0, is_backed(next), "{blocks}");
+        while space.0.allocate_large(PTRFREE, BLOCK, 16, false).is_ok() {
+            assert!(backed(&space) <= CAPACITY, "{}", backed(&space));
+        }
+        assert_eq!((space.0.used_bytes(), space.0.dirty_bytes()), (CAPACITY, 0));
+        assert!(!is_backed(next), "{blocks}");
+        space.verify();
+    }
+    let mut space = Space::new(SweepMode::Lazy, false);
+    space.0.set_populate_ahead(MIB);
+    while space.0.dirty_bytes() == 0 {
+        space.0.allocate_small(NORMAL, class_of(2000)).unwrap();
+    }
+    let ahead = space.0.dirty_bytes() / BLOCK;
+    assert_eq!(space.0.release_dirty(usize::MAX), ahead);
+    assert_eq!(space.0.dirty_bytes(), 0);
+}

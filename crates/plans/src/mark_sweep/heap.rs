@@ -236,7 +236,7 @@ impl Heap {
         });
         let mut space = MarkSweep::new(layout, sweep, options.poison);
         space.sweep_ahead = options.sweep_ahead as usize;
-        space.set_populate_ahead(options.populate_ahead as usize);
+        space.set_populate_ahead(options.populate_ahead);
         // Blocks are swept when their cells are needed, so what is zeroed is used soon.
         space.zeroing = processor::choose(options.zeroing_kernel, true, &Processor::detect());
         let unwatched = generations::watch_writes(&mut space, options).err();

@@ -511,7 +511,8 @@ impl MarkSweep {
         let taken = match self.pool.take_dirty(&self.layout) {
             Some(taken) => taken,
             None => {
-                self.make_room(BLOCK_BYTES);
+                let is_backed = self.pool.is_next_populated();
+                self.make_room(if is_backed { 0 } else { BLOCK_BYTES });
                 let used_up = self.pool.frontier() == self.layout.small_end();
                 let backed = self.used_bytes() + self.dirty_bytes();
                 let room = self.capacity.saturating_sub(backed) >> BLOCK_SHIFT;
@@ -536,13 +537,18 @@ impl MarkSweep {
         }
     }
 
-    /// Gives up to `blocks` dirty free blocks back to the system; returns how many.
+    /// Gives up to `blocks` dirty free blocks back to the system, or what is backed beyond the frontier, if that is more;
+    /// returns how many.
     pub fn release_dirty(&mut self, blocks: usize) -> usize {
-        let released = self.large.release(&self.layout, blocks, |_| true);
-        released
-            + self
-                .pool
-                .release(&self.layout, blocks.saturating_sub(released))
+        let MarkSweep {
+            pool,
+            large,
+            layout,
+            ..
+        } = self;
+        let mut released = pool.release_ahead(layout);
+        released += large.release(layout, blocks.saturating_sub(released), |_| true);
+        released + pool.release(layout, blocks.saturating_sub(released))
     }
 
     fn describe_small(&mut self, index: BlockIndex, kind: usize, class: usize) {

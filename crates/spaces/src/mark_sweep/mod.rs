@@ -207,7 +207,8 @@ impl MarkSweep {
 
     /// Has memory that is used for the first time asked of the system up to so many bytes ahead; 0: as it is written.
     pub fn set_populate_ahead(&mut self, bytes: usize) {
-        self.pool.populate_ahead = bytes.div_ceil(BLOCK_BYTES) as BlockIndex;
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        self.pool.populate_ahead = BlockIndex::try_from(blocks).unwrap_or(BlockIndex::MAX);
     }
 
     /// Bytes in use: whole small blocks and the pages of large objects.
@@ -217,7 +218,8 @@ impl MarkSweep {
 
     /// Bytes of free memory that the system still backs.
     pub fn dirty_bytes(&self) -> usize {
-        (self.pool.dirty() + self.large.dirty_blocks()) << crate::mark_sweep::block::BLOCK_SHIFT
+        let blocks = self.pool.dirty() + self.pool.populated_ahead() + self.large.dirty_blocks();
+        blocks << crate::mark_sweep::block::BLOCK_SHIFT
     }
 
     /// The object that `word` points into, if any; no displacement rule is applied.

@@ -42,7 +42,7 @@ pub struct FreePool {
     dirty: List,
     clean: List,
     pub(super) frontier: BlockIndex,
-    /// Blocks from here on were never backed with memory.
+    /// Beyond the frontier, the blocks below this one are backed with memory and read as zero.
     populated: BlockIndex,
     /// The most blocks that are backed with memory at once; 0: pages come when they are written.
     pub populate_ahead: BlockIndex,
@@ -75,6 +75,26 @@ impl FreePool {
         self.clean.blocks
     }
 
+    /// Number of blocks beyond the frontier that are backed with memory.
+    pub fn populated_ahead(&self) -> usize {
+        self.populated.saturating_sub(self.frontier) as usize
+    }
+
+    /// Whether the next clean block is one that is backed already.
+    pub fn is_next_populated(&self) -> bool {
+        self.clean.blocks == 0 && self.populated_ahead() > 0
+    }
+
+    /// Gives what is backed beyond the frontier back to the system, and returns how many blocks that were.
+    pub fn release_ahead(&mut self, layout: &Layout) -> usize {
+        let blocks = self.populated_ahead();
+        if blocks > 0 {
+            layout.release(self.frontier, blocks as BlockIndex);
+            self.populated = self.frontier;
+        }
+        blocks
+    }
+
     /// Takes a dirty block.
     pub fn take_dirty(&mut self, layout: &Layout) -> Option<Taken> {
         pop(&mut self.dirty, layout).map(|index| Taken {
@@ -99,7 +119,7 @@ impl FreePool {
         if index >= self.populated && self.populate_ahead > 0 {
             let blocks = (index / POPULATED_PART)
                 .min(self.populate_ahead)
-                .min(room as BlockIndex)
+                .min(BlockIndex::try_from(room).unwrap_or(BlockIndex::MAX))
                 .clamp(1, layout.small_committed() - index);
             layout.populate(index, blocks);
             self.populated = index + blocks;

@@ -89,3 +89,14 @@ impl Drop for Space {
         unmap(&mut self.0.layout);
     }
 }
+
+/// Whether the kernel backs memory with pages before it is written: not before 5.14.
+pub fn can_populate() -> bool {
+    let page = gleaner_os::memory::map(4096).unwrap();
+    // SAFETY: the page is this function's, and nobody uses it later.
+    unsafe {
+        let can = gleaner_os::memory::populate(page, 4096);
+        assert!(gleaner_os::memory::unmap(page, 4096));
+        can
+    }
+}
