@@ -42,7 +42,8 @@ pub struct FreePool {
     dirty: List,
     clean: List,
     pub(super) frontier: BlockIndex,
-    /// Beyond the frontier, the blocks below this one are backed with memory and read as zero.
+    /// Beyond the frontier, the blocks below this one count as backed, also where the system did not back them when it
+    /// was asked; they read as zero.
     populated: BlockIndex,
     /// The most blocks that are backed with memory at once; 0: pages come when they are written.
     pub populate_ahead: BlockIndex,
