@@ -210,9 +210,8 @@ def _draw(
     found = []
     for machine in dict.fromkeys(line.machine for line in lines):
         part = [line for line in lines if line.machine == machine]
-        shown = UNITS.get(metric, (metric, str))[0]
-        figure = figures.ratios(part, experiment.statistics.baseline, shown)
-        found.append((f"{shown}, by workload", "ratios", figure))
+        figure = figures.ratios(part, experiment.statistics.baseline, label(metric))
+        found.append((f"{label(metric)}, by workload", "ratios", figure))
     canary = analysis.drift_of(frame, metric)
     if len(canary) > 1:
         found.append(("The machine's own drift", "drift", figures.drift(canary, metric)))
