@@ -247,24 +247,45 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
 /// lies in a block that the calling thread owns.
 #[inline]
 fn mark_taken(cell: Address) {
-    if let Some(found) = table().resolve(cell.word()) {
-        // SAFETY: the mark of a resolved object. Relaxed: a collection stops this thread first.
-        unsafe { (*found.mark).store(MARKED, Ordering::Relaxed) };
+    if let Some((_, mark)) = table().resolve_base(cell.word()) {
+        // SAFETY: the mark of a small object. Relaxed: a collection stops this thread first.
+        unsafe { (*mark).store(MARKED, Ordering::Relaxed) };
     }
 }
 
 /// Allocates a small object that is no garbage until it is freed, from the calling thread's list if it has one.
-#[inline]
+#[inline(always)]
 fn allocate_uncollectable(bytes: usize, kind: usize) -> *mut c_void {
-    allocate_marked(bytes, kind, |thread, class| {
+    allocate_marked(bytes, kind, |thread, class, object| {
         // SAFETY: the record is the calling thread's.
-        unsafe { count_uncollectable(thread, usize::from(CELL_BYTES[class])) };
+        match unsafe { count_uncollectable(thread, usize::from(CELL_BYTES[class])) } {
+            Uncounted::Few => object,
+            Uncounted::Many => flush_for(object),
+        }
     })
+}
+
+/// As [`flush_uncollectable`]; gives `object` back, so that who has it saves no register for this.
+#[cold]
+#[inline(never)]
+fn flush_for(object: *mut c_void) -> *mut c_void {
+    flush_uncollectable();
+    object
 }
 
 /// How many bytes a thread allocates or frees of uncollectable objects before it says so in `GC_non_gc_bytes`, which all
 /// threads write: pairs of allocating and freeing need not.
 const MOST_UNCOUNTED: usize = 16 << 10;
+
+/// What a thread has counted of uncollectable objects without having said so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "many are to be flushed"]
+pub enum Uncounted {
+    /// Not much.
+    Few,
+    /// So much that [`flush_uncollectable`] is to be called.
+    Many,
+}
 
 /// Counts so many bytes of uncollectable objects as allocated by the calling thread, or as freed if they are negative, modulo
 /// the width of a word.
@@ -272,21 +293,23 @@ const MOST_UNCOUNTED: usize = 16 << 10;
 /// # Safety
 /// The record must be the calling thread's.
 #[inline(always)]
-pub unsafe fn count_uncollectable(thread: *mut Mutator, bytes: usize) {
+pub unsafe fn count_uncollectable(thread: *mut Mutator, bytes: usize) -> Uncounted {
     // SAFETY: the record is the calling thread's, as asked, which alone writes to this field. Others may read it meanwhile,
     // hence volatile.
     unsafe {
         let uncounted = &raw mut (*thread).cache.uncounted_bytes;
         let now = uncounted.read_volatile().wrapping_add(bytes);
         uncounted.write_volatile(now);
-        if now.wrapping_add(MOST_UNCOUNTED) > 2 * MOST_UNCOUNTED {
-            flush_uncollectable();
+        match now.wrapping_add(MOST_UNCOUNTED) > 2 * MOST_UNCOUNTED {
+            true => Uncounted::Many,
+            false => Uncounted::Few,
         }
     }
 }
 
 /// Brings what the calling thread has counted to `GC_non_gc_bytes`.
 #[cold]
+#[inline(never)]
 pub fn flush_uncollectable() {
     let thread = Mutator::current_fast();
     if !thread.is_null() {
@@ -299,13 +322,13 @@ pub fn flush_uncollectable() {
     }
 }
 
-/// Allocates a small object of a kind that marks its free cells from the calling thread's list if it has one; says of which
-/// thread and class it is then.
+/// Allocates a small object of a kind that marks its free cells from the calling thread's list if it has one, and then gives
+/// what `taken` makes of the thread, the class and the object.
 #[inline(always)]
 pub fn allocate_marked(
     bytes: usize,
     kind: usize,
-    taken: impl FnOnce(*mut Mutator, usize),
+    taken: impl FnOnce(*mut Mutator, usize, *mut c_void) -> *mut c_void,
 ) -> *mut c_void {
     let size = bytes.wrapping_add(extra_bytes());
     let thread = Mutator::current_fast();
@@ -318,8 +341,7 @@ pub fn allocate_marked(
             if !cell.is_null() {
                 take_head(head, cell);
                 mark_taken(cell);
-                taken(thread, class);
-                return cell.ptr();
+                return taken(thread, class, cell.ptr());
             }
         }
     }
@@ -383,7 +405,7 @@ pub extern "C-unwind" fn GC_malloc_kind(bytes: usize, kind: c_int) -> *mut c_voi
         PTRFREE => allocate(bytes, PTRFREE),
         other => match thread_lists(other) {
             ThreadLists::Plain => allocate(bytes, other),
-            ThreadLists::Marked => allocate_marked(bytes, other, |_, _| ()),
+            ThreadLists::Marked => allocate_marked(bytes, other, |_, _, object| object),
             ThreadLists::Uncollectable => allocate_uncollectable(bytes, other),
             ThreadLists::None => allocate_slowly(Wanted::new(bytes, other)),
         },

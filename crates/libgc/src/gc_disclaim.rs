@@ -124,7 +124,7 @@ pub extern "C-unwind" fn GC_finalized_malloc(bytes: usize, closure: *const Closu
     let Some(total) = bytes.checked_add(WORD) else {
         return out_of_memory(bytes);
     };
-    let object = Address::of(allocate_marked(total, kind, |_, _| ()));
+    let object = Address::of(allocate_marked(total, kind, |_, _, object| object));
     if object.is_null() || !table().contains(object.word()) {
         return object.ptr();
     }

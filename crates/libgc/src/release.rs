@@ -15,7 +15,10 @@ use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magaz
 use gleaner_spaces::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES, cells_within};
 
-use crate::allocate::{GC_malloc, Wanted, allocate_slowly, count_uncollectable, extra_bytes};
+use crate::allocate::{
+    GC_malloc, Uncounted, Wanted, allocate_slowly, count_uncollectable, extra_bytes,
+    flush_uncollectable,
+};
 use crate::blocking::check_regions;
 use crate::message::die;
 use crate::start::{start, with_heap};
@@ -35,12 +38,165 @@ fn resolve(object: *const c_void) -> Option<Resolved> {
     }
 }
 
+/// The small object that starts at an address. Nothing else is found, but by [`resolve`].
+#[inline(always)]
+fn resolve_small(object: *const c_void) -> Option<Resolved> {
+    let word = object as usize;
+    if !is_ready() || !table().contains(word) {
+        return None;
+    }
+    let (block, mark) = table().resolve_base(word)?;
+    Some(Resolved {
+        base: Address::new(word),
+        displacement: 0,
+        block,
+        mark,
+    })
+}
+
+/// A small object of a kind whose cells a thread frees onto a list of its own.
+#[derive(Clone, Copy)]
+struct Listed {
+    cell: Address,
+    kind: usize,
+    class: usize,
+    /// Whether it is counted in `GC_non_gc_bytes`.
+    counted: bool,
+    /// Whether it is free.
+    freed: bool,
+}
+
+impl Listed {
+    /// The object that a word points to the begin of, if it is of such a kind.
+    #[inline(always)]
+    fn of(found: &Resolved) -> Option<Listed> {
+        // SAFETY: the object is allocated, so its descriptor does not change.
+        let block = unsafe { &*found.block };
+        let kind = usize::from(block.kind);
+        let counted = kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE;
+        let listed = counted || kind == NORMAL || kind == PTRFREE;
+        if !listed || block.state != State::Small || found.displacement != 0 {
+            return None;
+        }
+        // SAFETY: a cell has at least two words; the mark of a resolved object.
+        let (second, mark) = unsafe {
+            let mark = (*found.mark).load(Ordering::Relaxed);
+            (found.base.add(8).load(), mark)
+        };
+        Some(Listed {
+            cell: found.base,
+            kind,
+            class: usize::from(block.class),
+            counted,
+            freed: second == cookie(found.base) || counted && mark == FREE,
+        })
+    }
+
+    /// Whether its memory is zeroed when it is freed.
+    #[inline(always)]
+    fn is_cleared(self) -> bool {
+        self.kind == NORMAL || self.kind == UNCOLLECTABLE
+    }
+
+    /// Puts it onto the calling thread's list.
+    ///
+    /// # Safety
+    /// The record must be the calling thread's, and the object be used no more.
+    #[inline(always)]
+    unsafe fn push(self, thread: *mut Mutator) {
+        // SAFETY: as asked.
+        unsafe {
+            let cache = &raw mut (*thread).cache;
+            push_cell(
+                cache,
+                self.kind,
+                self.class,
+                self.cell,
+                self.is_cleared(),
+                false,
+            );
+            self.count(thread);
+        }
+    }
+
+    /// Counts it as freed.
+    ///
+    /// # Safety
+    /// The record must be the calling thread's.
+    #[inline(always)]
+    unsafe fn count(self, thread: *mut Mutator) {
+        if self.counted {
+            let bytes = usize::from(CELL_BYTES[self.class]).wrapping_neg();
+            // SAFETY: the record is the calling thread's, as asked.
+            if unsafe { count_uncollectable(thread, bytes) } == Uncounted::Many {
+                flush_uncollectable();
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn is_found_dead(found: &Resolved) -> bool {
+    found.is_found_dead(|| view().is_some_and(|view| view.space().is_deciding()))
+}
+
 /// As in gc.h.
 ///
 /// # Safety
 /// `object` must be null or an object that is used no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
+    // What is usual: no other function is called, so that no register has to be saved.
+    let thread = Mutator::current_fast();
+    if !thread.is_null()
+        && let Some(found) = resolve_small(object)
+        && let Some(listed) = Listed::of(&found)
+        && !listed.freed
+        && !is_found_dead(&found)
+    {
+        // SAFETY: the record is the calling thread's; the object is used no more, as asked.
+        unsafe {
+            let cache = &raw mut (*thread).cache;
+            if (*cache).foreign[listed.kind][listed.class] < MOST_FOREIGN[listed.class] {
+                if usize::from(CELL_BYTES[listed.class]) <= ZEROED_IN_LINE {
+                    listed.push(thread);
+                } else {
+                    push_out_of_line(thread, listed.cell, listed.kind, listed.class);
+                }
+                return;
+            }
+        }
+    }
+    // SAFETY: as asked.
+    unsafe { free_slowly(object) }
+}
+
+/// Bytes of the largest cells that are zeroed without calling a function.
+const ZEROED_IN_LINE: usize = 80;
+
+/// As [`Listed::push`], for cells that [`GC_free`] had to call a function to zero: then it would save registers each time.
+///
+/// # Safety
+/// As there; an object of this kind and class lies at `cell`.
+#[inline(never)]
+unsafe fn push_out_of_line(thread: *mut Mutator, cell: Address, kind: usize, class: usize) {
+    let listed = Listed {
+        cell,
+        kind,
+        class,
+        counted: kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE,
+        freed: false,
+    };
+    // SAFETY: as asked.
+    unsafe { listed.push(thread) }
+}
+
+/// Frees what cannot just be put on the calling thread's list.
+///
+/// # Safety
+/// As for [`GC_free`].
+#[inline(never)]
+unsafe fn free_slowly(object: *mut c_void) {
     if object.is_null() {
         return;
     }
@@ -55,48 +211,22 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             },
         );
     }
-    if found.is_found_dead(|| view().is_some_and(|view| view.space().is_deciding())) {
+    if is_found_dead(&found) {
         return;
     }
-    // SAFETY: the object is allocated, so its descriptor does not change.
-    let (state, kind, class) = unsafe {
-        let block = &*found.block;
-        (
-            block.state,
-            usize::from(block.kind),
-            usize::from(block.class),
-        )
-    };
     let thread = Mutator::current_fast();
-    let counted = kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE;
-    let listed = counted || kind == NORMAL || kind == PTRFREE;
-    if state == State::Small && listed && !thread.is_null() {
-        // SAFETY: a cell has at least two words; the mark of a resolved object.
-        let (second, mark) = unsafe {
-            let mark = (*found.mark).load(Ordering::Relaxed);
-            (found.base.add(8).load(), mark)
-        };
-        if second == cookie(found.base) || counted && mark == FREE {
+    if !thread.is_null()
+        && let Some(listed) = Listed::of(&found)
+    {
+        if listed.freed {
             refuse(object, FreeError::Twice);
         }
         // SAFETY: the record is the calling thread's; the object is used no more, as asked.
-        let freed = unsafe {
-            let cache = &raw mut (*thread).cache;
-            let clear = kind == NORMAL || kind == UNCOLLECTABLE;
-            if (*cache).foreign[kind][class] < MOST_FOREIGN[class] {
-                push_cell(cache, kind, class, found.base, clear, false);
-                true
-            } else {
-                free_beside(cache, kind, class, found.base, clear)
+        unsafe {
+            if free_beside(&raw mut (*thread).cache, listed) {
+                listed.count(thread);
+                return;
             }
-        };
-        if freed {
-            if counted {
-                let bytes = usize::from(CELL_BYTES[class]).wrapping_neg();
-                // SAFETY: the record is the calling thread's.
-                unsafe { count_uncollectable(thread, bytes) };
-            }
-            return;
         }
     }
     let result = with_heap(|heap| {
@@ -114,14 +244,11 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
 ///
 /// # Safety
 /// The cache must be the calling thread's, and the cell be used no more.
-#[inline(never)]
-unsafe fn free_beside(
-    cache: *mut Cache,
-    kind: usize,
-    class: usize,
-    cell: Address,
-    clear: bool,
-) -> bool {
+unsafe fn free_beside(cache: *mut Cache, listed: Listed) -> bool {
+    let Listed {
+        cell, kind, class, ..
+    } = listed;
+    let clear = listed.is_cleared();
     // SAFETY: the cache is the calling thread's and the cell is used no more, as asked.
     unsafe {
         let magazines = view().is_some_and(|view| view.freed_cells() == FreedCells::Magazines);

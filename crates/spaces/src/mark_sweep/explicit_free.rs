@@ -35,7 +35,7 @@ pub enum FreeError {
 /// # Safety
 /// The cell must be an allocated cell of this kind and class that nobody uses any more, and `cache` must belong to
 /// the calling thread (no lock is needed then) or be the shared one (under the lock).
-#[inline]
+#[inline(always)]
 pub unsafe fn push_cell(
     cache: *mut Cache,
     kind: usize,
@@ -91,7 +91,7 @@ pub unsafe fn push_magazine(
 ///
 /// # Safety
 /// As in [`push_cell`].
-#[inline]
+#[inline(always)]
 unsafe fn give_up(cache: *mut Cache, class: usize, cell: Address, clear: bool, poison: bool) {
     let bytes = usize::from(CELL_BYTES[class]);
     // SAFETY: nobody else uses the cell, which has at least two words, or the cache, as asked.
