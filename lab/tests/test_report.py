@@ -111,7 +111,7 @@ def test_it_opens_fits_and_nothing_overlaps(page, tmp_path, width):
     assert found[1] == "nothing"
     for part in ("verdicts", "failures", "lines", "means", "paper", "runs"):
         assert f'id="{part}"' in dom
-    assert "processor time, s, ratio to libgc" in dom
+    assert "processor time, ratio to libgc" in dom
     assert "minutes since the first run" in dom
 
 
