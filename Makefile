@@ -211,6 +211,7 @@ test-conformance-stock: packages-build
 
 test-conformance-gleaner: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
+	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt thread-lists=off alloc badinput lists marked_cells threads
 
 # Random programs on the precise heap, as many as SEEDS has (docs/random.md).
 SEEDS ?= 0..10_000

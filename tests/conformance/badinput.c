@@ -468,6 +468,35 @@ DIES(realloc_of_data, {
     GC_INIT();
     GC_realloc(misuse(&in_data), 200);
 })
+DIES(free_of_a_debug_object, {
+    GC_INIT();
+    GC_free(misuse(GC_debug_malloc(100, GC_EXTRAS)));
+})
+
+static void says(void (*body)(void), const char *what)
+{
+    char text[8192];
+    shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK_NE(run_captured(body, text, sizeof text), 0);
+    if (strstr(text, what) == NULL)
+        NOTE("no \"%s\" in: %.600s\n", what, text);
+    CHECK(strstr(text, what) != NULL);
+}
+
+/* The function that was called, and what is wrong. */
+static void messages_name_the_call(void)
+{
+    says(double_free_body, "GC_free(");
+    says(double_free_body, "was freed before");
+    says(double_free_large_body, "not any more");
+    says(free_of_a_debug_object_body, "GC_debug_free");
+    says(realloc_of_data_body, "GC_realloc(");
+    says(realloc_interior_body, "16 bytes inside");
+    says(realloc_of_freed_body, "GC_realloc(");
+    says(realloc_of_freed_body, "was freed before");
+}
+
 /* Too large a displacement ends the program under either library. */
 static void displaces_too_far(void)
 {
@@ -568,5 +597,7 @@ MAIN_BEGIN
     RUN_GLEANER(realloc_interior);
     RUN_GLEANER(realloc_of_freed);
     RUN_GLEANER(realloc_of_data);
+    RUN_GLEANER(free_of_a_debug_object);
+    RUN_GLEANER(messages_name_the_call);
     RUN_GLEANER(abort_func_is_told);
 MAIN_END

@@ -3,6 +3,8 @@
  * twice, none is lost, and each object dies once. */
 #include "harness.h"
 #include <gc/gc_disclaim.h>
+#include <gc/gc_inline.h>
+#include <gc/gc_mark.h>
 
 enum { THREADS = 6, SLOTS = 400, ROUNDS = 30, WORDS = 6 };
 
@@ -127,6 +129,73 @@ static void objects_of_a_living_thread_count(void)
     CHECK_EQ(GC_get_non_gc_bytes(), before + 100 * GC_size(of_a_thread[0]));
     pthread_barrier_wait(&meeting);
     CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(GC_get_non_gc_bytes(), before);
+}
+
+typedef void *makes(size_t);
+
+static void *atomic_uncollectable(size_t bytes)
+{
+    return GC_malloc_atomic_uncollectable(bytes);
+}
+
+static void *uncollectable(size_t bytes)
+{
+    return GC_malloc_uncollectable(bytes);
+}
+
+/* Whatever the kind and the size are, and when the way is not the usual one. */
+static void each_size_is_counted_and_taken_off(void)
+{
+    static makes *const make_one[] = { uncollectable, atomic_uncollectable };
+    static const size_t sizes[] = { 1, 16, 60, 79, 80, 81, 96, 500, 2000, 5000, 100000 };
+    enum { SIZES = sizeof sizes / sizeof *sizes, COUNT = 300 };
+    static void *objects[COUNT];
+    GC_INIT();
+    for (int kind = 0; kind < 2; kind++)
+        for (int i = 0; i < SIZES; i++) {
+            int count = sizes[i] > 5000 ? 10 : COUNT;
+            GC_word before = GC_get_non_gc_bytes();
+            for (int n = 0; n < count; n++)
+                objects[n] = make_one[kind](sizes[i]);
+            CHECK_EQ(GC_get_non_gc_bytes(), before + count * GC_size(objects[0]));
+            /* More than a thread takes onto its list. */
+            for (int n = 0; n < count; n++)
+                GC_free(objects[n]);
+            CHECK_EQ(GC_get_non_gc_bytes(), before);
+        }
+}
+
+/* Nobody asks for the exact count: the variable follows, if not at once. */
+static void the_variable_follows_what_is_freed(void)
+{
+    enum { COUNT = 5000, SIZE = 64, NEAR = 64 << 10 };
+    static void *objects[COUNT];
+    GC_INIT();
+    GC_word before = GC_get_non_gc_bytes();
+    for (int i = 0; i < COUNT; i++)
+        objects[i] = GC_malloc_uncollectable(SIZE);
+    CHECK_GE(GC_non_gc_bytes, before + COUNT * SIZE - NEAR);
+    for (int i = 0; i < COUNT; i++)
+        GC_free(objects[i]);
+    CHECK_LE(GC_non_gc_bytes, before + NEAR);
+}
+
+static int GC_CALLBACK lets_die(void *object)
+{
+    (void)object;
+    return 0;
+}
+
+/* Its cells are marked as free, too, but its objects are garbage. */
+static void objects_with_a_disclaim_procedure_do_not_count(void)
+{
+    GC_INIT();
+    int kind = (int)GC_new_kind(GC_new_free_list(), GC_DS_LENGTH, 1, 1);
+    GC_register_disclaim_proc(kind, lets_die, 0);
+    GC_word before = GC_get_non_gc_bytes();
+    for (int i = 0; i < 1000; i++)
+        CHECK(GC_malloc_kind(100, kind) != NULL);
     CHECK_EQ(GC_get_non_gc_bytes(), before);
 }
 
@@ -268,6 +337,9 @@ static void closures_do_not_wait_for_a_block_to_fill(void)
 MAIN_BEGIN
     RUN(uncollectable_objects_are_passed_between_threads);
     RUN_GLEANER(objects_of_a_living_thread_count);
+    RUN_GLEANER(each_size_is_counted_and_taken_off);
+    RUN_GLEANER(the_variable_follows_what_is_freed);
+    RUN(objects_with_a_disclaim_procedure_do_not_count);
     RUN(what_is_not_freed_stays);
     RUN(ended_threads_leave_their_cells);
     RUN(each_closure_is_called_once);

@@ -4,7 +4,7 @@
 # run.sh [--lib LIBGC] [--opt OPTIONS] [--build DIR] [--quiet] [TEST...]
 #
 #   --lib LIBGC    preload this libgc.so.1 (default: the library of the system)
-#   --opt OPTIONS  sets GLEANER_OPTIONS for the programs
+#   --opt OPTIONS  adds to GLEANER_OPTIONS of the programs
 #   --build DIR    where to build (default: target/conformance of the project)
 #   --quiet        print failures and the summary only
 #   TEST           names of programs, without suffix; NAME:CASE runs one case
@@ -18,7 +18,7 @@ lib= opt= quiet=
 while [ $# -gt 0 ]; do
     case $1 in
     --lib) lib=$(realpath "$2") || exit 2; shift 2 ;;
-    --opt) opt=$2; shift 2 ;;
+    --opt) opt=${opt:+$opt,}$2; shift 2 ;;
     --build) build=$2; shift 2 ;;
     --quiet) quiet=1; shift ;;
     --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;

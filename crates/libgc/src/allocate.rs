@@ -216,7 +216,7 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
     let Some(described) = described else {
         die(format_args!(
             "allocation of an undefined kind {}",
-            wanted.kind
+            wanted.kind as c_int
         ))
     };
     let lists = described.thread_lists();

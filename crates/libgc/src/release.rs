@@ -20,6 +20,7 @@ use crate::allocate::{
     flush_uncollectable,
 };
 use crate::blocking::check_regions;
+use crate::debug_header;
 use crate::message::die;
 use crate::start::{start, with_heap};
 use crate::state::{is_ready, table, view};
@@ -150,20 +151,24 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
     let thread = Mutator::current_fast();
     if !thread.is_null()
         && let Some(found) = resolve_small(object)
-        && let Some(listed) = Listed::of(&found)
-        && !listed.freed
-        && !is_found_dead(&found)
     {
-        // SAFETY: the record is the calling thread's; the object is used no more, as asked.
-        unsafe {
-            let cache = &raw mut (*thread).cache;
-            if (*cache).foreign[listed.kind][listed.class] < MOST_FOREIGN[listed.class] {
-                if usize::from(CELL_BYTES[listed.class]) <= ZEROED_IN_LINE {
-                    listed.push(thread);
-                } else {
-                    push_out_of_line(thread, listed.cell, listed.kind, listed.class);
+        if is_found_dead(&found) {
+            return;
+        }
+        if let Some(listed) = Listed::of(&found)
+            && !listed.freed
+        {
+            // SAFETY: the record is the calling thread's; the object is used no more, as asked.
+            unsafe {
+                let cache = &raw mut (*thread).cache;
+                if (*cache).foreign[listed.kind][listed.class] < MOST_FOREIGN[listed.class] {
+                    if usize::from(CELL_BYTES[listed.class]) <= ZEROED_IN_LINE {
+                        listed.push(thread);
+                    } else {
+                        push_out_of_line(thread, listed.cell, listed.kind, listed.class);
+                    }
+                    return;
                 }
-                return;
             }
         }
     }
@@ -200,17 +205,7 @@ unsafe fn free_slowly(object: *mut c_void) {
     if object.is_null() {
         return;
     }
-    let Some(found) = resolve(object) else {
-        refuse(object, FreeError::NotAnObject)
-    };
-    if found.displacement != 0 {
-        refuse(
-            object,
-            FreeError::Interior {
-                displacement: found.displacement,
-            },
-        );
-    }
+    let found = object_at("GC_free", object);
     if is_found_dead(&found) {
         return;
     }
@@ -219,7 +214,7 @@ unsafe fn free_slowly(object: *mut c_void) {
         && let Some(listed) = Listed::of(&found)
     {
         if listed.freed {
-            refuse(object, FreeError::Twice);
+            refuse("GC_free", object, FreeError::Twice);
         }
         // SAFETY: the record is the calling thread's; the object is used no more, as asked.
         unsafe {
@@ -235,7 +230,7 @@ unsafe fn free_slowly(object: *mut c_void) {
         result
     });
     if let Err(error) = result {
-        refuse(object, error);
+        refuse("GC_free", object, error);
     }
 }
 
@@ -300,17 +295,35 @@ unsafe fn has_room(cache: *mut Cache, kind: usize, class: usize) -> bool {
     }
 }
 
+/// The object that starts at an address; ends the process with a message by `function` if none does.
+fn object_at(function: &str, object: *const c_void) -> Resolved {
+    match resolve(object) {
+        None => refuse(function, object, FreeError::NotAnObject),
+        Some(Resolved {
+            displacement: displacement @ 1..,
+            ..
+        }) => refuse(function, object, FreeError::Interior { displacement }),
+        Some(found) => found,
+    }
+}
+
 #[cold]
-fn refuse(object: *mut c_void, error: FreeError) -> ! {
+fn refuse(function: &str, object: *const c_void, error: FreeError) -> ! {
     match error {
         FreeError::NotAnObject => die(format_args!(
-            "GC_free({object:p}): this address is not an object of the heap"
+            "{function}({object:p}): this address is not an object of the heap, or not any more"
         )),
+        FreeError::Interior { displacement } if displacement == debug_header::HEADER => {
+            die(format_args!(
+                "{function}({object:p}): this address is {displacement} bytes inside an object; pass its base, \
+             or what GC_debug_malloc made to GC_debug_free or GC_debug_realloc"
+            ))
+        }
         FreeError::Interior { displacement } => die(format_args!(
-            "GC_free({object:p}): this address is {displacement} bytes inside an object; pass its base"
+            "{function}({object:p}): this address is {displacement} bytes inside an object; pass its base"
         )),
         FreeError::Twice => die(format_args!(
-            "GC_free({object:p}): this object was freed before (double free)"
+            "{function}({object:p}): this object was freed before (double free)"
         )),
     }
 }
@@ -330,11 +343,10 @@ pub unsafe extern "C-unwind" fn GC_realloc(object: *mut c_void, bytes: usize) ->
         unsafe { GC_free(object) };
         return null_mut();
     }
-    let Some(found) = resolve(object).filter(|found| found.displacement == 0) else {
-        die(format_args!(
-            "GC_realloc({object:p}): this address is not an object of the heap"
-        ));
-    };
+    let found = object_at("GC_realloc", object);
+    if Listed::of(&found).is_some_and(|listed| listed.freed) && !is_found_dead(&found) {
+        refuse("GC_realloc", object, FreeError::Twice);
+    }
     // SAFETY: the object is allocated, so its descriptor does not change.
     let (state, old_bytes, kind, off_page) = unsafe {
         let block = &*found.block;
