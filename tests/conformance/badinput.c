@@ -350,13 +350,18 @@ static void *misuse(void *p)
     return p;
 }
 
-static void dies(void (*body)(void))
+static int run_misuse(void (*body)(void), char *text, size_t bytes)
 {
-    char text[8192], address[32];
     shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(shared != MAP_FAILED);
-    int status = run_captured(body, text, sizeof text);
+    return run_captured(body, text, bytes);
+}
+
+static void dies(void (*body)(void))
+{
+    char text[8192], address[32];
+    int status = run_misuse(body, text, sizeof text);
     snprintf(address, sizeof address, "%lx", (unsigned long)*shared);
     CHECK_NE(status, 0);
     /* Ended on purpose, not by running into something. */
@@ -476,9 +481,7 @@ DIES(free_of_a_debug_object, {
 static void says(void (*body)(void), const char *what)
 {
     char text[8192];
-    shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK_NE(run_captured(body, text, sizeof text), 0);
+    CHECK_NE(run_misuse(body, text, sizeof text), 0);
     if (strstr(text, what) == NULL)
         NOTE("no \"%s\" in: %.600s\n", what, text);
     CHECK(strstr(text, what) != NULL);
@@ -534,9 +537,7 @@ static void abort_func_body(void)
 static void abort_func_is_told(void)
 {
     char text[8192];
-    shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    int status = run_captured(abort_func_body, text, sizeof text);
+    int status = run_misuse(abort_func_body, text, sizeof text);
     CHECK_NE(status, 0);
     CHECK(strstr(text, "client's abort function: ") != NULL);
 }

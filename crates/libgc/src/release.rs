@@ -55,14 +55,18 @@ fn resolve_small(object: *const c_void) -> Option<Resolved> {
     })
 }
 
+/// Whether objects of a kind are counted in `GC_non_gc_bytes`.
+#[inline(always)]
+fn is_counted(kind: usize) -> bool {
+    kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE
+}
+
 /// A small object of a kind whose cells a thread frees onto a list of its own.
 #[derive(Clone, Copy)]
 struct Listed {
     cell: Address,
     kind: usize,
     class: usize,
-    /// Whether it is counted in `GC_non_gc_bytes`.
-    counted: bool,
     /// Whether it is free.
     freed: bool,
 }
@@ -74,8 +78,7 @@ impl Listed {
         // SAFETY: the object is allocated, so its descriptor does not change.
         let block = unsafe { &*found.block };
         let kind = usize::from(block.kind);
-        let counted = kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE;
-        let listed = counted || kind == NORMAL || kind == PTRFREE;
+        let listed = is_counted(kind) || kind == NORMAL || kind == PTRFREE;
         if !listed || block.state != State::Small || found.displacement != 0 {
             return None;
         }
@@ -88,8 +91,7 @@ impl Listed {
             cell: found.base,
             kind,
             class: usize::from(block.class),
-            counted,
-            freed: second == cookie(found.base) || counted && mark == FREE,
+            freed: second == cookie(found.base) || is_counted(kind) && mark == FREE,
         })
     }
 
@@ -126,7 +128,7 @@ impl Listed {
     /// The record must be the calling thread's.
     #[inline(always)]
     unsafe fn count(self, thread: *mut Mutator) {
-        if self.counted {
+        if is_counted(self.kind) {
             let bytes = usize::from(CELL_BYTES[self.class]).wrapping_neg();
             // SAFETY: the record is the calling thread's, as asked.
             if unsafe { count_uncollectable(thread, bytes) } == Uncounted::Many {
@@ -189,7 +191,6 @@ unsafe fn push_out_of_line(thread: *mut Mutator, cell: Address, kind: usize, cla
         cell,
         kind,
         class,
-        counted: kind == UNCOLLECTABLE || kind == ATOMIC_UNCOLLECTABLE,
         freed: false,
     };
     // SAFETY: as asked.
