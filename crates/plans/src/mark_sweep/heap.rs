@@ -15,7 +15,7 @@ use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
 use gleaner_os::written::Unavailable;
-use gleaner_os::{clock, memory, refusal, signals};
+use gleaner_os::{clock, refusal, signals};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
@@ -33,7 +33,7 @@ use crate::mark_sweep::decide::prefetching::Prefetching;
 use crate::mark_sweep::generations::{self, Generations, Weighing};
 use crate::mark_sweep::history::{Pace, Totals};
 use crate::mark_sweep::mutator::Mutators;
-use crate::mark_sweep::roots::Roots;
+use crate::mark_sweep::roots::{LibraryList, Roots};
 use crate::mark_sweep::snapshot::Snapshots;
 use crate::mark_sweep::stop::protocol::World;
 use crate::mark_sweep::view::HeapView;
@@ -312,7 +312,7 @@ impl Heap {
     }
 
     /// What to do about a shortage, and does it if it is growing. `foreign_stack` says that the calling thread runs on
-    /// a stack that is not known.
+    /// a stack that is not known, and that the program has not named.
     pub fn remedy(&mut self, shortage: Shortage, attempts: usize, foreign_stack: bool) -> Remedy {
         let needed = match shortage {
             Shortage::Capacity(bytes) => bytes,
@@ -387,10 +387,7 @@ impl Heap {
         foreign_stack: bool,
     ) -> Measurements {
         let census = self.surely_live();
-        // What was freed explicitly and waits to be reused does not count, but an eighth of what was handed out does:
-        // without any collection free cells of one size would never become blocks for another.
-        let account = &self.space.account;
-        let allocated = account.net_allocated().max(account.handed / 8);
+        let allocated = self.allocated();
         let new_finalizers = self
             .weak
             .finalizers
@@ -413,15 +410,32 @@ impl Heap {
             attempts,
             retries: self.settings.retries + 1,
             foreign_stack,
-            foreign_most: if foreign_stack {
-                (memory::physical_memory() / 2) as usize
-            } else {
-                0
-            },
             finalizers_due: new_finalizers > 500
                 && self.settings.bytes_per_finalizer != 0
                 && allocated / new_finalizers < self.settings.bytes_per_finalizer,
         }
+    }
+
+    /// Puts the first list of libraries in place, whose data count as roots until a collection has scanned them. What is
+    /// left in `libraries` must be dropped without the lock.
+    pub fn expect_roots(&mut self, libraries: &mut LibraryList) {
+        self.roots.replace_libraries(libraries);
+        self.root_bytes = self.root_bytes.max(self.roots.bytes());
+    }
+
+    /// Bytes allocated since the last collection, less those that were freed explicitly and wait to be reused.
+    fn allocated(&self) -> usize {
+        let account = &self.space.account;
+        let mut bytes = account.net_allocated();
+        if bytes < COUNTED_TO_THE_BYTE {
+            let view = self.view();
+            let allocated = view.allocated_bytes().wrapping_sub(self.allocated_before);
+            let freed = view.freed_bytes().wrapping_sub(self.freed_before);
+            bytes = bytes.min(allocated.saturating_sub(freed));
+        }
+        // An eighth of what was handed out counts whatever became of it: without any collection free cells of one size would
+        // never become blocks for another.
+        bytes.max(account.handed / 8)
     }
 
     /// Whether enough was allocated that a collection is due (`GC_collect_a_little`).
@@ -523,6 +537,10 @@ impl Heap {
 /// The paper's time limit of a stop, beyond which marking goes on in steps (ISMM 2000, section 6).
 pub const USUAL_TIME_LIMIT_NS: u64 = 50_000_000;
 
+/// As long as the heap has handed out no more since the last collection, cells that wait on the lists of threads are told from
+/// those that were allocated. A block is handed out as a whole, so that a small program with objects of many sizes would
+/// seem to have allocated many times as much.
+const COUNTED_TO_THE_BYTE: usize = 4 << 20;
 /// Capacity from which `huge-pages=auto` asks for huge pages.
 const HUGE_PAGES_FROM: usize = 512 << 20;
 

@@ -2,10 +2,11 @@
 //!
 //! The rule is the one that libgc documents for `GC_free_space_divisor`: at least `N / divisor` bytes are allocated
 //! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
-//! plus the roots. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
+//! plus the roots, plus what a collection costs however small the heap is. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
 //!
-//! On a stack that the collector does not know, growing comes first as long as it is possible: a collection there scans
-//! what can be found of the stacks, but coroutines that do not run and were not registered are not found.
+//! On a stack that the collector does not know and the program has not named, collecting is put off for a while: a
+//! collection there scans what can be found of the stacks, but coroutines that do not run and were not registered are not
+//! found. The while is bounded, since most programs that run on such stacks name them only when a collection asks.
 
 /// What is known when an allocation does not fit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,10 +43,8 @@ pub struct Measurements {
     pub retries: usize,
     /// Whether finalizers registered since the last collection call for one.
     pub finalizers_due: bool,
-    /// Whether the allocating thread runs on a stack that is not known.
+    /// Whether the allocating thread runs on a stack that is not known, and that the program has not named.
     pub foreign_stack: bool,
-    /// How far the heap may grow, where there is no limit, before it collects on such a stack nevertheless.
-    pub foreign_most: usize,
 }
 
 /// What to do.
@@ -66,6 +65,11 @@ pub const LEAST_GROWTH: usize = 256 << 10;
 /// Collections for one request whose yield other threads may use up before the heap grows nevertheless.
 const MOST_CONTENDED: usize = 8;
 const MOST_GROWTH: usize = 16 << 20;
+/// What a collection costs besides scanning, as bytes of roots. Stock libgc scans 256 KiB of tables of its own in each, so
+/// programs never saw collections come sooner than these ask for: not before their runtimes are initialised.
+const FIXED_COST: usize = 256 << 10;
+/// Bytes that are allocated on a stack that is not known before a collection, where twice the usual is less.
+const PUT_OFF: usize = 32 << 20;
 
 /// Bytes that must be allocated before a collection pays.
 pub fn least_between_collections(m: &Measurements) -> usize {
@@ -76,7 +80,8 @@ pub fn least_between_collections(m: &Measurements) -> usize {
         .composite
         .saturating_mul(2)
         .saturating_add(m.atomic / 4)
-        .saturating_add(m.roots);
+        .saturating_add(m.roots)
+        .saturating_add(FIXED_COST);
     (scan / m.divisor.max(1)).max(m.least_allocated).max(1)
 }
 
@@ -93,12 +98,7 @@ pub fn decide(m: &Measurements) -> Decision {
         m.attempts < MOST_CONTENDED && allocated_enough
     };
     let target = grown(m, must_have, ceiling);
-    let put_off = if m.limit == 0 {
-        m.foreign_most
-    } else {
-        m.limit
-    };
-    if m.foreign_stack && m.may_collect && m.may_grow && target <= put_off && m.attempts == 0 {
+    if m.foreign_stack && m.may_grow && must_have <= ceiling && m.attempts == 0 && is_put_off(m) {
         return Decision::Grow(target, "not collected on a stack that is not known");
     }
     if m.may_collect && pays {
@@ -132,6 +132,11 @@ pub fn decide(m: &Measurements) -> Decision {
     })
 }
 
+/// Whether a collection on a stack that is not known has to wait.
+fn is_put_off(m: &Measurements) -> bool {
+    m.may_collect && m.allocated < PUT_OFF.max(least_between_collections(m).saturating_mul(2))
+}
+
 /// The capacity after one step of growth.
 fn grown(m: &Measurements, must_have: usize, ceiling: usize) -> usize {
     let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, MOST_GROWTH);
@@ -161,7 +166,7 @@ mod tests {
             capacity: 10 << 20,
             used: 10 << 20,
             needed: 16 << 10,
-            allocated: 4 << 20,
+            allocated: 5 << 20,
             composite: 6 << 20,
             divisor: 3,
             may_collect: true,
@@ -240,23 +245,51 @@ mod tests {
         assert_eq!(decide(&last), Decision::GiveUp("the heap limit is reached"));
     }
 
+    /// The bytes that are allocated before a collection, in steps of a block.
+    fn allocated_before_a_collection(mut m: Measurements) -> usize {
+        loop {
+            match decide(&m) {
+                Decision::Grow(to, reason) => {
+                    assert_eq!(reason, "not collected on a stack that is not known");
+                    assert!(to > m.capacity);
+                    m.capacity = to;
+                }
+                Decision::Collect(reason) => {
+                    assert_eq!(reason, "enough was allocated");
+                    return m.allocated;
+                }
+                other => panic!("{other:?}"),
+            }
+            let room = m.capacity - m.used;
+            (m.used, m.allocated) = (m.used + room, m.allocated + room);
+        }
+    }
+
     #[test]
-    fn on_a_foreign_stack_it_grows_as_long_as_it_can() {
-        let mut foreign = Measurements {
+    fn on_a_foreign_stack_a_collection_waits_for_a_bounded_while() {
+        let foreign = Measurements {
             foreign_stack: true,
-            foreign_most: 64 << 20,
             ..usual()
         };
-        while let Decision::Grow(to, reason) = decide(&foreign) {
-            assert_eq!(reason, "not collected on a stack that is not known");
-            assert!(to > foreign.capacity && to <= 64 << 20);
-            (foreign.capacity, foreign.used) = (to, to);
-        }
-        assert_eq!(decide(&foreign), Decision::Collect("enough was allocated"));
-        assert!(foreign.capacity > 47 << 20, "{}", foreign.capacity);
+        let waited = allocated_before_a_collection(foreign);
+        assert!((PUT_OFF..PUT_OFF + MOST_GROWTH).contains(&waited), "{waited}");
+        // A large heap waits for as much again as it usually allocates.
+        let large = Measurements {
+            capacity: 300 << 20,
+            used: 300 << 20,
+            allocated: 0,
+            composite: 150 << 20,
+            ..foreign
+        };
+        let twice = 2 * least_between_collections(&large);
+        let waited = allocated_before_a_collection(large);
+        assert!((twice..twice + MOST_GROWTH).contains(&waited), "{waited}");
+    }
+
+    #[test]
+    fn on_a_foreign_stack_nothing_waits_that_cannot_grow() {
         let limited = Measurements {
             limit: 11 << 20,
-            foreign_most: usize::MAX,
             foreign_stack: true,
             ..usual()
         };
@@ -272,6 +305,11 @@ mod tests {
             ..limited
         };
         assert_eq!(decide(&rigid), Decision::Collect("enough was allocated"));
+        let tried = Measurements {
+            attempts: 1,
+            ..limited
+        };
+        assert_eq!(decide(&tried), Decision::Collect("enough was allocated"));
     }
 
     #[test]
