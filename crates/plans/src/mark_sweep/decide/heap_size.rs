@@ -272,7 +272,10 @@ mod tests {
             ..usual()
         };
         let waited = allocated_before_a_collection(foreign);
-        assert!((PUT_OFF..PUT_OFF + MOST_GROWTH).contains(&waited), "{waited}");
+        assert!(
+            (PUT_OFF..PUT_OFF + MOST_GROWTH).contains(&waited),
+            "{waited}"
+        );
         // A large heap waits for as much again as it usually allocates.
         let large = Measurements {
             capacity: 300 << 20,
