@@ -238,6 +238,106 @@ static void handlers_of_others(void)
     }
 }
 
+/* ---- the collector's signals, from others ---- */
+
+static volatile int waits_for_signals;
+static void *waits(void *arg)
+{
+    while (waits_for_signals)
+        nap(1);
+    GC_gcollect();
+    return arg;
+}
+
+static void send_everywhere(int sig)
+{
+    pthread_t t;
+    void *r = NULL;
+    waits_for_signals = 1;
+    REQUIRE(GC_pthread_create(&t, NULL, waits, &t) == 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(pthread_kill(t, sig), 0);
+        CHECK_EQ(raise(sig), 0);
+        CHECK_EQ(kill(getpid(), sig), 0);
+        GC_gcollect();
+    }
+    waits_for_signals = 0;
+    GC_pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+    check_alive();
+}
+
+/* As guile-fibers does: it wakes threads with the one that nobody else uses. */
+static void restart_signal_outside_a_stop(void)
+{
+    GC_INIT();
+    send_everywhere(GC_get_thr_restart_signal());
+}
+
+static void chosen_restart_signal_outside_a_stop(void)
+{
+    GC_set_suspend_signal(SIGRTMIN + 4);
+    GC_set_thr_restart_signal(SIGRTMIN + 5);
+    GC_INIT();
+    CHECK_EQ(GC_get_thr_restart_signal(), SIGRTMIN + 5);
+    send_everywhere(SIGRTMIN + 5);
+}
+
+static void suspend_signal_outside_a_stop(void)
+{
+    GC_INIT();
+    send_everywhere(GC_get_suspend_signal());
+}
+
+/* Blocked in the whole process, as by a program that takes its signals with sigwait. */
+static void restart_signal_blocked(void)
+{
+    sigset_t set;
+    int got = 0;
+    GC_INIT();
+    sigemptyset(&set);
+    sigaddset(&set, GC_get_thr_restart_signal());
+    REQUIRE(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    GC_gcollect();
+    REQUIRE(raise(GC_get_thr_restart_signal()) == 0);
+    REQUIRE(sigwait(&set, &got) == 0);
+    CHECK_EQ(got, GC_get_thr_restart_signal());
+    check_alive();
+}
+
+/* The kernel's SIGXCPU is swallowed with the others, on stock, too: the hard limit ends the process. */
+static void soft_limit_of_processor_time(void)
+{
+    struct rlimit limit = {1, 100};
+    GC_INIT();
+    CHECK_EQ(GC_get_thr_restart_signal(), SIGXCPU);
+    REQUIRE(setrlimit(RLIMIT_CPU, &limit) == 0);
+    while (clock() < 1300 * (CLOCKS_PER_SEC / 1000))
+        churn(1 << 20, 64);
+    check_alive();
+}
+
+/* Gleaner sends no such signal, so a handler that is there stays, from before the start or from after it. */
+static volatile int own_calls;
+static void on_own(int sig)
+{
+    (void)sig;
+    own_calls++;
+}
+
+static void own_handler_of_the_restart_signal(void)
+{
+    signal(SIGXCPU, on_own);
+    GC_INIT();
+    send_everywhere(SIGXCPU);
+    int before = own_calls;
+    CHECK_OP(before, >, 0);
+    signal(SIGXCPU, SIG_DFL);
+    signal(SIGXCPU, on_own);
+    send_everywhere(SIGXCPU);
+    CHECK_OP(own_calls, >, before);
+}
+
 /* Before the first call there is none at all. */
 static void inert_before_the_first_call(void)
 {
@@ -263,5 +363,11 @@ MAIN_BEGIN
     RUN(call_is_restarted);
     RUN(jump_out_of_handler);
     RUN(handlers_of_others);
+    RUN(restart_signal_outside_a_stop);
+    RUN(chosen_restart_signal_outside_a_stop);
+    RUN_GLEANER(suspend_signal_outside_a_stop);
+    RUN(restart_signal_blocked);
+    RUN(soft_limit_of_processor_time);
+    RUN_GLEANER(own_handler_of_the_restart_signal);
     RUN(inert_before_the_first_call);
 MAIN_END

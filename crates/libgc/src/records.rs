@@ -5,17 +5,19 @@
 //! A thread without a record allocates under the lock; it may not start a collection.
 
 use alloc::boxed::Box;
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_os::{signals, threads};
+use gleaner_os::signals::{self, Information};
+use gleaner_os::threads;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
 use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
 use gleaner_plans::mark_sweep::view::HeapView;
 
 use crate::message::{die, say};
+use crate::settings::CLIENT;
 use crate::state::{MAIN_THREAD, Started, WORLD, is_collecting, started, view};
 use crate::variables::GC_stackbottom;
 
@@ -74,6 +76,9 @@ pub fn install_hooks() {
             "cannot install a handler for signal {signal}: choose another with GC_set_suspend_signal"
         ));
     }
+    // Programs send themselves the other signal, whose default is to end them: it does nothing outside of stops, and has no
+    // part in them. One that has a handler has said what it is for.
+    let _ = signals::install_note_handler(CLIENT.restart_signal.get(), ignore);
     signals::unblock(signal);
     if !threads::set_thread_exit_key(thread_ends) {
         say(format_args!(
@@ -141,6 +146,9 @@ pub fn register(heap: Started, stack_base: Address, explicit: bool) -> c_int {
         None => register(heap, stack_base, explicit), // Another thread took the record in between.
     }
 }
+
+/// The handler of the restart signal.
+extern "C" fn ignore(_signal: c_int, _information: *mut Information, _context: *mut c_void) {}
 
 /// Whether the program has said where a stack is: then it says so before each collection scans stacks, and a stack that
 /// is not known now will be. Set once, by whichever thread says it first; read under the lock, where a late answer only puts
