@@ -234,6 +234,7 @@ impl Heap {
             dropped: AtomicUsize::new(0),
             disturbed: AtomicBool::new(false),
         });
+        let mark_stack = mark_stack_bytes(options, &layout, &topology);
         let mut space = MarkSweep::new(layout, sweep, options.poison);
         space.sweep_ahead = options.sweep_ahead as usize;
         space.set_populate_ahead(options.populate_ahead);
@@ -241,10 +242,7 @@ impl Heap {
         space.zeroing = processor::choose(options.zeroing_kernel, true, &Processor::detect());
         let unwatched = generations::watch_writes(&mut space, options).err();
         let mut heap = Heap {
-            engine: MarkEngine::new(
-                prefetch_settings(options),
-                mark_stack_bytes(options, table.span, &topology),
-            ),
+            engine: MarkEngine::new(prefetch_settings(options), mark_stack),
             space,
             context,
             crew,
@@ -286,10 +284,9 @@ impl Heap {
             unwatched,
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
-            let asked = mark_stack_bytes(options, table.span, &topology);
             return Err(ReserveError {
-                asked,
-                limit: refusal::reason(asked, asked.min(1 << 20)),
+                asked: mark_stack,
+                limit: refusal::reason(mark_stack, mark_stack.min(1 << 20)),
             });
         }
         heap.space.capacity = heap.initial_capacity;
@@ -561,10 +558,12 @@ pub fn prefetch_settings(options: &Options) -> PrefetchSettings {
     }
 }
 
-/// The mark stack of each worker: by itself 16 MiB of addresses, of which only what is used takes memory.
-fn mark_stack_bytes(options: &Options, span: usize, topology: &Topology) -> usize {
+/// The mark stack of each worker: by itself 16 MiB of addresses, of which only what is used takes memory. Under an address
+/// limit it takes them from the heap, so there it is a 128th of the limit.
+fn mark_stack_bytes(options: &Options, layout: &Layout, topology: &Topology) -> usize {
+    let part = if layout.is_in_pieces() { 256 } else { 64 };
     match options.mark_arena {
-        0 => (span / 64).clamp(1 << 20, 16 << 20),
+        0 => (layout.table.span / part).clamp(1 << 20, 16 << 20),
         together => together / crew_size::most(options.markers as usize, || topology.processors),
     }
 }
