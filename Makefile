@@ -60,7 +60,7 @@ TEST_STEPS := \
 	test-rust:cargo test-mutants-short:tally test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
-	test-generations:tally \
+	test-generations:tally test-limits:tally \
 	test-threads:tally test-singlestep:tally test-capi:tally test-package:tally test-bdwgc:tally \
 	test-debian:tally test-qemu:tally
 
@@ -68,7 +68,7 @@ TEST_STEPS := \
 test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
-LONG_STEPS := test-bdwgc-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -268,6 +268,14 @@ test-threads: build
 	$(BENCH) clients --all --only mt_gc_bench-32 --size ci --opt markers=4
 	$(BENCH) clients --all --only mt_gc_bench-32 --size tiny --pressure --opt markers=4 \
 		--least-collections 1000
+
+# What a program gets under ulimit -v, beside stock libgc.
+.PHONY: test-limits test-limits-long
+test-limits: build
+	tests/limits/run.sh --quiet --lib $(LIBGC)
+
+test-limits-long: build
+	tests/limits/run.sh --long --lib $(LIBGC)
 
 test-singlestep: build
 	tests/singlestep/run.sh --quiet --lib $(LIBGC)
@@ -504,6 +512,8 @@ help:
 #|                          STRESS-th allocation (100 unless given), verifier
 #|                          and poison on
 #|   make test-threads      32 threads, also under pressure
+#|   make test-limits       what a program gets under ulimit -v, beside stock libgc;
+#|                          test-limits-long: under more limits, of more sizes
 #|   make test-singlestep   a collection at every instruction of the allocation paths
 #|   make test-bdwgc        the sixteen tests of Boehm's collector itself, whose source
 #|                          apt fetches; test-bdwgc-long: with two markers, with

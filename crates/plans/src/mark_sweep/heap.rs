@@ -355,6 +355,9 @@ impl Heap {
     /// The address range or the system has no more: collecting is all that can help.
     fn system_shortage(&mut self, shortage: Shortage, attempts: usize) -> Remedy {
         self.space.release_dirty(usize::MAX);
+        if attempts < self.settings.retries.max(2) && self.space.give_back_end() {
+            return Remedy::TryAgain;
+        }
         if self.settings.may_collect && attempts < self.settings.retries.max(2) {
             Remedy::CollectEverything("the system has no more memory")
         } else {

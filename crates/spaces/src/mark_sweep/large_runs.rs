@@ -158,6 +158,24 @@ impl LargeSpace {
         released
     }
 
+    /// Where addresses are short: gives those of a free run at the end back, and those that were committed for a run in vain;
+    /// whether there was such a run, without which another attempt would fail like the last.
+    pub fn retreat(&mut self, layout: &mut Layout) -> bool {
+        if !layout.is_in_pieces() {
+            return false;
+        }
+        let (start, before) = (layout.table.large_start, self.frontier);
+        // No two neighbours are free, so there is one such run at most.
+        if self.frontier > start && descriptor(layout, self.frontier - 1).state == State::Free {
+            let last = self.frontier - 1;
+            let first = last - descriptor(layout, last).inverse;
+            self.unlink(layout, first);
+            self.frontier = first;
+        }
+        layout.uncommit_large(self.frontier);
+        self.frontier < before
+    }
+
     fn find(&self, layout: &Layout, blocks: BlockIndex) -> Option<BlockIndex> {
         let mut bin = bin_of(blocks);
         let mut run = self.bins[bin];

@@ -242,6 +242,26 @@ impl Layout {
         true
     }
 
+    /// Where the heap is mapped in pieces: gives the addresses of the large part from `end` on back, for the small part or the
+    /// program. Nothing below `end` changes; no run is there any more. Only addresses of the large
+    /// part go back: counters look at free cells of small blocks without the lock.
+    pub fn uncommit_large(&mut self, end: BlockIndex) {
+        let blocks = self.large_committed.saturating_sub(end);
+        let start = core::ptr::NonNull::new(self.table.start(end).ptr::<u8>());
+        let (true, Some(start)) = (self.in_pieces && blocks > 0, start) else {
+            return;
+        };
+        // SAFETY: mapped by `commit_part`, and no object is there, nor anything that leads there.
+        if unsafe { memory::unmap(start, blocks as usize * BLOCK_BYTES) } {
+            // SAFETY: descriptors of committed blocks, under the lock: none describes a run any more.
+            unsafe {
+                let first = Address::of(self.table.block(end));
+                zero::zero(first, blocks as usize * size_of::<Block>());
+            }
+            self.large_committed = end;
+        }
+    }
+
     /// Commits up to `step` blocks from `first` on, with their marks if they have some: fewer where that is all that a limit
     /// leaves. Returns how many.
     fn commit_part(&mut self, first: BlockIndex, step: BlockIndex, marks: bool) -> BlockIndex {
