@@ -33,6 +33,7 @@ use crate::mark_sweep::decide::prefetching::Prefetching;
 use crate::mark_sweep::generations::{self, Generations, Weighing};
 use crate::mark_sweep::history::{Pace, Totals};
 use crate::mark_sweep::mutator::Mutators;
+use crate::mark_sweep::room::Room;
 use crate::mark_sweep::roots::Roots;
 use crate::mark_sweep::snapshot::Snapshots;
 use crate::mark_sweep::stop::protocol::World;
@@ -143,6 +144,8 @@ pub struct Heap {
     pub leader_stack: Option<LeaderStack>,
     /// How fast things go, under `heap-sizing=balanced`.
     pub pace: Pace,
+    /// What the limits of control groups leave.
+    pub(crate) room: Room,
     /// Finalizers registered at the last collection.
     pub finalizers_before: usize,
     /// Whether the client was told of a start whose end is to come.
@@ -269,6 +272,7 @@ impl Heap {
             root_bytes: 0,
             leader_stack: None,
             pace: Pace::default(),
+            room: Room::NONE,
             finalizers_before: 0,
             start_told: false,
             finalization_cycle: None,
@@ -321,7 +325,8 @@ impl Heap {
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
-        let measured = self.measure(needed, attempts, foreign_stack);
+        let mut measured = self.measure(needed, attempts, foreign_stack);
+        measured.left = self.ask_room_if_due(&measured);
         if self.cycle.is_under_way() && measured.may_collect && !foreign_stack && attempts < 2 {
             return self.remedy_in_cycle(&measured);
         }
@@ -335,7 +340,9 @@ impl Heap {
             ..*measured
         });
         match grown {
-            Decision::Grow(capacity, _) if !self.is_cycle_overdue() => {
+            Decision::Grow(capacity, _)
+                if !self.is_cycle_overdue() && !heap_size::is_used_up(measured) =>
+            {
                 self.grow_to(capacity, "marking in steps is under way");
                 Remedy::TryAgain
             }
@@ -405,6 +412,7 @@ impl Heap {
             atomic: census.atomic_bytes,
             roots: self.root_bytes,
             limit: self.settings.limit,
+            left: self.left(),
             divisor: self.settings.divisor,
             balanced: self.balanced(census.live_bytes()),
             least_allocated: self.settings.least_allocated,
@@ -428,7 +436,8 @@ impl Heap {
     pub fn is_collection_due(&self) -> bool {
         let measured = self.measure(0, 0, false);
         measured.may_collect
-            && measured.allocated >= heap_size::least_between_collections(&measured)
+            && (measured.allocated >= heap_size::least_between_collections(&measured)
+                || heap_size::is_scarce(&measured))
     }
 
     /// Raises the capacity.

@@ -65,7 +65,7 @@ pub struct Totals {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Pace {
     rates: Rates,
-    /// Bytes that the machine or the control group had left at the last collection.
+    /// Bytes that the machine had left at the last collection.
     left: usize,
     /// When that is asked again, by the monotonic clock.
     ask_after_ns: u64,
@@ -78,9 +78,10 @@ const RARELY: u64 = 1000;
 const LEAST_WAIT_NS: u64 = 50_000_000;
 
 impl Heap {
-    /// Under `heap-sizing=balanced`: remembers a collection that began when `started` says, was a stop of so many
+    /// Asks what limits leave. Under `heap-sizing=balanced` remembers a collection that began when `started` says, was a stop of so many
     /// nanoseconds, and left so many bytes alive.
     pub(crate) fn note_pace(&mut self, record: &Record, started: u64, stopped: u64, live: usize) {
+        self.ask_room();
         if self.options.heap_sizing != HeapSizing::Balanced {
             return;
         }
@@ -111,7 +112,7 @@ impl Heap {
         let price = Price {
             hundredths_for_gigabyte: self.options.heap_price,
             divisor: self.settings.divisor,
-            left: self.pace.left,
+            left: self.left().unwrap_or(usize::MAX).min(self.pace.left),
         };
         self.pace.rates.interval(live, &price)
     }

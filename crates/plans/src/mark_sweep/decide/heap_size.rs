@@ -4,6 +4,11 @@
 //! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
 //! plus the roots. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
 //!
+//! Where the limits of control groups leave less than the rule would have the program allocate, the heap is collected as
+//! soon as as much was allocated as is left: the program and others in its group may take the rest. Then the heap grows in
+//! smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or a heap that fills its limit,
+//! or whose group is full of others' memory, would hardly do anything else.
+//!
 //! On a stack that the collector does not know, growing comes first as long as it is possible: a collection there scans
 //! what can be found of the stacks, but coroutines that do not run and were not registered are not found.
 
@@ -26,6 +31,8 @@ pub struct Measurements {
     pub roots: usize,
     /// Bytes that may never be exceeded; 0 for none.
     pub limit: usize,
+    /// Bytes that the limits of control groups leave the process; `None` where there are none.
+    pub left: Option<usize>,
     /// `GC_free_space_divisor`.
     pub divisor: usize,
     /// What is to be allocated between two collections where that is not decided by the divisor ([`super::balance`]).
@@ -67,6 +74,38 @@ pub const LEAST_GROWTH: usize = 256 << 10;
 const MOST_CONTENDED: usize = 8;
 const MOST_GROWTH: usize = 16 << 20;
 
+/// However little is left, as much is allocated between two collections: the part of the heap, and bytes.
+const SCARCE_PART: usize = 16;
+const LEAST_SCARCE: usize = 1 << 20;
+
+/// What is allocated between two collections however little is left.
+fn least_where_scarce(m: &Measurements) -> usize {
+    (m.used / SCARCE_PART).max(LEAST_SCARCE)
+}
+
+/// Whether so little is left that a collection comes before growth.
+pub fn is_scarce(m: &Measurements) -> bool {
+    m.left.is_some_and(|left| {
+        let other = left.saturating_sub(m.needed).max(least_where_scarce(m));
+        m.allocated.saturating_add(m.needed) >= other
+    })
+}
+
+/// Whether nothing is left that could be spent on growth while marking goes on.
+pub fn is_used_up(m: &Measurements) -> bool {
+    m.left
+        .is_some_and(|left| left.saturating_sub(m.needed) < least_where_scarce(m))
+}
+
+/// So much left is as good as no limit at the next decision.
+pub fn enough(m: &Measurements) -> usize {
+    m.allocated
+        .max(least_between_collections(m))
+        .saturating_add(m.needed)
+        .saturating_add(MOST_GROWTH)
+        .saturating_mul(2)
+}
+
 /// Bytes that must be allocated before a collection pays.
 pub fn least_between_collections(m: &Measurements) -> usize {
     if let Some(balanced) = m.balanced {
@@ -93,6 +132,9 @@ pub fn decide(m: &Measurements) -> Decision {
         m.attempts < MOST_CONTENDED && allocated_enough
     };
     let target = grown(m, must_have, ceiling);
+    if m.may_collect && m.attempts == 0 && is_scarce(m) {
+        return Decision::CollectEverything("a control group has little memory left");
+    }
     let put_off = if m.limit == 0 {
         m.foreign_most
     } else {
@@ -134,7 +176,9 @@ pub fn decide(m: &Measurements) -> Decision {
 
 /// The capacity after one step of growth.
 fn grown(m: &Measurements, must_have: usize, ceiling: usize) -> usize {
-    let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, MOST_GROWTH);
+    let most = m.left.map_or(MOST_GROWTH, |left| left / 4);
+    let step =
+        (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, most.clamp(LEAST_GROWTH, MOST_GROWTH));
     let target = m.capacity.saturating_add(step).max(must_have);
     if must_have <= ceiling {
         target.min(ceiling)
@@ -272,6 +316,106 @@ mod tests {
             ..limited
         };
         assert_eq!(decide(&rigid), Decision::Collect("enough was allocated"));
+    }
+
+    #[test]
+    fn where_little_is_left_it_collects_before_that_is_gone() {
+        // 60 MB live under a limit of 100, and 3 lie beside the heap.
+        let mut m = Measurements {
+            composite: 60 << 20,
+            used: 60 << 20,
+            capacity: 60 << 20,
+            allocated: 0,
+            ..usual()
+        };
+        let left = |used: usize| Some((97 << 20) - used);
+        m.left = left(m.used);
+        while let Decision::Grow(to, reason) = decide(&m) {
+            assert_eq!(reason, "too early to collect");
+            assert!(to - m.capacity <= (m.left.unwrap() / 4).max(LEAST_GROWTH));
+            m.allocated += to - m.used;
+            (m.capacity, m.used) = (to, to);
+            m.left = left(to);
+        }
+        let scarce = Decision::CollectEverything("a control group has little memory left");
+        assert_eq!(decide(&m), scarce);
+        assert!(m.used > 76 << 20 && m.used < 82 << 20, "{}", m.used);
+        // Nothing was reclaimed: it goes on, but not without allocating a sixteenth in between.
+        let again = Measurements {
+            attempts: 1,
+            allocated: 0,
+            left: Some(0),
+            ..m
+        };
+        assert!(matches!(decide(&again), Decision::Grow(to, _) if to == m.capacity + LEAST_GROWTH));
+        let next = Measurements {
+            attempts: 0,
+            allocated: m.used / 17,
+            ..again
+        };
+        assert!(matches!(decide(&next), Decision::Grow(..)));
+        let enough = Measurements {
+            allocated: m.used / 16,
+            ..next
+        };
+        assert_eq!(decide(&enough), scarce);
+        assert!(matches!(
+            decide(&Measurements {
+                left: None,
+                ..enough
+            }),
+            Decision::Grow(..)
+        ));
+        let forbidden = Measurements {
+            may_collect: false,
+            ..enough
+        };
+        assert!(matches!(decide(&forbidden), Decision::Grow(..)));
+    }
+
+    #[test]
+    fn a_request_that_exceeds_what_is_left_is_a_reason_to_collect() {
+        let big = Measurements {
+            needed: 50 << 20,
+            allocated: 0,
+            left: Some(40 << 20),
+            ..usual()
+        };
+        assert!(matches!(decide(&big), Decision::CollectEverything(_)));
+        let fits = Measurements {
+            left: Some(101 << 20),
+            ..big
+        };
+        assert!(matches!(decide(&fits), Decision::Grow(..)));
+        // Where others have taken everything, small objects do not pay for it each time.
+        let small = Measurements {
+            needed: 64 << 10,
+            left: Some(0),
+            ..big
+        };
+        assert!(matches!(decide(&small), Decision::Grow(..)));
+    }
+
+    #[test]
+    fn as_much_as_is_enough_changes_nothing() {
+        for (allocated, needed) in [
+            (0, 16 << 10),
+            (3 << 20, 16 << 10),
+            (0, 1 << 30),
+            (90 << 20, 5 << 20),
+        ] {
+            let free = Measurements {
+                allocated,
+                needed,
+                ..usual()
+            };
+            let limited = Measurements {
+                left: Some(enough(&free)),
+                ..free
+            };
+            assert_eq!(decide(&limited), decide(&free));
+            assert!(!is_used_up(&limited));
+        }
     }
 
     #[test]
