@@ -324,7 +324,7 @@ pub extern "C-unwind" fn GC_expand_hp(bytes: usize) -> c_int {
         }
         let wanted = heap.within_room(wanted);
         heap.grow_to(wanted, "GC_expand_hp");
-        heap.initial_capacity = heap.initial_capacity.max(wanted);
+        heap.space.initial_capacity = heap.space.initial_capacity.max(wanted);
         true
     });
     if grown {

@@ -152,8 +152,6 @@ pub struct Heap {
     pub(crate) start_told: bool,
     /// An object that the last collection could not finalize because it can be reached from itself.
     pub finalization_cycle: Option<Address>,
-    /// Capacity below which the heap does not shrink.
-    pub initial_capacity: usize,
     /// The machine, as of the last time that it mattered how many may mark.
     pub topology: Topology,
     /// How many of its processors are free.
@@ -276,7 +274,6 @@ impl Heap {
             finalizers_before: 0,
             start_told: false,
             finalization_cycle: None,
-            initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
             topology,
             free_processors: FreeProcessors::new(),
             crew_size: CrewSize::new(),
@@ -296,7 +293,8 @@ impl Heap {
                 limit: refusal::reason(asked, asked.min(1 << 20)),
             });
         }
-        heap.space.capacity = heap.initial_capacity;
+        heap.space.initial_capacity = options.initial_heap.max(heap_size::LEAST_GROWTH);
+        heap.space.capacity = heap.space.initial_capacity;
         heap.space
             .layout
             .set_huge_pages(options.huge_pages == options::HugePages::On);
@@ -373,7 +371,7 @@ impl Heap {
                 .space
                 .used_bytes()
                 .saturating_add(heap_size::LEAST_GROWTH)
-                .max(self.initial_capacity);
+                .max(self.space.initial_capacity);
             self.space.capacity = self.space.capacity.min(enough);
             Remedy::OutOfMemory(self.refusal(shortage))
         }

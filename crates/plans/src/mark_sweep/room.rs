@@ -61,8 +61,8 @@ impl Heap {
             ..Room::NONE
         };
         self.room.ask(self.held(), usize::MAX);
-        self.initial_capacity = self.within_room(self.initial_capacity);
-        self.space.capacity = self.space.capacity.min(self.initial_capacity);
+        self.space.initial_capacity = self.within_room(self.space.initial_capacity);
+        self.space.capacity = self.space.capacity.min(self.space.initial_capacity);
     }
 
     /// Bytes of memory that the heap holds.

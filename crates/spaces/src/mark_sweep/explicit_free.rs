@@ -12,7 +12,7 @@ use gleaner_mem::{Address, zero};
 use super::allocate::cookie;
 use super::cache::Cache;
 use super::{FREE, MarkSweep, POISON, WHITE};
-use crate::mark_sweep::block::{FREED, Resolved, State};
+use crate::mark_sweep::block::{BLOCK_SHIFT, FREED, Resolved, State};
 use crate::mark_sweep::kinds::Kind;
 use crate::mark_sweep::size_classes::CELL_BYTES;
 
@@ -141,7 +141,7 @@ impl MarkSweep {
             if self.marked_in_steps {
                 self.free_after_cycle(&found, &described, bytes);
             } else {
-                self.free_large(base, bytes, described.uncollectable);
+                self.free_large(base, bytes, described.uncollectable, Looks::WhereMuchGoes);
             }
             self.account.take_back(bytes);
             return Ok(bytes);
@@ -185,7 +185,7 @@ impl MarkSweep {
             let block = self.block(run);
             let (length, bytes) = (block.next, block.bytes);
             if block.state == State::LargeHead && block.has_flag(FREED) {
-                self.free_large(self.start(run), bytes, false);
+                self.free_large(self.start(run), bytes, false, Looks::WhereMuchGoes);
             }
             run += length;
         }
@@ -226,17 +226,49 @@ impl MarkSweep {
         mark == FREE || unsafe { cell.add(8).load() } == cookie(cell)
     }
 
-    pub(crate) fn free_large(&mut self, base: Address, bytes: usize, uncollectable: bool) {
+    /// Frees the memory of a large object. What the program had of it and hardly wrote goes back to the system, and the
+    /// capacity is lowered by as much: other objects would only fill with memory what took none. Such a run is looked for as
+    /// `looks` says.
+    pub(crate) fn free_large(
+        &mut self,
+        base: Address,
+        bytes: usize,
+        uncollectable: bool,
+        looks: Looks,
+    ) {
         let first = self.layout.table.index_of(base);
         let blocks = self.block(first).next;
         if self.poison {
             // SAFETY: the object is given up by its owner.
             unsafe { zero::fill(base, bytes & !7, POISON) };
         }
-        self.large.give(&self.layout, first, blocks, false);
+        let all = (blocks as usize) << BLOCK_SHIFT;
         self.used_large_bytes -= bytes.next_multiple_of(4096);
+        let goes = all >= LEAST_LOOKED_AT
+            && (looks == Looks::Always || all >= self.capacity / 4)
+            && self.layout.is_hardly_backed(first, blocks);
+        if goes {
+            self.layout.release(first, blocks);
+            let least = self.used_bytes().max(self.initial_capacity);
+            self.capacity = (self.capacity.saturating_sub(all))
+                .max(least)
+                .min(self.capacity);
+        }
+        self.large.give(&self.layout, first, blocks, goes);
         if uncollectable {
             self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
         }
     }
 }
+
+/// Whether it is asked of the system if a large object was ever written, which takes a part of the time that writing it takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Looks {
+    /// A collection has found it dead, which took longer.
+    Always,
+    /// The program frees it: only if it is a good part of the heap.
+    WhereMuchGoes,
+}
+
+/// Smaller objects are not looked at.
+const LEAST_LOOKED_AT: usize = 256 << 10;

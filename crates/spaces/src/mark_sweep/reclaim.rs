@@ -14,6 +14,7 @@ use gleaner_mem::Address;
 use gleaner_mem::address::CACHE_LINE;
 
 use super::cache::{Cache, CellList, LEADS_BACK, MOST_LISTED};
+use super::explicit_free::Looks;
 use super::sticky::Unwatched;
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::mark_sweep::block::{
@@ -345,7 +346,7 @@ impl MarkSweep {
                     }) += bytes;
                     census.objects += 1;
                 } else {
-                    self.free_large(self.start(run), bytes, false);
+                    self.free_large(self.start(run), bytes, false, Looks::Always);
                     reclaimed.large_bytes += bytes;
                     census.dead_bytes += bytes;
                 }
@@ -394,7 +395,7 @@ impl MarkSweep {
                 && self.block(run).large_mark.load(Ordering::Relaxed) != MARKED
                 && !self.disclaim_keeps(run, kind)
             {
-                self.free_large(self.start(run), bytes, false);
+                self.free_large(self.start(run), bytes, false, Looks::Always);
                 self.census.dead_bytes += bytes;
             }
             run += length;
