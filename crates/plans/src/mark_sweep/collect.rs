@@ -537,7 +537,7 @@ impl Heap {
         let reason = "a mark stack was full in weak processing";
         self.note_overflow(record, traced.dropped, reason);
         self.finalization_cycle = self.finalization_cycle.or(outcome.cycle_example);
-        self.finalizers_before = self.weak.finalizers.count();
+        self.note_weak(&outcome);
         self.totals.finalized += outcome.newly_ready as u64;
         Marked {
             is_all,

@@ -27,6 +27,7 @@ use gleaner_work::Crew;
 
 use crate::mark_sweep::collect::LeaderStack;
 use crate::mark_sweep::cycle::Cycle;
+use crate::mark_sweep::decide::dying_links::DyingLinks;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
 use crate::mark_sweep::decide::prefetching::Prefetching;
@@ -146,6 +147,8 @@ pub struct Heap {
     pub pace: Pace,
     /// What the limits of control groups leave.
     pub(crate) room: Room,
+    /// What links that die cost.
+    pub(crate) dying_links: DyingLinks,
     /// Finalizers registered at the last collection.
     pub finalizers_before: usize,
     /// Whether the client was told of a start whose end is to come.
@@ -271,6 +274,7 @@ impl Heap {
             leader_stack: None,
             pace: Pace::default(),
             room: Room::NONE,
+            dying_links: DyingLinks::default(),
             finalizers_before: 0,
             start_told: false,
             finalization_cycle: None,
@@ -406,6 +410,7 @@ impl Heap {
             used: self.space.used_bytes(),
             needed,
             allocated,
+            saved: self.dying_links.bytes(self.weak.links()),
             composite: census.composite_bytes,
             atomic: census.atomic_bytes,
             roots: self.root_bytes,
@@ -434,8 +439,7 @@ impl Heap {
     pub fn is_collection_due(&self) -> bool {
         let measured = self.measure(0, 0, false);
         measured.may_collect
-            && (measured.allocated >= heap_size::least_between_collections(&measured)
-                || heap_size::is_scarce(&measured))
+            && (heap_size::is_enough_allocated(&measured) || heap_size::is_scarce(&measured))
     }
 
     /// Raises the capacity.

@@ -6,6 +6,7 @@ use gleaner_os::{clock, memory};
 
 use crate::mark_sweep::decide::balance::{Price, Rates};
 use crate::mark_sweep::heap::Heap;
+use crate::mark_sweep::weak::Outcome;
 use crate::shared::record::{Record, write_event};
 
 /// Sums over the life of a heap. Times in nanoseconds.
@@ -78,6 +79,14 @@ const RARELY: u64 = 1000;
 const LEAST_WAIT_NS: u64 = 50_000_000;
 
 impl Heap {
+    /// Remembers what a collection has left of finalizers and links.
+    pub(crate) fn note_weak(&mut self, outcome: &Outcome) {
+        self.finalizers_before = self.weak.finalizers.count();
+        let left = self.weak.links();
+        let found = left + outcome.links_cleared + outcome.links_dropped;
+        self.dying_links.note(found, left);
+    }
+
     /// Asks what limits leave. Under `heap-sizing=balanced` remembers a collection that began when `started` says, was a stop of so many
     /// nanoseconds, and left so many bytes alive.
     pub(crate) fn note_pace(&mut self, record: &Record, started: u64, stopped: u64, live: usize) {

@@ -23,6 +23,8 @@ pub struct Measurements {
     pub needed: usize,
     /// Bytes allocated since the last collection, less what was freed explicitly.
     pub allocated: usize,
+    /// What a collection saves beside memory, as bytes that were allocated ([`super::dying_links`]).
+    pub saved: usize,
     /// Live bytes with pointers at the last collection.
     pub composite: usize,
     /// Live bytes without pointers at the last collection.
@@ -119,11 +121,16 @@ pub fn least_between_collections(m: &Measurements) -> usize {
     (scan / m.divisor.max(1)).max(m.least_allocated).max(1)
 }
 
+/// Whether a collection pays.
+pub fn is_enough_allocated(m: &Measurements) -> bool {
+    m.allocated.saturating_add(m.saved) >= least_between_collections(m)
+}
+
 /// Decides what to do when `needed` bytes do not fit under the capacity.
 pub fn decide(m: &Measurements) -> Decision {
     let ceiling = if m.limit == 0 { usize::MAX } else { m.limit };
     let must_have = m.used.saturating_add(m.needed);
-    let allocated_enough = m.allocated >= least_between_collections(m);
+    let allocated_enough = is_enough_allocated(m);
     let paid = allocated_enough || m.finalizers_due;
     // Others may have used up what the last collection freed before this thread came to it: then collecting pays again.
     let pays = if m.attempts == 0 {
@@ -176,9 +183,14 @@ pub fn decide(m: &Measurements) -> Decision {
 
 /// The capacity after one step of growth.
 fn grown(m: &Measurements, must_have: usize, ceiling: usize) -> usize {
-    let most = m.left.map_or(MOST_GROWTH, |left| left / 4);
-    let step =
-        (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, most.clamp(LEAST_GROWTH, MOST_GROWTH));
+    let mut most = m.left.map_or(MOST_GROWTH, |left| left / 4);
+    if m.saved > 0 {
+        // No further than to where a collection pays.
+        let done = m.allocated.saturating_add(m.saved);
+        most = most.min(least_between_collections(m).saturating_sub(done));
+    }
+    let most = most.clamp(LEAST_GROWTH, MOST_GROWTH);
+    let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, most);
     let target = m.capacity.saturating_add(step).max(must_have);
     if must_have <= ceiling {
         target.min(ceiling)
