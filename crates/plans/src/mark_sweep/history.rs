@@ -5,6 +5,7 @@ use gleaner_base::options::HeapSizing;
 use gleaner_os::{clock, memory};
 
 use crate::mark_sweep::decide::balance::{Price, Rates};
+use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::weak::Outcome;
 use crate::shared::record::{Record, write_event};
@@ -87,10 +88,23 @@ impl Heap {
         self.dying_links.note(found, left);
     }
 
+    /// Where links die that cost more than what the program allocates, the next collection is decided about early.
+    fn note_what_was_saved(&mut self, allocated: u64) {
+        self.space.capacity = heap_size::where_much_was_saved(
+            self.space.capacity,
+            self.space.used_bytes(),
+            usize::try_from(allocated).unwrap_or(usize::MAX),
+            self.dying_links.last_bytes(),
+            heap_size::least_between_collections(&self.measure(0, 0, false)),
+            self.space.initial_capacity,
+        );
+    }
+
     /// Asks what limits leave. Under `heap-sizing=balanced` remembers a collection that began when `started` says, was a stop of so many
     /// nanoseconds, and left so many bytes alive.
     pub(crate) fn note_pace(&mut self, record: &Record, started: u64, stopped: u64, live: usize) {
         self.ask_room();
+        self.note_what_was_saved(record.bytes(Phase::Start));
         if self.options.heap_sizing != HeapSizing::Balanced {
             return;
         }

@@ -15,17 +15,25 @@ pub struct DyingLinks {
     came: usize,
     /// Links that a collection cleared or dropped.
     went: usize,
+    /// Those of the last collection.
+    last: usize,
 }
 
 /// What a link that dies counts for, beside the objects that it belongs to.
-const BYTES: usize = 512;
+const BYTES: usize = 256;
 
 impl DyingLinks {
     /// A collection found so many links and left so many.
     pub fn note(&mut self, found: usize, left: usize) {
-        self.came = self.came / 2 + found.saturating_sub(self.left);
-        self.went = self.went / 2 + found.saturating_sub(left);
+        self.last = found.saturating_sub(left);
+        self.came = (self.came / 2).saturating_add(found.saturating_sub(self.left));
+        self.went = (self.went / 2).saturating_add(self.last);
         self.left = left;
+    }
+
+    /// What those counted for that went when the last collection was run.
+    pub fn last_bytes(&self) -> usize {
+        self.last.saturating_mul(BYTES)
     }
 
     /// What those count for that were registered since, if there are so many `links` now.
@@ -48,6 +56,7 @@ mod tests {
         assert_eq!(links.bytes(3000), 0, "all of them live");
         links.note(3000, 2000);
         // 2500 came, of which the earlier half count half; 1000 went.
+        assert_eq!(links.last_bytes(), 1000 * BYTES);
         assert_eq!(links.bytes(2250), 250 * 1000 / 2500 * BYTES);
         for _ in 0..20 {
             links.note(4000, 2000);

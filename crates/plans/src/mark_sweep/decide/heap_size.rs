@@ -208,6 +208,25 @@ pub fn shrink(capacity: usize, used: usize, released: usize, initial: usize) -> 
         .min(capacity)
 }
 
+/// The capacity after a collection before which so many bytes were allocated, and which has saved more than them: it is lower
+/// than the heap has grown, so that the next is decided about when as much was allocated as should come between them then.
+pub fn where_much_was_saved(
+    capacity: usize,
+    used: usize,
+    allocated: usize,
+    saved: usize,
+    least: usize,
+    initial: usize,
+) -> usize {
+    if saved <= allocated {
+        return capacity;
+    }
+    let share = allocated as f64 / allocated.saturating_add(saved) as f64;
+    used.saturating_add(((least as f64 * share) as usize).max(LEAST_GROWTH))
+        .max(initial)
+        .min(capacity)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -463,5 +482,35 @@ mod tests {
         );
         assert_eq!(shrink(100 << 20, 10 << 20, 90 << 20, 64 << 20), 64 << 20);
         assert_eq!(shrink(100 << 20, 10 << 20, 0, 0), 100 << 20);
+    }
+
+    #[test]
+    fn where_collections_save_more_than_memory_the_next_comes_earlier() {
+        let after = |saved| where_much_was_saved(20 << 20, 6 << 20, 2 << 20, saved, 4 << 20, 0);
+        assert_eq!(after(0), 20 << 20);
+        assert_eq!(after(2 << 20), 20 << 20, "no more than was allocated");
+        assert_eq!(after(6 << 20), 7 << 20);
+        assert_eq!(after(usize::MAX), (6 << 20) + LEAST_GROWTH);
+        let initial = where_much_was_saved(20 << 20, 6 << 20, 1, usize::MAX, 4 << 20, 9 << 20);
+        assert_eq!(initial, 9 << 20);
+        let full = where_much_was_saved(6 << 20, 6 << 20, 1, usize::MAX, 4 << 20, 9 << 20);
+        assert_eq!(full, 6 << 20, "it is not raised");
+    }
+
+    #[test]
+    fn what_is_saved_counts_as_allocated_and_the_heap_grows_no_further_than_to_there() {
+        let early = Measurements {
+            allocated: 1 << 20,
+            saved: 3 << 20,
+            ..usual()
+        };
+        assert_eq!(decide(&early), Decision::Collect("enough was allocated"));
+        let almost = Measurements {
+            saved: 5 << 19,
+            ..early
+        };
+        assert!(matches!(decide(&almost), Decision::Grow(to, _) if to == (10 << 20) + (1 << 19)));
+        let little = Measurements { saved: 1, ..early };
+        assert!(matches!(decide(&little), Decision::Grow(to, _) if to > 12 << 20));
     }
 }
