@@ -23,37 +23,46 @@ pub fn processor_limit() -> Option<u64> {
 
 /// Everything is found below the directory `root`.
 fn memory_limit_of(root: &[u8]) -> Option<u64> {
-    smallest(root, b"memory", |directory| {
-        least(
-            number_in(directory, b"/memory.max"),
-            number_in(directory, b"/memory.limit_in_bytes"),
-        )
+    smallest(root, b"memory", |version, directory| match version {
+        Version::One => number_in(directory, b"/memory.limit_in_bytes"),
+        Version::Two => number_in(directory, b"/memory.max"),
     })
 }
 
 fn processor_limit_of(root: &[u8]) -> Option<u64> {
-    smallest(root, b"cpu", |directory| {
-        let mut buffer = [0u8; 64];
-        let file = Path::of(&[directory, b"/cpu.max"]);
-        let unified = file.and_then(|file| quota(procfs::read(file.c(), &mut buffer)?));
-        let share = number_in(directory, b"/cpu.cfs_quota_us");
-        let period = number_in(directory, b"/cpu.cfs_period_us");
-        least(unified, share.zip(period).and_then(processors))
+    smallest(root, b"cpu", |version, directory| match version {
+        Version::One => {
+            let share = number_in(directory, b"/cpu.cfs_quota_us")?;
+            processors((share, number_in(directory, b"/cpu.cfs_period_us")?))
+        }
+        Version::Two => {
+            let mut buffer = [0u8; 64];
+            let file = Path::of(&[directory, b"/cpu.max"])?;
+            quota(procfs::read(file.c(), &mut buffer)?)
+        }
     })
 }
 
 /// The smallest that `limit` says of the directories of [`for_each_directory`].
-fn smallest(root: &[u8], controller: &[u8], limit: impl Fn(&[u8]) -> Option<u64>) -> Option<u64> {
+fn smallest(
+    root: &[u8],
+    controller: &[u8],
+    limit: impl Fn(Version, &[u8]) -> Option<u64>,
+) -> Option<u64> {
     let mut found = None;
-    for_each_directory(root, controller, |directory| {
-        found = least(found, limit(directory));
+    for_each_directory(root, controller, |version, directory| {
+        found = least(found, limit(version, directory));
     });
     found
 }
 
 /// Calls `each` with every directory of the process's groups that may limit what `controller` is about, those of parents
 /// behind those of children. What is mounted twice comes twice.
-pub(crate) fn for_each_directory(root: &[u8], controller: &[u8], mut each: impl FnMut(&[u8])) {
+pub(crate) fn for_each_directory(
+    root: &[u8],
+    controller: &[u8],
+    mut each: impl FnMut(Version, &[u8]),
+) {
     let groups = Groups::of(root, controller);
     let Some(mounts) = Path::of(&[root, b"/proc/self/mountinfo"]) else {
         return;
@@ -64,7 +73,9 @@ pub(crate) fn for_each_directory(root: &[u8], controller: &[u8], mut each: impl 
         {
             let top = Path::of(&[root, mount.point]);
             if let Some(top) = top {
-                upwards(top.text(), mount.inside(group), &mut each);
+                upwards(top.text(), mount.inside(group), &mut |it| {
+                    each(mount.version, it)
+                });
             }
         }
         true
@@ -104,17 +115,24 @@ impl Groups {
     }
 
     fn of_mount(&self, mount: &Mount<'_>) -> Option<&[u8]> {
-        let group = match mount.is_unified {
-            true => &self.unified,
-            false => &self.own,
+        let group = match mount.version {
+            Version::One => &self.own,
+            Version::Two => &self.unified,
         };
         group.as_ref().map(Path::text)
     }
 }
 
+/// A version of control groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Version {
+    One,
+    Two,
+}
+
 /// A hierarchy that is mounted somewhere.
 struct Mount<'a> {
-    is_unified: bool,
+    version: Version,
     /// The group whose directory is mounted.
     group: &'a [u8],
     /// Where.
@@ -128,13 +146,13 @@ impl Mount<'_> {
         let mut words = line.split(|&b| b == b' ');
         let (group, point) = (words.nth(3)?, words.next()?);
         words.find(|&word| word == b"-")?;
-        let is_unified = match words.next()? {
-            b"cgroup2" => true,
-            b"cgroup" if lists(words.nth(1)?, controller) => false,
+        let version = match words.next()? {
+            b"cgroup2" => Version::Two,
+            b"cgroup" if lists(words.nth(1)?, controller) => Version::One,
             _ => return None,
         };
         Some(Mount {
-            is_unified,
+            version,
             group,
             point,
         })
@@ -163,7 +181,7 @@ pub(crate) fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 }
 
 /// Calls `each` with the directories from `group` up to `top`.
-fn upwards(top: &[u8], group: &[u8], each: &mut impl FnMut(&[u8])) {
+fn upwards(top: &[u8], group: &[u8], each: &mut dyn FnMut(&[u8])) {
     let mut group = group.strip_suffix(b"/").unwrap_or(group);
     loop {
         if let Some(directory) = Path::of(&[top, group]) {
@@ -176,7 +194,7 @@ fn upwards(top: &[u8], group: &[u8], each: &mut impl FnMut(&[u8])) {
     }
 }
 
-fn number_in(directory: &[u8], file: &[u8]) -> Option<u64> {
+pub(crate) fn number_in(directory: &[u8], file: &[u8]) -> Option<u64> {
     let mut buffer = [0u8; 64];
     let path = Path::of(&[directory, file])?;
     procfs::number(procfs::read(path.c(), &mut buffer)?)

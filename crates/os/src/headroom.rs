@@ -13,7 +13,7 @@
 //!
 //! No allocation, no lock; where it is not said otherwise, any state of the world.
 
-use crate::cgroup::{Path, for_each_directory, least};
+use crate::cgroup::{Path, Version, for_each_directory, least, number_in};
 use crate::output::{Fd, Identity, open_read};
 use crate::{memory, procfs};
 
@@ -34,21 +34,23 @@ struct Level {
     statistics: Kept,
 }
 
-/// Names of the files of a [`Level`]: of version 2, of version 1.
-const NAMES: [[&[u8]; 4]; 2] = [
-    [
-        b"/memory.max",
-        b"/memory.high",
-        b"/memory.current",
-        b"/memory.stat",
-    ],
-    [
-        b"/memory.limit_in_bytes",
-        b"",
-        b"/memory.usage_in_bytes",
-        b"/memory.stat",
-    ],
-];
+/// Names of the files of a [`Level`].
+const fn names(version: Version) -> [&'static [u8]; 4] {
+    match version {
+        Version::One => [
+            b"/memory.limit_in_bytes",
+            b"",
+            b"/memory.usage_in_bytes",
+            b"/memory.stat",
+        ],
+        Version::Two => [
+            b"/memory.max",
+            b"/memory.high",
+            b"/memory.current",
+            b"/memory.stat",
+        ],
+    }
+}
 
 impl Headroom {
     /// No limits.
@@ -65,21 +67,16 @@ impl Headroom {
     /// Finds them below the directory `root`, on a machine with so much memory.
     pub fn below(root: &[u8], machine: u64) -> Headroom {
         let mut found = Headroom::NONE;
-        for_each_directory(root, b"memory", |directory| {
-            for names in &NAMES {
-                if found.count < MOST
-                    && let Some(level) = Level::open(directory, names, machine)
-                {
-                    if found.levels[..found.count]
-                        .iter()
-                        .any(|it| it.used.is(&level.used))
-                    {
-                        level.close();
-                        continue;
-                    }
-                    found.levels[found.count] = level;
-                    found.count += 1;
+        for_each_directory(root, b"memory", |version, directory| {
+            if found.count < MOST
+                && let Some(level) = Level::open(directory, names(version), machine)
+            {
+                let known = &found.levels[..found.count];
+                if known.iter().any(|it| it.used.is(&level.used)) {
+                    return level.close();
                 }
+                found.levels[found.count] = level;
+                found.count += 1;
             }
         });
         found
@@ -117,20 +114,18 @@ impl Level {
     };
 
     /// The files in a directory, if they say of a limit below the machine's memory.
-    fn open(directory: &[u8], names: &[&[u8]; 4], machine: u64) -> Option<Level> {
-        let [most, high, used, statistics] = *names;
-        let limits = [Kept::open(directory, most), Kept::open(directory, high)];
-        let mut level = Level {
-            limits,
-            ..Level::NONE
+    fn open(directory: &[u8], names: [&[u8]; 4], machine: u64) -> Option<Level> {
+        let [most, high, used, statistics] = names;
+        let number = |name: &[u8]| match name {
+            b"" => None,
+            name => number_in(directory, name),
         };
-        if level.limit().is_none_or(|limit| limit >= machine) {
-            level.close();
-            return None;
-        }
-        level.used = Kept::open(directory, used);
-        level.statistics = Kept::open(directory, statistics);
-        Some(level)
+        let limit = least(number(most), number(high));
+        limit.filter(|&limit| limit < machine).map(|_| Level {
+            limits: [Kept::open(directory, most), Kept::open(directory, high)],
+            used: Kept::open(directory, used),
+            statistics: Kept::open(directory, statistics),
+        })
     }
 
     fn limit(&self) -> Option<u64> {

@@ -49,8 +49,8 @@ pub(crate) fn status_of(file: Fd) -> Option<libc::stat> {
 /// The standard error stream.
 pub const STDERR: Fd = Fd(2);
 
-/// See [`Fd::out_of_the_way`].
-const FIRST_OUT_OF_THE_WAY: usize = 512;
+/// See [`Fd::out_of_the_way`]. The kernel keeps a table of 128 descriptors for a process that has more than 64.
+const FIRST_OUT_OF_THE_WAY: usize = 96;
 
 /// Opens a file for appending, creating it; a child program does not inherit it.
 pub fn open_append(path: &CStr) -> Option<Fd> {
