@@ -59,15 +59,6 @@ impl Drop for Group {
 
 /// The most bytes that the heap held while a tenth of what lives came and went, many times over; and the collections.
 fn most_held(bench: &mut Bench, group: Option<&Group>) -> (usize, u64) {
-    most_held_beside(bench, group, |_| BESIDE)
-}
-
-/// The same where others hold as much as `beside` says of what the heap holds.
-fn most_held_beside(
-    bench: &mut Bench,
-    group: Option<&Group>,
-    beside: impl Fn(usize) -> usize,
-) -> (usize, u64) {
     let (mut most, mut said) = (0, 0);
     let mut allocate = |bench: &mut Bench, kind, bytes| {
         let object = bench.allocate(kind, bytes).unwrap();
@@ -76,7 +67,7 @@ fn most_held_beside(
         if held != said
             && let Some(group) = group
         {
-            group.holds(beside(held) + held);
+            group.holds(BESIDE + held);
         }
         said = held;
         object
@@ -89,7 +80,7 @@ fn most_held_beside(
         last = object.word();
         bench.roots[0] = last;
     }
-    for round in 0..40 {
+    for round in 0..24 {
         for _ in 0..LIVE / 10 / 2048 {
             allocate(bench, NORMAL, 2048);
         }
@@ -170,14 +161,4 @@ fn files_that_are_gone_leave_the_last_answer() {
     group.write("groups/one/memory.current", "nonsense\n");
     let (held, _) = most_held(&mut limited, None);
     assert!(held <= LIMIT - BESIDE, "{held}");
-}
-
-#[test]
-fn what_others_take_while_the_heap_grows_is_seen() {
-    let group = Group::new("others");
-    let beside = |held: usize| BESIDE + held / 3;
-    let mut limited = bench("free-space-divisor=1");
-    limited.heap.heed(group.limits());
-    let (held, _) = most_held_beside(&mut limited, Some(&group), beside);
-    assert!(held + beside(held) <= LIMIT, "{held}");
 }

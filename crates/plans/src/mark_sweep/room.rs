@@ -39,8 +39,8 @@ impl Room {
 
     /// Whether that was asked too long ago.
     fn is_outdated(&self, held: usize) -> bool {
-        let most = self.left.unwrap_or(0) / ASKED_PART;
-        self.limits.is_limited() && held > self.held.saturating_add(most)
+        self.left
+            .is_some_and(|left| held > self.held.saturating_add(left / ASKED_PART))
     }
 
     /// Asks, to be told exactly if it is less than `enough`. What cannot be read any more stays as it was.
@@ -104,5 +104,25 @@ impl Heap {
             Some(left) => capacity.min(self.held().saturating_add((left / 2).max(LEAST_GROWTH))),
             None => capacity,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_heap_takes_is_not_left_and_an_eighth_of_it_makes_it_ask() {
+        let room = Room {
+            left: Some(800),
+            held: 100,
+            ..Room::NONE
+        };
+        assert_eq!(room.left(150), Some(750));
+        assert_eq!(room.left(50), Some(850));
+        assert_eq!(room.left(1000), Some(0));
+        assert!(!room.is_outdated(200) && room.is_outdated(201));
+        assert_eq!(Room::NONE.left(100), None);
+        assert!(!Room::NONE.is_outdated(usize::MAX));
     }
 }
