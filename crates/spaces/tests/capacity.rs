@@ -239,3 +239,20 @@ fn what_the_program_frees_is_looked_at_where_it_is_much() {
         assert_eq!((space.0.capacity, space.0.dirty_bytes()), (capacity, dirty));
     }
 }
+
+#[test]
+fn a_heap_that_is_used_keeps_what_was_not_written() {
+    for (live, goes) in [(MIB, true), (2 * MIB, false)] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        space.0.capacity = 8 * MIB;
+        let live = space.large(PTRFREE, live);
+        space.large(PTRFREE, 4 * MIB);
+        space.collect([live]);
+        let expected = if goes {
+            (4 * MIB, 0)
+        } else {
+            (8 * MIB, 4 * MIB)
+        };
+        assert_eq!((space.0.capacity, space.0.dirty_bytes()), expected);
+    }
+}

@@ -12,7 +12,7 @@ use gleaner_mem::{Address, zero};
 use super::allocate::cookie;
 use super::cache::Cache;
 use super::{FREE, MarkSweep, POISON, WHITE};
-use crate::mark_sweep::block::{BLOCK_SHIFT, FREED, Resolved, State};
+use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, FREED, Resolved, State};
 use crate::mark_sweep::kinds::Kind;
 use crate::mark_sweep::size_classes::CELL_BYTES;
 
@@ -141,7 +141,10 @@ impl MarkSweep {
             if self.marked_in_steps {
                 self.free_after_cycle(&found, &described, bytes);
             } else {
-                self.free_large(base, bytes, described.uncollectable, Looks::WhereMuchGoes);
+                self.free_large(base, bytes, described.uncollectable);
+                if bytes >= self.capacity / DROP {
+                    self.give_back_unwritten();
+                }
             }
             self.account.take_back(bytes);
             return Ok(bytes);
@@ -185,7 +188,7 @@ impl MarkSweep {
             let block = self.block(run);
             let (length, bytes) = (block.next, block.bytes);
             if block.state == State::LargeHead && block.has_flag(FREED) {
-                self.free_large(self.start(run), bytes, false, Looks::WhereMuchGoes);
+                self.free_large(self.start(run), bytes, false);
             }
             run += length;
         }
@@ -226,49 +229,39 @@ impl MarkSweep {
         mark == FREE || unsafe { cell.add(8).load() } == cookie(cell)
     }
 
-    /// Frees the memory of a large object. What the program had of it and hardly wrote goes back to the system, and the
-    /// capacity is lowered by as much: other objects would only fill with memory what took none. Such a run is looked for as
-    /// `looks` says.
-    pub(crate) fn free_large(
-        &mut self,
-        base: Address,
-        bytes: usize,
-        uncollectable: bool,
-        looks: Looks,
-    ) {
+    pub(crate) fn free_large(&mut self, base: Address, bytes: usize, uncollectable: bool) {
         let first = self.layout.table.index_of(base);
         let blocks = self.block(first).next;
         if self.poison {
             // SAFETY: the object is given up by its owner.
             unsafe { zero::fill(base, bytes & !7, POISON) };
         }
-        let all = (blocks as usize) << BLOCK_SHIFT;
+        self.large.give(&self.layout, first, blocks, false);
         self.used_large_bytes -= bytes.next_multiple_of(4096);
-        let goes = all >= LEAST_LOOKED_AT
-            && (looks == Looks::Always || all >= self.capacity / 4)
-            && self.layout.is_hardly_backed(first, blocks);
-        if goes {
-            self.layout.release(first, blocks);
-            let least = self.used_bytes().max(self.initial_capacity);
-            self.capacity = (self.capacity.saturating_sub(all))
-                .max(least)
-                .min(self.capacity);
-        }
-        self.large.give(&self.layout, first, blocks, goes);
         if uncollectable {
             self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
         }
     }
+
+    /// Where the heap uses a small part of its capacity any more: what is free of large objects that were hardly written
+    /// goes back to the system, and the capacity is lowered by as much. Otherwise small objects would fill with memory what
+    /// took none, before the heap is collected. The system is asked, so not where a heap is about to use it all again.
+    pub(crate) fn give_back_unwritten(&mut self) {
+        if self.used_bytes() >= self.capacity / DROP {
+            return;
+        }
+        let MarkSweep { large, layout, .. } = self;
+        let released = large.release(layout, usize::MAX, |run, block| {
+            block.next >= LEAST_LOOKED_AT && layout.is_hardly_backed(run, block.next)
+        });
+        let least = self.used_bytes().max(self.initial_capacity);
+        let lowered = self.capacity.saturating_sub(released << BLOCK_SHIFT);
+        self.capacity = lowered.max(least).min(self.capacity);
+    }
 }
 
-/// Whether it is asked of the system if a large object was ever written, which takes a part of the time that writing it takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Looks {
-    /// A collection has found it dead, which took longer.
-    Always,
-    /// The program frees it: only if it is a good part of the heap.
-    WhereMuchGoes,
-}
+/// A heap that uses less than this part of its capacity has dropped.
+const DROP: usize = 4;
 
-/// Smaller objects are not looked at.
-const LEAST_LOOKED_AT: usize = 256 << 10;
+/// Blocks of a free run that is looked at.
+const LEAST_LOOKED_AT: BlockIndex = ((256 << 10) >> BLOCK_SHIFT) as BlockIndex;

@@ -14,7 +14,6 @@ use gleaner_mem::Address;
 use gleaner_mem::address::CACHE_LINE;
 
 use super::cache::{Cache, CellList, LEADS_BACK, MOST_LISTED};
-use super::explicit_free::Looks;
 use super::sticky::Unwatched;
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::mark_sweep::block::{
@@ -227,6 +226,7 @@ impl MarkSweep {
         unwatched.finish(self);
         self.reclaim_large(&mut census, &mut reclaimed);
         self.release_old_runs(release_after, &mut reclaimed);
+        self.give_back_unwritten();
         self.census = census;
         self.account.start_anew();
         self.swept_blocks = 0;
@@ -346,7 +346,7 @@ impl MarkSweep {
                     }) += bytes;
                     census.objects += 1;
                 } else {
-                    self.free_large(self.start(run), bytes, false, Looks::Always);
+                    self.free_large(self.start(run), bytes, false);
                     reclaimed.large_bytes += bytes;
                     census.dead_bytes += bytes;
                 }
@@ -395,7 +395,7 @@ impl MarkSweep {
                 && self.block(run).large_mark.load(Ordering::Relaxed) != MARKED
                 && !self.disclaim_keeps(run, kind)
             {
-                self.free_large(self.start(run), bytes, false, Looks::Always);
+                self.free_large(self.start(run), bytes, false);
                 self.census.dead_bytes += bytes;
             }
             run += length;
@@ -431,7 +431,7 @@ impl MarkSweep {
         if release_after != 0 {
             // What this reclaim freed has age 0. Before runs age, since an age ends where the option does.
             reclaimed.released_blocks +=
-                large.release(layout, usize::MAX, |block| block.age >= release_after);
+                large.release(layout, usize::MAX, |_, block| block.age >= release_after);
         }
         large.for_each_run(layout, |index| {
             // SAFETY: a run's head lies in the committed range and the lock is held.
