@@ -327,6 +327,11 @@ pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
 /// Bytes of memory that this process may hope for: the machine's, or its cgroup's limit when that is
 /// smaller.
 pub fn physical_memory() -> u64 {
+    machine_memory().min(crate::cgroup::memory_limit().unwrap_or(u64::MAX))
+}
+
+/// Bytes of memory that the machine has.
+pub(crate) fn machine_memory() -> u64 {
     let mut bytes = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();
     // SAFETY: the kernel fills the struct, which is valid when zero, too.
     let (answer, info) = unsafe {
@@ -336,15 +341,13 @@ pub fn physical_memory() -> u64 {
         );
         (answer, bytes.assume_init())
     };
-    let machine = match answer {
+    match answer {
         Ok(_) => info.totalram.saturating_mul(u64::from(info.mem_unit)),
         Err(_) => u64::MAX,
-    };
-    machine.min(crate::cgroup::memory_limit().unwrap_or(u64::MAX))
+    }
 }
 
-/// Bytes of memory that are left: what the kernel says that it can give without swapping, or what the cgroup's limit
-/// leaves when that is less.
+/// Bytes of memory that the machine has left: what the kernel says that it can give without swapping.
 pub fn available_memory() -> u64 {
     let mut left = u64::MAX;
     procfs::lines(c"/proc/meminfo", |line| {
@@ -354,7 +357,7 @@ pub fn available_memory() -> u64 {
         left = kilobytes.saturating_mul(1024);
         false
     });
-    left.min(crate::cgroup::memory_left().unwrap_or(u64::MAX))
+    left
 }
 
 /// The limit on this process's address space (`ulimit -v`), if there is one.

@@ -27,12 +27,14 @@ use gleaner_work::Crew;
 
 use crate::mark_sweep::collect::LeaderStack;
 use crate::mark_sweep::cycle::Cycle;
+use crate::mark_sweep::decide::dying_links::DyingLinks;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
 use crate::mark_sweep::decide::prefetching::Prefetching;
 use crate::mark_sweep::generations::{self, Generations, Weighing};
 use crate::mark_sweep::history::{Pace, Totals};
 use crate::mark_sweep::mutator::Mutators;
+use crate::mark_sweep::room::Room;
 use crate::mark_sweep::roots::{LibraryList, Roots};
 use crate::mark_sweep::snapshot::Snapshots;
 use crate::mark_sweep::stop::protocol::World;
@@ -143,14 +145,16 @@ pub struct Heap {
     pub leader_stack: Option<LeaderStack>,
     /// How fast things go, under `heap-sizing=balanced`.
     pub pace: Pace,
+    /// What the limits of control groups leave.
+    pub(crate) room: Room,
+    /// What links that die cost.
+    pub(crate) dying_links: DyingLinks,
     /// Finalizers registered at the last collection.
     pub finalizers_before: usize,
     /// Whether the client was told of a start whose end is to come.
     pub(crate) start_told: bool,
     /// An object that the last collection could not finalize because it can be reached from itself.
     pub finalization_cycle: Option<Address>,
-    /// Capacity below which the heap does not shrink.
-    pub initial_capacity: usize,
     /// The machine, as of the last time that it mattered how many may mark.
     pub topology: Topology,
     /// How many of its processors are free.
@@ -267,10 +271,11 @@ impl Heap {
             root_bytes: 0,
             leader_stack: None,
             pace: Pace::default(),
+            room: Room::NONE,
+            dying_links: DyingLinks::default(),
             finalizers_before: 0,
             start_told: false,
             finalization_cycle: None,
-            initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
             topology,
             free_processors: FreeProcessors::new(),
             crew_size: CrewSize::new(),
@@ -289,7 +294,8 @@ impl Heap {
                 limit: refusal::reason(mark_stack, mark_stack.min(1 << 20)),
             });
         }
-        heap.space.capacity = heap.initial_capacity;
+        heap.space.initial_capacity = options.initial_heap.max(heap_size::LEAST_GROWTH);
+        heap.space.capacity = heap.space.initial_capacity;
         heap.space
             .layout
             .set_huge_pages(options.huge_pages == options::HugePages::On);
@@ -318,7 +324,8 @@ impl Heap {
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
-        let measured = self.measure(needed, attempts, foreign_stack);
+        let mut measured = self.measure(needed, attempts, foreign_stack);
+        measured.left = self.ask_room_if_due(&measured);
         if self.cycle.is_under_way() && measured.may_collect && !foreign_stack && attempts < 2 {
             return self.remedy_in_cycle(&measured);
         }
@@ -332,7 +339,9 @@ impl Heap {
             ..*measured
         });
         match grown {
-            Decision::Grow(capacity, _) if !self.is_cycle_overdue() => {
+            Decision::Grow(capacity, _)
+                if !self.is_cycle_overdue() && !heap_size::is_used_up(measured) =>
+            {
                 self.grow_to(capacity, "marking in steps is under way");
                 Remedy::TryAgain
             }
@@ -366,7 +375,7 @@ impl Heap {
                 .space
                 .used_bytes()
                 .saturating_add(heap_size::LEAST_GROWTH)
-                .max(self.initial_capacity);
+                .max(self.space.initial_capacity);
             self.space.capacity = self.space.capacity.min(enough);
             Remedy::OutOfMemory(self.refusal(shortage))
         }
@@ -398,10 +407,12 @@ impl Heap {
             used: self.space.used_bytes(),
             needed,
             allocated,
+            saved: self.dying_links.bytes(self.weak.links()),
             composite: census.composite_bytes,
             atomic: census.atomic_bytes,
             roots: self.root_bytes,
             limit: self.settings.limit,
+            left: self.left(),
             divisor: self.settings.divisor,
             balanced: self.balanced(census.live_bytes()),
             least_allocated: self.settings.least_allocated,
@@ -442,7 +453,7 @@ impl Heap {
     pub fn is_collection_due(&self) -> bool {
         let measured = self.measure(0, 0, false);
         measured.may_collect
-            && measured.allocated >= heap_size::least_between_collections(&measured)
+            && (heap_size::is_enough_allocated(&measured) || heap_size::is_scarce(&measured))
     }
 
     /// Raises the capacity.

@@ -547,7 +547,7 @@ impl MarkSweep {
             ..
         } = self;
         let mut released = pool.release_ahead(layout);
-        released += large.release(layout, blocks.saturating_sub(released), |_| true);
+        released += large.release(layout, blocks.saturating_sub(released), |_, _| true);
         released + pool.release(layout, blocks.saturating_sub(released))
     }
 

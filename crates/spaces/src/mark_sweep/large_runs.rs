@@ -140,14 +140,14 @@ impl LargeSpace {
         &mut self,
         layout: &Layout,
         enough: usize,
-        mut due: impl FnMut(&Block) -> bool,
+        mut due: impl FnMut(BlockIndex, &Block) -> bool,
     ) -> usize {
         let mut released = 0;
         let mut run = layout.table.large_start;
         while run < self.frontier && released < enough {
             let block = descriptor(layout, run);
             let length = block.next;
-            if block.state == State::Free && !is_clean(block) && due(block) {
+            if block.state == State::Free && !is_clean(block) && due(run, block) {
                 layout.release(run, length);
                 block.class = 1;
                 self.dirty_blocks -= length as usize;

@@ -20,7 +20,7 @@ use gleaner_base::sync::model_size;
 use gleaner_mem::{Address, zero};
 use gleaner_os::memory::Access;
 use gleaner_os::refusal::{self, Limit};
-use gleaner_os::{hugepages, memory};
+use gleaner_os::{hugepages, memory, residency};
 
 use crate::mark_sweep::block::{
     BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK,
@@ -440,6 +440,16 @@ impl Layout {
             // SAFETY: committed memory of our own.
             unsafe { memory::populate(start, bytes) };
         }
+    }
+
+    /// Whether less than a quarter of `blocks` free blocks is in memory.
+    pub fn is_hardly_backed(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
+        let bytes = blocks as usize * BLOCK_BYTES;
+        let start = self.table.start(first).ptr::<u8>();
+        // SAFETY: whole blocks of the range, which are nobody's.
+        core::ptr::NonNull::new(start).is_some_and(
+            |start| unsafe { residency::backed_bytes(start, bytes, bytes / 4) } < bytes / 4,
+        )
     }
 
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.
