@@ -106,13 +106,23 @@ install: | $(BUILT)
 	chmod 644 "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 	for file in $(PAGE_FILES); do install -D -m 644 "$(PAGES)/$$file" "$(INSTALLED)/share/$$file"; done
 
-# Files of an older version of the interface are removed, too; directories only if they are ours.
+# Files of an older version of the interface are removed, too. Directories go if nothing is left in them, but for those of
+# the system's own prefixes.
 uninstall:
 	rm -f "$(INSTALLED)/bin/gleaner" "$(INSTALLED)/lib/gleaner/libgc.so.1" \
 		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)"/lib/libgleaner.so.* "$(INSTALLED)/lib/libgleaner.a" \
 		$(CAPI_HEADERS:crates/capi/%="$(INSTALLED)/%") "$(INSTALLED)/lib/pkgconfig/gleaner.pc" \
 		$(PAGE_FILES:%="$(INSTALLED)/share/%")
-	rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"
+	if [ -d "$(INSTALLED)/lib/gleaner" ]; then rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"; fi
+	case "$(PREFIX)" in /usr | /usr/local) ;; \
+	*)  for directory in $(PAGE_FILES:%=share/%) lib/pkgconfig/. include/. bin/.; do \
+			directory=$${directory%/*}; \
+			while [ -d "$(INSTALLED)/$$directory" ] && rmdir "$(INSTALLED)/$$directory" 2> /dev/null; do \
+				case $$directory in */*) directory=$${directory%/*} ;; *) break ;; esac; \
+			done; \
+		done; \
+		rmdir "$(INSTALLED)" 2> /dev/null || true ;; \
+	esac
 
 # The package for Debian 12 (docs/install.md).
 deb: build

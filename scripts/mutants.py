@@ -359,8 +359,8 @@ def report(entries, results, commit):
         "A new protocol or a new decider brings its breakages with it: an entry names the file, the text, what it becomes,",
         "and the narrowest commands that must fail. One whose text is no longer found is an error: change it together with the code.", "",
         "## Score", "",
-        f"Of {len(run)} that were run, {len(caught)} were caught" + (f": {100 * len(caught) / len(run):.1f} %." if run else ".")
-        + (f" {len(entries) - len(run)} were not run yet." if len(run) < len(entries) else ""),
+        f"Of all {len(entries)}, {len(caught)} were run and caught ({100 * len(caught) / max(len(entries), 1):.1f} %),"
+        f" {len(run) - len(caught)} were run and missed, and {len(entries) - len(run)} were never run: of those nothing is known.",
         f"The last results are of commit `{commit}`; those of earlier ones count until they are run again.", "",
         "| crate | in the list | run | caught |", "| --- | ---: | ---: | ---: |",
     ]
