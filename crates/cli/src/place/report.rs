@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use gleaner_place::{Energy, Placement, Usages};
+use gleaner_place::{Energy, Hotspot, Placement, Told, Usages};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A line for each role, on so many processors, what was not seen, and what placing took itself, with `guarding`, what the guard took. `total` is
@@ -88,6 +88,53 @@ pub(super) fn energy(energy: &Energy) -> String {
         energy.joules(),
         energy.packages()
     )
+}
+
+/// The most processes that have a line.
+const MOST_LINES: usize = 8;
+
+/// A line for each process that ran HotSpot: what that has decided by itself, and whether it was told of fewer processors
+/// than `all`. `told` is of how many a process is told that may run on so many.
+pub(super) fn runtimes<'h>(
+    hotspots: impl Iterator<Item = &'h Hotspot>,
+    all: usize,
+    told: impl Fn(usize) -> usize,
+) -> String {
+    let describe = |hotspot: &Hotspot| {
+        let (count, by) = match hotspot.told {
+            Told::ByOption(count) => (count, "by its option ActiveProcessorCount"),
+            Told::ByAffinity(allowed) => (told(allowed), "by where it was started"),
+        };
+        let of = match count == told(all) {
+            true => String::new(),
+            false => format!(
+                " where there are {}, {by}: it may have chosen another collector and other numbers of threads",
+                told(all)
+            ),
+        };
+        format!(
+            "  {:12} {:>7}  {hotspot}, told of {count} processors{of}\n",
+            "HotSpot", hotspot.process
+        )
+    };
+    let lines: Vec<_> = hotspots.map(describe).collect();
+    let mut text = lines[..lines.len().min(MOST_LINES)].concat();
+    if let Some(more @ 1..) = lines.len().checked_sub(MOST_LINES) {
+        let _ = writeln!(text, "  {:12} {more:>7}  more processes", "HotSpot");
+    }
+    text
+}
+
+/// A line about processes that began where their creator had been put.
+pub(super) fn confined(count: u64) -> String {
+    match count {
+        0 => String::new(),
+        _ => format!(
+            "  {:12} {count:>7}  processes began where the thread that started them was placed, and saw those processors \
+             alone until they were found\n",
+            "confined"
+        ),
+    }
 }
 
 #[cfg(test)]

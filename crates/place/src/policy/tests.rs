@@ -26,6 +26,7 @@ fn thread(number: usize, role: Role) -> Thread {
     Thread {
         id,
         role,
+        is_recognised: true,
         habit: Habit::default(),
     }
 }
@@ -374,12 +375,18 @@ fn any_threads() -> impl Strategy<Value = Vec<Thread>> {
         Role::Vm,
     ];
     let habits = vec![Habit::Settled, Habit::Moved, Habit::Waited];
-    let some = (prop::sample::select(roles), prop::sample::select(habits));
+    let is_recognised = prop::bool::weighted(0.9);
+    let some = (
+        prop::sample::select(roles),
+        prop::sample::select(habits),
+        is_recognised,
+    );
     prop::collection::vec(some, 0..40).prop_map(|threads| {
         (0..)
             .zip(threads)
-            .map(|(number, (role, habit))| Thread {
+            .map(|(number, (role, habit, is_recognised))| Thread {
                 habit,
+                is_recognised,
                 ..thread(number, role)
             })
             .collect()
@@ -398,8 +405,19 @@ fn on_cores(machine: &Machine, plan: &Plan) -> BTreeMap<(usize, usize), usize> {
 
 /// Checks what holds of each plan.
 fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan) {
-    let limits = limited(machine, settings);
+    let limits = within_limits(machine, settings);
     assert_eq!(plan.len(), threads.len());
+    for thread in threads.iter().filter(|thread| !thread.is_recognised) {
+        assert_eq!(plan[&thread.id].processors, limits.numbers());
+        assert!(!plan[&thread.id].is_pinned());
+    }
+    let threads: Vec<_> = threads
+        .iter()
+        .filter(|thread| thread.is_recognised)
+        .copied()
+        .collect();
+    let threads = &threads[..];
+    let limits = one_socket(&limits, settings);
     for thread in threads {
         let decision = &plan[&thread.id];
         assert!(!decision.processors.is_empty());
@@ -415,7 +433,7 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
     }
     // No core of a group has two pinned threads more than another.
     let counts = on_cores(&limits, plan);
-    let cut = groups::cut(&limits, settings);
+    let cut = groups::cut(&limits, threads, settings);
     // Threads in no pair are where the pairs have left room, which need not be as even.
     let sockets = cut.len() - usize::from(settings.placement == Placement::Paired);
     for group in &cut[..sockets] {
@@ -438,7 +456,7 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
             .map(|(&id, it)| (id, it.clone()))
             .collect();
         let counts = on_cores(&limits, &some);
-        for group in groups::cut(&limits, settings) {
+        for group in groups::cut(&limits, threads, settings) {
             let of = |core: usize| counts.get(&(group.id, core)).copied().unwrap_or(0);
             let loads = || group.machine.processors().iter().map(|it| of(it.core));
             assert!(
@@ -525,7 +543,7 @@ proptest! {
     ) {
         let settings = settings(&format!("placement={placement}"));
         let before = decide(&machine, &threads, &settings, &Plan::new());
-        let limits = limited(&machine, &settings);
+        let limits = one_socket(&machine, &settings);
         let gone = limits.processors()[which.index(limits.processors().len())].core;
         let rest = limits.processors().iter().filter(|it| it.core != gone).map(|it| it.number);
         let left = machine.restricted(&rest.collect());
