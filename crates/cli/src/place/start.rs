@@ -147,13 +147,12 @@ pub(super) fn run(
     for (why, count) in follower.refusals() {
         warn(format_args!("{count} threads in all ran unplaced: {why}"));
     }
-    if let Some(lack) = follower.lack().filter(|_| is_seen) {
-        match is_limited {
-            true => warn(format_args!(
-                "{lack}; all of it ran on the processors {limits}"
-            )),
-            false => warn(lack),
+    if let Some(mut lack) = follower.lack().filter(|_| is_seen) {
+        if is_limited {
+            lack += &format!("; all of it ran on the processors {limits}");
         }
+        log.iter_mut().for_each(|log| log.write_lack(start, &lack));
+        warn(lack);
     }
     if args.stats {
         let mut text = report::table(
@@ -165,7 +164,9 @@ pub(super) fn run(
             guarding,
         );
         let all = machine.numbers().count();
-        text += &report::runtimes(follower.hotspots(), all, |allowed| told(&files, allowed));
+        text += &report::runtimes(follower.hotspots(), all, &limits, |allowed| {
+            told(&files, allowed)
+        });
         text += &report::confined(follower.began_confined());
         text += &slowing.summary();
         if let Some(energy) = &mut energy {

@@ -190,6 +190,12 @@ impl Family {
         member.is_some_and(|member| member.given.contains(set))
     }
 
+    /// Whether all threads of the process run where they started: none was recognised, and none may have inherited a set.
+    pub(super) fn is_untouched(&self, process: u32) -> bool {
+        let member = self.members.get(&process);
+        member.is_some_and(|member| !member.is_recognised && member.given.is_empty())
+    }
+
     /// The first thread of a process has ended: if nobody else waits for it, the placer does.
     pub(super) fn note_end(&mut self, process: u32, stat: &Stat) {
         let is_adopted = self.adopter == Some(stat.parent);

@@ -71,6 +71,9 @@ impl Follower {
             let Some(known) = self.known.get(&id).filter(|_| self.settings.places()) else {
                 continue;
             };
+            if self.family.is_untouched(known.process) {
+                continue;
+            }
             let affinity = &known.placement;
             let before = self.plan.get(&id);
             let is_same = before.is_some_and(|before| before.processors == decision.processors);
