@@ -273,19 +273,16 @@ impl Follower {
     fn note_hotspot(&mut self, process: u32) {
         let first = self.known.range(ThreadId::range(process)).next_back();
         let Some((&id, first)) = first else { return };
-        let allowed = || match first.placement.tried {
+        let allowed = match first.placement.tried {
             None => affinity(process).map_or(0, |set| set.count() as usize),
             // It has been placed since, and could run where all do before.
             Some(_) => self.limits().count(),
         };
-        if !self.hotspots.contains_key(&id) {
-            self.hotspots.insert(id, Hotspot::read(process, allowed()));
-        }
+        let read = || Hotspot::read(process, allowed);
+        let hotspot = self.hotspots.entry(id).or_insert_with(read);
         let collects = |known: &&Known| known.process == process && known.role == Role::Collector;
         let collectors = self.known.values().filter(collects);
-        if let Some(hotspot) = self.hotspots.get_mut(&id) {
-            collectors.for_each(|known| hotspot.has_collector(&known.name));
-        }
+        collectors.for_each(|known| hotspot.has_collector(&known.name));
     }
 
     /// HotSpot's `main` does not run in the thread that its process began with, which waits, but in the oldest other one

@@ -136,6 +136,19 @@ fn answers_are_those_written_by_hand() {
             "application:1+collector:7",
             "0 42 43 44 45 46 47 42",
         ),
+        // Where nothing is set apart, nobody has to keep off.
+        (
+            "2x4",
+            "placement=isolated",
+            "application:5+main:1",
+            "0 1 2 3 4 0-7",
+        ),
+        (
+            "2x4",
+            "placement=isolated,isolate=none,pin=none",
+            "application:1+collector:1",
+            "0-7 0-7",
+        ),
         // Where there is one socket: half of the cores; where there is one core, nothing.
         (
             "1x4",
@@ -303,6 +316,25 @@ fn auto_pins_those_that_are_moved() {
     }
     let plan = decide(&machine, &all, &settings("placement=auto"), &plan);
     assert!(plan.values().all(|it| it.processors.to_string() == "0-3"));
+}
+
+#[test]
+fn what_is_not_recognised_keeps_all_that_the_limits_leave() {
+    let machine = Machine::synthetic("2x4").unwrap();
+    let mut all = threads("application:2+collector:1");
+    all[1].is_recognised = false;
+    all[2].is_recognised = false;
+    for (items, expected) in [
+        ("", ["0", "0-7", "0-7"]),
+        ("placement=isolated,pin=none", ["0-7", "0-7", "0-7"]),
+        ("placement=pinned", ["0", "0-7", "0-7"]),
+        ("placement=paired,sockets=1", ["0", "0-3", "0-3"]),
+        ("placement=none,processors=1-2", ["1-2", "1-2", "1-2"]),
+    ] {
+        let plan = decide(&machine, &all, &settings(items), &Plan::new());
+        let found: Vec<_> = plan.values().map(|it| it.processors.to_string()).collect();
+        assert_eq!(found, expected, "{items}");
+    }
 }
 
 #[test]
