@@ -16,6 +16,7 @@ use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
 use gleaner_plans::mark_sweep::view::HeapView;
 
 use crate::message::{die, say};
+use crate::settings::CLIENT;
 use crate::state::{MAIN_THREAD, Started, WORLD, is_collecting, started, view};
 use crate::variables::GC_stackbottom;
 
@@ -64,17 +65,21 @@ pub fn reenter(heap: &Heap, record: *mut Mutator) {
     threads::set_thread_word(word_for(heap, record) | slow);
 }
 
-/// Hooks of the C library and the suspend handler.
+/// Hooks of the C library, and the handlers of the two signals.
 pub fn install_hooks() {
-    let Some(signal) = view().map(HeapView::suspend_signal) else {
+    let Some(suspend) = view().map(HeapView::suspend_signal) else {
         return;
     };
-    if !signals::install_suspend_handler(signal, on_suspend) {
-        die(format_args!(
-            "cannot install a handler for signal {signal}: choose another with GC_set_suspend_signal"
-        ));
+    let restart = CLIENT.restart_signal.get();
+    if !signals::install_suspend_handler(suspend, on_suspend) {
+        die_of_signal(suspend, "GC_set_suspend_signal");
     }
-    signals::unblock(signal);
+    // The same signal for both has the handler that suspends, which does nothing outside of a stop.
+    if !signals::install_idle_handler(restart) {
+        die_of_signal(restart, "GC_set_thr_restart_signal");
+    }
+    signals::unblock(suspend);
+    signals::unblock(restart);
     if !threads::set_thread_exit_key(thread_ends) {
         say(format_args!(
             "no thread-specific key is left: threads that end without unregistering are noticed late"
@@ -82,6 +87,12 @@ pub fn install_hooks() {
     }
     // The first thread may end by pthread_exit while others go on.
     threads::arm_thread_exit(Mutator::current() as usize);
+}
+
+fn die_of_signal(signal: c_int, setter: &str) -> ! {
+    die(format_args!(
+        "cannot install a handler for signal {signal}: choose another with {setter}"
+    ))
 }
 
 extern "C" fn thread_ends(record: usize) {
