@@ -321,7 +321,10 @@ mod tests {
         keep_suspend_handler(signal);
         assert!(!is_handler_ours(signal));
         // SAFETY: a signal that only this test uses.
-        assert_eq!(unsafe { libc::signal(signal, libc::SIG_DFL) }, libc::SIG_DFL);
+        assert_eq!(
+            unsafe { libc::signal(signal, libc::SIG_DFL) },
+            libc::SIG_DFL
+        );
     }
 
     #[test]

@@ -273,8 +273,10 @@ impl Heap {
             start_told: false,
             finalization_cycle: None,
             initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
+            free_processors: FreeProcessors::new(
+                options.markers == 0 && !topology.is_synthetic() && topology.processors > 1,
+            ),
             topology,
-            free_processors: FreeProcessors::new(),
             crew_size: CrewSize::new(),
             prefetching: (options.mark_prefetch == MarkPrefetch::Auto).then(Prefetching::new),
             generations: Generations::new(),
