@@ -34,7 +34,6 @@ fn every_point_fails_once_at_the_chosen_visit() {
     let start = || {
         threads::spawn(
             Role::Worker,
-            1,
             Placement::Anywhere,
             nothing,
             ptr::null_mut(),
