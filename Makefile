@@ -57,6 +57,7 @@ demo: packages-demo build $(LAB_VENV)/made
 TEST_STEPS := \
 	check-format:status check-lints:status check-docs:status \
 	check-scripts:status check-layers:tally check-rooms:tally check-pages:tally check-symbols:tally \
+	check-system-calls:tally \
 	test-rust:cargo test-mutants-short:tally test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
@@ -135,9 +136,9 @@ clean:
 # --- checks: nothing runs but tools ------------------------------------------
 
 .PHONY: check check-format check-lints check-docs check-scripts check-layers check-rooms
-.PHONY: check-pages check-symbols generate
+.PHONY: check-pages check-symbols check-system-calls generate
 check: check-format check-lints check-docs check-scripts check-layers check-rooms check-pages \
-	check-symbols
+	check-symbols check-system-calls
 
 check-format:
 	$(CARGO) fmt --all -- --check
@@ -154,6 +155,7 @@ check-scripts:
 	python3 scripts/tally.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
+	python3 scripts/system_calls.py --self-test
 	python3 scripts/mutants.py --self-test
 	python3 scripts/mutants.py check
 	python3 scripts/check_pages.py --self-test
@@ -170,12 +172,16 @@ check-pages:
 check-symbols: build
 	python3 scripts/symbols.py check --lib $(LIBGC)
 
+check-system-calls:
+	python3 scripts/system_calls.py check
+
 # The pages of docs/ that are written from something else.
 generate: build
 	$(GLEANER) options --markdown > target/options.md
 	mv target/options.md docs/options.md
 	python3 scripts/symbols.py generate
 	python3 scripts/rooms.py generate
+	python3 scripts/system_calls.py generate
 
 # --- tests -------------------------------------------------------------------
 
@@ -507,7 +513,7 @@ help:
 #| Work on it (HACKING.md tells which one finds what)
 #|   make check             all that runs only tools: check-format check-lints
 #|                          check-docs check-scripts check-layers check-rooms
-#|                          check-pages check-symbols
+#|                          check-pages check-symbols check-system-calls
 #|   make generate          writes the pages of docs/ that come from tables and code
 #|   make test-rust         unit and integration tests
 #|   make check-lab         the lab's lints and format

@@ -23,6 +23,7 @@ A command is one of
     loom ARGS                   the same with --cfg loom
     conformance PROGRAM...      tests/conformance on the library
     capi                        tests/capi
+    limits                      tests/limits
 
 The tree is copied to target/mutants/tree; nothing is changed in place. Mutant
 by mutant, the text is changed, the tests are compiled, the commands run until
@@ -54,7 +55,7 @@ import tomllib
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "capi", "libgc", "eventlog", "heapgraph", "bench", "cli"]
 KEYS = {"name", "file", "find", "replace", "why", "tests", "short", "survives"}
-VERBS = {"cargo", "loom", "conformance", "capi"}
+VERBS = {"cargo", "loom", "conformance", "capi", "limits"}
 # No command takes a tenth of this on an idle machine.
 LIMIT_SECONDS = int(os.environ.get("MUTANT_LIMIT", "900"))
 # What is copied: all that the tests build or read.
@@ -201,6 +202,9 @@ class Runner:
             build = os.path.join(self.target, "conformance")
             test = ["tests/conformance/run.sh", "--quiet", "--build", build, "--lib", library, *words]
             return [[*release, "-p", "gleaner-libgc"]], test, self.environment(GLEANER="1")
+        if verb == "limits":
+            test = ["tests/limits/run.sh", "--quiet", "--lib", library]
+            return [[*release, "-p", "gleaner-libgc"]], test, self.environment()
         # It installs as `make install` does, which takes the library for programs and the launcher, too.
         builds = [[*release, "-p", package] for package in ("gleaner-capi", "gleaner-libgc", "gleaner-cli")]
         # And the manual pages.

@@ -214,7 +214,7 @@ fn make_helpers() {
     if CREW.helpers() + 1 < wanted {
         CREW.ensure_helpers(wanted - 1, &mut |index| {
             let argument = ptr::without_provenance_mut(index);
-            threads::spawn(Role::Marker, index, Placement::Anywhere, help, argument)
+            threads::spawn(Role::Marker, Placement::Anywhere, help, argument)
                 .map(Thread::detach)
                 .is_some()
         });
@@ -223,6 +223,7 @@ fn make_helpers() {
 
 /// What the thread of helper `index` runs.
 extern "C" fn help(index: *mut c_void) -> *mut c_void {
+    Role::Marker.name_current(index.addr());
     // SAFETY: the crew gave the index to `make_helpers`, which started this thread alone for it.
     unsafe { CREW.serve(index.addr()) };
     ptr::null_mut()

@@ -5,12 +5,11 @@
 //! A thread without a record allocates under the lock; it may not start a collection.
 
 use alloc::boxed::Box;
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_os::signals::{self, Information};
-use gleaner_os::threads;
+use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
 use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
@@ -66,20 +65,21 @@ pub fn reenter(heap: &Heap, record: *mut Mutator) {
     threads::set_thread_word(word_for(heap, record) | slow);
 }
 
-/// Hooks of the C library and the suspend handler.
+/// Hooks of the C library, and the handlers of the two signals.
 pub fn install_hooks() {
-    let Some(signal) = view().map(HeapView::suspend_signal) else {
+    let Some(suspend) = view().map(HeapView::suspend_signal) else {
         return;
     };
-    if !signals::install_suspend_handler(signal, on_suspend) {
-        die(format_args!(
-            "cannot install a handler for signal {signal}: choose another with GC_set_suspend_signal"
-        ));
+    let restart = CLIENT.restart_signal.get();
+    if !signals::install_suspend_handler(suspend, on_suspend) {
+        die_of_signal(suspend, "GC_set_suspend_signal");
     }
-    // Programs send themselves the other signal, whose default is to end them: it does nothing outside of stops, and has no
-    // part in them. One that has a handler has said what it is for.
-    let _ = signals::install_note_handler(CLIENT.restart_signal.get(), ignore);
-    signals::unblock(signal);
+    // The same signal for both has the handler that suspends, which does nothing outside of a stop.
+    if !signals::install_idle_handler(restart) {
+        die_of_signal(restart, "GC_set_thr_restart_signal");
+    }
+    signals::unblock(suspend);
+    signals::unblock(restart);
     if !threads::set_thread_exit_key(thread_ends) {
         say(format_args!(
             "no thread-specific key is left: threads that end without unregistering are noticed late"
@@ -87,6 +87,12 @@ pub fn install_hooks() {
     }
     // The first thread may end by pthread_exit while others go on.
     threads::arm_thread_exit(Mutator::current() as usize);
+}
+
+fn die_of_signal(signal: c_int, setter: &str) -> ! {
+    die(format_args!(
+        "cannot install a handler for signal {signal}: choose another with {setter}"
+    ))
 }
 
 extern "C" fn thread_ends(record: usize) {
@@ -146,9 +152,6 @@ pub fn register(heap: Started, stack_base: Address, explicit: bool) -> c_int {
         None => register(heap, stack_base, explicit), // Another thread took the record in between.
     }
 }
-
-/// The handler of the restart signal.
-extern "C" fn ignore(_signal: c_int, _information: *mut Information, _context: *mut c_void) {}
 
 /// Whether the program has said where a stack is: then it says so before each collection scans stacks, and a stack that
 /// is not known now will be. Set once, by whichever thread says it first; read under the lock, where a late answer only puts

@@ -210,8 +210,7 @@ pub extern "C-unwind" fn GC_get_suspend_signal() -> c_int {
     CLIENT.suspend_signal.get()
 }
 
-/// As in gc.h: no effect after the start. No such signal is ever sent, since stopped threads wait on a futex; programs that send it
-/// themselves find that it does nothing.
+/// As in gc.h: no effect after the start. The signal gets a handler, but none is sent: stopped threads wait on a futex.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_set_thr_restart_signal(signal: c_int) {
     if !is_started() {

@@ -13,6 +13,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("the port layer knows x86-64 Linux with glibc only");
 
+mod kept_file;
 mod procfs;
 mod sets;
 mod spawn;

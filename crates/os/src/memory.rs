@@ -217,8 +217,13 @@ pub unsafe fn release(start: NonNull<u8>, bytes: usize) -> bool {
 /// Whether every page of a range can be read, which also brings the pages in. True on kernels before 5.14, which
 /// cannot tell.
 pub fn is_readable(start: usize, bytes: usize) -> bool {
-    !matches!(
-        read_in(start, bytes),
+    !is_refusal_to_read(read_in(start, bytes))
+}
+
+/// Whether that answer of [`read_in`] says that a page cannot be read. Other errors say nothing of the pages.
+fn is_refusal_to_read(answer: Result<usize, Errno>) -> bool {
+    matches!(
+        answer,
         Err(Errno(libc::ENOMEM | libc::EFAULT | libc::EHWPOISON))
     )
 }
@@ -242,7 +247,9 @@ fn readable_pages(pages: usize, start_of: impl Fn(usize, usize) -> usize) -> usi
     while done < pages {
         let now = step.min(pages - done);
         let start = start_of(done, now);
-        if read_in(start, now * page_size()).is_ok() || (now == 1 && is_byte_readable(start)) {
+        let answer = read_in(start, now * page_size());
+        let is_told = answer.is_ok() || is_refusal_to_read(answer);
+        if answer.is_ok() || (now == 1 && !is_told && is_byte_readable(start)) {
             done += now;
             step = (now * 2).min(MOST_PAGES);
         } else if now == 1 {
@@ -274,11 +281,13 @@ pub fn readable_start(low: usize, high: usize) -> usize {
 /// the second refers to before.
 fn is_byte_readable(address: usize) -> bool {
     const NO_SUCH_CHANGE: usize = usize::MAX;
-    // Reading below the stack of the first thread would make it grow; asking whether a page is mapped does not.
+    // Reading below the stack of the first thread would make it grow; asking whether a page is mapped does not. A kernel that
+    // reads pages in has said so if this one is not. Where nobody may ask (seccomp), it is read.
     let (page, mut resident) = (address & !(page_size() - 1), 0u8);
     let arguments = [page, page_size(), &raw mut resident as usize, 0, 0, 0];
+    let reads_in = read_in(&raw const resident as usize, 1).is_ok();
     // SAFETY: the kernel writes one byte for one page.
-    if unsafe { call(libc::SYS_mincore, arguments) }.is_err() {
+    if !reads_in && unsafe { call(libc::SYS_mincore, arguments) } == Err(Errno(libc::ENOMEM)) {
         return false;
     }
     let eight = address & !7;

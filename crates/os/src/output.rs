@@ -17,8 +17,8 @@ pub struct Fd(pub i32);
 /// Which file a descriptor stands for: the program may close it, and its number comes again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity {
-    device: u64,
-    inode: u64,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
 }
 
 impl Identity {

@@ -121,6 +121,7 @@ impl Laid {
             is_host: true,
             nodes: Nodes::read(Files { root: &self.0 }),
             allowed: 1,
+            quota: usize::MAX,
             processors: 1,
         }
     }

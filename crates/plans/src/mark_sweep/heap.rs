@@ -276,8 +276,10 @@ impl Heap {
             finalizers_before: 0,
             start_told: false,
             finalization_cycle: None,
+            free_processors: FreeProcessors::new(
+                options.markers == 0 && !topology.is_synthetic() && topology.processors > 1,
+            ),
             topology,
-            free_processors: FreeProcessors::new(),
             crew_size: CrewSize::new(),
             prefetching: (options.mark_prefetch == MarkPrefetch::Auto).then(Prefetching::new),
             generations: Generations::new(),

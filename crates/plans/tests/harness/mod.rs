@@ -127,7 +127,7 @@ pub fn crew() -> &'static Crew {
 pub fn grow(crew: &'static Crew, helpers: usize) -> usize {
     crew.ensure_helpers(helpers, &mut |index| {
         let helper = Box::into_raw(Box::new((crew, index))).cast();
-        threads::spawn(Role::Marker, index, Placement::Anywhere, help, helper)
+        threads::spawn(Role::Marker, Placement::Anywhere, help, helper)
             .map(Thread::detach)
             .is_some()
     })

@@ -3,6 +3,7 @@
 //! Each registered thread that is not in a blocking region is sent the suspend signal; its handler stops there. The
 //! stopper holds the allocator lock, so no thread stops inside it. A thread that has ended without unregistering (the
 //! kernel does not know it any more) is reported, so that the caller forgets it. Signals that seem lost are sent again.
+//! Before they are sent the handler is installed again if the program has replaced it.
 //!
 //! The kernel may give the number of such a thread to a new one. If that one registers, its record takes the number
 //! from the old record (`Mutators::occupy`). If it does not, its handler finds no record, and says so in `STRAY`: a
@@ -144,7 +145,12 @@ fn any_running(world: &World, mutators: &Mutators, epoch: u32) -> bool {
 
 fn send_all(world: &World, mutators: &Mutators, signal: c_int, epoch: u32) -> Sent {
     let mut sent = Ok(());
+    let mut is_handled = false;
     for_each_running(world, mutators, epoch, |thread| {
+        if !is_handled {
+            signals::keep_suspend_handler(signal);
+            is_handled = true;
+        }
         match send(thread.tid, signal) {
             Ok(gone) => thread.gone = gone,
             Err(refused) => sent = Err(refused),
@@ -167,6 +173,7 @@ fn send(thread: ThreadId, signal: c_int) -> Result<bool, Refused> {
 pub fn hold_thread(world: &World, thread: &Mutator, signal: c_int) -> Sent {
     thread.station.hold();
     STRAY.store(0, Ordering::Relaxed);
+    signals::keep_suspend_handler(signal);
     while !thread.station.is_held() && !thread.is_blocked() {
         let ticket = world.ticket();
         let stray = STRAY.load(Ordering::Relaxed) == thread.tid.0 as u32;
