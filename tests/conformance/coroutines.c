@@ -237,6 +237,64 @@ static void collects_as_usual_on_named_stacks(void)
     check_alive();
 }
 
+/* ---- the client corrects stack pointers (libgc 8.2.8 and newer) ---- */
+
+typedef void (*corrector)(void **, void *);
+static char *main_top;
+static volatile int corrected;
+
+/* The other stack is registered; of the thread's own all is scanned that is in use. */
+static void correct(void **sp, void *thread)
+{
+    (void)thread;
+    if ((char *)*sp >= stack && (char *)*sp < stack + STACK) {
+        corrected++;
+        *sp = main_top;
+    }
+}
+
+static void allocates_on_corrected(void)
+{
+    GC_word before = GC_get_gc_no();
+    void **volatile list = make_list(CELLS);
+    for (int i = 0; i < 20; i++)
+        churn(under_stress() ? 800 : 1 << 20, 32);
+    counted = (int)(GC_get_gc_no() - before);
+    found = is_whole(list, CELLS);
+}
+
+static NOINLINE void run_with_corrected_list(void)
+{
+    void **volatile list = make_list(CELLS);
+    main_top = (char *)__builtin_frame_address(0) - 1024;
+    run_on_stack(allocates_on_corrected);
+    CHECK(is_whole(list, CELLS));
+}
+
+static void stack_pointers_are_corrected(void)
+{
+    void (*set)(corrector);
+    corrector (*get)(void);
+    *(void **)&set = dlsym(RTLD_DEFAULT, "GC_set_sp_corrector");
+    *(void **)&get = dlsym(RTLD_DEFAULT, "GC_get_sp_corrector");
+    start();
+    if (set == NULL || get == NULL) {
+        CHECK(!on_gleaner());
+        NOTE("libgc %u.%u.%u has no correctors\n", GC_get_version() >> 16, GC_get_version() >> 8 & 255, GC_get_version() & 255);
+        return;
+    }
+    CHECK(get() == NULL);
+    set(correct);
+    CHECK(get() == correct);
+    GC_add_roots(stack, stack + STACK);
+    run_with_corrected_list();
+    CHECK_EQ(found, 1);
+    CHECK_OP(corrected, >, 0);
+    CHECK_GE(counted, 10);
+    set(NULL);
+    check_alive();
+}
+
 /* ---- the client registered the stack as roots and says nothing ---- */
 
 static void allocates_much(void)
@@ -452,6 +510,7 @@ MAIN_BEGIN
     RUN(told_in_push_other_roots);
     RUN(both_stacks_are_pushed);
     RUN(collects_as_usual_on_named_stacks);
+    RUN(stack_pointers_are_corrected);
     RUN(default_procedure_outside);
     RUN_GLEANER(default_procedure_called_twice);
     RUN_GLEANER(waits_on_a_foreign_stack);

@@ -345,8 +345,13 @@ impl Client for Door {
         }
     }
 
-    fn stack_base(&self, thread: &Mutator) -> Address {
-        stack_base(thread)
+    fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address) {
+        let mut corrected = pointer.ptr::<c_void>();
+        if let Some(correct) = CALLBACKS.sp_corrector.get() {
+            // SAFETY: the client's function, called with the lock held, of a thread that is stopped or the calling one.
+            unsafe { correct(&mut corrected, thread.pthread as *mut c_void) };
+        }
+        (Address::of(corrected), stack_base(thread))
     }
 
     fn wants_to_stop(&self, heap: &mut Heap) -> bool {

@@ -15,6 +15,7 @@ use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
 use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
 use gleaner_plans::mark_sweep::view::HeapView;
 
+use crate::callbacks::CALLBACKS;
 use crate::message::{die, say};
 use crate::settings::CLIENT;
 use crate::state::{MAIN_THREAD, Started, WORLD, is_collecting, started, view};
@@ -167,7 +168,8 @@ pub fn learn_that_stacks_are_named() {
 /// lock.
 pub fn is_on_foreign_stack() -> bool {
     let record = Mutator::current();
-    if record.is_null() || NAMES_STACKS.load(Ordering::Relaxed) {
+    let is_told = NAMES_STACKS.load(Ordering::Relaxed) || CALLBACKS.sp_corrector.get().is_some();
+    if record.is_null() || is_told {
         return false;
     }
     // SAFETY: the calling thread's own record, under the lock.

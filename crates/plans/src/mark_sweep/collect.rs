@@ -63,10 +63,10 @@ pub trait Client {
     /// Settles the toggle references, in the running world.
     fn settle_toggle_refs(&self, heap: &mut Heap);
     /// Lets the client push roots of its own, through the leader's scanner. What it has to say of stacks
-    /// ([`Client::stack_base`]) is asked afterwards, or when it calls [`Heap::push_stacks`] itself.
+    /// ([`Client::stack_of`]) is asked afterwards, or when it calls [`Heap::push_stacks`] itself.
     fn push_other_roots(&self, heap: &mut Heap);
-    /// The cold end of a thread's stack, if the client moved it.
-    fn stack_base(&self, thread: &Mutator) -> Address;
+    /// The stack pointer of a thread, found to be `pointer`, and the cold end of its stack: as found, or as the client says.
+    fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address);
     /// Whether the collection is to be given up.
     fn wants_to_stop(&self, heap: &mut Heap) -> bool;
     /// Tells the client that an object was queued for finalization.
@@ -389,12 +389,12 @@ impl Heap {
                 return;
             }
             let tid = thread.tid;
-            let from = match () {
+            let found = match () {
                 () if tid == own => stack_pointer,
                 () if thread.is_blocked() => thread.blocked_at,
                 () => Address::new(thread.station.stack_pointer()),
             };
-            let base = client.stack_base(thread);
+            let (from, base) = client.stack_of(thread, found);
             // SAFETY: the thread is stopped, blocked, or the calling one.
             unsafe {
                 thread.for_each_stack_part(from, base, |low, high| {
