@@ -9,7 +9,7 @@
 
 enum phase {
     start, allocation, collection, stop, helpers, threads, fork_, exit_, message,
-    refused_memory, old_kernels, incremental, log_statistics_snapshots, precise_heap,
+    stack_base, refused_memory, old_kernels, incremental, log_statistics_snapshots, precise_heap,
 };
 #define fork fork_
 #define exit exit_
@@ -197,6 +197,16 @@ static void no_threads_are_needed(void)
     CHECK(is_whole(kept, 200000));
 }
 
+static volatile int waiting;
+static void *waits(void *arg)
+{
+    GC_malloc(16);
+    waiting = 1;
+    for (;;)
+        pause();
+    return arg;
+}
+
 /* ---- a stack that is not known: the kernel is asked how far it can be read ---- */
 
 #include <sys/mman.h>
@@ -306,6 +316,26 @@ static void refuse_each(int (*wanted)(const struct call *), int at_the_start)
     CHECK_GE(tried, 6);
 }
 
+static void stop_without_a_signal(void)
+{
+    pthread_t t;
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, waits, &t) == 0);
+    while (!waiting)
+        ;
+    refuse(SYS_tgkill, EPERM);
+    GC_gcollect();
+}
+
+/* Nothing could be collected safely any more. The C library's abort sends its signal in the same way. */
+static void a_stop_without_its_signal(void)
+{
+    static char text[4000];
+    int status = run_captured(stop_without_a_signal, text, sizeof text);
+    CHECK(WIFSIGNALED(status));
+    CHECK(strstr(text, "gleaner: ") != NULL);
+}
+
 static int is_of_start(const struct call *call)
 {
     return call->phase == start;
@@ -367,6 +397,7 @@ MAIN_BEGIN
     RUN_GLEANER(refused_at_the_start);
     RUN_GLEANER(refused_after_the_start);
     RUN_GLEANER(refused_before_and_after_the_start);
+    RUN_GLEANER(a_stop_without_its_signal);
     RUN_GLEANER(refused_to_helpers);
     RUN_GLEANER(refused_to_incremental_mode);
 MAIN_END
