@@ -456,21 +456,27 @@ static void suspend_handlers_after_the_start(void)
     pthread_join(t, NULL);
 }
 
-static void *blocks_for_a_while(void *arg)
+/* Not by the macro, which keeps the suspend signal unblocked. */
+static void mask_suspend_signal(int how)
 {
-    sigset_t suspend, pending;
-    /* Not by the macro, which keeps the suspend signal unblocked. */
+    sigset_t suspend;
     int (*mask)(int, const sigset_t *, sigset_t *);
     *(void **)&mask = dlsym(RTLD_DEFAULT, "pthread_sigmask");
-    GC_malloc(16);
     sigemptyset(&suspend);
     sigaddset(&suspend, GC_get_suspend_signal());
-    mask(SIG_BLOCK, &suspend, NULL);
+    mask(how, &suspend, NULL);
+}
+
+static void *blocks_for_a_while(void *arg)
+{
+    sigset_t pending;
+    GC_malloc(16);
+    mask_suspend_signal(SIG_BLOCK);
     spinning = 1;
     do
         sigpending(&pending);
     while (!sigismember(&pending, GC_get_suspend_signal()));
-    mask(SIG_UNBLOCK, &suspend, NULL);
+    mask_suspend_signal(SIG_UNBLOCK);
     return arg;
 }
 
@@ -492,18 +498,13 @@ static void *blocks_until_it_is_named(void *arg)
 {
     char text[2000] = "", wanted[64];
     size_t used = 0;
-    sigset_t suspend;
-    int (*mask)(int, const sigset_t *, sigset_t *);
-    *(void **)&mask = dlsym(RTLD_DEFAULT, "pthread_sigmask");
     GC_malloc(16);
-    sigemptyset(&suspend);
-    sigaddset(&suspend, GC_get_suspend_signal());
-    mask(SIG_BLOCK, &suspend, NULL);
+    mask_suspend_signal(SIG_BLOCK);
     snprintf(wanted, sizeof wanted, "waits for thread %d,", gettid());
     spinning = 1;
     while (strstr(text, wanted) == NULL && used < sizeof text - 1)
         used += (size_t)read(ends[0], text + used, sizeof text - 1 - used);
-    mask(SIG_UNBLOCK, &suspend, NULL);
+    mask_suspend_signal(SIG_UNBLOCK);
     return strstr(text, wanted) != NULL ? arg : NULL;
 }
 
