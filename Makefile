@@ -61,7 +61,7 @@ TEST_STEPS := \
 	test-rust:cargo test-mutants-short:tally test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
-	test-generations:tally \
+	test-generations:tally test-limits:tally \
 	test-threads:tally test-singlestep:tally test-capi:tally test-package:tally test-bdwgc:tally \
 	test-debian:tally test-qemu:tally
 
@@ -69,7 +69,7 @@ TEST_STEPS := \
 test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
-LONG_STEPS := test-bdwgc-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -107,13 +107,23 @@ install: | $(BUILT)
 	chmod 644 "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 	for file in $(PAGE_FILES); do install -D -m 644 "$(PAGES)/$$file" "$(INSTALLED)/share/$$file"; done
 
-# Files of an older version of the interface are removed, too; directories only if they are ours.
+# Files of an older version of the interface are removed, too. Directories go if nothing is left in them, but for those of
+# the system's own prefixes.
 uninstall:
 	rm -f "$(INSTALLED)/bin/gleaner" "$(INSTALLED)/lib/gleaner/libgc.so.1" \
 		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)"/lib/libgleaner.so.* "$(INSTALLED)/lib/libgleaner.a" \
 		$(CAPI_HEADERS:crates/capi/%="$(INSTALLED)/%") "$(INSTALLED)/lib/pkgconfig/gleaner.pc" \
 		$(PAGE_FILES:%="$(INSTALLED)/share/%")
-	rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"
+	if [ -d "$(INSTALLED)/lib/gleaner" ]; then rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"; fi
+	case "$(PREFIX)" in /usr | /usr/local) ;; \
+	*)  for directory in $(PAGE_FILES:%=share/%) lib/pkgconfig/. include/. bin/.; do \
+			directory=$${directory%/*}; \
+			while [ -d "$(INSTALLED)/$$directory" ] && rmdir "$(INSTALLED)/$$directory" 2> /dev/null; do \
+				case $$directory in */*) directory=$${directory%/*} ;; *) break ;; esac; \
+			done; \
+		done; \
+		rmdir "$(INSTALLED)" 2> /dev/null || true ;; \
+	esac
 
 # The package for Debian 12 (docs/install.md).
 deb: build
@@ -274,6 +284,14 @@ test-threads: build
 	$(BENCH) clients --all --only mt_gc_bench-32 --size ci --opt markers=4
 	$(BENCH) clients --all --only mt_gc_bench-32 --size tiny --pressure --opt markers=4 \
 		--least-collections 1000
+
+# What a program gets under ulimit -v, beside stock libgc.
+.PHONY: test-limits test-limits-long
+test-limits: build
+	tests/limits/run.sh --quiet --lib $(LIBGC)
+
+test-limits-long: build
+	tests/limits/run.sh --long --lib $(LIBGC)
 
 test-singlestep: build
 	tests/singlestep/run.sh --quiet --lib $(LIBGC)
@@ -510,6 +528,8 @@ help:
 #|                          STRESS-th allocation (100 unless given), verifier
 #|                          and poison on
 #|   make test-threads      32 threads, also under pressure
+#|   make test-limits       what a program gets under ulimit -v, beside stock libgc;
+#|                          test-limits-long: under more limits, of more sizes
 #|   make test-singlestep   a collection at every instruction of the allocation paths
 #|   make test-bdwgc        the sixteen tests of Boehm's collector itself, whose source
 #|                          apt fetches; test-bdwgc-long: with two markers, with

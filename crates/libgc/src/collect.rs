@@ -238,6 +238,13 @@ fn chooser() -> usize {
     }
 }
 
+/// Reads the list of libraries for the first time, so that the first collection, too, comes when it pays beside the roots that
+/// it will scan. Without them a small program would collect before its runtime has initialised what its callbacks use.
+pub fn expect_roots() {
+    let mut libraries = read_libraries();
+    with_heap(|heap| heap.expect_roots(&mut libraries));
+}
+
 fn read_libraries() -> LibraryList {
     let all = GC_no_dls.get() == 0;
     let read = || LibraryList::read(chooser(), |segment| all && is_root_segment(segment));

@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
@@ -153,10 +153,21 @@ pub fn register(heap: Started, stack_base: Address, explicit: bool) -> c_int {
     }
 }
 
-/// Whether the calling thread runs on a stack that the collector does not know. Under the lock.
+/// Whether the program has said where a stack is: then it says so before each collection scans stacks, and a stack that
+/// is not known now will be. Set once, by whichever thread says it first; read under the lock, where a late answer only puts
+/// a collection off once more.
+static NAMES_STACKS: AtomicBool = AtomicBool::new(false);
+
+/// The program says where a stack is.
+pub fn learn_that_stacks_are_named() {
+    NAMES_STACKS.store(true, Ordering::Relaxed);
+}
+
+/// Whether the calling thread runs on a stack that the collector does not know, in a program that has named none. Under the
+/// lock.
 pub fn is_on_foreign_stack() -> bool {
     let record = Mutator::current();
-    if record.is_null() {
+    if record.is_null() || NAMES_STACKS.load(Ordering::Relaxed) {
         return false;
     }
     // SAFETY: the calling thread's own record, under the lock.

@@ -19,6 +19,8 @@ mod sets;
 mod spawn;
 mod stacks;
 mod syscall;
+#[cfg(test)]
+mod test_tree;
 mod thread_exit;
 mod thread_word;
 
@@ -29,6 +31,7 @@ pub mod contention;
 pub mod counters;
 pub mod environment;
 pub mod fork;
+pub mod headroom;
 pub mod hugepages;
 pub mod libraries;
 pub mod log_file;

@@ -25,6 +25,8 @@ prop_compose! {
         limit in prop_oneof![2 => Just(0usize), 3 => (1usize << 20)..(64 << 20)],
         divisor in prop_oneof![Just(0usize), 1..10usize, Just(usize::MAX)],
         balanced in proptest::option::weighted(0.3, any::<usize>()),
+        left in proptest::option::weighted(0.5, size()),
+        saved in size(),
         counts in (0..6usize, 0..4usize),
         flags in prop::array::uniform4(any::<bool>()),
         foreign_most in prop_oneof![Just(0usize), 0..1usize << 40, Just(usize::MAX)],
@@ -35,7 +37,7 @@ prop_compose! {
         let used = used.min(capacity);
         let needed = needed.max((capacity - used).saturating_add(1));
         Measurements {
-            capacity, used, needed, allocated, composite, atomic, roots, least_allocated, limit, divisor, balanced,
+            capacity, used, needed, allocated, composite, atomic, roots, least_allocated, limit, left, saved, divisor, balanced,
             attempts: counts.0, retries: counts.1,
             may_collect: flags[0], may_grow: flags[1], finalizers_due: flags[2],
             foreign_stack: flags[3], foreign_most,
@@ -76,7 +78,7 @@ proptest! {
                     collections += 1;
                     m.attempts += 1;
                     m.used = m.used.saturating_sub(frees);
-                    m.allocated = 0;
+                    (m.allocated, m.saved) = (0, 0);
                     prop_assert!(!reason.is_empty());
                 }
                 Decision::Grow(to, reason) => {
