@@ -26,7 +26,7 @@ TABLE = os.path.join(ROOT, "docs", "system-calls.tsv")
 PAGE = os.path.join(ROOT, "docs", "system-calls.md")
 # The phases, in the order of the page. The Makefile of tests/conformance and sandbox.c name those after the start, too.
 AFTER = ["allocation", "collection", "stop", "helpers", "threads", "fork", "exit"]
-PHASES = ["start", *AFTER, "message", "refused memory", "old kernels", "incremental",
+PHASES = ["start", *AFTER, "message", "stack base", "refused memory", "old kernels", "incremental",
           "log, statistics, snapshots", "precise heap"]
 MAKERS = ["us", "C library", "kernel"]
 INTRODUCTION = """\
@@ -37,8 +37,12 @@ INTRODUCTION = """\
 What the libgc heap asks of the kernel, and when: for programs that confine themselves with a filter of system calls (seccomp), and
 for those who write the filter of a service or a container.
 
-**After the start, by default, only these calls are made**, by Gleaner and on its account: {after}. A test installs a filter
-that kills for every other call, and then allocates, collects with helpers, starts threads and forks
+The start is the program's first call of the library, such as `GC_INIT`. **After it, by default, only these calls are made**, by
+Gleaner and on its account:
+
+{after}
+
+A test installs a filter that kills for every other call, and then allocates, collects with helpers, starts threads and forks
 (`tests/conformance/sandbox.c`, which is built from the same table). No file is opened then: what is asked again later is read by a
 descriptor that stays open from the start (`/proc/stat`; on one processor, or with `markers` set, there is none).
 
@@ -46,10 +50,10 @@ descriptor that stays open from the start (`/proc/stat`; on one processor, or wi
   refuses each of them, before and after the start.
 - **A filter that kills** must let the calls through that are named above. `markers=1` (`GC_MARKERS=1`) avoids threads: then no call of
   *helpers* is made. Incremental mode, logs and snapshots make calls of their own: turn them on before the filter.
-- **systemd:** `SystemCallFilter=@system-service` has all of them but `mincore`, which kernels before 5.14 need, and
-  `perf_event_open`, which only the lab makes. Processes that `clone` are in it.
-- **Docker's default profile** has all that the libgc heap calls; it refuses `clone3` (the C library takes `clone`), and `userfaultfd` to
-  processes without privileges: incremental collections are whole there.
+- **systemd:** `SystemCallFilter=@system-service` (systemd 252) has every call of this page but `mincore`, which kernels before 5.14
+  need, and `perf_event_open`, which only the lab makes.
+- **Docker's default profile** lets all calls after the start through but `clone3`, for which the C library takes `clone`. It refuses
+  `userfaultfd`: collections that keep marks are whole there.
 - **Filters for one task** that kill for `gettid`, `sched_getaffinity`, `prlimit64` or `clone`, as OpenSSH's does in its
   child before authentication, end a program on Gleaner, where stock libgc lives as long as it is single-threaded.
 

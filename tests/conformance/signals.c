@@ -456,21 +456,27 @@ static void suspend_handlers_after_the_start(void)
     pthread_join(t, NULL);
 }
 
-static void *blocks_for_a_while(void *arg)
+/* Not by the macro, which keeps the suspend signal unblocked. */
+static void mask_suspend_signal(int how)
 {
-    sigset_t suspend, pending;
-    /* Not by the macro, which keeps the suspend signal unblocked. */
+    sigset_t suspend;
     int (*mask)(int, const sigset_t *, sigset_t *);
     *(void **)&mask = dlsym(RTLD_DEFAULT, "pthread_sigmask");
-    GC_malloc(16);
     sigemptyset(&suspend);
     sigaddset(&suspend, GC_get_suspend_signal());
-    mask(SIG_BLOCK, &suspend, NULL);
+    mask(how, &suspend, NULL);
+}
+
+static void *blocks_for_a_while(void *arg)
+{
+    sigset_t pending;
+    GC_malloc(16);
+    mask_suspend_signal(SIG_BLOCK);
     spinning = 1;
     do
         sigpending(&pending);
     while (!sigismember(&pending, GC_get_suspend_signal()));
-    mask(SIG_UNBLOCK, &suspend, NULL);
+    mask_suspend_signal(SIG_UNBLOCK);
     return arg;
 }
 
@@ -481,6 +487,36 @@ static void a_thread_that_blocks_the_suspend_signal(void)
     void *r = NULL;
     GC_INIT();
     REQUIRE(pthread_create(&t, NULL, blocks_for_a_while, &t) == 0);
+    while (!spinning)
+        sched_yield();
+    GC_gcollect();
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+}
+
+static void *blocks_until_it_is_named(void *arg)
+{
+    char text[2000] = "", wanted[64];
+    size_t used = 0;
+    GC_malloc(16);
+    mask_suspend_signal(SIG_BLOCK);
+    snprintf(wanted, sizeof wanted, "waits for thread %d,", gettid());
+    spinning = 1;
+    while (strstr(text, wanted) == NULL && used < sizeof text - 1)
+        used += (size_t)read(ends[0], text + used, sizeof text - 1 - used);
+    mask_suspend_signal(SIG_UNBLOCK);
+    return strstr(text, wanted) != NULL ? arg : NULL;
+}
+
+/* One that does not let it through is named after some seconds; stock gives up. */
+static void a_thread_that_does_not_stop_is_named(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    REQUIRE(pipe(ends) == 0);
+    dup2(ends[1], 2);
+    REQUIRE(pthread_create(&t, NULL, blocks_until_it_is_named, &t) == 0);
     while (!spinning)
         sched_yield();
     GC_gcollect();
@@ -625,6 +661,7 @@ MAIN_BEGIN
     RUN_GLEANER(one_signal_for_both);
     RUN_GLEANER(suspend_handlers_after_the_start);
     RUN(a_thread_that_blocks_the_suspend_signal);
+    RUN_GLEANER(a_thread_that_does_not_stop_is_named);
     RUN(masks_by_the_macros);
     RUN(sigwait_across_collections);
     RUN(a_limit_of_processor_time);

@@ -321,10 +321,8 @@ mod tests {
         keep_suspend_handler(signal);
         assert!(!is_handler_ours(signal));
         // SAFETY: a signal that only this test uses.
-        assert_eq!(
-            unsafe { libc::signal(signal, libc::SIG_DFL) },
-            libc::SIG_DFL
-        );
+        let before = unsafe { libc::signal(signal, libc::SIG_DFL) };
+        assert_eq!(before, libc::SIG_DFL);
     }
 
     #[test]

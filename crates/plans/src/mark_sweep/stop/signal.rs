@@ -12,10 +12,13 @@
 //! The handler uses the thread word and raw futexes only.
 
 use core::ffi::{c_int, c_void};
+use core::fmt::Write as _;
 
+use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
+use gleaner_os::output::STDERR;
 use gleaner_os::signals::{self, Delivery, Information};
 use gleaner_os::threads::{self, ThreadId};
 
@@ -23,6 +26,8 @@ use super::protocol::World;
 use crate::mark_sweep::mutator::{Mutator, Mutators};
 
 const RESEND_AFTER_NS: u64 = 100_000_000;
+/// How many times signals seem lost before threads that do not stop are named, once in a stop: some seconds.
+const TELL_AFTER: u32 = 30;
 /// How often a stop looks at most whether threads have left sections of the client's, and its sleep in between.
 const LOOKS: u32 = 10_000;
 const BETWEEN_LOOKS_NS: u64 = 20_000;
@@ -78,6 +83,7 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u
     let_threads_leave(mutators);
     let epoch = world.begin();
     send_all(world, mutators, signal, epoch)?;
+    let mut losses = 0;
     loop {
         let ticket = world.ticket();
         if !any_running(world, mutators, epoch) {
@@ -85,6 +91,10 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u
         }
         world.sleep(ticket, RESEND_AFTER_NS);
         if world.ticket() == ticket {
+            losses += 1;
+            if losses == TELL_AFTER {
+                tell_of_running(world, mutators, signal, epoch);
+            }
             flag_stray(world, mutators, epoch);
             send_all(world, mutators, signal, epoch)?;
         }
@@ -134,6 +144,22 @@ fn for_each_running(
         {
             visit(thread);
         }
+    });
+}
+
+/// Names the threads that a stop waits for. The usual cause is one that blocks the signal, and a program that hangs does
+/// not show it.
+#[cold]
+fn tell_of_running(world: &World, mutators: &Mutators, signal: c_int, epoch: u32) {
+    for_each_running(world, mutators, epoch, |thread| {
+        let mut line = LineBuffer::<200>::new();
+        // A buffer that truncates takes everything.
+        let _ = writeln!(
+            line,
+            "gleaner: a collection waits for thread {}, which has not stopped for seconds: does it block signal {signal}?",
+            thread.tid.0
+        );
+        STDERR.write_all(line.as_bytes());
     });
 }
 
