@@ -74,6 +74,9 @@ if [ "$task" = rivals ]; then
 fi
 if [ "$task" = test ]; then
     need valgrind "counts instructions" has valgrind
+    need libjemalloc2 "another malloc below programs" has_library libjemalloc.so.2
+    need libmimalloc2.0 "another malloc below programs" has_library libmimalloc.so.2
+    need libtcmalloc-minimal4 "another malloc below programs" has_library libtcmalloc_minimal.so.4
     need man-db "reads the manual pages" has man
     need chromium "opens the lab's reports" has chromium
     need python3 "checks layers and symbols, counts results" \

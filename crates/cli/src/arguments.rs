@@ -66,6 +66,7 @@ Environment:
   GLEANER_OPTIONS  options as name=value,...; --opt is added to them and wins
   GLEANER_LIBGC    the library to preload, instead of the one installed with this command
   LD_PRELOAD       kept, after Gleaner's library
+  ASAN_OPTIONS     verify_asan_link_order=0 is put before them, for programs built with AddressSanitizer
 
 Exit status: that of PROGRAM; or 2 for a wrong option, 125 if Gleaner cannot be used with PROGRAM,
 126 if PROGRAM cannot be executed, 127 if it is not found."

@@ -22,6 +22,12 @@ use crate::options::{self, Effective};
 /// The loader's list of libraries to load first.
 const PRELOAD: &str = "LD_PRELOAD";
 
+/// The options of AddressSanitizer's runtime.
+const ASAN: &str = "ASAN_OPTIONS";
+
+/// The one by which that runtime ends a program that has a library before it in the loader's list, as a preloaded one is.
+const ASAN_FIRST: &str = "verify_asan_link_order";
+
 /// A program that has this in it opens the library when it runs.
 const OPENED: &[u8] = b"libgc.so";
 
@@ -44,7 +50,8 @@ pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
     command
         .arg0(name)
         .args(&args.program[1..])
-        .env(PRELOAD, preload(&library.path, std::env::var_os(PRELOAD)));
+        .env(PRELOAD, preload(&library.path, std::env::var_os(PRELOAD)))
+        .env(ASAN, asan_options(std::env::var_os(ASAN)));
     if !options.list.is_empty() {
         command.env(options::VARIABLE, options.list);
     }
@@ -258,6 +265,22 @@ fn preload(library: &Path, before: Option<OsString>) -> OsString {
     list
 }
 
+/// The options of AddressSanitizer's runtime, so that it lets programs start that are built with it, also those that the
+/// program starts. Its place does not matter here: it replaces functions of the C library, and the library exports none of
+/// these. To preload it before ours would put it into every program that is started. An option that is there already wins.
+fn asan_options(before: Option<OsString>) -> OsString {
+    let before = before.unwrap_or_default();
+    if contents::has(before.as_bytes(), ASAN_FIRST.as_bytes()) {
+        return before;
+    }
+    let mut options = OsString::from(format!("{ASAN_FIRST}=0"));
+    if !before.is_empty() {
+        options.push(":");
+        options.push(before);
+    }
+    options
+}
+
 /// Prints what would be run, in the form of a shell command.
 fn print_command(command: &Command) -> Result<(), Failure> {
     let mut words = vec!["env".to_string()];
@@ -296,6 +319,22 @@ mod tests {
         assert_eq!(list(Some("")), "/g/libgc.so.1");
         assert_eq!(list(Some("/a.so /b.so")), "/g/libgc.so.1:/a.so:/b.so");
         assert_eq!(list(Some("/a.so:/g/libgc.so.1")), "/g/libgc.so.1:/a.so");
+    }
+
+    #[test]
+    fn options_of_asan_are_kept_and_ours_comes_once() {
+        let options = |before: Option<&str>| {
+            let options = asan_options(before.map(OsString::from));
+            options.into_string().unwrap()
+        };
+        let ours = "verify_asan_link_order=0";
+        assert_eq!(options(None), ours);
+        assert_eq!(options(Some("")), ours);
+        let both = options(Some("detect_leaks=0 log_path=a"));
+        assert_eq!(both, format!("{ours}:detect_leaks=0 log_path=a"));
+        assert_eq!(options(Some(&both)), both);
+        let strict = "detect_leaks=0:verify_asan_link_order=1";
+        assert_eq!(options(Some(strict)), strict);
     }
 
     #[test]

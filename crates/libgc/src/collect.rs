@@ -15,7 +15,7 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::{Client, Moment, Outcome, Request};
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
 use gleaner_plans::mark_sweep::roots::LibraryList;
-use gleaner_plans::mark_sweep::stop::signal::Refused;
+use gleaner_plans::mark_sweep::stop::signal::{Cause, Refused};
 use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_plans::mark_sweep::weak::{Turn, Verdict};
 use gleaner_spaces::mark_sweep::targets::MarkedObject;
@@ -388,12 +388,17 @@ impl Client for Door {
 
 /// Ends the process: a thread cannot be stopped.
 pub fn die_of_refusal(refused: Refused) -> ! {
-    let Refused { thread, error } = refused;
-    die(format_args!(
-        "thread {} cannot be stopped: the system refuses to send it a signal (tgkill: error {error}); \
-         a filter of system calls, such as a sandbox sets, must allow tgkill",
-        thread.0
-    ))
+    let thread = refused.thread.0;
+    match refused.cause {
+        Cause::System(error) => die(format_args!(
+            "thread {thread} cannot be stopped: the system refuses to send it a signal (tgkill: error {error}); \
+             a filter of system calls, such as a sandbox sets, must allow tgkill"
+        )),
+        Cause::KeptBack => die(format_args!(
+            "thread {thread} cannot be stopped: the program is built with ThreadSanitizer, which keeps signals back; run it \
+             without collections (GC_DONT_GC=1), or build it without -fsanitize=thread"
+        )),
+    }
 }
 
 /// As in gc_mark.h.

@@ -136,6 +136,23 @@ pub fn is_handler_ours(signal: c_int) -> bool {
     now != 0 && now == ours.load(Ordering::Relaxed)
 }
 
+/// Whether a runtime in this process keeps signals back until the thread next calls a function that it has replaced:
+/// ThreadSanitizer's does so with all handlers. A thread that waits here calls none. The loader has decided it before this
+/// code runs, so it takes no lock; safe in a handler.
+pub fn are_kept_back() -> bool {
+    let runtime: usize;
+    // SAFETY: reads the word in which the loader puts the address of that runtime's function, or 0 without one.
+    unsafe {
+        core::arch::asm!(
+            ".weak __tsan_init",
+            "mov {runtime}, qword ptr [rip + __tsan_init@GOTPCREL]",
+            runtime = out(reg) runtime,
+            options(pure, readonly, nostack, preserves_flags)
+        );
+    }
+    runtime != 0
+}
+
 /// What became of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {

@@ -17,7 +17,7 @@ use gleaner_os::signals::Information;
 use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::mutator::{Mutator, Mutators};
 use gleaner_plans::mark_sweep::stop::protocol::World;
-use gleaner_plans::mark_sweep::stop::signal::{here, hold_thread, on_suspend, stop_world};
+use gleaner_plans::mark_sweep::stop::signal::{Cause, here, hold_thread, on_suspend, stop_world};
 
 const SIGNAL: i32 = signals::DEFAULT_SUSPEND;
 
@@ -371,7 +371,7 @@ fn a_refused_signal_ends_the_stop() {
     let tid = door_thread(door, own);
     door.lock.lock();
     let refused = stop_world(&door.world, door.mutators(), 1000).unwrap_err();
-    assert_eq!((refused.thread, refused.error), (tid, 22));
+    assert_eq!((refused.thread, refused.cause), (tid, Cause::System(22)));
     door.world.resume();
     door.lock.unlock();
     door.over.store(true, Ordering::Relaxed);

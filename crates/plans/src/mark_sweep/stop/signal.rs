@@ -37,13 +37,22 @@ const BETWEEN_LOOKS_NS: u64 = 20_000;
 /// part of any.
 static STRAY: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
-/// The system refused to send the suspend signal, and will refuse again.
+/// A thread that cannot be stopped, now or later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// The thread that cannot be stopped.
+    /// The thread.
     pub thread: ThreadId,
-    /// The system's error number.
-    pub error: c_int,
+    /// Why not.
+    pub cause: Cause,
+}
+
+/// Why a thread cannot be stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The system refuses to send the suspend signal, with this error number.
+    System(c_int),
+    /// The suspend signal would come, but too late ([`signals::are_kept_back`]).
+    KeptBack,
 }
 
 /// What became of the signals to all threads that are waited for.
@@ -188,10 +197,14 @@ fn send_all(world: &World, mutators: &Mutators, signal: c_int, epoch: u32) -> Se
 /// Sends the signal; whether the thread is gone. A full queue of signals passes, so that is no refusal.
 fn send(thread: ThreadId, signal: c_int) -> Result<bool, Refused> {
     const EAGAIN: c_int = 11;
+    let refuse = |cause| Err(Refused { thread, cause });
+    if signals::are_kept_back() {
+        return refuse(Cause::KeptBack);
+    }
     match signals::send(thread, signal) {
         Delivery::Sent | Delivery::Failed(EAGAIN) => Ok(false),
         Delivery::Gone => Ok(true),
-        Delivery::Failed(error) => Err(Refused { thread, error }),
+        Delivery::Failed(error) => refuse(Cause::System(error)),
     }
 }
 
