@@ -44,7 +44,8 @@ Gleaner and on its account:
 
 A test installs a filter that kills for every other call, and then allocates, collects with helpers, starts threads and forks
 (`tests/conformance/sandbox.c`, which is built from the same table). No file is opened then: what is asked again later is read by a
-descriptor that stays open from the start (`/proc/stat`; on one processor, or with `markers` set, there is none).
+descriptor that stays open from the start: `/proc/self/pagemap`, `/proc/stat` unless there is one processor or `markers` is set, and the
+limits of control groups, where there are any. A program that closes all its descriptors closes them, too, and nothing is known then.
 
 - **A filter may refuse** (`EPERM`, `ENOSYS`) each call that is not *needed*; the table says what happens then, and the same test
   refuses each of them, before and after the start.

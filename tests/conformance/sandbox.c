@@ -118,6 +118,13 @@ static void use_all(void)
         list_of(20000);
         GC_gcollect();
     }
+    /* What large objects never wrote is looked for when the heap has dropped. */
+    void **more = list_of(300000);
+    for (int i = 0; i < 20; i++)
+        list_of(100000);
+    for (int i = 0; i < 50; i++)
+        GC_malloc(3 << 20);
+    CHECK(is_whole(more, 300000));
     while (made > 0) {
         void *r = NULL;
         pthread_join(t[--made], &r);

@@ -14,7 +14,7 @@
 //! No allocation, no lock; where it is not said otherwise, any state of the world.
 
 use crate::cgroup::{Path, Version, for_each_directory, least, number_in};
-use crate::output::{Fd, Identity, open_read};
+use crate::kept_file::Kept;
 use crate::{memory, procfs};
 
 /// Groups with limits that are kept: more of them lie one in another rarely.
@@ -122,9 +122,9 @@ impl Level {
         };
         let limit = least(number(most), number(high));
         limit.filter(|&limit| limit < machine).map(|_| Level {
-            limits: [Kept::open(directory, most), Kept::open(directory, high)],
-            used: Kept::open(directory, used),
-            statistics: Kept::open(directory, statistics),
+            limits: [keep(directory, most), keep(directory, high)],
+            used: keep(directory, used),
+            statistics: keep(directory, statistics),
         })
     }
 
@@ -169,61 +169,13 @@ impl Level {
     }
 }
 
-/// A file that is kept open, and how it is told from others.
-#[derive(Clone, Copy)]
-struct Kept {
-    file: Fd,
-    /// `None`: there is no such file.
-    identity: Option<Identity>,
-}
-
-impl Kept {
-    const NONE: Kept = Kept {
-        file: Fd(-1),
-        identity: None,
+/// No file, where there is none of that name.
+fn keep(directory: &[u8], name: &[u8]) -> Kept {
+    let path = match name {
+        b"" => None,
+        name => Path::of(&[directory, name]),
     };
-
-    /// No file, where there is none of that name.
-    fn open(directory: &[u8], name: &[u8]) -> Kept {
-        let path = match name {
-            b"" => None,
-            name => Path::of(&[directory, name]),
-        };
-        let opened = path.and_then(|path| open_read(path.c()));
-        opened.map_or(Kept::NONE, |file| {
-            let file = file.out_of_the_way();
-            let identity = Identity::of(file);
-            Kept { file, identity }
-        })
-    }
-
-    fn is(&self, other: &Kept) -> bool {
-        self.identity.is_some() && self.identity == other.identity
-    }
-
-    /// Whether the descriptor still is that of the file.
-    fn is_held(&self) -> bool {
-        self.identity.is_some() && Identity::of(self.file) == self.identity
-    }
-
-    fn read<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-        if !self.is_held() {
-            return None;
-        }
-        let length = self.file.read_at(0, buffer)?;
-        Some(&buffer[..length])
-    }
-
-    fn number(&self) -> Option<u64> {
-        let mut buffer = [0u8; 32];
-        procfs::number(self.read(&mut buffer)?)
-    }
-
-    fn close(&self) {
-        if self.is_held() {
-            self.file.close();
-        }
-    }
+    path.map_or(Kept::NONE, |path| Kept::open(path.c()))
 }
 
 #[cfg(test)]
@@ -331,7 +283,7 @@ mod tests {
         let mut headroom = found(&tree);
         let used = headroom.levels[0].used.file;
         assert!(used.0 >= 64, "low descriptors are the program's");
-        let other = Kept::open(tree.root(), b"/cgroup/a/other").file;
+        let other = keep(tree.root(), b"/cgroup/a/other").file;
         // SAFETY: both descriptors are this test's; what was `used` is closed as it.
         unsafe { assert_eq!(libc::dup2(other.0, used.0), used.0) };
         assert_eq!(headroom.left(0), None);

@@ -11,12 +11,75 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::output::{Fd, Identity, open_read};
+use crate::procfs;
 
-/// No descriptor yet, and while a thread opens the file.
-const NONE: i32 = -1;
+/// A file that is kept open, and how it is told from others. A copy is the same descriptor.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) file: Fd,
+    /// `None`: there is no such file.
+    identity: Option<Identity>,
+}
+
+impl Kept {
+    /// No file.
+    pub(crate) const NONE: Kept = Kept {
+        file: Fd(-1),
+        identity: None,
+    };
+
+    /// No file, where it cannot be opened.
+    pub(crate) fn open(path: &CStr) -> Kept {
+        open_read(path).map_or(Kept::NONE, |file| {
+            let file = file.out_of_the_way();
+            let identity = Identity::of(file);
+            Kept { file, identity }
+        })
+    }
+
+    /// Whether both are the same file.
+    pub(crate) fn is(&self, other: &Kept) -> bool {
+        self.identity.is_some() && self.identity == other.identity
+    }
+
+    /// Whether the descriptor still is that of the file.
+    fn is_held(&self) -> bool {
+        self.identity.is_some() && Identity::of(self.file) == self.identity
+    }
+
+    /// What the file begins with now, as much of it as fits.
+    pub(crate) fn read<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        self.read_at(0, buffer)
+    }
+
+    /// What it has now from `offset` on, as much of it as fits.
+    fn read_at<'b>(&self, offset: usize, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        if !self.is_held() {
+            return None;
+        }
+        let length = self.file.read_at(offset, buffer)?;
+        Some(&buffer[..length])
+    }
+
+    /// The number that the file begins with.
+    pub(crate) fn number(&self) -> Option<u64> {
+        let mut buffer = [0u8; 32];
+        procfs::number(self.read(&mut buffer)?)
+    }
+
+    /// Closes the file, unless the program did.
+    pub(crate) fn close(&self) {
+        if self.is_held() {
+            self.file.close();
+        }
+    }
+}
+
+/// No descriptor yet; a thread opens the file, or there is none.
+const NOT_OPEN: i32 = -1;
 const OPENING: i32 = -2;
 
-/// A file that is opened by [`KeptFile::open`] and never closed.
+/// One for the whole process, opened by [`KeptFile::open`] and never closed.
 pub(crate) struct KeptFile {
     path: &'static CStr,
     /// The descriptor. Stored with Release behind the identity, and loaded with Acquire before it.
@@ -30,7 +93,7 @@ impl KeptFile {
     pub(crate) const fn new(path: &'static CStr) -> KeptFile {
         KeptFile {
             path,
-            file: AtomicI32::new(NONE),
+            file: AtomicI32::new(NOT_OPEN),
             device: AtomicU64::new(0),
             inode: AtomicU64::new(0),
         }
@@ -38,34 +101,37 @@ impl KeptFile {
 
     /// Opens the file unless it is open or was refused before.
     pub(crate) fn open(&self) {
-        let claim = self
-            .file
-            .compare_exchange(NONE, OPENING, Ordering::Relaxed, Ordering::Relaxed);
+        // Relaxed: the thread that claims it reads nothing that another wrote.
+        let claim =
+            self.file
+                .compare_exchange(NOT_OPEN, OPENING, Ordering::Relaxed, Ordering::Relaxed);
         if claim.is_err() {
             return;
         }
-        let Some(file) = open_read(self.path).map(Fd::out_of_the_way) else {
-            return;
-        };
-        if let Some(identity) = Identity::of(file) {
+        let kept = Kept::open(self.path);
+        if let Some(identity) = kept.identity {
             self.device.store(identity.device, Ordering::Relaxed);
             self.inode.store(identity.inode, Ordering::Relaxed);
-            self.file.store(file.0, Ordering::Release);
+            self.file.store(kept.file.0, Ordering::Release);
         }
     }
 
-    /// What the file begins with now, as much of it as fits; `None` where it cannot be read, or is not open.
+    /// What the file begins with now, as much of it as fits; `None` where it is not open.
     pub(crate) fn read<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        self.read_at(0, buffer)
+    }
+
+    /// What it has now from `offset` on.
+    pub(crate) fn read_at<'b>(&self, offset: usize, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let file = Fd(self.file.load(Ordering::Acquire));
-        let identity = Identity {
-            device: self.device.load(Ordering::Relaxed),
-            inode: self.inode.load(Ordering::Relaxed),
-        };
-        if file.0 < 0 || Identity::of(file) != Some(identity) {
+        if file.0 < 0 {
             return None;
         }
-        let length = file.read_at(0, buffer)?;
-        Some(&buffer[..length])
+        let identity = Some(Identity {
+            device: self.device.load(Ordering::Relaxed),
+            inode: self.inode.load(Ordering::Relaxed),
+        });
+        Kept { file, identity }.read_at(offset, buffer)
     }
 }
 

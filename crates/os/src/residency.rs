@@ -13,10 +13,12 @@
 //! clears the bits only of pages that no forked child shares and that have left the queues of other
 //! processors.)
 
+use crate::kept_file::KeptFile;
 use crate::output::open_write;
-use crate::syscall::call;
+use crate::threads::current_process;
 use crate::{memory, procfs};
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 /// Bytes of the process in memory now, 0 when the kernel does not say.
 pub fn resident_bytes() -> u64 {
@@ -39,31 +41,44 @@ pub fn peak_resident_bytes() -> u64 {
     peak.map_or(0, |kilobytes| kilobytes * 1024)
 }
 
-/// Bytes of a range that are in memory, counted until there are `enough`; all of it, where the kernel does not say. Pages
-/// that were swapped out are not in memory, and pages that were only read are.
-///
-/// # Safety
-/// The range is whole pages of the caller's.
-pub unsafe fn backed_bytes(start: NonNull<u8>, bytes: usize, enough: usize) -> usize {
-    const AT_ONCE: usize = 1024;
-    let mut in_memory = [0u8; AT_ONCE];
-    let (low, pages) = (start.as_ptr() as usize, bytes / memory::page_size());
-    let (mut done, mut backed) = (0, 0);
-    while done < pages && backed * memory::page_size() < enough {
-        let now = AT_ONCE.min(pages - done);
-        let from = low + done * memory::page_size();
-        let (length, answer) = (now * memory::page_size(), in_memory.as_mut_ptr() as usize);
-        // SAFETY: the kernel writes a byte for each page of a range that is the caller's.
-        if unsafe { call(libc::SYS_mincore, [from, length, answer, 0, 0, 0]) }.is_err() {
-            return bytes;
-        }
-        backed += in_memory[..now]
-            .iter()
-            .filter(|&&page| page & 1 != 0)
-            .count();
-        done += now;
+/// Eight bytes for each page of the process that opened it, a forked child's parent for example.
+static PAGES: KeptFile = KeptFile::new(c"/proc/self/pagemap");
+/// The process that opened it; 0 for none. Relaxed: it is stored before the file is read by others, or they do without.
+static OPENER: AtomicI32 = AtomicI32::new(0);
+
+/// Lets [`backed_bytes`] know of pages from now on, in this process: opens a file, which stays open.
+pub fn watch_pages() {
+    PAGES.open();
+    let own = current_process();
+    let _ = OPENER.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Bytes of a range of whole pages that are in memory, counted until there are `enough`; all of it, where the kernel does not
+/// say, before [`watch_pages`], and in a forked child. Pages that were swapped out are not in memory, and pages that were
+/// only read are.
+pub fn backed_bytes(start: NonNull<u8>, bytes: usize, enough: usize) -> usize {
+    const ENTRY: usize = size_of::<u64>();
+    const AT_ONCE: usize = 256;
+    const PRESENT: u64 = 1 << 63;
+    if OPENER.load(Ordering::Relaxed) != current_process() {
+        return bytes;
     }
-    backed * memory::page_size()
+    let mut entries = [0u8; AT_ONCE * ENTRY];
+    let page = memory::page_size();
+    let (first, pages) = (start.as_ptr() as usize / page, bytes / page);
+    let (mut done, mut backed) = (0, 0);
+    while done < pages && backed * page < enough {
+        let wanted = AT_ONCE.min(pages - done) * ENTRY;
+        let found = PAGES.read_at((first + done) * ENTRY, &mut entries[..wanted]);
+        let Some(found) = found.filter(|found| found.len() == wanted) else {
+            return bytes;
+        };
+        let (entries, _) = found.as_chunks::<ENTRY>();
+        let is_present = |entry: &&[u8; ENTRY]| u64::from_ne_bytes(**entry) & PRESENT != 0;
+        backed += entries.iter().filter(is_present).count();
+        done += entries.len();
+    }
+    backed * page
 }
 
 /// Makes a range a mapping of its own, so that [`referenced_bytes`] counts it alone. (The range is left out
@@ -160,15 +175,18 @@ mod tests {
         // SAFETY: the mapping is this test's, and all offsets are inside.
         unsafe {
             crate::hugepages::unadvise(start, pages * PAGE);
+            watch_pages();
             let backed = |enough| backed_bytes(start, pages * PAGE, enough);
             assert_eq!(backed(usize::MAX), 0);
-            for page in [0, 1023, 1024, 2999] {
+            for page in [0, 255, 256, 2999] {
                 start.add(page * PAGE).write_volatile(1);
             }
             assert_eq!(backed(usize::MAX), 4 * PAGE);
             assert_eq!(backed(PAGE), 2 * PAGE, "it stops when it knows enough");
+            OPENER.store(1, Ordering::Relaxed);
+            assert_eq!(backed(usize::MAX), pages * PAGE, "nobody says in a child");
+            OPENER.store(current_process(), Ordering::Relaxed);
             assert!(memory::unmap(start, pages * PAGE));
-            assert_eq!(backed(usize::MAX), pages * PAGE, "nobody says");
         }
     }
 

@@ -85,6 +85,7 @@ impl Layout {
     /// system demands it: what is refused is halved. Under an address limit (`RLIMIT_AS`) that is no larger, it is mapped in
     /// pieces; 0 chooses the limit for each part then.
     pub fn reserve(span: usize, executable: bool) -> Result<Layout, ReserveError> {
+        residency::watch_pages();
         let wished = if span == 0 {
             automatic_span()
         } else {
@@ -446,10 +447,8 @@ impl Layout {
     pub fn is_hardly_backed(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
         let bytes = blocks as usize * BLOCK_BYTES;
         let start = self.table.start(first).ptr::<u8>();
-        // SAFETY: whole blocks of the range, which are nobody's.
-        core::ptr::NonNull::new(start).is_some_and(
-            |start| unsafe { residency::backed_bytes(start, bytes, bytes / 4) } < bytes / 4,
-        )
+        core::ptr::NonNull::new(start)
+            .is_some_and(|start| residency::backed_bytes(start, bytes, bytes / 4) < bytes / 4)
     }
 
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.
