@@ -502,7 +502,8 @@ static void links_that_die_bring_collections(void)
     long die = collections_with(links, link_owner, 1);
     NOTE("collections without links %ld, with such that stay %ld, that die %ld\n", none, stay, die);
     CHECK_LE(stay, none + 2);
-    CHECK_GE(die, none + none / 2);
+    if (!under_stress())
+        CHECK_GE(die, none + none / 2);
     free(links);
 }
 
