@@ -331,10 +331,15 @@ def tally(entries, results, broken):
             lines.append(f"FAILED: {entry['name']}: {outcome}: {entry['why']}")
     caught = sum(outcome_of(entry, results).startswith("caught") for entry in entries)
     run = sum(outcome_of(entry, results) == "survived" for entry in entries) + caught
-    if run:
-        lines.append(f"score: {caught} of {run} that were run were caught ({100 * caught / run:.1f} %), {len(entries)} in the list")
+    lines.append(f"score: {score(len(entries), run, caught)}")
     lines += [f"FAILED: without any mutant: {command}" for command in broken]
     return lines, passed, failed + len(broken)
+
+
+def score(listed, run, caught):
+    """The shares are those of all: nothing is known of what has no result."""
+    share = lambda count: f"{count} ({100 * count / max(listed, 1):.1f} %)"
+    return f"Of {listed} in the list, {share(caught)} were caught, {share(run - caught)} survived, and {share(listed - run)} have no result"
 
 
 def report(entries, results, commit):
@@ -359,8 +364,7 @@ def report(entries, results, commit):
         "A new protocol or a new decider brings its breakages with it: an entry names the file, the text, what it becomes,",
         "and the narrowest commands that must fail. One whose text is no longer found is an error: change it together with the code.", "",
         "## Score", "",
-        f"Of {len(run)} that were run, {len(caught)} were caught" + (f": {100 * len(caught) / len(run):.1f} %." if run else ".")
-        + (f" {len(entries) - len(run)} were not run yet." if len(run) < len(entries) else ""),
+        f"{score(len(entries), len(run), len(caught))}.",
         f"The last results are of commit `{commit}`; those of earlier ones count until they are run again.", "",
         "| crate | in the list | run | caught |", "| --- | ---: | ---: | ---: |",
     ]
@@ -463,7 +467,7 @@ def self_test():
         holds("the file is put back", runner.text() == files["a.rs"])
         holds("results are saved after each", saved == [1, 2, 3, 4, 5])
         lines, passed, bad = tally(entries, results, broken)
-        holds("the tally", (passed, bad) == (3, 4) and any("score: 3 of 4" in line for line in lines))
+        holds("the tally", (passed, bad) == (3, 4) and any("3 (50.0 %) were caught" in line for line in lines))
         unfit = [good | {"name": "unfit", "tests": ["cargo none", "cargo two"]}]
         broken = run_all(unfit, folder, "t", results, save, runner, say=quiet)
         holds("a command that runs no test judges nothing", "unfit" not in results and list(broken) == ["cargo none"])
@@ -479,7 +483,7 @@ def self_test():
         holds("a survivor on another tree: again", not kept("u", entries[1], files["a.rs"], True))
         holds("a changed entry: again", not kept("t", good | {"replace": "four"}, files["a.rs"], True))
         page = report(entries, results, "abc")
-        holds("the page has the score and the survivor", "Of 4 that were run, 3 were caught" in page and "- `other`" in page)
+        holds("the page has the score and the survivor", "3 (50.0 %) were caught, 1 (16.7 %) survived, and 2 (33.3 %) have no result" in page and "- `other`" in page)
     print(f"{total - failed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -167,6 +167,7 @@ verdict "installed: pkg-config knows the version" \
 make --no-print-directory uninstall DESTDIR="$dest" PREFIX=$prefix >>"$out/install.log"
 # As docs/embedding.md says, under a prefix that the loader does not know.
 home=$PWD/$out/home
+rm -rf "$home"
 make --no-print-directory install PREFIX="$home" >>"$out/install.log"
 recipe=$(sed -n 's/^gcc lisp\.c -o lisp \(.*\)$/\1/p' docs/embedding.md)
 guide() { # guide: builds the example as the guide does, and runs it
@@ -176,7 +177,7 @@ guide() { # guide: builds the example as the guide does, and runs it
 }
 verdict "installed: the guide's recipe runs" guide
 make --no-print-directory uninstall PREFIX="$home" >>"$out/install.log"
-left() { [ -z "$(find "$dest" ! -type d)" ]; }
+left() { [ -z "$(find "$dest" ! -type d)" ] && [ ! -e "$home" ]; }
 verdict "uninstalled: nothing is left" left
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -67,7 +67,7 @@ struct Arrays<'a> {
 impl Input {
     /// Reads the texts, and makes queries of words that follow one another somewhere in them.
     pub fn read(scale: &Scale) -> Result<Input> {
-        let texts = texts::read(scale)?;
+        let texts = texts::read(scale, "index")?;
         let mut random = Random::new(12_000);
         let query = |_| {
             let text = &texts[random.below(texts.len() as u32) as usize].bytes;

@@ -3,8 +3,8 @@
 
 use core::fmt;
 
-use super::accepted::{Problem, Size, write_joined};
-use super::{Accepted, HeapKind, OptionInfo, Pages, TABLE, rows};
+use super::accepted::{Problem, Size};
+use super::{Accepted, HeapKind, Pages, TABLE, rows};
 use crate::faults::{FaultError, FaultPoint};
 
 /// Why an option was refused. It borrows the refused text and prints without allocating.
@@ -141,7 +141,7 @@ impl fmt::Display for OptionError<'_> {
             None => {}
         }
         match self.problem {
-            Problem::UnknownName => write_names(out),
+            Problem::UnknownName => out.write_str("; `gleaner options` lists all"),
             Problem::Exceeds { .. } | Problem::OtherHeap(_) | Problem::OfPieces => Ok(()),
             _ => {
                 let mut separator = "; accepted: ";
@@ -162,23 +162,6 @@ enum Nearest {
     Word(&'static str),
     Number(u32),
     Bytes(usize),
-}
-
-fn write_names(out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    out.write_str("; options: ")?;
-    let mut before = "";
-    for info in TABLE.iter().filter(|info| is_first_row(info)) {
-        write_joined(out, &[before, info.name], "")?;
-        before = ", ";
-    }
-    Ok(())
-}
-
-/// Whether a row is the first of its name.
-fn is_first_row(info: &OptionInfo) -> bool {
-    rows(info.name, None)
-        .next()
-        .is_some_and(|first| core::ptr::eq(first, info))
 }
 
 /// The power of two nearest to `number` and not above `most`; the smaller one when both are as near.
