@@ -57,10 +57,11 @@ demo: packages-demo build $(LAB_VENV)/made
 TEST_STEPS := \
 	check-format:status check-lints:status check-docs:status \
 	check-scripts:status check-layers:tally check-rooms:tally check-pages:tally check-symbols:tally \
+	check-system-calls:tally \
 	test-rust:cargo test-mutants-short:tally test-loom:cargo check-lab:status test-lab:pytest \
 	test-conformance-stock:tally test-conformance-gleaner:tally \
 	test-clients-default:tally test-clients-stress:tally test-stress:tally \
-	test-generations:tally \
+	test-generations:tally test-limits:tally \
 	test-threads:tally test-singlestep:tally test-capi:tally test-package:tally test-bdwgc:tally \
 	test-debian:tally test-qemu:tally
 
@@ -68,7 +69,7 @@ TEST_STEPS := \
 test: packages-test
 	scripts/run-steps.sh $(TEST_STEPS)
 
-LONG_STEPS := test-bdwgc-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -93,11 +94,11 @@ $(BUILT) &:
 # What is built is installed, so that `sudo make install` compiles nothing.
 INSTALLED := $(DESTDIR)$(PREFIX)
 INSTALLED_DIRS := bin lib/gleaner lib/pkgconfig include $(sort $(dir $(PAGE_FILES:%=share/%)))
-# The directories that were not there before, a line each, for `uninstall`; not below DESTDIR, where a package is made.
+# The directories that were not there before, a line each, for `uninstall`.
 MADE := $(INSTALLED)/lib/gleaner/directories
 install: | $(BUILT)
 	made=$$(LC_ALL=C install -dv $(INSTALLED_DIRS:%="$(INSTALLED)/%") | sed -n "s/^install: creating directory '\(.*\)'$$/\1/p"); \
-	if [ -z "$(DESTDIR)" ] && [ -n "$$made" ]; then echo "$$made" >> "$(MADE)"; fi
+	if [ -n "$$made" ]; then echo "$$made" >> "$(MADE)"; fi
 	install -m 755 $(GLEANER) "$(INSTALLED)/bin/gleaner"
 	install -m 644 $(LIBGC) "$(INSTALLED)/lib/gleaner/libgc.so.1"
 	install -m 644 $(CAPI_SHARED) "$(INSTALLED)/lib/$(CAPI_FILE)"
@@ -117,7 +118,7 @@ uninstall:
 		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)"/lib/libgleaner.so.* "$(INSTALLED)/lib/libgleaner.a" \
 		$(CAPI_HEADERS:crates/capi/%="$(INSTALLED)/%") "$(INSTALLED)/lib/pkgconfig/gleaner.pc" \
 		$(PAGE_FILES:%="$(INSTALLED)/share/%") "$(MADE)"; \
-	while read -r directory; do \
+	while IFS= read -r directory; do \
 		if [ -d "$$directory" ]; then rmdir --ignore-fail-on-non-empty "$$directory"; fi; \
 	done <<< "$$made"$$'\n'"$(INSTALLED)/lib/gleaner"
 
@@ -132,9 +133,9 @@ clean:
 # --- checks: nothing runs but tools ------------------------------------------
 
 .PHONY: check check-format check-lints check-docs check-scripts check-layers check-rooms
-.PHONY: check-pages check-symbols generate
+.PHONY: check-pages check-symbols check-system-calls generate
 check: check-format check-lints check-docs check-scripts check-layers check-rooms check-pages \
-	check-symbols
+	check-symbols check-system-calls
 
 check-format:
 	$(CARGO) fmt --all -- --check
@@ -151,6 +152,7 @@ check-scripts:
 	python3 scripts/tally.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
+	python3 scripts/system_calls.py --self-test
 	python3 scripts/mutants.py --self-test
 	python3 scripts/mutants.py check
 	python3 scripts/check_pages.py --self-test
@@ -167,12 +169,16 @@ check-pages:
 check-symbols: build
 	python3 scripts/symbols.py check --lib $(LIBGC)
 
+check-system-calls:
+	python3 scripts/system_calls.py check
+
 # The pages of docs/ that are written from something else.
 generate: build
 	$(GLEANER) options --markdown > target/options.md
 	mv target/options.md docs/options.md
 	python3 scripts/symbols.py generate
 	python3 scripts/rooms.py generate
+	python3 scripts/system_calls.py generate
 
 # --- tests -------------------------------------------------------------------
 
@@ -275,6 +281,14 @@ test-threads: build
 	$(BENCH) clients --all --only mt_gc_bench-32 --size ci --opt markers=4
 	$(BENCH) clients --all --only mt_gc_bench-32 --size tiny --pressure --opt markers=4 \
 		--least-collections 1000
+
+# What a program gets under ulimit -v, beside stock libgc.
+.PHONY: test-limits test-limits-long
+test-limits: build
+	tests/limits/run.sh --quiet --lib $(LIBGC)
+
+test-limits-long: build
+	tests/limits/run.sh --long --lib $(LIBGC)
 
 test-singlestep: build
 	tests/singlestep/run.sh --quiet --lib $(LIBGC)
@@ -496,7 +510,7 @@ help:
 #| Work on it (HACKING.md tells which one finds what)
 #|   make check             all that runs only tools: check-format check-lints
 #|                          check-docs check-scripts check-layers check-rooms
-#|                          check-pages check-symbols
+#|                          check-pages check-symbols check-system-calls
 #|   make generate          writes the pages of docs/ that come from tables and code
 #|   make test-rust         unit and integration tests
 #|   make check-lab         the lab's lints and format
@@ -511,6 +525,8 @@ help:
 #|                          STRESS-th allocation (100 unless given), verifier
 #|                          and poison on
 #|   make test-threads      32 threads, also under pressure
+#|   make test-limits       what a program gets under ulimit -v, beside stock libgc;
+#|                          test-limits-long: under more limits, of more sizes
 #|   make test-singlestep   a collection at every instruction of the allocation paths
 #|   make test-bdwgc        the sixteen tests of Boehm's collector itself, whose source
 #|                          apt fetches; test-bdwgc-long: with two markers, with

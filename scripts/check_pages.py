@@ -25,7 +25,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A page that a program or a table writes is checked where it is written.
-GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md"}
+GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md", "docs/system-calls.md"}
 EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h",
             "crates/capi/include/gleaner_elements.h"]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")

@@ -23,6 +23,7 @@ A command is one of
     loom ARGS                   the same with --cfg loom
     conformance PROGRAM...      tests/conformance on the library
     capi                        tests/capi
+    limits                      tests/limits
 
 The tree is copied to target/mutants/tree; nothing is changed in place. Mutant
 by mutant, the text is changed, the tests are compiled, the commands run until
@@ -54,7 +55,7 @@ import tomllib
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "capi", "libgc", "eventlog", "heapgraph", "bench", "cli"]
 KEYS = {"name", "file", "find", "replace", "why", "tests", "short", "survives"}
-VERBS = {"cargo", "loom", "conformance", "capi"}
+VERBS = {"cargo", "loom", "conformance", "capi", "limits"}
 # No command takes a tenth of this on an idle machine.
 LIMIT_SECONDS = int(os.environ.get("MUTANT_LIMIT", "900"))
 # What is copied: all that the tests build or read.
@@ -201,6 +202,9 @@ class Runner:
             build = os.path.join(self.target, "conformance")
             test = ["tests/conformance/run.sh", "--quiet", "--build", build, "--lib", library, *words]
             return [[*release, "-p", "gleaner-libgc"]], test, self.environment(GLEANER="1")
+        if verb == "limits":
+            test = ["tests/limits/run.sh", "--quiet", "--lib", library]
+            return [[*release, "-p", "gleaner-libgc"]], test, self.environment()
         # It installs as `make install` does, which takes the library for programs and the launcher, too.
         builds = [[*release, "-p", package] for package in ("gleaner-capi", "gleaner-libgc", "gleaner-cli")]
         # And the manual pages.
@@ -331,15 +335,10 @@ def tally(entries, results, broken):
             lines.append(f"FAILED: {entry['name']}: {outcome}: {entry['why']}")
     caught = sum(outcome_of(entry, results).startswith("caught") for entry in entries)
     run = sum(outcome_of(entry, results) == "survived" for entry in entries) + caught
-    lines.append(f"score: {score(len(entries), run, caught)}")
+    if run:
+        lines.append(f"score: {caught} of {run} that were run were caught ({100 * caught / run:.1f} %), {len(entries)} in the list")
     lines += [f"FAILED: without any mutant: {command}" for command in broken]
     return lines, passed, failed + len(broken)
-
-
-def score(listed, run, caught):
-    """The shares are those of all: nothing is known of what has no result."""
-    share = lambda count: f"{count} ({100 * count / max(listed, 1):.1f} %)"
-    return f"Of {listed} in the list, {share(caught)} were caught, {share(run - caught)} survived, and {share(listed - run)} have no result"
 
 
 def report(entries, results, commit):
@@ -364,7 +363,8 @@ def report(entries, results, commit):
         "A new protocol or a new decider brings its breakages with it: an entry names the file, the text, what it becomes,",
         "and the narrowest commands that must fail. One whose text is no longer found is an error: change it together with the code.", "",
         "## Score", "",
-        f"{score(len(entries), len(run), len(caught))}.",
+        f"Of all {len(entries)}, {len(caught)} were run and caught ({100 * len(caught) / max(len(entries), 1):.1f} %),"
+        f" {len(run) - len(caught)} were run and missed, and {len(entries) - len(run)} were never run: of those nothing is known.",
         f"The last results are of commit `{commit}`; those of earlier ones count until they are run again.", "",
         "| crate | in the list | run | caught |", "| --- | ---: | ---: | ---: |",
     ]
@@ -467,7 +467,7 @@ def self_test():
         holds("the file is put back", runner.text() == files["a.rs"])
         holds("results are saved after each", saved == [1, 2, 3, 4, 5])
         lines, passed, bad = tally(entries, results, broken)
-        holds("the tally", (passed, bad) == (3, 4) and any("3 (50.0 %) were caught" in line for line in lines))
+        holds("the tally", (passed, bad) == (3, 4) and any("score: 3 of 4" in line for line in lines))
         unfit = [good | {"name": "unfit", "tests": ["cargo none", "cargo two"]}]
         broken = run_all(unfit, folder, "t", results, save, runner, say=quiet)
         holds("a command that runs no test judges nothing", "unfit" not in results and list(broken) == ["cargo none"])
@@ -483,7 +483,7 @@ def self_test():
         holds("a survivor on another tree: again", not kept("u", entries[1], files["a.rs"], True))
         holds("a changed entry: again", not kept("t", good | {"replace": "four"}, files["a.rs"], True))
         page = report(entries, results, "abc")
-        holds("the page has the score and the survivor", "3 (50.0 %) were caught, 1 (16.7 %) survived, and 2 (33.3 %) have no result" in page and "- `other`" in page)
+        holds("the page has the score and the survivor", ", 3 were run and caught (" in page and "- `other`" in page)
     print(f"{total - failed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -41,7 +41,9 @@ HEADERS = [
 STATES = ["done", "no-op", "missing"]
 OWN_PREFIX = "gleaner_"
 # gc.h: a program built with GC_DEBUG calls it where it says GC_WCSDUP.
-EXTRAS = {"GC_debug_wcsdup"}
+# What the public headers of 8.2.8 and 8.2.12 declare and those of 8.2.2 do not.
+LATER = {"GC_get_sp_corrector", "GC_set_sp_corrector"}
+EXTRAS = {"GC_debug_wcsdup"} | LATER
 
 Row = collections.namedtuple("Row", COLUMNS)
 Export = collections.namedtuple("Export", "kind size")

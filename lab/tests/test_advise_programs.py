@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gleaner_lab.advise import advisor, files, measure, options, refuse, runtime, space
+from gleaner_lab.advise import advisor, files, measure, options, page, refuse, runtime, space
+from gleaner_lab.advise.race import Race, Rules
 from gleaner_lab.advise.runtime import Program, java_options, program_of
 from gleaner_lab.advise.space import REFERENCE, Cell, Machine
 from gleaner_lab.failure import Failure
@@ -102,8 +103,8 @@ def test_what_the_environment_says_is_measured_and_pasted(tmp_path, monkeypatch)
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xss2m")
     libgc = program_of([path], None, gleaner)
     assert libgc.shown(Cell("auto", threads=2)) == (
-        "gleaner place --opt placement=auto -- env GC_NPROCS=2 "
-        f"GLEANER_OPTIONS=stats=on,huge-pages=off gleaner exec --opt markers=2 -- {path}"
+        "env GC_NPROCS=2 GLEANER_OPTIONS=stats=on,huge-pages=off "
+        f"gleaner place --opt placement=auto -- gleaner exec --opt markers=2 -- {path}"
     )
     bench = measure.Bench(Path("/opt/bench"), libgc, tmp_path, 7)
     words = " ".join(bench.command(Cell(threads=2), tmp_path / "log"))
@@ -211,7 +212,7 @@ def test_gleaner_is_asked_by_options():
     assert libgc.options(cell) == options
     assert libgc.shown(Cell(heap="64m")) == "gleaner exec --opt heap-limit=64m -- guile x.scm"
     assert own.shown(Cell("auto", "", 2)) == (
-        "gleaner place --opt placement=auto -- env GLEANER_OPTIONS=workers=2 ./own"
+        "env GLEANER_OPTIONS=workers=2 gleaner place --opt placement=auto -- ./own"
     )
     assert own.shown(REFERENCE) == "./own"
 
@@ -222,6 +223,42 @@ def test_pauses_of_a_jvm_are_all_its_stops():
     old = "Total time for which application threads were stopped: 0.0123 seconds, Stopping"
     assert measure.pauses(old)["total_pause_s"] == pytest.approx(0.0123)
     assert measure.pauses("")["longest_pause_s"] == 0
+
+
+LOG = """\
+[0.008s][info][gc] Using {}
+[0.010s][info][gc,init] CPUs: 2 total, {} available
+"""
+
+
+def test_what_a_jvm_decides_by_itself_is_read():
+    log = LOG.format("G1", 2) + "[info][gc,init] Parallel Workers: 2\n[gc] Concurrent Workers: 1\n"
+    assert measure.decided(log) == (
+        "G1, told of 2 processors, 2 parallel workers, 1 concurrent worker"
+    )
+    assert measure.decided(LOG.format("Serial", 1)) == "Serial, told of 1 processor"
+    assert measure.decided("") == ""
+
+
+def test_what_a_placement_made_a_jvm_decide_is_said():
+    runs = [
+        (Cell(), "G1, told of 2 processors"),
+        (Cell(collector="Serial"), "Serial, told of 2 processors"),
+        (Cell("pinned"), "G1, told of 2 processors"),
+        (Cell("none,processors=0"), "Serial, told of 1 processor"),
+        (Cell("none,processors=0", "Serial"), "Serial, told of 1 processor"),
+        (Cell("pinned", "Serial"), "Serial, told of 2 processors"),
+        # Nobody knows what it does without.
+        (Cell("pinned", "Parallel"), "Parallel, told of 1 processor"),
+        (Cell("auto"), ""),
+    ]
+    made = [(cell, 0, {"decided": said}) for cell, said in runs]
+    said = page._decided(Race([cell for cell, _ in runs], Rules(), made))
+    assert said == [
+        "Under the placement none,processors=0 the JVM itself decided otherwise: Serial, told of 1 "
+        "processor, in place of G1, told of 2 processors. What such cells gain or lose is not the "
+        "placement's alone."
+    ]
 
 
 def test_energy_is_that_of_the_packages_and_may_wrap(tmp_path):

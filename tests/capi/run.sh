@@ -177,7 +177,7 @@ guide() { # guide: builds the example as the guide does, and runs it
 }
 verdict "installed: the guide's recipe runs" guide
 make --no-print-directory uninstall PREFIX="$home" >>"$out/install.log"
-left() { [ -z "$(find "$dest" ! -type d)" ] && [ ! -e "$home" ]; }
+left() { [ ! -e "$dest$prefix" ] && [ ! -e "$home" ]; }
 verdict "uninstalled: nothing is left" left
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -88,6 +88,31 @@ static void in_atexit(void) { start_again("atexit"); }
 static void in_destructor(void) { start_again("destructor"); }
 static void in_all(void) { start_again("constructor atexit destructor"); }
 
+/* ---- the first collection ---- */
+
+/* Roots of which a program has that much make collections dear, the first one, too. */
+static volatile char roots[3 << 20];
+
+static void small_of_many_sizes(size_t bytes)
+{
+    for (size_t done = 0, size = 16; done < bytes; done += size, size = size >= 960 ? 16 : size + 16)
+        CHECK((size / 16 % 2 == 0 ? GC_malloc(size) : GC_malloc_atomic(size)) != NULL);
+}
+
+/* A runtime that initialises itself allocates little, of many sizes, and its callbacks do not work yet: Crystal's with threads
+ * dies of a collection there. */
+static void first_collection_is_not_early(void)
+{
+    GC_INIT();
+    roots[0] = 1;
+    GC_word before = GC_get_gc_no();
+    small_of_many_sizes(600 << 10);
+    if (!under_stress())
+        CHECK_EQ(GC_get_gc_no(), before);
+    small_of_many_sizes(30 << 20);
+    CHECK_OP(GC_get_gc_no(), >, before);
+}
+
 int main(int argc, char **argv)
 {
     if (getenv("CONFORMANCE_EARLY") != NULL)
@@ -97,5 +122,6 @@ int main(int argc, char **argv)
     RUN(in_atexit);
     RUN(in_destructor);
     RUN(in_all);
+    RUN(first_collection_is_not_early);
     return h_finish();
 }

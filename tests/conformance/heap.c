@@ -668,6 +668,46 @@ static void limit_in_threads(void)
     check_alive();
 }
 
+/* Large objects without pointers that nobody writes take no memory. When they are gone, small ones are not to fill as
+ * much as they were large before they are collected. */
+enum { UNTOUCHED = 64 << 20 };
+
+static NOINLINE void *untouched(int explicitly)
+{
+    void *volatile object = GC_MALLOC_ATOMIC(UNTOUCHED);
+    if (explicitly)
+        GC_FREE(object);
+    object = NULL;
+    return object;
+}
+
+static size_t most_small(void)
+{
+    size_t most = 0, from = GC_get_total_bytes();
+    while (GC_get_total_bytes() - from < 3 * (size_t)UNTOUCHED) {
+        for (int i = 0; i < 1000; i++)
+            GC_MALLOC(100);
+        /* What was there at first is collected once. */
+        if (GC_get_total_bytes() - from > UNTOUCHED / 2 && GC_get_heap_size() > most)
+            most = GC_get_heap_size();
+    }
+    return most;
+}
+
+static void untouched_objects_leave_no_room(void)
+{
+    for (int i = 0; i < 6; i++)
+        untouched(0);
+    CHECK_LE(most_small(), UNTOUCHED / 2);
+}
+
+static void untouched_objects_that_are_freed_leave_no_room(void)
+{
+    for (int i = 0; i < 6; i++)
+        untouched(1);
+    CHECK_LE(most_small(), UNTOUCHED / 2);
+}
+
 MAIN_BEGIN
     RUN(limit_small);
     RUN(limit_medium);
@@ -703,4 +743,6 @@ MAIN_BEGIN
     RUN(dumps);
     RUN(shutdown);
     RUN(limit_in_threads);
+    RUN_GLEANER(untouched_objects_leave_no_room);
+    RUN_GLEANER(untouched_objects_that_are_freed_leave_no_room);
 MAIN_END

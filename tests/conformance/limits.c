@@ -176,7 +176,7 @@ static void exhaust_the_reserve(void)
 
 static void starts_without_addresses(void)
 {
-    set_limit(RLIMIT_AS, (rlim_t)(status_kb("VmSize:") + (8 << 10)) << 10);
+    set_limit(RLIMIT_AS, (rlim_t)(status_kb("VmSize:") + 600) << 10);
     GC_INIT();
     _exit(0);
 }

@@ -468,6 +468,44 @@ static void toggle_without_callback(void)
     CHECK_MOST_GONE(TOGGLES);
 }
 
+/* Links to objects that die make a program's own tables long until they are cleared, so they bring collections, which
+ * links to objects that stay do not. */
+enum { LINKS = 60000 };
+static void *link_owner;
+
+static NOINLINE long collections_with(void **links, void *stays, int dies)
+{
+    GC_word before = GC_get_gc_no();
+    for (int round = 0; round < 4; round++)
+        for (int i = 0; i < LINKS; i++) {
+            void *object = GC_MALLOC(64);
+            if (links == NULL)
+                continue;
+            /* A link may be registered anew: then it is no other one. */
+            GC_unregister_disappearing_link(&links[i]);
+            links[i] = (void *)GC_HIDE_POINTER(object);
+            GC_general_register_disappearing_link(&links[i], dies ? object : stays);
+        }
+    for (int i = 0; links != NULL && i < LINKS; i++)
+        GC_unregister_disappearing_link(&links[i]);
+    return (long)(GC_get_gc_no() - before);
+}
+
+static void links_that_die_bring_collections(void)
+{
+    void **links = calloc(LINKS, sizeof *links);
+    void **all = link_owner = GC_MALLOC(50000 * sizeof *all);
+    for (int i = 0; i < 50000; i++)
+        all[i] = GC_MALLOC(64);
+    long none = collections_with(NULL, NULL, 0);
+    long stay = collections_with(links, link_owner, 0);
+    long die = collections_with(links, link_owner, 1);
+    NOTE("collections without links %ld, with such that stay %ld, that die %ld\n", none, stay, die);
+    CHECK_LE(stay, none + 2);
+    CHECK_GE(die, none + none / 2);
+    free(links);
+}
+
 MAIN_BEGIN
     RUN(basic);
     RUN(long_basic);
@@ -495,4 +533,5 @@ MAIN_BEGIN
     RUN(toggle_weak_to_strong);
     RUN(toggle_drop);
     RUN(toggle_without_callback);
+    RUN_GLEANER(links_that_die_bring_collections);
 MAIN_END

@@ -254,6 +254,390 @@ static void inert_before_the_first_call(void)
         fclose(f);
 }
 
+/* ---- the collector's own two signals ---- */
+
+/* Outside of a stop the restart signal does nothing, whoever sends it. */
+static void restart_signal_outside_of_a_stop(void)
+{
+    int restart = GC_get_thr_restart_signal();
+    GC_INIT();
+    for (int i = 0; i < 100; i++) {
+        REQUIRE(pthread_kill(pthread_self(), restart) == 0);
+        REQUIRE(raise(restart) == 0);
+        REQUIRE(kill(getpid(), restart) == 0);
+        CHECK(list_of_own(100));
+    }
+    check_alive();
+}
+
+/* So does the suspend signal, where stock waits for a restart. */
+static void suspend_signal_outside_of_a_stop(void)
+{
+    GC_INIT();
+    check_alive();
+    for (int i = 0; i < 100; i++) {
+        REQUIRE(raise(GC_get_suspend_signal()) == 0);
+        CHECK(list_of_own(100));
+    }
+    check_alive();
+}
+
+static volatile int woken;
+static void *sleeps_for_an_hour(void *arg)
+{
+    struct timespec hour = {3600, 0};
+    int error = clock_nanosleep(CLOCK_MONOTONIC, 0, &hour, NULL);
+    woken = 1;
+    return error == EINTR ? arg : NULL;
+}
+
+/* It wakes a thread that sleeps: guile-fibers ends its threads in this way. */
+static void restart_signal_wakes_a_sleeper(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, sleeps_for_an_hour, &t) == 0);
+    while (!woken) {
+        pthread_kill(t, GC_get_thr_restart_signal());
+        nap(100);
+    }
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+}
+
+/* Stopped threads that get it go on only when the stop ends; stock gives up ("Signals delivery fails constantly"). */
+static void restart_signals_in_stops(void)
+{
+    pthread_t t[4];
+    GC_INIT();
+    for (int i = 0; i < 4; i++)
+        REQUIRE(pthread_create(&t[i], NULL, allocates, &t) == 0);
+    for (int i = 0; i < 2000; i++) {
+        pthread_kill(t[i % 4], GC_get_thr_restart_signal());
+        if (i % 20 == 0)
+            GC_gcollect();
+    }
+    for (int i = 0; i < 4; i++) {
+        void *r = NULL;
+        pthread_join(t[i], &r);
+        CHECK_PTR(r, &t);
+    }
+}
+
+static int is_default(int sig)
+{
+    struct sigaction sa;
+    REQUIRE(sigaction(sig, NULL, &sa) == 0);
+    return sa.sa_handler == SIG_DFL;
+}
+
+/* Other signals may be chosen before the start, and not after it. */
+static void chosen_signals(void)
+{
+    GC_set_suspend_signal(SIGUSR1);
+    GC_set_thr_restart_signal(SIGUSR2);
+    GC_INIT();
+    GC_set_suspend_signal(SIGVTALRM);
+    GC_set_thr_restart_signal(SIGPROF);
+    CHECK_EQ(GC_get_suspend_signal(), SIGUSR1);
+    CHECK_EQ(GC_get_thr_restart_signal(), SIGUSR2);
+    CHECK(!is_default(SIGUSR1) && !is_default(SIGUSR2));
+    CHECK(is_default(SIGPWR) && is_default(SIGXCPU));
+    CHECK(is_default(SIGVTALRM) && is_default(SIGPROF));
+    raise(SIGUSR2);
+    check_alive();
+}
+
+static void cannot_be_caught(void)
+{
+    GC_set_thr_restart_signal(SIGKILL);
+    GC_INIT();
+}
+
+static void a_restart_signal_that_cannot_be_caught(void)
+{
+    char text[2000];
+    int status = run_captured(cannot_be_caught, text, sizeof text);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+/* Both get handlers and are let through, however the process was started. */
+static void signals_ignored_and_blocked_before_the_start(void)
+{
+    sigset_t both, now;
+    int suspend = GC_get_suspend_signal(), restart = GC_get_thr_restart_signal();
+    sigemptyset(&both);
+    sigaddset(&both, suspend);
+    sigaddset(&both, restart);
+    sigprocmask(SIG_BLOCK, &both, NULL);
+    signal(suspend, SIG_IGN);
+    signal(restart, SIG_IGN);
+    GC_INIT();
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    CHECK(!sigismember(&now, suspend) && !sigismember(&now, restart));
+    restart_signal_wakes_a_sleeper();
+    check_alive();
+}
+
+static volatile int own_signals;
+static void on_own(int sig)
+{
+    (void)sig;
+    own_signals++;
+}
+
+/* A handler of the program's for the suspend signal is replaced at the start. */
+static void a_suspend_handler_before_the_start(void)
+{
+    signal(GC_get_suspend_signal(), on_own);
+    GC_INIT();
+    check_alive();
+    CHECK_EQ(own_signals, 0);
+}
+
+/* One for the restart signal, set afterwards, is the program's business. */
+static void a_restart_handler_after_the_start(void)
+{
+    GC_INIT();
+    check_alive();
+    signal(GC_get_thr_restart_signal(), on_own);
+    check_alive();
+    own_signals = 0;
+    raise(GC_get_thr_restart_signal());
+    CHECK_EQ(own_signals, 1);
+}
+
+/* Set before, stock replaces it: a program that limits its processor time is never told. */
+static void a_restart_handler_before_the_start(void)
+{
+    signal(GC_get_thr_restart_signal(), on_own);
+    GC_INIT();
+    check_alive();
+    CHECK_EQ(own_signals, 0);
+    raise(GC_get_thr_restart_signal());
+    CHECK_EQ(own_signals, 1);
+}
+
+/* One signal for both purposes; stock does not start. */
+static void one_signal_for_both(void)
+{
+    GC_set_thr_restart_signal(GC_get_suspend_signal());
+    GC_INIT();
+    check_alive();
+}
+
+static volatile int spinning;
+static void *spins(void *arg)
+{
+    GC_malloc(16);
+    __atomic_add_fetch(&spinning, 1, __ATOMIC_RELAXED);
+    while (!quit)
+        ;
+    return arg;
+}
+
+/* Whatever the program does to the suspend signal after the start, the world stops; stock hangs. */
+static void suspend_handlers_after_the_start(void)
+{
+    pthread_t t;
+    void (*handlers[])(int) = {SIG_IGN, on_own, SIG_DFL};
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, spins, &t) == 0);
+    while (!spinning)
+        sched_yield();
+    for (int i = 0; i < 3; i++) {
+        signal(GC_get_suspend_signal(), handlers[i]);
+        for (int j = 0; j < 3; j++)
+            GC_gcollect();
+    }
+    CHECK_EQ(own_signals, 0);
+    quit = 1;
+    pthread_join(t, NULL);
+}
+
+/* Not by the macro, which keeps the suspend signal unblocked. */
+static void mask_suspend_signal(int how)
+{
+    sigset_t suspend;
+    int (*mask)(int, const sigset_t *, sigset_t *);
+    *(void **)&mask = dlsym(RTLD_DEFAULT, "pthread_sigmask");
+    sigemptyset(&suspend);
+    sigaddset(&suspend, GC_get_suspend_signal());
+    mask(how, &suspend, NULL);
+}
+
+static void *blocks_for_a_while(void *arg)
+{
+    sigset_t pending;
+    GC_malloc(16);
+    mask_suspend_signal(SIG_BLOCK);
+    spinning = 1;
+    do
+        sigpending(&pending);
+    while (!sigismember(&pending, GC_get_suspend_signal()));
+    mask_suspend_signal(SIG_UNBLOCK);
+    return arg;
+}
+
+/* A stop waits for a thread that blocks the suspend signal, until that lets it through. */
+static void a_thread_that_blocks_the_suspend_signal(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, blocks_for_a_while, &t) == 0);
+    while (!spinning)
+        sched_yield();
+    GC_gcollect();
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+}
+
+static void *blocks_until_it_is_named(void *arg)
+{
+    char text[2000] = "", wanted[64];
+    size_t used = 0;
+    GC_malloc(16);
+    mask_suspend_signal(SIG_BLOCK);
+    snprintf(wanted, sizeof wanted, "waits for thread %d,", gettid());
+    spinning = 1;
+    while (strstr(text, wanted) == NULL && used < sizeof text - 1)
+        used += (size_t)read(ends[0], text + used, sizeof text - 1 - used);
+    mask_suspend_signal(SIG_UNBLOCK);
+    return strstr(text, wanted) != NULL ? arg : NULL;
+}
+
+/* One that does not let it through is named after some seconds; stock gives up. */
+static void a_thread_that_does_not_stop_is_named(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    REQUIRE(pipe(ends) == 0);
+    dup2(ends[1], 2);
+    REQUIRE(pthread_create(&t, NULL, blocks_until_it_is_named, &t) == 0);
+    while (!spinning)
+        sched_yield();
+    GC_gcollect();
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+}
+
+/* The macros of gc.h keep it unblocked. */
+static void masks_by_the_macros(void)
+{
+    sigset_t all, now;
+    GC_INIT();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    CHECK(!sigismember(&now, GC_get_suspend_signal()));
+    CHECK(sigismember(&now, SIGTERM) && sigismember(&now, GC_get_thr_restart_signal()));
+    check_alive();
+}
+
+static void *waits_for_signals(void *arg)
+{
+    sigset_t wanted;
+    int got = 0;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGTERM);
+    sigaddset(&wanted, SIGUSR1);
+    GC_malloc(16);
+    reading = 1;
+    return sigwait(&wanted, &got) == 0 && got == SIGTERM ? arg : NULL;
+}
+
+/* A thread that waits for signals is stopped there, and waits on. */
+static void sigwait_across_collections(void)
+{
+    pthread_t t;
+    void *r = NULL;
+    sigset_t all;
+    GC_INIT();
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    REQUIRE(pthread_create(&t, NULL, waits_for_signals, &t) == 0);
+    while (!reading)
+        sched_yield();
+    for (int i = 0; i < 50; i++) {
+        nap(100);
+        GC_gcollect();
+    }
+    kill(getpid(), SIGTERM);
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+}
+
+/* The soft limit of processor time is told by the restart signal, and hence goes unheard; the hard one ends the process. */
+static void a_limit_of_processor_time(void)
+{
+    struct rlimit limit;
+    struct rusage used;
+    getrlimit(RLIMIT_CPU, &limit);
+    limit.rlim_cur = 1;
+    REQUIRE(setrlimit(RLIMIT_CPU, &limit) == 0);
+    GC_INIT();
+    do {
+        CHECK(list_of_own(3000));
+        getrusage(RUSAGE_SELF, &used);
+    } while (used.ru_utime.tv_sec + used.ru_stime.tv_sec < 2);
+}
+
+/* ---- what a stop does to calls that wait ---- */
+
+#include <poll.h>
+
+static volatile int interrupts;
+static void *polls(void *arg)
+{
+    struct pollfd in = {ends[0], POLLIN, 0};
+    reading = 1;
+    while (poll(&in, 1, -1) < 0)
+        interrupts += errno == EINTR;
+    return in.revents & POLLIN ? arg : NULL;
+}
+
+static void *polls_in_a_blocking_region(void *arg)
+{
+    return GC_do_blocking(polls, arg);
+}
+
+enum { COLLECTIONS = 50 };
+
+static int interrupts_of(void *(*waits)(void *))
+{
+    pthread_t t;
+    void *r = NULL;
+    GC_INIT();
+    REQUIRE(pipe(ends) == 0);
+    REQUIRE(pthread_create(&t, NULL, waits, &t) == 0);
+    while (!reading)
+        sched_yield();
+    for (int i = 0; i < COLLECTIONS; i++) {
+        nap(100);
+        GC_gcollect();
+    }
+    REQUIRE(write(ends[1], "x", 1) == 1);
+    pthread_join(t, &r);
+    CHECK_PTR(r, &t);
+    return interrupts;
+}
+
+/* Of the calls that no handler lets go on, a stop interrupts each once. */
+static void poll_is_interrupted_once_a_stop(void)
+{
+    int n = interrupts_of(polls);
+    CHECK_GE(n, 1);
+    CHECK_LE(n, COLLECTIONS);
+}
+
+static void poll_in_a_blocking_region_is_not(void)
+{
+    CHECK_EQ(interrupts_of(polls_in_a_blocking_region), 0);
+}
+
 MAIN_BEGIN
     RUN(storm_while_allocating);
     RUN(storm_in_threads);
@@ -264,4 +648,23 @@ MAIN_BEGIN
     RUN(jump_out_of_handler);
     RUN(handlers_of_others);
     RUN(inert_before_the_first_call);
+    RUN(restart_signal_outside_of_a_stop);
+    RUN_GLEANER(suspend_signal_outside_of_a_stop);
+    RUN(restart_signal_wakes_a_sleeper);
+    RUN_GLEANER(restart_signals_in_stops);
+    RUN(chosen_signals);
+    RUN(a_restart_signal_that_cannot_be_caught);
+    RUN(signals_ignored_and_blocked_before_the_start);
+    RUN(a_suspend_handler_before_the_start);
+    RUN(a_restart_handler_after_the_start);
+    RUN_GLEANER(a_restart_handler_before_the_start);
+    RUN_GLEANER(one_signal_for_both);
+    RUN_GLEANER(suspend_handlers_after_the_start);
+    RUN(a_thread_that_blocks_the_suspend_signal);
+    RUN_GLEANER(a_thread_that_does_not_stop_is_named);
+    RUN(masks_by_the_macros);
+    RUN(sigwait_across_collections);
+    RUN(a_limit_of_processor_time);
+    RUN(poll_is_interrupted_once_a_stop);
+    RUN(poll_in_a_blocking_region_is_not);
 MAIN_END

@@ -1,6 +1,7 @@
 /* Threads that come and go by every route. What only a thread refers to:
  * thread_roots.c. */
 #include "harness.h"
+#include <dirent.h>
 #include <gc/gc_mark.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -542,6 +543,36 @@ static void main_exits_first(void)
     pthread_exit(NULL);
 }
 
+/* A tool tells a helper by its name, which it gives itself when it first runs. */
+static void helpers_have_names(void)
+{
+    char path[320], name[32];
+    int found = 0;
+    add_options("markers=2");
+    GC_INIT();
+    churn(8 << 20, 64);
+    void **kept = NULL;
+    for (int i = 0; i < 100000; i++) {
+        void **cell = GC_malloc(32);
+        cell[0] = kept;
+        kept = cell;
+    }
+    while (!found) {
+        GC_gcollect();
+        DIR *tasks = opendir("/proc/self/task");
+        for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+            snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+            FILE *f = fopen(path, "r");
+            if (f != NULL && fgets(name, sizeof name, f) != NULL)
+                found |= strcmp(name, "gleaner-mark-1\n") == 0;
+            if (f != NULL)
+                fclose(f);
+        }
+        closedir(tasks);
+    }
+    CHECK(kept != NULL);
+}
+
 MAIN_BEGIN
     RUN(thirty_two);
     RUN(waves);
@@ -563,4 +594,5 @@ MAIN_BEGIN
     RUN(one_marker);
     RUN(many_at_once);
     RUN(main_exits_first);
+    RUN_GLEANER(helpers_have_names);
 MAIN_END

@@ -96,6 +96,9 @@ pub struct Client {
     pub stress_after: Option<u32>,
     /// Collections that are enough under pressure, for a program that is too slow for as many as are asked for.
     pub enough: Option<u64>,
+    /// Collections that a run of size `ci` makes at least with the default options.
+    #[serde(default)]
+    pub collects: u64,
     sizes: Sizes,
 }
 
@@ -119,6 +122,7 @@ impl Client {
             stress: each(),
             stress_after: None,
             enough: None,
+            collects: 0,
             sizes: Sizes {
                 tiny: none(),
                 ci: none(),

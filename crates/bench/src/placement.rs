@@ -221,10 +221,10 @@ fn measure(
     };
     let readers = spread.iter().map(reader).collect::<Result<Vec<_>>>()?;
     let mut started = Vec::new();
-    for (index, (reader, (own, _))) in readers.iter().zip(&spread).enumerate() {
+    for (reader, (own, _)) in readers.iter().zip(&spread) {
         let placement = threads::Placement::On(&nodes[*own].processors);
         let argument = (&raw const *reader).cast_mut().cast();
-        started.extend(spawn(Role::Worker, index + 1, placement, enter, argument));
+        started.extend(spawn(Role::Worker, placement, enter, argument));
     }
     let are_all = started.len() == readers.len();
     // Nobody else sets it.

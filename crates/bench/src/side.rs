@@ -54,6 +54,11 @@ impl Side {
         })
     }
 
+    /// Whether it runs with the default options.
+    pub fn has_defaults(&self) -> bool {
+        self.options.is_empty()
+    }
+
     /// The same side with further options of Gleaner's.
     pub fn with_options<'a>(mut self, options: impl IntoIterator<Item = &'a str>) -> Side {
         self.options.extend(options.into_iter().map(String::from));

@@ -221,8 +221,10 @@ pub(crate) struct BenchArgs {
 ///
 /// Each thread has a role, which is recognised by its name: application, main, collector, zeroing, compiler, organizer,
 /// profiler, timer, finalizer, vm. HotSpot, .NET, Gleaner and Boehm's collector tell by the names of their threads;
-/// Go and older versions of Node do not. A policy decides from the roles and the machine where each thread may run. Threads that come later, and
-/// processes that the program starts, are placed, too. The program need not know of it, and is not changed.
+/// Go and older versions of Node do not, and run where they started: a line at the end says if nothing was placed. A policy
+/// decides from the roles and the machine where each thread may run. Threads that come later, and processes that the program
+/// starts, are placed, too. The program need not know of it; a JVM is told in JAVA_TOOL_OPTIONS how many processors there
+/// are without placement.
 #[derive(Args)]
 #[command(
     override_usage = "gleaner place [OPTIONS] -- PROGRAM [ARGS]...\n       gleaner place [OPTIONS] --plan THREADS",
@@ -235,7 +237,7 @@ pub(crate) struct PlaceArgs {
     /// Threads of that name have that role; a '*' at the end stands for any rest
     #[arg(long = "role", value_name = "NAME=ROLE")]
     pub(crate) roles: Vec<String>,
-    /// Print what the threads of each role have used when the program has ended
+    /// Print what the threads of each role have used when the program has ended, and what HotSpot decided by itself
     #[arg(long)]
     pub(crate) stats: bool,
     /// Append one JSON line per decision to FILE
@@ -269,7 +271,7 @@ Options of placement (--opt):
                          paired    an application and a collector thread make a pair, spread over the sockets
                          auto      a thread is pinned when the kernel moves it often, and let go when it waits
                          none      the system decides, among processors and sockets; --stats works
-  processors=LIST        only these, such as 0-3+8
+  processors=LIST        only these, such as 0-3+8, from the start on: the program sees no others
   sockets=N              N sockets at most; 0: one for paper, all for the others
   pin=ROLE+ROLE          which roles are pinned, or by auto can be (application+collector); none
   first-core=N           the core of the first pinned thread, counted from 0

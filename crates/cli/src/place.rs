@@ -3,6 +3,7 @@
 //! This process stays, finds the threads of the program and of what it starts, and ends as the program did. A second
 //! process, the guard, lets the threads run anywhere again, at full speed, if this one is killed.
 
+mod environment;
 mod guard;
 pub(crate) mod log;
 mod report;
@@ -99,6 +100,7 @@ fn plan(machine: &Machine, settings: &Settings, threads: &str) -> Result<String,
         .map(|(number, &role)| Thread {
             id: id(number),
             role,
+            is_recognised: true,
             habit: Habit::default(),
         })
         .collect();

@@ -52,6 +52,7 @@ static void *works(void *unused) {
 int main(void) {
     sched_getaffinity(0, sizeof all, &all);
     pthread_create(&worker, NULL, works, NULL);
+    pthread_setname_np(worker, "works");
     while (at < 0) {
         struct timespec pause = {0, 1000000};
         nanosleep(&pause, NULL);
@@ -80,8 +81,17 @@ fn moved_threads_are_pinned_and_waiting_ones_let_go() {
     let log = directory.path("place.jsonl");
     let run = || {
         let mut command = gleaner();
-        command.args(["place", "--opt", "placement=auto", "--log"]);
-        command.arg(&log).arg("--").arg(&moved).output().unwrap()
+        let role = ["--role", "works=application"];
+        command
+            .args(["place", "--opt", "placement=auto"])
+            .args(role);
+        command
+            .arg("--log")
+            .arg(&log)
+            .arg("--")
+            .arg(&moved)
+            .output()
+            .unwrap()
     };
     // The look that finds the moves may lie between two of them.
     let outputs = (0..3).map(|_| run());

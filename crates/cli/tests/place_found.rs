@@ -91,6 +91,9 @@ int main(int count, char **words) {
 }
 "#;
 
+/// Threads that are main, as all are said to be beside it, are set apart.
+const ISOLATED: &str = "placement=isolated,isolate=main,pin=none";
+
 /// `gleaner place` and a first word of what its program says.
 struct Placer {
     process: Child,
@@ -215,6 +218,8 @@ fn start_own(directory: &Directory, own: usize) -> (Placer, u32) {
     let program = directory.compile("own", OWN, &["-pthread"]);
     let log = directory.path("place.jsonl");
     let words = [
+        "--role",
+        "sleeps=application",
         "--log",
         log.to_str().unwrap(),
         "--",
@@ -254,6 +259,8 @@ fn a_thread_that_becomes_the_first_by_starting_a_program_is_placed_as_that() {
     let words = [
         "--opt",
         "placement=pinned,pin=application",
+        "--role",
+        "starts-anew=application",
         "--log",
         log.to_str().unwrap(),
         "--",
@@ -292,7 +299,7 @@ fn what_a_shell_has_started_before_stays_where_it_is() {
     let script = format!(
         "sh -c 'sleep 1000 & sleep 1000' & echo $!
          (sleep 0.3; sh -c 'sleep 1000 & echo $! > $RETURN.left') > /dev/null &
-         exec {} place --opt placement=isolated,pin=none -- sh -c '
+         exec {} place --opt {ISOLATED} --role \"*=main\" -- sh -c '
              while [ ! -e $RETURN ]; do sleep 0.05; done; tail -f /dev/null & wait'",
         gleaner.get_program().to_str().unwrap()
     );
@@ -341,7 +348,7 @@ fn what_a_shell_has_started_before_stays_where_it_is() {
 fn the_guard_stays_when_it_is_asked_to_go() {
     let Some(all) = processors() else { return };
     let directory = Directory::new();
-    let options = ["--opt", "placement=isolated,pin=none", "--", "sh", "-c"];
+    let options = ["--opt", ISOLATED, "--role", "*=main", "--", "sh", "-c"];
     let script = "echo ready; sleep 1000 & wait";
     let mut placer = Placer::start(&directory, &[&options[..], &[script]].concat());
     let program = placer.child("sh");
@@ -375,7 +382,9 @@ fn a_program_that_is_put_somewhere_by_another_is_left_there() {
         &directory,
         &[
             "--opt",
-            "placement=isolated,pin=none",
+            ISOLATED,
+            "--role",
+            "*=main",
             "--log",
             log.to_str().unwrap(),
         ]
@@ -412,12 +421,7 @@ fn processes_whose_parents_have_ended_are_followed_and_put_back() {
     let Some(all) = processors() else { return };
     let directory = Directory::new();
     let options = [
-        "--opt",
-        "placement=isolated,pin=none",
-        "--",
-        "sh",
-        "-c",
-        LEAVES,
+        "--opt", ISOLATED, "--role", "*=main", "--", "sh", "-c", LEAVES,
     ];
     let mut placer = Placer::start(&directory, &options);
     let left: u32 = placer.word.parse().unwrap();
@@ -436,12 +440,7 @@ fn the_next_start_puts_back_what_a_guard_could_not() {
     let Some(all) = processors() else { return };
     let directory = Directory::new();
     let options = [
-        "--opt",
-        "placement=isolated,pin=none",
-        "--",
-        "sh",
-        "-c",
-        LEAVES,
+        "--opt", ISOLATED, "--role", "*=main", "--", "sh", "-c", LEAVES,
     ];
     let mut placer = Placer::start(&directory, &options);
     let left: u32 = placer.word.parse().unwrap();
@@ -512,7 +511,7 @@ fn what_the_kernel_refuses_is_said_and_the_program_runs() {
     let output = clean(Command::new("setpriv"))
         .args(["--reuid=65534", "--clear-groups"])
         .arg(&command)
-        .args(["place", "--opt", "placement=isolated,pin=none", "--log"])
+        .args(["place", "--opt", ISOLATED, "--role", "*=main", "--log"])
         .args([log.as_path(), Path::new("--"), &program])
         .output()
         .unwrap();

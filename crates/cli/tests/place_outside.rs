@@ -61,7 +61,7 @@ fn a_terminal_that_closes_ends_the_program_of_a_session_leader() {
 
 #[test]
 fn a_log_that_ends_is_said() {
-    let words = ["place", "--log", "/dev/full", "--", "sleep", "0.3"];
+    let words = ["place", "--log", "/dev/full", "--", "true"];
     let output = run(&words);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let said = stderr(&output);
@@ -92,7 +92,7 @@ fn other_commands_say_whose_log_it_is() {
     let directory = Directory::new();
     let log = directory.path("place.jsonl");
     let log = log.to_str().unwrap();
-    assert_succeeds(&run(&["place", "--log", log, "--", "sleep", "0.3"]));
+    assert_succeeds(&run(&["place", "--log", log, "--", "true"]));
     for command in ["heap", "report"] {
         let output = run(&[command, log]);
         assert_fails(&output, 2, "the log of 'gleaner place'");

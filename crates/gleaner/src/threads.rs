@@ -12,10 +12,9 @@ use crate::guarded::Guarded;
 /// Threads that were started and are to be joined. Its holder waits for the system at most, which starts one.
 pub(crate) type Threads = Guarded<Vec<Thread>>;
 
-/// Starts thread `index` of a role, counted from 1; `None` when the system refuses. A panic in `body` ends the process.
+/// Starts a thread of a role; `None` when the system refuses. A panic in `body` ends the process.
 fn start<B: FnOnce() + Send + 'static>(
     role: Role,
-    index: usize,
     placement: Placement<'_>,
     body: B,
 ) -> Option<Thread> {
@@ -26,7 +25,7 @@ fn start<B: FnOnce() + Send + 'static>(
         ptr::null_mut()
     }
     let body = Box::into_raw(Box::new(body));
-    let started = spawn(role, index, placement, run::<B>, body.cast());
+    let started = spawn(role, placement, run::<B>, body.cast());
     if started.is_none() {
         // SAFETY: made above, and there is no thread that has it.
         drop(unsafe { Box::from_raw(body) });
@@ -34,7 +33,7 @@ fn start<B: FnOnce() + Send + 'static>(
     started
 }
 
-/// Starts such a thread on the processors of a memory node, where the heap places threads and the node has some.
+/// Starts thread `index` of a role, counted from 1, on the processors of a memory node, where the heap places threads and the node has some.
 pub(crate) fn start_on<B: FnOnce() + Send + 'static>(
     config: &Config,
     node: usize,
@@ -48,7 +47,10 @@ pub(crate) fn start_on<B: FnOnce() + Send + 'static>(
         Some(processors) if !processors.is_empty() => Placement::On(processors),
         _ => Placement::Anywhere,
     };
-    start(role, index, placement, body)
+    start(role, placement, move || {
+        role.name_current(index);
+        body();
+    })
 }
 
 /// Waits until all of them have ended.

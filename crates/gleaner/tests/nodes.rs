@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gleaner::{Heap, Pages, Plan, Zeroing};
 use gleaner_os::topology::{ProcessorSet, Topology};
@@ -14,12 +14,23 @@ fn threads() -> BTreeSet<PathBuf> {
     listed.map(|thread| thread.unwrap().path()).collect()
 }
 
+/// The name of a thread of the heap, which has its starter's until it has run.
+fn name_of(thread: &Path) -> String {
+    loop {
+        let name = fs::read_to_string(thread.join("comm")).unwrap();
+        if name.starts_with("gleaner-") {
+            return name;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// The processors that each thread of the heap may run on, by its name: of threads that were not listed before it was
 /// built. The kernel's list has processors that are offline, too, for a thread that may run anywhere.
 fn allowed(before: &BTreeSet<PathBuf>, online: &ProcessorSet) -> BTreeMap<String, ProcessorSet> {
     let mut all = BTreeMap::new();
     for thread in threads().difference(before) {
-        let name = fs::read_to_string(thread.join("comm")).unwrap();
+        let name = name_of(thread);
         if let Some(name) = name.trim().strip_prefix("gleaner-") {
             let status = fs::read_to_string(thread.join("status")).unwrap();
             let list = status

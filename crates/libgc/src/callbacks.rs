@@ -10,6 +10,8 @@ use crate::variables::{Procedure, Variable};
 pub type CollectionEventFn = unsafe extern "C-unwind" fn(Moment);
 /// `GC_on_thread_event_proc`.
 pub type ThreadEventFn = unsafe extern "C-unwind" fn(Moment, *mut c_void);
+/// `GC_sp_corrector_proc`: where a thread's stack pointer is, and the thread.
+pub type CorrectorFn = unsafe extern "C-unwind" fn(*mut *mut c_void, *mut c_void);
 /// `GC_stop_func`.
 pub type StopFn = unsafe extern "C-unwind" fn() -> c_int;
 /// `GC_await_finalize_proc`.
@@ -27,6 +29,8 @@ pub struct Callbacks {
     pub collection_event: Variable<Option<CollectionEventFn>>,
     /// Called when a thread is suspended or goes on.
     pub thread_event: Variable<Option<ThreadEventFn>>,
+    /// Says where the stack pointer of a thread is, for programs that run on stacks of their own.
+    pub sp_corrector: Variable<Option<CorrectorFn>>,
     /// Asked whether a collection is to be given up.
     pub stop: Variable<Option<StopFn>>,
     /// Called for each object queued for finalization.
@@ -42,6 +46,7 @@ pub static CALLBACKS: Callbacks = Callbacks {
     start: Variable::new(None),
     collection_event: Variable::new(None),
     thread_event: Variable::new(None),
+    sp_corrector: Variable::new(None),
     stop: Variable::new(None),
     await_finalize: Variable::new(None),
     toggle: Variable::new(None),

@@ -214,7 +214,7 @@ fn make_helpers() {
     if CREW.helpers() + 1 < wanted {
         CREW.ensure_helpers(wanted - 1, &mut |index| {
             let argument = ptr::without_provenance_mut(index);
-            threads::spawn(Role::Marker, index, Placement::Anywhere, help, argument)
+            threads::spawn(Role::Marker, Placement::Anywhere, help, argument)
                 .map(Thread::detach)
                 .is_some()
         });
@@ -223,6 +223,7 @@ fn make_helpers() {
 
 /// What the thread of helper `index` runs.
 extern "C" fn help(index: *mut c_void) -> *mut c_void {
+    Role::Marker.name_current(index.addr());
     // SAFETY: the crew gave the index to `make_helpers`, which started this thread alone for it.
     unsafe { CREW.serve(index.addr()) };
     ptr::null_mut()
@@ -235,6 +236,13 @@ fn chooser() -> usize {
         Some(wanted) => wanted as usize,
         None => 0,
     }
+}
+
+/// Reads the list of libraries for the first time, so that the first collection, too, comes when it pays beside the roots that
+/// it will scan. Without them a small program would collect before its runtime has initialised what its callbacks use.
+pub fn expect_roots() {
+    let mut libraries = read_libraries();
+    with_heap(|heap| heap.expect_roots(&mut libraries));
 }
 
 fn read_libraries() -> LibraryList {
@@ -337,8 +345,13 @@ impl Client for Door {
         }
     }
 
-    fn stack_base(&self, thread: &Mutator) -> Address {
-        stack_base(thread)
+    fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address) {
+        let mut corrected = pointer.ptr::<c_void>();
+        if let Some(correct) = CALLBACKS.sp_corrector.get() {
+            // SAFETY: the client's function, called with the lock held, of a thread that is stopped or the calling one.
+            unsafe { correct(&mut corrected, thread.pthread as *mut c_void) };
+        }
+        (Address::of(corrected), stack_base(thread))
     }
 
     fn wants_to_stop(&self, heap: &mut Heap) -> bool {

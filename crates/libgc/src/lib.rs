@@ -59,9 +59,10 @@ mod variables;
 static ARENA: gleaner_mem::arena::Arena = gleaner_mem::arena::Arena::new();
 
 /// What [`start`] calls, in this order, once the heap has started: each may call malloc or the client.
-static SERVICES: [fn(); 5] = [
+static SERVICES: [fn(); 6] = [
     records::install_hooks,
     fork::install_hooks,
+    collect::expect_roots,
     environment::warn_of_malformed,
     collect::watch_exit,
     snapshot::watch,

@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
@@ -15,7 +15,9 @@ use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
 use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
 use gleaner_plans::mark_sweep::view::HeapView;
 
+use crate::callbacks::CALLBACKS;
 use crate::message::{die, say};
+use crate::settings::CLIENT;
 use crate::state::{MAIN_THREAD, Started, WORLD, is_collecting, started, view};
 use crate::variables::GC_stackbottom;
 
@@ -64,17 +66,21 @@ pub fn reenter(heap: &Heap, record: *mut Mutator) {
     threads::set_thread_word(word_for(heap, record) | slow);
 }
 
-/// Hooks of the C library and the suspend handler.
+/// Hooks of the C library, and the handlers of the two signals.
 pub fn install_hooks() {
-    let Some(signal) = view().map(HeapView::suspend_signal) else {
+    let Some(suspend) = view().map(HeapView::suspend_signal) else {
         return;
     };
-    if !signals::install_suspend_handler(signal, on_suspend) {
-        die(format_args!(
-            "cannot install a handler for signal {signal}: choose another with GC_set_suspend_signal"
-        ));
+    let restart = CLIENT.restart_signal.get();
+    if !signals::install_suspend_handler(suspend, on_suspend) {
+        die_of_signal(suspend, "GC_set_suspend_signal");
     }
-    signals::unblock(signal);
+    // The same signal for both has the handler that suspends, which does nothing outside of a stop.
+    if !signals::install_idle_handler(restart) {
+        die_of_signal(restart, "GC_set_thr_restart_signal");
+    }
+    signals::unblock(suspend);
+    signals::unblock(restart);
     if !threads::set_thread_exit_key(thread_ends) {
         say(format_args!(
             "no thread-specific key is left: threads that end without unregistering are noticed late"
@@ -82,6 +88,12 @@ pub fn install_hooks() {
     }
     // The first thread may end by pthread_exit while others go on.
     threads::arm_thread_exit(Mutator::current() as usize);
+}
+
+fn die_of_signal(signal: c_int, setter: &str) -> ! {
+    die(format_args!(
+        "cannot install a handler for signal {signal}: choose another with {setter}"
+    ))
 }
 
 extern "C" fn thread_ends(record: usize) {
@@ -142,10 +154,22 @@ pub fn register(heap: Started, stack_base: Address, explicit: bool) -> c_int {
     }
 }
 
-/// Whether the calling thread runs on a stack that the collector does not know. Under the lock.
+/// Whether the program has said where a stack is: then it says so before each collection scans stacks, and a stack that
+/// is not known now will be. Set once, by whichever thread says it first; read under the lock, where a late answer only puts
+/// a collection off once more.
+static NAMES_STACKS: AtomicBool = AtomicBool::new(false);
+
+/// The program says where a stack is.
+pub fn learn_that_stacks_are_named() {
+    NAMES_STACKS.store(true, Ordering::Relaxed);
+}
+
+/// Whether the calling thread runs on a stack that the collector does not know, in a program that has named none. Under the
+/// lock.
 pub fn is_on_foreign_stack() -> bool {
     let record = Mutator::current();
-    if record.is_null() {
+    let is_told = NAMES_STACKS.load(Ordering::Relaxed) || CALLBACKS.sp_corrector.get().is_some();
+    if record.is_null() || is_told {
         return false;
     }
     // SAFETY: the calling thread's own record, under the lock.

@@ -9,7 +9,7 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{AltStack, Mutator};
 
 use crate::message::die;
-use crate::records::{SUCCESS, leave, register};
+use crate::records::{SUCCESS, learn_that_stacks_are_named, leave, register};
 use crate::start::{start, with_heap};
 use crate::state::{MAIN_THREAD, is_collecting, is_ready, started};
 use crate::variables::{GC_parallel, GC_stackbottom};
@@ -169,6 +169,7 @@ pub unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *c
         GC_stackbottom.set(bottom.cast());
         return;
     }
+    learn_that_stacks_are_named();
     let record = if handle.is_null() {
         Mutator::current()
     } else {

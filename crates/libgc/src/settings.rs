@@ -132,7 +132,7 @@ fn bound_initial_heap(heap: &mut Heap) {
         reserved.min(heap.settings.limit)
     };
     heap.space.capacity = heap.space.capacity.min(most);
-    heap.initial_capacity = heap.initial_capacity.min(most);
+    heap.space.initial_capacity = heap.space.initial_capacity.min(most);
 }
 
 /// Whether libgc would have collected once in its own start, which `GC_gc_no` counts. Written at the start.

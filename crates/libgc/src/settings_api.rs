@@ -6,7 +6,7 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
-use crate::callbacks::{CALLBACKS, CollectionEventFn, StopFn, ThreadEventFn};
+use crate::callbacks::{CALLBACKS, CollectionEventFn, CorrectorFn, StopFn, ThreadEventFn};
 use crate::message::{GC_on_abort, WARN};
 use crate::settings::{CLIENT, register_displacement};
 use crate::start::start;
@@ -134,6 +134,7 @@ guarded! {
     GC_set_on_heap_resize, GC_get_on_heap_resize: Option<HeapResizeFn> = GC_on_heap_resize;
     GC_set_on_collection_event, GC_get_on_collection_event: Option<CollectionEventFn> = CALLBACKS.collection_event;
     GC_set_on_thread_event, GC_get_on_thread_event: Option<ThreadEventFn> = CALLBACKS.thread_event;
+    GC_set_sp_corrector, GC_get_sp_corrector: Option<CorrectorFn> = CALLBACKS.sp_corrector;
     GC_set_start_callback, GC_get_start_callback: Option<Procedure> = CALLBACKS.start;
     GC_set_warn_proc, GC_get_warn_proc: Option<WarnFn> = WARN;
     GC_set_abort_func, GC_get_abort_func: Option<AbortFn> = GC_on_abort;
@@ -210,7 +211,7 @@ pub extern "C-unwind" fn GC_get_suspend_signal() -> c_int {
     CLIENT.suspend_signal.get()
 }
 
-/// As in gc.h: remembered, but no such signal is ever sent, since stopped threads wait on a futex.
+/// As in gc.h: no effect after the start. The signal gets a handler, but none is sent: stopped threads wait on a futex.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_set_thr_restart_signal(signal: c_int) {
     if !is_started() {

@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 use gleaner_base::events::LineBuffer;
 use gleaner_base::options::{MarkGenerations, Options};
 use gleaner_mem::arena::SLAB_BYTES;
+use gleaner_os::headroom::Headroom;
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
 use gleaner_os::{output, refusal, threads};
@@ -102,6 +103,7 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
         Err(error) => die_of_reserving(error),
     };
     let mut heap = starting.install(heap);
+    heap.heed(Headroom::find());
     let table = heap.context.table;
     // A word below the heap: the variable may lie in the program's data, and must refer to no object itself.
     GC_least_plausible_heap_addr.set(table.heap.sub(8).ptr());

@@ -322,8 +322,9 @@ pub extern "C-unwind" fn GC_expand_hp(bytes: usize) -> c_int {
         if (limit != 0 && wanted > limit) || wanted > heap.context.table.span / 2 {
             return false;
         }
+        let wanted = heap.within_room(wanted);
         heap.grow_to(wanted, "GC_expand_hp");
-        heap.initial_capacity = heap.initial_capacity.max(wanted);
+        heap.space.initial_capacity = heap.space.initial_capacity.max(wanted);
         true
     });
     if grown {

@@ -1,24 +1,36 @@
 //! Whether others want the processors: how long threads of this machine that could run had to wait for one.
 //!
 //! Linux counts the time in which at least one runnable thread waited (pressure stall information), for a virtual
-//! machine the time in which the host ran others instead (steal), and that in which processors were idle. Any thread, any state of the world; nothing here
-//! allocates.
+//! machine the time in which the host ran others instead (steal), and that in which processors were idle. Nobody is asked
+//! before [`watch_idle`] or [`watch_waiting`]. Any thread, any state of the world; nothing here allocates.
 
-use core::ffi::CStr;
 use core::ops::Range;
 
+use crate::kept_file::KeptFile;
 use crate::procfs;
 
-const PRESSURE: &CStr = c"/proc/pressure/cpu";
-const STAT: &CStr = c"/proc/stat";
+static PRESSURE: KeptFile = KeptFile::new(c"/proc/pressure/cpu");
+static STAT: KeptFile = KeptFile::new(c"/proc/stat");
+
+/// Makes [`idle_ns`] known from now on: opens a file, which stays open.
+pub fn watch_idle() {
+    STAT.open();
+}
+
+/// Makes [`waited_ns`] known from now on: opens two files, which stay open.
+pub fn watch_waiting() {
+    PRESSURE.open();
+    STAT.open();
+}
 
 /// Nanoseconds since the machine started in which some thread waited for a processor, on this machine or for the host;
 /// `None` where the system counts neither. It takes some microseconds to ask.
 pub fn waited_ns() -> Option<u64> {
     let mut buffer = [0; 512];
-    let pressure = procfs::read(PRESSURE, &mut buffer).and_then(pressure_ns);
-    let stolen =
-        procfs::read(STAT, &mut buffer).and_then(|text| spent_ns(text, STOLEN, ticks_a_second()));
+    let pressure = PRESSURE.read(&mut buffer).and_then(pressure_ns);
+    let stolen = STAT
+        .read(&mut buffer)
+        .and_then(|text| spent_ns(text, STOLEN, ticks_a_second()));
     match (pressure, stolen) {
         (None, None) => None,
         (pressure, stolen) => Some(pressure.unwrap_or(0) + stolen.unwrap_or(0)),
@@ -29,7 +41,8 @@ pub fn waited_ns() -> Option<u64> {
 /// the system does not say. Exact to some hundredths of a second.
 pub fn idle_ns() -> Option<u64> {
     let mut buffer = [0; 512];
-    procfs::read(STAT, &mut buffer).and_then(|text| spent_ns(text, IDLE, ticks_a_second()))
+    STAT.read(&mut buffer)
+        .and_then(|text| spent_ns(text, IDLE, ticks_a_second()))
 }
 
 /// Of `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`, the total, which is in microseconds.
@@ -91,6 +104,7 @@ mod tests {
 
     #[test]
     fn more_threads_than_processors_wait() {
+        watch_waiting();
         let Some(before) = waited_ns() else {
             return;
         };

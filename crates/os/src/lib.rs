@@ -13,11 +13,14 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("the port layer knows x86-64 Linux with glibc only");
 
+mod kept_file;
 mod procfs;
 mod sets;
 mod spawn;
 mod stacks;
 mod syscall;
+#[cfg(test)]
+mod test_tree;
 mod thread_exit;
 mod thread_word;
 
@@ -28,6 +31,7 @@ pub mod contention;
 pub mod counters;
 pub mod environment;
 pub mod fork;
+pub mod headroom;
 pub mod hugepages;
 pub mod libraries;
 pub mod log_file;

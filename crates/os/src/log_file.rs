@@ -7,42 +7,11 @@
 //! moment could still make it too long.
 
 use core::fmt::Write as _;
-use core::mem::MaybeUninit;
 
 use gleaner_base::events::LineBuffer;
 
-use crate::output::{self, Fd, STDERR};
-use crate::syscall::{Errno, call};
-
-/// Which file a descriptor stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-fn status_of(file: Fd) -> Option<libc::stat> {
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    let arguments = [file.0 as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: the record outlives the call, which fills it when it succeeds.
-    unsafe {
-        call(libc::SYS_fstat, arguments).ok()?;
-        Some(status.assume_init())
-    }
-}
-
-impl Identity {
-    fn of(file: Fd) -> Option<Identity> {
-        status_of(file).as_ref().map(Identity::new)
-    }
-
-    fn new(status: &libc::stat) -> Identity {
-        Identity {
-            device: status.st_dev,
-            inode: status.st_ino,
-        }
-    }
-}
+use crate::output::{self, Fd, Identity, STDERR, status_of};
+use crate::syscall::Errno;
 
 /// An open log.
 #[derive(Clone, Copy, Debug)]

@@ -85,6 +85,42 @@ fn anonymous(bytes: usize, access: i32) -> Option<NonNull<u8>> {
     NonNull::new(start.ok()? as *mut u8)
 }
 
+/// Maps `bytes` of zero memory at `start`, readable, and writable and executable as asked: addresses that were not reserved
+/// but hoped for. False when the kernel refuses, or when something lies there already, which stays as it is.
+pub fn map_at(start: NonNull<u8>, bytes: usize, access: Access) -> bool {
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let (wanted, access) = (start.as_ptr() as usize, access as usize);
+    if faults::armed(FaultPoint::CommitMemory) {
+        return noted(false, bytes, bytes);
+    }
+    // SAFETY: a new anonymous mapping that replaces none.
+    let mapped = unsafe {
+        call(
+            libc::SYS_mmap,
+            [wanted, bytes, access, flags as usize, usize::MAX, 0],
+        )
+    };
+    let there = mapped.is_ok_and(|got| got == wanted);
+    if let (Ok(got), false) = (mapped, there) {
+        // A kernel older than the flag takes the address as a hint.
+        // SAFETY: just mapped, and nobody knows it.
+        unsafe { call(libc::SYS_munmap, [got, bytes, 0, 0, 0, 0]).ok() };
+    }
+    noted(there, bytes, bytes)
+}
+
+/// What may be done with memory of [`map_at`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reading.
+    Read = libc::PROT_READ as isize,
+    /// Reading and writing.
+    Write = (libc::PROT_READ | libc::PROT_WRITE) as isize,
+    /// These, and instructions may lie there.
+    Execute = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as isize,
+}
+
 /// Why the kernel refused last, as a number of [`Limit`]. Relaxed: it is for messages.
 static REFUSED: AtomicU8 = AtomicU8::new(Limit::Other as u8);
 
@@ -181,8 +217,13 @@ pub unsafe fn release(start: NonNull<u8>, bytes: usize) -> bool {
 /// Whether every page of a range can be read, which also brings the pages in. True on kernels before 5.14, which
 /// cannot tell.
 pub fn is_readable(start: usize, bytes: usize) -> bool {
-    !matches!(
-        read_in(start, bytes),
+    !is_refusal_to_read(read_in(start, bytes))
+}
+
+/// Whether that answer of [`read_in`] says that a page cannot be read. Other errors say nothing of the pages.
+fn is_refusal_to_read(answer: Result<usize, Errno>) -> bool {
+    matches!(
+        answer,
         Err(Errno(libc::ENOMEM | libc::EFAULT | libc::EHWPOISON))
     )
 }
@@ -206,7 +247,9 @@ fn readable_pages(pages: usize, start_of: impl Fn(usize, usize) -> usize) -> usi
     while done < pages {
         let now = step.min(pages - done);
         let start = start_of(done, now);
-        if read_in(start, now * page_size()).is_ok() || (now == 1 && is_byte_readable(start)) {
+        let answer = read_in(start, now * page_size());
+        let is_told = answer.is_ok() || is_refusal_to_read(answer);
+        if answer.is_ok() || (now == 1 && !is_told && is_byte_readable(start)) {
             done += now;
             step = (now * 2).min(MOST_PAGES);
         } else if now == 1 {
@@ -238,11 +281,13 @@ pub fn readable_start(low: usize, high: usize) -> usize {
 /// the second refers to before.
 fn is_byte_readable(address: usize) -> bool {
     const NO_SUCH_CHANGE: usize = usize::MAX;
-    // Reading below the stack of the first thread would make it grow; asking whether a page is mapped does not.
+    // Reading below the stack of the first thread would make it grow; asking whether a page is mapped does not. A kernel that
+    // reads pages in has said so if this one is not. Where nobody may ask (seccomp), it is read.
     let (page, mut resident) = (address & !(page_size() - 1), 0u8);
     let arguments = [page, page_size(), &raw mut resident as usize, 0, 0, 0];
+    let reads_in = read_in(&raw const resident as usize, 1).is_ok();
     // SAFETY: the kernel writes one byte for one page.
-    if unsafe { call(libc::SYS_mincore, arguments) }.is_err() {
+    if !reads_in && unsafe { call(libc::SYS_mincore, arguments) } == Err(Errno(libc::ENOMEM)) {
         return false;
     }
     let eight = address & !7;
@@ -291,6 +336,11 @@ pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
 /// Bytes of memory that this process may hope for: the machine's, or its cgroup's limit when that is
 /// smaller.
 pub fn physical_memory() -> u64 {
+    machine_memory().min(crate::cgroup::memory_limit().unwrap_or(u64::MAX))
+}
+
+/// Bytes of memory that the machine has.
+pub(crate) fn machine_memory() -> u64 {
     let mut bytes = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();
     // SAFETY: the kernel fills the struct, which is valid when zero, too.
     let (answer, info) = unsafe {
@@ -300,15 +350,13 @@ pub fn physical_memory() -> u64 {
         );
         (answer, bytes.assume_init())
     };
-    let machine = match answer {
+    match answer {
         Ok(_) => info.totalram.saturating_mul(u64::from(info.mem_unit)),
         Err(_) => u64::MAX,
-    };
-    machine.min(crate::cgroup::memory_limit().unwrap_or(u64::MAX))
+    }
 }
 
-/// Bytes of memory that are left: what the kernel says that it can give without swapping, or what the cgroup's limit
-/// leaves when that is less.
+/// Bytes of memory that the machine has left: what the kernel says that it can give without swapping.
 pub fn available_memory() -> u64 {
     let mut left = u64::MAX;
     procfs::lines(c"/proc/meminfo", |line| {
@@ -318,7 +366,7 @@ pub fn available_memory() -> u64 {
         left = kilobytes.saturating_mul(1024);
         false
     });
-    left.min(crate::cgroup::memory_left().unwrap_or(u64::MAX))
+    left
 }
 
 /// The limit on this process's address space (`ulimit -v`), if there is one.
@@ -364,6 +412,21 @@ mod tests {
         assert_eq!(whole_pages(1), Some(4096));
         assert_eq!(whole_pages(4096), Some(4096));
         assert_eq!(whole_pages(usize::MAX), None);
+    }
+
+    #[test]
+    fn memory_is_mapped_where_nothing_lies_and_nowhere_else() {
+        let start = reserve(3 * 4096, 4096).unwrap();
+        assert!(!map_at(start, 4096, Access::Write), "it is taken");
+        // SAFETY: the reservation is this test's, three pages long.
+        unsafe {
+            assert!(unmap(start.add(4096), 2 * 4096));
+            assert!(map_at(start.add(4096), 4096, Access::Write));
+            start.add(4096).write(1);
+            assert!(!map_at(start.add(4096), 2 * 4096, Access::Write));
+            assert_eq!(start.add(4096).read(), 1, "replaced");
+            assert!(unmap(start, 2 * 4096));
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! holds, so nothing here is buffered. Interrupted calls are repeated and short writes are finished; a
 //! descriptor that does not block is waited for.
 
-use crate::syscall::{Errno, call};
+use crate::syscall::{Errno, call, until_uninterrupted};
 use core::ffi::CStr;
 use core::fmt::Write as _;
 
@@ -14,8 +14,43 @@ use gleaner_base::events::LineBuffer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fd(pub i32);
 
+/// Which file a descriptor stands for: the program may close it, and its number comes again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl Identity {
+    /// Of an open descriptor.
+    pub(crate) fn of(file: Fd) -> Option<Identity> {
+        status_of(file).as_ref().map(Identity::new)
+    }
+
+    pub(crate) fn new(status: &libc::stat) -> Identity {
+        Identity {
+            device: status.st_dev,
+            inode: status.st_ino,
+        }
+    }
+}
+
+/// What the kernel says of an open file.
+pub(crate) fn status_of(file: Fd) -> Option<libc::stat> {
+    let mut status = core::mem::MaybeUninit::<libc::stat>::uninit();
+    let arguments = [file.0 as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the record outlives the call, which fills it when it succeeds.
+    unsafe {
+        call(libc::SYS_fstat, arguments).ok()?;
+        Some(status.assume_init())
+    }
+}
+
 /// The standard error stream.
 pub const STDERR: Fd = Fd(2);
+
+/// See [`Fd::out_of_the_way`]. The kernel keeps a table of 128 descriptors for a process that has more than 64.
+const FIRST_OUT_OF_THE_WAY: usize = 96;
 
 /// Opens a file for appending, creating it; a child program does not inherit it.
 pub fn open_append(path: &CStr) -> Option<Fd> {
@@ -150,15 +185,6 @@ fn open(path: &CStr, flags: i32) -> Option<Fd> {
     Some(Fd(fd.ok()? as i32))
 }
 
-fn until_uninterrupted(mut attempt: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    loop {
-        match attempt() {
-            Err(Errno(libc::EINTR)) => {}
-            done => return done,
-        }
-    }
-}
-
 /// Writes all of `bytes`; false when the descriptor cannot take them.
 pub fn write_all(fd: Fd, bytes: &[u8]) -> bool {
     fd.write_all(bytes)
@@ -221,6 +247,28 @@ impl Fd {
         ];
         // SAFETY: the slice is writable for the length given.
         until_uninterrupted(|| unsafe { call(libc::SYS_read, arguments) }).ok()
+    }
+
+    /// Reads what is at `offset`, 0 bytes at the end; where the descriptor stands does not matter, nor does it change.
+    pub(crate) fn read_at(self, offset: usize, into: &mut [u8]) -> Option<usize> {
+        let (start, length) = (into.as_mut_ptr() as usize, into.len());
+        let arguments = [self.0 as usize, start, length, offset, 0, 0];
+        // SAFETY: the slice is writable for the length given.
+        until_uninterrupted(|| unsafe { call(libc::SYS_pread64, arguments) }).ok()
+    }
+
+    /// The same file by a descriptor that no program expects to be given, if there is one; this one is closed then. Programs
+    /// count on the lowest numbers.
+    pub(crate) fn out_of_the_way(self) -> Fd {
+        let (copy, from) = (libc::F_DUPFD_CLOEXEC as usize, FIRST_OUT_OF_THE_WAY);
+        // SAFETY: makes another descriptor of the file.
+        match unsafe { call(libc::SYS_fcntl, [self.0 as usize, copy, from, 0, 0, 0]) } {
+            Ok(other) => {
+                self.close();
+                Fd(other as i32)
+            }
+            Err(_) => self,
+        }
     }
 
     /// Closes the descriptor. Not repeated when interrupted: it is closed even then.

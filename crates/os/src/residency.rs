@@ -14,6 +14,7 @@
 //! processors.)
 
 use crate::output::open_write;
+use crate::syscall::call;
 use crate::{memory, procfs};
 use core::ptr::NonNull;
 
@@ -36,6 +37,33 @@ pub fn peak_resident_bytes() -> u64 {
         peak.is_none()
     });
     peak.map_or(0, |kilobytes| kilobytes * 1024)
+}
+
+/// Bytes of a range that are in memory, counted until there are `enough`; all of it, where the kernel does not say. Pages
+/// that were swapped out are not in memory, and pages that were only read are.
+///
+/// # Safety
+/// The range is whole pages of the caller's.
+pub unsafe fn backed_bytes(start: NonNull<u8>, bytes: usize, enough: usize) -> usize {
+    const AT_ONCE: usize = 1024;
+    let mut in_memory = [0u8; AT_ONCE];
+    let (low, pages) = (start.as_ptr() as usize, bytes / memory::page_size());
+    let (mut done, mut backed) = (0, 0);
+    while done < pages && backed * memory::page_size() < enough {
+        let now = AT_ONCE.min(pages - done);
+        let from = low + done * memory::page_size();
+        let (length, answer) = (now * memory::page_size(), in_memory.as_mut_ptr() as usize);
+        // SAFETY: the kernel writes a byte for each page of a range that is the caller's.
+        if unsafe { call(libc::SYS_mincore, [from, length, answer, 0, 0, 0]) }.is_err() {
+            return bytes;
+        }
+        backed += in_memory[..now]
+            .iter()
+            .filter(|&&page| page & 1 != 0)
+            .count();
+        done += now;
+    }
+    backed * memory::page_size()
 }
 
 /// Makes a range a mapping of its own, so that [`referenced_bytes`] counts it alone. (The range is left out
@@ -123,6 +151,25 @@ mod tests {
         assert!(peak_resident_bytes() >= 64 * PAGE as u64);
         let text = std::fs::read_to_string("/proc/self/status").unwrap();
         assert!(text.contains("VmHWM:"));
+    }
+
+    #[test]
+    fn what_was_not_written_is_not_backed() {
+        let pages = 3000;
+        let start = memory::map(pages * PAGE).unwrap();
+        // SAFETY: the mapping is this test's, and all offsets are inside.
+        unsafe {
+            crate::hugepages::unadvise(start, pages * PAGE);
+            let backed = |enough| backed_bytes(start, pages * PAGE, enough);
+            assert_eq!(backed(usize::MAX), 0);
+            for page in [0, 1023, 1024, 2999] {
+                start.add(page * PAGE).write_volatile(1);
+            }
+            assert_eq!(backed(usize::MAX), 4 * PAGE);
+            assert_eq!(backed(PAGE), 2 * PAGE, "it stops when it knows enough");
+            assert!(memory::unmap(start, pages * PAGE));
+            assert_eq!(backed(usize::MAX), pages * PAGE, "nobody says");
+        }
     }
 
     #[test]

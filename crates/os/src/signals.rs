@@ -1,4 +1,4 @@
-//! Signals: the suspend handler, sending to one thread, masks.
+//! Signals: the handlers of the suspend and the restart signal, sending to one thread, masks.
 //!
 //! This file gives the pieces; the protocol that stops the world is in the layer that owns it. A signal is
 //! sent to a thread, not to the process, and the answer tells a thread that has ended from a failure that
@@ -14,7 +14,8 @@ pub use libc::siginfo_t as Information;
 
 /// The signal that stops a thread unless the program chooses another.
 pub const DEFAULT_SUSPEND: c_int = libc::SIGPWR;
-/// The signal that lets it go on, for programs that ask which; resuming may need none.
+/// The signal that lets it go on in other collectors. Here none is sent for that, but programs send it themselves, to wake
+/// threads that sleep. It is also the one by which the kernel says that processor time is used up (`RLIMIT_CPU`).
 pub const DEFAULT_RESTART: c_int = libc::SIGXCPU;
 
 /// The signal that calls for a snapshot of the heap, where one may.
@@ -36,7 +37,7 @@ const NUMBERS: usize = 65;
 /// relaxed, because it is only compared with what the kernel says.
 static OURS: [AtomicUsize; NUMBERS] = [const { AtomicUsize::new(0) }; NUMBERS];
 
-/// Installs `handler` for a signal; false for a number that cannot be caught.
+/// Installs `handler` for a signal, in place of any other; false for a number that cannot be caught.
 ///
 /// While it runs every signal is blocked, that of cancellation included, so that nothing of the program runs on a
 /// stopped thread.
@@ -48,14 +49,49 @@ pub fn install_suspend_handler(signal: c_int, handler: Handler) -> bool {
         return false;
     };
     ours.store(handler as usize, Ordering::Relaxed);
+    install_suspending(signal, handler as usize)
+}
+
+/// Installs the suspend handler of a signal again, if it was installed and the program has put another in its place since:
+/// no thread would stop for that. Takes no lock, allocates nothing.
+pub fn keep_suspend_handler(signal: c_int) {
+    let ours = slot(signal).map_or(0, |ours| ours.load(Ordering::Relaxed));
+    if ours != 0 && !is_handler_ours(signal) {
+        install_suspending(signal, ours);
+    }
+}
+
+/// Installs a handler of type [`Handler`] that suspends.
+fn install_suspending(signal: c_int, handler: usize) -> bool {
     // SAFETY: the action is fully set, with a handler of the three-argument form that SA_SIGINFO calls for.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = handler as usize;
+        action.sa_sigaction = handler;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         (&raw mut action.sa_mask)
             .cast::<u64>()
             .write(!(1 << (SETXID - 1)));
+        libc::sigaction(signal, &action, core::ptr::null_mut()) == 0
+    }
+}
+
+/// Lets a signal do nothing but interrupt: without a handler of the program's it gets one that returns at once, also where
+/// it was ignored. False for a number that cannot be caught. Interrupted system calls are repeated where the kernel can.
+/// Not for handlers.
+pub fn install_idle_handler(signal: c_int) -> bool {
+    extern "C" fn idle(_: c_int) {}
+    // SAFETY: the action is fully set, with a handler of the one-argument form, as is called for without SA_SIGINFO.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        if libc::sigaction(signal, core::ptr::null(), &mut action) != 0 {
+            return false;
+        }
+        if ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction) {
+            return true;
+        }
+        action = core::mem::zeroed();
+        action.sa_sigaction = idle as extern "C" fn(c_int) as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
         libc::sigaction(signal, &action, core::ptr::null_mut()) == 0
     }
 }
@@ -292,8 +328,42 @@ mod tests {
         // SAFETY: a signal that only this test uses.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
         assert!(!is_handler_ours(signal));
-        assert!(install_suspend_handler(signal, other));
+        keep_suspend_handler(signal);
         assert!(is_handler_ours(signal));
+    }
+
+    #[test]
+    fn a_signal_that_had_no_suspend_handler_gets_none_again() {
+        let signal = libc::SIGRTMIN() + 5;
+        keep_suspend_handler(signal);
+        assert!(!is_handler_ours(signal));
+        // SAFETY: a signal that only this test uses.
+        let before = unsafe { libc::signal(signal, libc::SIG_DFL) };
+        assert_eq!(before, libc::SIG_DFL);
+    }
+
+    #[test]
+    fn an_idle_handler_takes_the_place_of_none_alone() {
+        let signal = libc::SIGRTMIN() + 6;
+        let has = || {
+            // SAFETY: asks only, into a struct that is valid when zero.
+            unsafe {
+                let mut action: libc::sigaction = core::mem::zeroed();
+                libc::sigaction(signal, core::ptr::null(), &mut action);
+                action.sa_sigaction
+            }
+        };
+        for none in [libc::SIG_DFL, libc::SIG_IGN] {
+            // SAFETY: a signal that only this test uses.
+            unsafe { libc::signal(signal, none) };
+            assert!(install_idle_handler(signal));
+            assert!(![libc::SIG_DFL, libc::SIG_IGN].contains(&has()));
+            assert_eq!(send(current_tid(), signal), Delivery::Sent);
+        }
+        assert!(install_suspend_handler(signal, other));
+        assert!(install_idle_handler(signal));
+        assert_eq!(has(), other as *const () as usize, "the program's stays");
+        assert!(!install_idle_handler(libc::SIGKILL) && !install_idle_handler(0));
     }
 
     #[test]

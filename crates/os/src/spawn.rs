@@ -1,6 +1,9 @@
 //! The one place that makes threads: a thread of the collector's has a role, an index that the thread that starts it
 //! gives, a name from both, and a placement.
 //!
+//! A thread names itself, as the first thing that it does: to name another, the C library opens a file, and a program that
+//! has confined itself may not open files any more.
+//!
 //! No handler of the program's may run on such a thread, and a thread of the program's that waits for a signal must not
 //! lose it to one: each blocks signals from its first instruction. The thread that starts it does not: meanwhile it may
 //! wait for a lock of the loader that a stopped thread has, and must be able to stop, too.
@@ -13,7 +16,7 @@ use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 
 use crate::signals::Mask;
-use crate::threads::current_process;
+use crate::threads::{current_process, name_current};
 use crate::topology::ProcessorSet;
 
 /// What a thread of the collector's is for.
@@ -51,6 +54,11 @@ impl Role {
             Role::Worker | Role::Zeroer => Mask::ALL_BUT_FAULTS,
             Role::Marker => Mask::ALL,
         }
+    }
+
+    /// Names the calling thread, which is thread `index` of this role.
+    pub fn name_current(self, index: usize) {
+        name_current(&self.name(index));
     }
 
     /// The name of thread `index`, with zeroes behind it. The kernel keeps 15 bytes.
@@ -110,14 +118,13 @@ impl Thread {
     }
 }
 
-/// Starts thread `index` of a role, counted from 1, which runs `entry(argument)`. `None` when the system refuses; where
-/// it refuses the placement alone, the thread runs anywhere and [`Thread::is_placed`] says so.
+/// Starts a thread of a role, which runs `entry(argument)` and calls [`Role::name_current`] there first. `None` when the
+/// system refuses; where it refuses the placement alone, the thread runs anywhere and [`Thread::is_placed`] says so.
 ///
 /// Allocates with `malloc` and takes locks of the C library: not in a stopped world, not in a handler, and no lock held
 /// that an allocation may want.
 pub fn spawn(
     role: Role,
-    index: usize,
     placement: Placement<'_>,
     entry: Entry,
     argument: *mut c_void,
@@ -138,8 +145,6 @@ pub fn spawn(
             .or_else(|| start(None).map(|handle| (handle, false))),
     };
     let (handle, is_placed) = started?;
-    // SAFETY: joinable, so the handle is valid even if the thread has ended; the name ends with a zero.
-    unsafe { libc::pthread_setname_np(handle, role.name(index).as_ptr().cast()) };
     Some(Thread {
         handle,
         process: current_process(),
@@ -192,7 +197,7 @@ mod tests {
     use crate::signals;
     use crate::threads::stack_of_current_thread;
     use crate::topology::{PROCESSORS_MAX, Topology, allowed_processors};
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Sender, channel};
 
     /// What a thread sees of itself.
     struct Seen {
@@ -205,8 +210,8 @@ mod tests {
 
     extern "C" fn look(argument: *mut c_void) -> *mut c_void {
         // SAFETY: the box that `seen_by` made for this thread.
-        let argument = unsafe { Box::from_raw(argument.cast::<(Receiver<()>, Sender<Seen>)>()) };
-        argument.0.recv().unwrap();
+        let (role, say) = *unsafe { Box::from_raw(argument.cast::<(Role, Sender<Seen>)>()) };
+        role.name_current(1);
         let mut name = [0u8; 16];
         // SAFETY: the kernel writes 16 bytes.
         unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
@@ -217,7 +222,7 @@ mod tests {
             processors: allowed_processors(),
             processor: Topology::host().place().processor,
         };
-        argument.1.send(seen).unwrap();
+        say.send(seen).unwrap();
         core::ptr::null_mut()
     }
 
@@ -226,13 +231,12 @@ mod tests {
         String::from_utf8(name[..end].to_vec()).unwrap()
     }
 
-    /// Starts a thread, which looks at itself when it has its name; also whether it is placed.
+    /// Starts a thread, which names itself and looks at itself; also whether it is placed.
     fn seen_by(role: Role, placement: Placement<'_>) -> (Seen, bool) {
-        let ((go, wait), (say, hear)) = (channel::<()>(), channel::<Seen>());
-        let argument = Box::into_raw(Box::new((wait, say)));
-        let thread = spawn(role, 1, placement, look, argument.cast()).expect("a thread");
+        let (say, hear) = channel::<Seen>();
+        let argument = Box::into_raw(Box::new((role, say)));
+        let thread = spawn(role, placement, look, argument.cast()).expect("a thread");
         let is_placed = thread.is_placed();
-        go.send(()).unwrap();
         thread.join();
         (hear.recv().unwrap(), is_placed)
     }

@@ -52,6 +52,18 @@ pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result
     }
 }
 
+/// Repeats a call as long as a signal interrupts it.
+pub(crate) fn until_uninterrupted(
+    mut attempt: impl FnMut() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    loop {
+        match attempt() {
+            Err(Errno(libc::EINTR)) => {}
+            done => return done,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,13 +10,11 @@
 
 mod nodes;
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use gleaner_base::options::{MOST_NODES, Machine};
 
+use crate::cgroup;
 pub use crate::sets::{NODES_MAX, NodeSet, PROCESSORS_MAX, ProcessorSet};
 use crate::syscall::call;
-use crate::{cgroup, clock};
 use nodes::{Files, Nodes};
 
 /// Processors and memory nodes.
@@ -27,6 +25,9 @@ pub struct Topology {
     nodes: Nodes,
     /// How many processors the thread that made it could use, whatever the quota.
     allowed: usize,
+    /// The control group's quota of processor time, in processors, rounded up. It lies in a dozen files, so it counts as it
+    /// was when this was made: a program may not open files later.
+    quota: usize,
     /// How many threads can really run at once, as of the last [`Topology::refresh`]; at least 1.
     pub processors: usize,
 }
@@ -67,11 +68,13 @@ impl Topology {
     /// That of the machine, as the calling thread may use it now.
     pub fn host() -> Topology {
         let allowed = allowed_processors().count().max(1);
+        let quota = cgroup::processor_limit().map_or(usize::MAX, |limit| limit as usize);
         Topology {
             is_host: true,
             nodes: Nodes::read(Files { root: "" }),
             allowed,
-            processors: within_quota(allowed),
+            quota,
+            processors: allowed.min(quota),
         }
     }
 
@@ -84,6 +87,7 @@ impl Topology {
             is_host: false,
             nodes: Nodes::alike(nodes, processors_of_each),
             allowed: processors,
+            quota: usize::MAX,
             processors,
         }
     }
@@ -93,12 +97,12 @@ impl Topology {
         !self.is_host
     }
 
-    /// Asks anew how many processors there are: the limits of a process change while it runs. Gives the number. Only the
-    /// quota makes it fewer than they were at first, for a calling thread that is pinned says nothing of the others.
+    /// Asks anew how many processors the calling thread may use, which changes while a process runs. Gives the number of those
+    /// to use: never fewer than at first, for a calling thread that is pinned says nothing of the others.
     pub fn refresh(&mut self) -> usize {
         if self.is_host {
             let allowed = allowed_processors().count();
-            self.processors = within_quota(allowed.max(self.allowed));
+            self.processors = allowed.max(self.allowed).min(self.quota);
         }
         self.processors
     }
@@ -185,28 +189,6 @@ pub(crate) fn allowed_processors() -> ProcessorSet {
     // SAFETY: the kernel fills at most the bytes given.
     let _ = unsafe { call(libc::SYS_sched_getaffinity, [0, bytes, start, 0, 0, 0]) };
     set
-}
-
-/// The allowed processors, or the control group's quota of processor time (`cpu.max`, rounded up) when that is smaller.
-/// At least 1. The quota is read again after a second at the earliest: it is asked for at each collection, and lies in
-/// a dozen files.
-fn within_quota(allowed: usize) -> usize {
-    allowed.min(quota(clock::monotonic_ns()) as usize)
-}
-
-/// What was read of the quota, and the time from which on that is too old. Relaxed: a thread that sees the time without
-/// the quota takes the one before.
-static QUOTA: AtomicU64 = AtomicU64::new(u64::MAX);
-static QUOTA_ENDS: AtomicU64 = AtomicU64::new(0);
-const QUOTA_LASTS_NS: u64 = 1_000_000_000;
-
-fn quota(now: u64) -> u64 {
-    if now >= QUOTA_ENDS.load(Ordering::Relaxed) {
-        let limit = cgroup::processor_limit().unwrap_or(u64::MAX);
-        QUOTA.store(limit, Ordering::Relaxed);
-        QUOTA_ENDS.store(now.saturating_add(QUOTA_LASTS_NS), Ordering::Relaxed);
-    }
-    QUOTA.load(Ordering::Relaxed)
 }
 
 /// The processor that the calling thread runs on, as the C library knows it without a system call.

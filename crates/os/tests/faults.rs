@@ -31,15 +31,7 @@ fn every_point_fails_once_at_the_chosen_visit() {
     }
 
     arm(FaultPoint::StartWorker, 1);
-    let start = || {
-        threads::spawn(
-            Role::Worker,
-            1,
-            Placement::Anywhere,
-            nothing,
-            ptr::null_mut(),
-        )
-    };
+    let start = || threads::spawn(Role::Worker, Placement::Anywhere, nothing, ptr::null_mut());
     assert!(start().is_none());
     start().expect("the second one starts").join();
 }

@@ -27,7 +27,7 @@ fn a_thread_of_each_role_has_room_for_large_thread_locals() {
     for role in [Role::Worker, Role::Zeroer, Role::Marker] {
         let mut ran = false;
         let place = (&raw mut ran).cast();
-        let thread = spawn(role, 1, Placement::Anywhere, use_the_table, place);
+        let thread = spawn(role, Placement::Anywhere, use_the_table, place);
         thread.unwrap_or_else(|| panic!("{role:?}")).join();
         assert!(ran);
     }

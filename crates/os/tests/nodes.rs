@@ -136,12 +136,12 @@ extern "C" fn look(argument: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// What thread `index` of the collector's sees that is to run on these processors.
-fn seen_on(index: usize, processors: &ProcessorSet) -> Seen {
+/// What a thread of the collector's sees that is to run on these processors.
+fn seen_on(processors: &ProcessorSet) -> Seen {
     let (say, hear) = channel();
     let argument = Box::into_raw(Box::new(say));
     let placement = Placement::On(processors);
-    let thread = spawn(Role::Worker, index, placement, look, argument.cast()).expect("a thread");
+    let thread = spawn(Role::Worker, placement, look, argument.cast()).expect("a thread");
     assert!(thread.is_placed());
     thread.join();
     hear.recv().unwrap()
@@ -306,16 +306,16 @@ fn pages_without_a_policy_lie_where_they_are_touched() {
 #[test]
 fn every_thread_is_where_it_was_placed() {
     let nodes = nodes();
-    let mut index = 0;
+    let mut placed = 0;
     for node in &nodes {
         for processor in node.processors.iter() {
-            index += 1;
-            let seen = seen_on(index, &node.processors);
+            placed += 1;
+            let seen = seen_on(&node.processors);
             assert_eq!(seen.processors, node.processors);
             assert!(node.processors.contains(seen.place.processor));
             assert_eq!(seen.place.node, node.index);
             let one = ProcessorSet::range(processor, processor + 1);
-            let seen = seen_on(index, &one);
+            let seen = seen_on(&one);
             assert_eq!(
                 seen.place,
                 Place {
@@ -327,7 +327,7 @@ fn every_thread_is_where_it_was_placed() {
         }
     }
     let places: usize = nodes.iter().map(|node| node.processors.count()).sum();
-    assert_eq!(index, places);
+    assert_eq!(placed, places);
 }
 
 #[test]

@@ -8,7 +8,9 @@
 //! What is new and what is counted have a budget each, so that what is new is not placed late because of figures; a look
 //! that its budget does not suffice for goes on with the next call.
 //!
-//! A thread that its program has put on processors of its own is left there.
+//! A thread that its program has put on processors of its own is left there. Until a thread of a process is recognised, its
+//! threads run where the limits allow, as they started: programs look at the processors that they may use, and decide by
+//! that.
 
 mod budget;
 mod family;
@@ -18,7 +20,7 @@ mod record;
 mod tasks;
 mod walk;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use rustix::thread::CpuSet;
@@ -31,14 +33,15 @@ use walk::Walk;
 
 pub use family::has_children;
 pub use record::{put_back_threads, put_back_threads_left};
+pub use tasks::confined;
 
 use crate::files::Files;
 use crate::habits::Watch;
 use crate::machine::Host;
 use crate::usage::{Clock, Counters, Stat};
 use crate::{
-    Decision, Naming, Placement, Plan, Processors, Role, Seen, Settings, ThreadId, Usage, Usages,
-    Writer,
+    Decision, Hotspot, Naming, Placement, Plan, Processors, Role, Seen, Settings, ThreadId, Usage,
+    Usages, Writer, lack, within_limits,
 };
 
 /// How long to wait between two calls of [`Follower::follow`]: at first and after news, and at most. Between these it is
@@ -102,6 +105,11 @@ pub struct Follower {
     /// Threads that are not yet where the plan says.
     queue: VecDeque<ThreadId>,
     refusals: Refusals,
+    /// The roles of threads of recognised processes, and the processes that run HotSpot, by their first threads.
+    roles: BTreeSet<Role>,
+    hotspots: BTreeMap<ThreadId, Hotspot>,
+    /// Processes that began on fewer processors than they have since they were found.
+    began_confined: u64,
     /// As they were when they were put there: they may end at once.
     placed: Vec<Placed>,
     /// How often threads or what is known of them may have changed.
@@ -168,29 +176,37 @@ struct Affinity {
 }
 
 impl Follower {
-    /// Follows process `root` and all that it starts. That may be the calling process; the thread that calls
+    /// Follows process `root`, which began within the limits of the settings ([`within_limits`]), and all that it starts. That may be the calling process; the thread that calls
     /// [`Follower::follow`] is not placed, for its processors say which ones there are.
     pub fn new(root: u32, settings: Settings, naming: Naming) -> Follower {
         let now = Instant::now();
         let host = Host::read();
+        let usual = host.machine().numbers();
+        let limits = within_limits(host.machine(), &settings).numbers();
+        let limited = Some(set_of(&limits)).filter(|_| !limits.is_empty() && limits != usual);
+        let mut family = Family::new(root);
+        limited.iter().for_each(|&set| family.give(root, set));
         Follower {
             began: now,
             settings,
             naming,
-            usual: set_of(&host.machine().numbers()),
+            usual: set_of(&usual),
             host,
             is_host_fresh: true,
             counts: true,
             known: BTreeMap::new(),
-            family: Family::new(root),
+            family,
             record: None,
-            recorded: Vec::new(),
+            recorded: limited.into_iter().collect(),
             plan: Plan::new(),
             is_stale: false,
             fresh: 0,
             took: (Duration::ZERO, 1),
             queue: VecDeque::new(),
             refusals: Refusals::new(),
+            roles: BTreeSet::new(),
+            hotspots: BTreeMap::new(),
+            began_confined: 0,
             placed: Vec::new(),
             version: 0,
             ended: Usages::new(),
@@ -319,6 +335,11 @@ impl Follower {
         }
     }
 
+    /// The processors on which all of the program may run, whatever the policy.
+    fn limits(&self) -> Processors {
+        within_limits(self.host.machine(), &self.settings).numbers()
+    }
+
     /// What was placed since the last call.
     pub fn take_placed(&mut self) -> Vec<Placed> {
         std::mem::take(&mut self.placed)
@@ -327,6 +348,21 @@ impl Follower {
     /// What the kernel refused.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
+    }
+
+    /// Why the policy did nothing ([`lack`]), as far as was seen.
+    pub fn lack(&self) -> Option<String> {
+        lack(self.host.machine(), &self.settings, &self.roles)
+    }
+
+    /// The processes that ran HotSpot, those that have ended among them.
+    pub fn hotspots(&self) -> impl Iterator<Item = &Hotspot> {
+        self.hotspots.values()
+    }
+
+    /// How many processes began on fewer processors than they have since they were found: those of a thread that was placed.
+    pub fn began_confined(&self) -> u64 {
+        self.began_confined
     }
 
     /// What threads have used as far as it was seen, those that have ended among them.

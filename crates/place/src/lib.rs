@@ -16,6 +16,7 @@ mod machine;
 mod policy;
 mod processors;
 mod roles;
+mod runtimes;
 mod settings;
 mod speed;
 mod usage;
@@ -23,13 +24,15 @@ mod usage;
 pub use energy::Energy;
 pub use files::Files;
 pub use follow::{
-    Follower, Placed, Refusals, has_children, put_back_threads, put_back_threads_left, release,
+    Follower, Placed, Refusals, confined, has_children, put_back_threads, put_back_threads_left,
+    release,
 };
 pub use habits::Habit;
 pub use machine::{Machine, Processor};
-pub use policy::{Decision, Plan, Thread, ThreadId, decide};
+pub use policy::{Decision, Plan, Thread, ThreadId, decide, lack, within_limits};
 pub use processors::Processors;
 pub use roles::{Naming, Role, Roles};
+pub use runtimes::{Hotspot, Told, keep_count, told};
 pub use settings::{Placement, Settings, SettingsError, Unit};
 pub use speed::{
     Change, Domain, Frequencies, Seen, Share, Slow, SlowBy, SlowWhen, Speed, Writer, frequencies,

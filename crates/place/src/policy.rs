@@ -1,13 +1,19 @@
 //! The policies: pure functions of a machine, the threads and the settings.
 //!
+//! It concerns the threads of recognised processes alone: those of which a thread has told by its name what it is for. The
+//! others run where the limits (`processors`, `sockets`) allow.
+//!
 //! A policy first cuts the machine into groups of processors and says to which one each thread belongs; then the threads
 //! of the roles to be pinned get a processor of their group each, and the others all of it. What was decided before is
 //! kept where it still fits, so the same question has the same answer, and one core that goes moves few threads.
 
 mod groups;
+mod lack;
 mod pins;
 
 use std::collections::BTreeMap;
+
+pub use lack::lack;
 
 use crate::{Habit, Machine, Placement, Processors, Role, Settings};
 
@@ -35,6 +41,8 @@ pub struct Thread {
     pub id: ThreadId,
     /// What it is for.
     pub role: Role,
+    /// Whether it is of a recognised process.
+    pub is_recognised: bool,
     /// What it is like; only `auto` asks.
     pub habit: Habit,
 }
@@ -77,13 +85,19 @@ pub type Plan = BTreeMap<ThreadId, Decision>;
 /// Each thread of the answer has at least one processor, and only those of the machine that the settings allow; where
 /// they allow none, or the machine has none, the answer is empty and nothing is to be placed.
 pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before: &Plan) -> Plan {
-    let machine = &limited(machine, settings);
+    let machine = &within_limits(machine, settings);
     if machine.processors().is_empty() {
         return Plan::new();
     }
-    let groups = groups::cut(machine, settings);
-    let members = groups::members(&groups, threads, settings, before);
-    let mut plan = Plan::new();
+    let (threads, others): (Vec<Thread>, Vec<Thread>) =
+        threads.iter().partition(|thread| thread.is_recognised);
+    let unrecognised = groups::whole(machine, "no thread of its process was recognised");
+    let mut plan: Plan = others
+        .iter()
+        .map(|thread| (thread.id, free_in(&unrecognised, thread, settings)))
+        .collect();
+    let groups = groups::cut(&one_socket(machine, settings), &threads, settings);
+    let members = groups::members(&groups, &threads, settings, before);
     // Groups share processors, so each is told of the pinned threads of those before it.
     let mut others = Vec::new();
     for (index, group) in groups.iter().enumerate() {
@@ -121,20 +135,30 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
 
 /// Whether so many busy threads have a core each, of those that the settings leave.
 pub(crate) fn has_room(machine: &Machine, settings: &Settings, busy: usize) -> bool {
-    busy <= limited(machine, settings).cores()
+    busy <= within_limits(machine, settings).cores()
 }
 
-/// The processors that the settings leave.
-fn limited(machine: &Machine, settings: &Settings) -> Machine {
+/// The processors that the limits (`processors`, `sockets`) leave to all threads of a program, from its start on.
+pub fn within_limits(machine: &Machine, settings: &Settings) -> Machine {
     let machine = match &settings.processors {
         Some(processors) => machine.restricted(processors),
         None => machine.clone(),
     };
-    let most = match (settings.sockets, settings.placement) {
-        (0, Placement::Paper) => 1,
-        (0, _) => usize::MAX,
-        (most, _) => most,
-    };
+    match settings.sockets {
+        0 => machine,
+        most => first_sockets(&machine, most),
+    }
+}
+
+/// The socket of `paper`, where no limit says another number of them.
+fn one_socket(machine: &Machine, settings: &Settings) -> Machine {
+    match (settings.placement, settings.sockets) {
+        (Placement::Paper, 0) => first_sockets(machine, 1),
+        _ => machine.clone(),
+    }
+}
+
+fn first_sockets(machine: &Machine, most: usize) -> Machine {
     let sockets = machine.sockets();
     let kept = &sockets[..sockets.len().min(most)];
     let numbers = machine

@@ -84,13 +84,28 @@ impl Naming {
         Ok(())
     }
 
-    /// The role of a thread by its name: what the user says, what it registered ([`Role::thread_name`]), what runtimes
+    /// The role of a thread by its name, as [`Naming::recognise`] does; of one that is not recognised by whether its process
+    /// began with it.
+    pub fn role(&self, name: &str, first: Option<&str>) -> Role {
+        let recognised = self.recognise(name, first);
+        recognised.unwrap_or(Naming::unrecognised(first))
+    }
+
+    /// The role of a thread whose name tells none.
+    pub(crate) fn unrecognised(first: Option<&str>) -> Role {
+        match first {
+            None => Role::Main,
+            Some(_) => Role::Application,
+        }
+    }
+
+    /// The role that the name of a thread tells: what the user says, what it registered ([`Role::thread_name`]), what runtimes
     /// do. `first` is the name of the thread that its process began with; `None` for that thread itself. Its name is that
     /// of the program, and new threads inherit it, so it tells nothing of what runtimes do.
-    pub fn role(&self, name: &str, first: Option<&str>) -> Role {
+    pub fn recognise(&self, name: &str, first: Option<&str>) -> Option<Role> {
         let mine = self.0.iter().find(|(pattern, _)| matches(pattern, name));
         if let Some(&(_, role)) = mine {
-            return role;
+            return Some(role);
         }
         let registered = |role: &Role| {
             let whole = role.thread_name();
@@ -98,16 +113,12 @@ impl Naming {
             whole[..end.unwrap_or(whole.len())] == *name.as_bytes()
         };
         if let Some(role) = Role::ALL.into_iter().find(registered) {
-            return role;
+            return Some(role);
         }
-        match first {
-            None => Role::Main,
-            Some(first) if first == name => Role::Application,
-            Some(_) => {
-                let known = NAMES.iter().find(|(pattern, _)| matches(pattern, name));
-                known.map_or(Role::Application, |&(_, role)| role)
-            }
-        }
+        let is_named = first.is_some_and(|first| first != name);
+        let mut known = NAMES.iter().filter(|_| is_named);
+        let found = known.find(|(pattern, _)| matches(pattern, name));
+        found.map(|&(_, role)| role)
     }
 }
 

@@ -21,6 +21,7 @@ use crate::Processors;
 
 use crate::files::Files;
 pub use decide::{Domain, Frequencies, Seen, Share, frequencies, share};
+pub(crate) use group::quota;
 pub use settings::{Slow, SlowBy, SlowWhen};
 pub use state::{Writer, put_back, put_back_left};
 pub(crate) use state::{append, believed, directories};

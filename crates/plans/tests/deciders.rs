@@ -25,9 +25,10 @@ prop_compose! {
         limit in prop_oneof![2 => Just(0usize), 3 => (1usize << 20)..(64 << 20)],
         divisor in prop_oneof![Just(0usize), 1..10usize, Just(usize::MAX)],
         balanced in proptest::option::weighted(0.3, any::<usize>()),
+        left in proptest::option::weighted(0.5, size()),
+        saved in size(),
         counts in (0..6usize, 0..4usize),
         flags in prop::array::uniform4(any::<bool>()),
-        foreign_most in prop_oneof![Just(0usize), 0..1usize << 40, Just(usize::MAX)],
     ) -> Measurements {
         let [capacity, used, needed, allocated, composite, atomic, roots, least_allocated] = sizes;
         // As the heap guarantees: the capacity is within the limit, the heap within the capacity, and the request not.
@@ -35,10 +36,10 @@ prop_compose! {
         let used = used.min(capacity);
         let needed = needed.max((capacity - used).saturating_add(1));
         Measurements {
-            capacity, used, needed, allocated, composite, atomic, roots, least_allocated, limit, divisor, balanced,
+            capacity, used, needed, allocated, composite, atomic, roots, least_allocated, limit, left, saved, divisor, balanced,
             attempts: counts.0, retries: counts.1,
             may_collect: flags[0], may_grow: flags[1], finalizers_due: flags[2],
-            foreign_stack: flags[3], foreign_most,
+            foreign_stack: flags[3],
         }
     }
 }
@@ -53,6 +54,16 @@ proptest! {
             prop_assert!(m.limit == 0 || to <= m.limit, "{to} exceeds {}", m.limit);
             prop_assert!(to >= m.used.saturating_add(m.needed), "the request fits afterwards");
             prop_assert!(m.may_grow || m.attempts > 0);
+        }
+    }
+
+    /// On a stack that is not known, too, a collection comes when twice the usual or 32 MB were allocated.
+    #[test]
+    fn no_wait_on_a_foreign_stack_is_without_end(m in measurements()) {
+        let m = Measurements { foreign_stack: true, may_collect: true, attempts: 0, ..m };
+        let bound = least_between_collections(&m).saturating_mul(2).max(32 << 20);
+        if m.allocated >= bound {
+            prop_assert!(!matches!(decide(&m), Decision::Grow(..)));
         }
     }
 
@@ -76,7 +87,7 @@ proptest! {
                     collections += 1;
                     m.attempts += 1;
                     m.used = m.used.saturating_sub(frees);
-                    m.allocated = 0;
+                    (m.allocated, m.saved) = (0, 0);
                     prop_assert!(!reason.is_empty());
                 }
                 Decision::Grow(to, reason) => {

@@ -131,6 +131,7 @@ fn an_object_that_grows_where_it_is_keeps_to_the_capacity() {
     let mut space = Space::new(SweepMode::Lazy, false);
     space.0.capacity = 2 * MIB;
     let dirty = space.large(PTRFREE, MIB);
+    write(dirty, MIB);
     let growing = space.large(NORMAL, 4 * BLOCK);
     space.0.free(dirty).unwrap();
     let mut bytes = 4 * BLOCK;
@@ -185,4 +186,73 @@ fn what_is_backed_ahead_gives_way() {
     let ahead = space.0.dirty_bytes() / BLOCK;
     assert_eq!(space.0.release_dirty(usize::MAX), ahead);
     assert_eq!(space.0.dirty_bytes(), 0);
+}
+
+/// Writes the first bytes of an object.
+fn write(object: Address, bytes: usize) {
+    // SAFETY: the test's own object.
+    (0..bytes / 8).for_each(|word| unsafe { object.add(word * 8).store(7) });
+}
+
+#[test]
+fn what_was_never_written_is_no_room_for_others() {
+    for (written, is_backed) in [
+        (0, false),
+        (200 << 10, false),
+        (300 << 10, true),
+        (MIB, true),
+    ] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        space.0.capacity = 8 * MIB;
+        space.0.initial_capacity = 2 * MIB;
+        space.0.allocate_small(PTRFREE, class_of(2000)).unwrap();
+        for _ in 0..4 {
+            write(space.large(PTRFREE, MIB), written);
+        }
+        space.collect([]);
+        let left = if is_backed { 8 * MIB } else { 4 * MIB };
+        assert_eq!(space.0.capacity, left, "{written}");
+        assert_eq!(space.0.dirty_bytes() >= 4 * MIB, is_backed, "{written}");
+        // What was given back reads as zero.
+        let again = space.large(NORMAL, MIB);
+        // SAFETY: the test's own object.
+        assert!((0..MIB / 8).all(|word| unsafe { again.add(word * 8).load() } == 0));
+        // Not below what the heap begins with.
+        for _ in 0..3 {
+            space.large(PTRFREE, MIB);
+        }
+        space.collect([]);
+        space.verify();
+        assert!(space.0.capacity >= 2 * MIB);
+    }
+}
+
+#[test]
+fn what_the_program_frees_is_looked_at_where_it_is_much() {
+    for (bytes, goes) in [(4 * MIB, true), (2 * MIB, true), (MIB, false)] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        space.0.capacity = 8 * MIB;
+        let object = space.large(PTRFREE, bytes);
+        space.0.free(object).unwrap();
+        let capacity = if goes { 8 * MIB - bytes } else { 8 * MIB };
+        let dirty = if goes { 0 } else { bytes };
+        assert_eq!((space.0.capacity, space.0.dirty_bytes()), (capacity, dirty));
+    }
+}
+
+#[test]
+fn a_heap_that_is_used_keeps_what_was_not_written() {
+    for (live, goes) in [(MIB, true), (2 * MIB, false)] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        space.0.capacity = 8 * MIB;
+        let live = space.large(PTRFREE, live);
+        space.large(PTRFREE, 4 * MIB);
+        space.collect([live]);
+        let expected = if goes {
+            (4 * MIB, 0)
+        } else {
+            (8 * MIB, 4 * MIB)
+        };
+        assert_eq!((space.0.capacity, space.0.dirty_bytes()), expected);
+    }
 }

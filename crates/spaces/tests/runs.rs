@@ -114,7 +114,7 @@ proptest! {
                 Step::Give(_) => {}
                 Step::Release(enough) => {
                     let before = large.dirty_blocks();
-                    let released = large.release(layout, enough, |_| true);
+                    let released = large.release(layout, enough, |_, _| true);
                     prop_assert_eq!(large.dirty_blocks(), before - released);
                     prop_assert!(released >= enough.min(before));
                 }

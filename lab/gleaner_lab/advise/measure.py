@@ -21,6 +21,9 @@ POWERCAP = Path("/sys/class/powercap")
 #: How HotSpot logs the end of a stop, since version 17 and before that.
 STOPS = ((re.compile(r"Total: (\d+) ns"), 1e-9), (re.compile(r"stopped: ([\d.]+) s"), 1.0))
 USES = re.compile(r"Using (?:The )?(\w+)")
+#: What it logs of the processors that it was told of, and of the threads that collect.
+TOLD = re.compile(r"CPUs: \d+ total, (\d+) available")
+WORKERS = re.compile(r"(Parallel|Concurrent|Runtime|GC) Workers: (\d+)")
 #: Variables that gleaner-bench sets by itself, or that would take a run's settings away.
 NOT_KEPT = ("LD_PRELOAD", "GLEANER_OPTIONS", "_")
 
@@ -92,6 +95,7 @@ class Bench:
             values.update(pauses(text))
             if uses := USES.search(text):
                 found["collector"] = uses[1]
+            found["decided"] = decided(text)
         return found
 
     def command(self, cell: Cell, log: Path) -> list[str]:
@@ -116,6 +120,18 @@ class Bench:
         path.touch(mode=0o700)
         path.write_text("\n".join(["#!/bin/sh", *lines, 'exec "$@"', ""]))
         return path
+
+
+def decided(log: str) -> str:
+    """What a JVM has decided by itself, or was told to: its collector, processors and threads."""
+    found = [one[1] for one in [USES.search(log)] if one]
+    found += [f"told of {_count(one[1], 'processor')}" for one in [TOLD.search(log)] if one]
+    found += [_count(count, f"{kind.lower()} worker") for kind, count in WORKERS.findall(log)]
+    return ", ".join(found)
+
+
+def _count(count: str, noun: str) -> str:
+    return f"{count} {noun}" if count == "1" else f"{count} {noun}s"
 
 
 def pauses(log: str) -> dict[str, float]:

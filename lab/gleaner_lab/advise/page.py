@@ -251,7 +251,26 @@ def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) 
         wanted = [name for name in missing if GOALS[name] in race.rules.goals]
         if wanted:
             found.append(f"Not measured here: {', '.join(wanted)}.")
-    return [*found, *_failures(race)]
+    return [*found, *_decided(race), *_failures(race)]
+
+
+def _decided(race: Race) -> list[str]:
+    """Placements under which a JVM decided otherwise than without them."""
+    runs = [(cell, one["decided"]) for cell, _, one in race.made if one.get("decided")]
+    usual = {}
+    for cell, decided in runs:
+        if not cell.placement:
+            usual.setdefault((cell.collector, cell.threads), decided)
+    changed = {}
+    for cell, decided in runs:
+        before = usual.get((cell.collector, cell.threads), decided)
+        if decided != before:
+            changed.setdefault(cell.placement, (decided, before))
+    return [
+        f"Under the placement {placement} the JVM itself decided otherwise: {decided}, in place of "
+        f"{before}. What such cells gain or lose is not the placement's alone."
+        for placement, (decided, before) in sorted(changed.items())
+    ]
 
 
 def _paused(race: Race) -> list[bool]:

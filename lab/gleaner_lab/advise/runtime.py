@@ -73,9 +73,12 @@ class Program:
         return [one for one in dict(self.said).get(OPTIONS, "").split(",") if one]
 
     def command(self, cell: Cell, log: Path | None = None) -> list[str]:
-        """What is measured: under `gleaner place`, and a JVM with its words."""
+        """What is measured: under `gleaner place`, and a JVM with its words.
+
+        The variables are around the placer, which adds to those of a JVM.
+        """
         variables, words = self._asked(cell, log)
-        return [*self._placed(cell, str(self.gleaner)), *environment(variables), *words]
+        return [*environment(variables), *self._placed(cell, str(self.gleaner)), *words]
 
     def options(self, cell: Cell) -> list[str]:
         """Options of Gleaner's heap."""
@@ -97,7 +100,7 @@ class Program:
             words = ["gleaner", "exec", *asked, "--", *words]
         elif options := [*self.own_options, *self.options(cell)]:
             variables[OPTIONS] = ",".join(options)
-        return shlex.join([*self._placed(cell, "gleaner"), *environment(variables), *words])
+        return shlex.join([*environment(variables), *self._placed(cell, "gleaner"), *words])
 
     def _placed(self, cell: Cell, gleaner: str) -> list[str]:
         options = f"placement={cell.placement}"
@@ -110,7 +113,7 @@ class Program:
         said = [f"-XX:+Use{cell.collector}GC"] if cell.collector else []
         said += [f"-XX:ParallelGCThreads={cell.threads}"] if cell.threads else []
         said += [f"-Xmx{cell.heap}"] if cell.heap else []
-        asked = [*said, *([f"-Xlog:gc,safepoint:file={log}"] if log else [])]
+        asked = [*said, *([f"-Xlog:gc,gc+init,safepoint:file={log}"] if log else [])]
         factors = ((HEAP, cell.heap), (THREADS, cell.threads), (COLLECTOR, cell.collector))
         over = [pattern for pattern, value in factors if value]
         variables = self._without(over)

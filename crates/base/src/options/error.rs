@@ -141,7 +141,9 @@ impl fmt::Display for OptionError<'_> {
             None => {}
         }
         match self.problem {
-            Problem::UnknownName => out.write_str("; `gleaner options` lists all"),
+            Problem::UnknownName => {
+                out.write_str("; `gleaner options` and docs/options.md have all names")
+            }
             Problem::Exceeds { .. } | Problem::OtherHeap(_) | Problem::OfPieces => Ok(()),
             _ => {
                 let mut separator = "; accepted: ";

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Whether a line that begins like this is one of such a log.
 pub(crate) fn is_line(beginning: &str) -> bool {
-    ["place", "refused", "speed"]
+    ["place", "refused", "speed", "unplaced"]
         .iter()
         .any(|event| beginning.contains(&format!("\"event\":\"{event}\"")))
 }
@@ -59,6 +59,16 @@ impl Log {
     pub(super) fn write_refusal(&mut self, start: Instant, why: &str) {
         let line = serde_json::json!({
             "event": "refused",
+            "time_s": start.elapsed().as_secs_f64(),
+            "reason": why,
+        });
+        self.add(&line);
+    }
+
+    /// The program has ended, and the policy did nothing.
+    pub(super) fn write_lack(&mut self, start: Instant, why: &str) {
+        let line = serde_json::json!({
+            "event": "unplaced",
             "time_s": start.elapsed().as_secs_f64(),
             "reason": why,
         });

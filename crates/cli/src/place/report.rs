@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use gleaner_place::{Energy, Placement, Usages};
+use gleaner_place::{Energy, Hotspot, Placement, Processors, Told, Usages};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A line for each role, on so many processors, what was not seen, and what placing took itself, with `guarding`, what the guard took. `total` is
@@ -88,6 +88,59 @@ pub(super) fn energy(energy: &Energy) -> String {
         energy.joules(),
         energy.packages()
     )
+}
+
+/// The most processes that have a line.
+const MOST_LINES: usize = 8;
+
+/// A line for each process that ran HotSpot: what that has decided by itself, and whether it was told of fewer processors
+/// than `all`, and why; `limits` are those that the settings leave. `told` is of how many a process is told that may run on so many.
+pub(super) fn runtimes<'h>(
+    hotspots: impl Iterator<Item = &'h Hotspot>,
+    all: usize,
+    limits: &Processors,
+    told: impl Fn(usize) -> usize,
+) -> String {
+    let describe = |hotspot: &Hotspot| {
+        let (count, why) = match hotspot.told {
+            Told::ByOption(count) => (count, "as its option ActiveProcessorCount says"),
+            Told::ByAffinity(allowed) if allowed == limits.count() => {
+                (told(allowed), "as processors and sockets limit it")
+            }
+            Told::ByAffinity(allowed) => (told(allowed), "as it was put there by what started it"),
+        };
+        let line = format!(
+            "  {:12} {:>7}  {hotspot}, told of {count} processor{}",
+            "HotSpot",
+            hotspot.process,
+            if count == 1 { "" } else { "s" },
+        );
+        match told(all) {
+            without if without == count => format!("{line}\n"),
+            without => format!(
+                "{line} of {without}, {why}; by that it chose its collector and numbers of threads\n"
+            ),
+        }
+    };
+    let lines: Vec<_> = hotspots.map(describe).collect();
+    let mut text = lines[..lines.len().min(MOST_LINES)].concat();
+    if let Some(more @ 1..) = lines.len().checked_sub(MOST_LINES) {
+        let _ = writeln!(text, "  {:12} {more:>7}  more processes", "HotSpot");
+    }
+    text
+}
+
+/// A line about processes that began where their creator had been put.
+pub(super) fn confined(count: u64) -> String {
+    let noun = if count == 1 { "process" } else { "processes" };
+    match count {
+        0 => String::new(),
+        _ => format!(
+            "  {:12} {count:>7}  {noun} began on fewer processors, those of a thread that was placed, and saw these alone \
+             until found\n",
+            "confined"
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Starting the program, following it, and ending as it did.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use gleaner_place::{
-    Energy, Files, Follower, Machine, Naming, Settings, Writer, has_children, put_back_left,
-    put_back_threads_left, seconds_of_ended,
+    Energy, Files, Follower, Machine, Naming, Placement, Settings, Writer, confined, has_children,
+    put_back_left, put_back_threads_left, seconds_of_ended, told, within_limits,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -22,7 +22,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use super::{guard::Guard, log::Log, report, speed::Slowing};
+use super::{environment, guard::Guard, log::Log, report, speed::Slowing};
 use crate::arguments::PlaceArgs;
 use crate::failure::Failure;
 use crate::{inherited, inspect};
@@ -46,7 +46,13 @@ pub(super) fn run(
     let is_seen = sees_threads();
     let mut command = Command::new(&path);
     command.arg0(name).args(&args.program[1..]);
-    for (variable, value) in collectors(settings.collectors) {
+    let files = Files::below(&args.root);
+    let limits = within_limits(&machine, &settings).numbers();
+    let placement = settings.placement;
+    // Where threads are placed, those that ask are told of fewer processors.
+    let kept = Some(told(&files, limits.count()));
+    let kept = kept.filter(|&count| is_seen && placement != Placement::None && count > 1);
+    for (variable, value) in environment::variables(kept, settings.collectors) {
         command.env(variable, value);
     }
     inherited::pass_on(&mut command);
@@ -57,13 +63,17 @@ pub(super) fn run(
     let taken = signals();
     let forwarded = SignalsInfo::new(&taken)
         .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
-    let files = Files::below(&args.root);
     let mut energy = args.stats.then(|| Energy::start(&files)).flatten();
     // So that processes whose parents end are found, too. A kernel that refuses leaves those that were not seen before.
     let _ = set_child_subreaper(Some(getpid()));
     let start = Instant::now();
     let mut energy_seen = start;
-    let mut child = command.spawn().map_err(|error| {
+    let is_limited = is_seen && !limits.is_empty() && limits != machine.numbers();
+    let child = match is_limited {
+        true => confined(&limits, || command.spawn()),
+        false => command.spawn(),
+    };
+    let mut child = child.map_err(|error| {
         Failure::not_executable(format_args!(
             "{} cannot be executed: {error}",
             path.display()
@@ -71,7 +81,6 @@ pub(super) fn run(
     })?;
     inherited::survive_file_limit();
     forward(forwarded, taken, child.id());
-    let placement = settings.placement;
     put_back_left(&files).iter().for_each(warn);
     put_back_threads_left(&files).iter().for_each(warn);
     let writer = Writer::of(std::process::id());
@@ -96,7 +105,7 @@ pub(super) fn run(
             ));
         });
     }
-    let mut slowing = Slowing::start(&settings.slow, files, writer, child.id());
+    let mut slowing = Slowing::start(&settings.slow, files.clone(), writer, child.id());
     let mut ending = Ending::of(&child);
     let mut refused = BTreeSet::new();
     loop {
@@ -138,6 +147,13 @@ pub(super) fn run(
     for (why, count) in follower.refusals() {
         warn(format_args!("{count} threads in all ran unplaced: {why}"));
     }
+    if let Some(mut lack) = follower.lack().filter(|_| is_seen) {
+        if is_limited {
+            lack += &format!("; all of it ran on the processors {limits}");
+        }
+        log.iter_mut().for_each(|log| log.write_lack(start, &lack));
+        warn(lack);
+    }
     if args.stats {
         let mut text = report::table(
             placement,
@@ -147,6 +163,11 @@ pub(super) fn run(
             start.elapsed(),
             guarding,
         );
+        let all = machine.numbers().count();
+        text += &report::runtimes(follower.hotspots(), all, &limits, |allowed| {
+            told(&files, allowed)
+        });
+        text += &report::confined(follower.began_confined());
         text += &slowing.summary();
         if let Some(energy) = &mut energy {
             energy.look();
@@ -195,46 +216,6 @@ fn sees_threads() -> bool {
         );
     }
     is_seen
-}
-
-/// What asks the runtimes that can be asked for so many collector threads; nothing for 0. What the environment has
-/// already stays, before it.
-fn collectors(count: usize) -> BTreeMap<&'static str, String> {
-    let with = |variable: &str, separator: &str, item: String| {
-        let before = std::env::var(variable).unwrap_or_default();
-        match before.trim() {
-            "" => item,
-            before => format!("{before}{separator}{item}"),
-        }
-    };
-    if count == 0 {
-        return BTreeMap::new();
-    }
-    // Gleaner's options have a bound of their own.
-    let ours = count.min(64);
-    BTreeMap::from([
-        (
-            "JAVA_TOOL_OPTIONS",
-            with(
-                "JAVA_TOOL_OPTIONS",
-                " ",
-                format!("-XX:ParallelGCThreads={count}"),
-            ),
-        ),
-        (
-            "NODE_OPTIONS",
-            with("NODE_OPTIONS", " ", format!("--v8-pool-size={count}")),
-        ),
-        ("GC_MARKERS", count.to_string()),
-        (
-            "GLEANER_OPTIONS",
-            with(
-                "GLEANER_OPTIONS",
-                ",",
-                format!("workers={ours},markers={ours}"),
-            ),
-        ),
-    ])
 }
 
 /// How the end of the program is noticed: by its file descriptor where the kernel has such, otherwise by asking.

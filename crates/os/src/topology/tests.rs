@@ -37,6 +37,13 @@ fn a_thread_bound_to_one_processor_says_nothing_of_the_others() {
 }
 
 #[test]
+fn a_quota_bounds_the_processors() {
+    let mut topology = Topology::host();
+    topology.quota = 1;
+    assert_eq!((topology.refresh(), topology.processors), (1, 1));
+}
+
+#[test]
 fn every_allowed_processor_is_on_some_node() {
     let topology = Topology::host();
     for processor in topology.allowed().iter() {
@@ -121,6 +128,7 @@ impl Laid {
             is_host: true,
             nodes: Nodes::read(Files { root: &self.0 }),
             allowed: 1,
+            quota: usize::MAX,
             processors: 1,
         }
     }

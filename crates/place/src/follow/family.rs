@@ -43,6 +43,8 @@ pub(super) struct Family {
 struct Member {
     started: u64,
     links: u64,
+    /// Whether one of its threads was recognised by its name.
+    is_recognised: bool,
     /// Until then it has threads that may be given a name yet.
     young_until: Option<Instant>,
     /// Sets that its threads, or those of the process that started it, were given: new threads inherit them.
@@ -87,6 +89,7 @@ impl Family {
         let member = Member {
             started,
             links: 0,
+            is_recognised: false,
             young_until: None,
             given,
         };
@@ -158,6 +161,18 @@ impl Family {
         }
     }
 
+    /// A thread of the process was recognised. True if that is the first one.
+    pub(super) fn recognise(&mut self, process: u32) -> bool {
+        let member = self.members.get_mut(&process);
+        member.is_some_and(|member| !std::mem::replace(&mut member.is_recognised, true))
+    }
+
+    /// Whether a thread of the process was recognised, which stays so when that one ends.
+    pub(super) fn is_recognised(&self, process: u32) -> bool {
+        let member = self.members.get(&process);
+        member.is_some_and(|member| member.is_recognised)
+    }
+
     /// A thread of the process was given a set.
     pub(super) fn give(&mut self, process: u32, set: CpuSet) {
         if !self.given.contains(&set) {
@@ -173,6 +188,12 @@ impl Family {
     pub(super) fn may_inherit(&self, process: u32, set: &CpuSet) -> bool {
         let member = self.members.get(&process);
         member.is_some_and(|member| member.given.contains(set))
+    }
+
+    /// Whether all threads of the process run where they started: none was recognised, and none may have inherited a set.
+    pub(super) fn is_untouched(&self, process: u32) -> bool {
+        let member = self.members.get(&process);
+        member.is_some_and(|member| !member.is_recognised && member.given.is_empty())
     }
 
     /// The first thread of a process has ended: if nobody else waits for it, the placer does.

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use super::budget::Limit;
 use super::record::Record;
-use super::tasks::set_of;
+use super::tasks::{affinity, set_of};
 use super::walk::Walk;
 use super::{CLOCKS, Follower, Known, SHORT_WAIT, WHOLE, WIDE, YOUTH, directory};
 use crate::usage::{Clock, Counters, Stat, deeds};
-use crate::{Placement, Role, ThreadId, policy};
+use crate::{Hotspot, Naming, Placement, Role, ThreadId, policy};
 
 impl Follower {
     /// Finds the threads that are new, and those that have another name, and places them.
@@ -168,7 +168,11 @@ impl Follower {
             started: stat.started,
         };
         let first = (task != process).then(|| self.first_name(process));
-        let named = self.naming.role(&stat.name, first.as_deref());
+        let recognised = self.naming.recognise(&stat.name, first.as_deref());
+        if recognised.is_some() && self.family.recognise(process) {
+            self.is_stale = true;
+        }
+        let named = recognised.unwrap_or(Naming::unrecognised(first.as_deref()));
         let mut is_new = false;
         let known = self.known.entry(id).or_insert_with(|| {
             is_new = true;
@@ -250,33 +254,55 @@ impl Follower {
             .map_or(String::new(), |(_, known)| known.name.clone())
     }
 
-    /// HotSpot's `main` does not run in the thread that its process began with, which waits, but in the oldest other one
-    /// of the same name.
-    pub(super) fn recognise_launchers(&mut self) {
+    /// Recognises what runs HotSpot, by its `VM Thread`.
+    pub(super) fn recognise_hotspots(&mut self) {
         let is_vm = |known: &&Known| known.name == "VM Thread";
-        let hotspots: BTreeSet<_> = self
+        let processes: BTreeSet<_> = self
             .known
             .values()
             .filter(is_vm)
             .map(|it| it.process)
             .collect();
-        for process in &hotspots {
-            let inside = |(_, known): &(&ThreadId, &mut Known)| known.process == *process;
-            let mut threads: Vec<_> = self.known.iter_mut().filter(inside).collect();
-            threads.sort_by_key(|(id, _)| (id.started, id.number));
-            let first = threads.iter_mut().find(|(id, _)| id.number == *process);
-            let Some((_, first)) = first else { continue };
-            if first.named != Role::Main {
-                continue; // The user says what it is.
-            }
-            first.role = Role::Vm;
-            let (name, first) = (first.name.clone(), *process);
-            let runs_main = |(id, known): &&mut (&ThreadId, &mut Known)| {
-                id.number != first && known.name == name && known.named == Role::Application
-            };
-            if let Some((_, known)) = threads.iter_mut().find(runs_main) {
-                known.role = Role::Main;
-            }
+        for process in processes {
+            self.note_hotspot(process);
+            self.recognise_launcher(process);
+        }
+    }
+
+    /// Takes down what a JVM has decided.
+    fn note_hotspot(&mut self, process: u32) {
+        let first = self.known.range(ThreadId::range(process)).next_back();
+        let Some((&id, first)) = first else { return };
+        let allowed = match first.placement.tried {
+            None => affinity(process).map_or(0, |set| set.count() as usize),
+            // It has been placed since, and could run where all do before.
+            Some(_) => self.limits().count(),
+        };
+        let read = || Hotspot::read(process, allowed);
+        let hotspot = self.hotspots.entry(id).or_insert_with(read);
+        let collects = |known: &&Known| known.process == process && known.role == Role::Collector;
+        let collectors = self.known.values().filter(collects);
+        collectors.for_each(|known| hotspot.has_collector(&known.name));
+    }
+
+    /// HotSpot's `main` does not run in the thread that its process began with, which waits, but in the oldest other one
+    /// of the same name.
+    fn recognise_launcher(&mut self, process: u32) {
+        let inside = |(_, known): &(&ThreadId, &mut Known)| known.process == process;
+        let mut threads: Vec<_> = self.known.iter_mut().filter(inside).collect();
+        threads.sort_by_key(|(id, _)| (id.started, id.number));
+        let first = threads.iter_mut().find(|(id, _)| id.number == process);
+        let Some((_, first)) = first else { return };
+        if first.named != Role::Main {
+            return; // The user says what it is.
+        }
+        first.role = Role::Vm;
+        let name = first.name.clone();
+        let runs_main = |(id, known): &&mut (&ThreadId, &mut Known)| {
+            id.number != process && known.name == name && known.named == Role::Application
+        };
+        if let Some((_, known)) = threads.iter_mut().find(runs_main) {
+            known.role = Role::Main;
         }
     }
 }

@@ -50,7 +50,7 @@ impl Follower {
     }
 
     pub(super) fn decide(&mut self) {
-        self.recognise_launchers();
+        self.recognise_hotspots();
         (self.is_stale, self.fresh) = (false, 0);
         let mut threads: Vec<_> = self
             .known
@@ -58,16 +58,22 @@ impl Follower {
             .map(|(&id, known)| Thread {
                 id,
                 role: known.role,
+                is_recognised: self.family.is_recognised(known.process),
                 habit: known.watch.habit(),
             })
             .collect();
         threads.sort_by_key(|thread| (thread.id.started, thread.id.number));
+        let recognised = threads.iter().filter(|thread| thread.is_recognised);
+        self.roles.extend(recognised.map(|thread| thread.role));
         let plan = decide(self.host.machine(), &threads, &self.settings, &self.plan);
         self.queue.clear();
         for (&id, decision) in &plan {
             let Some(known) = self.known.get(&id).filter(|_| self.settings.places()) else {
                 continue;
             };
+            if self.family.is_untouched(known.process) {
+                continue;
+            }
             let affinity = &known.placement;
             let before = self.plan.get(&id);
             let is_same = before.is_some_and(|before| before.processors == decision.processors);
@@ -109,6 +115,9 @@ impl Follower {
         }
         self.write_given(&wanted);
         let known = self.known.get(&id);
+        let is_new =
+            known.is_some_and(|it| it.process == id.number && it.placement.tried.is_none());
+        self.began_confined += u64::from(is_new && current.count() < wanted.count());
         if known.is_some_and(|known| known.placement.own.is_some()) {
             self.write(&record::placed_line(id));
         }

@@ -65,6 +65,18 @@ pub(crate) fn set_affinity(thread: u32, set: &CpuSet) -> Result<(), Errno> {
     rustix::thread::sched_setaffinity(Some(pid(thread)?), set)
 }
 
+/// Does something, as to start a process, while the calling thread may run on `processors` alone, which new processes and
+/// threads inherit. Where the kernel refuses, it is done all the same.
+pub fn confined<T>(processors: &Processors, act: impl FnOnce() -> T) -> T {
+    let before = rustix::thread::sched_getaffinity(None);
+    let _ = rustix::thread::sched_setaffinity(None, &set_of(processors));
+    let done = act();
+    if let Ok(before) = before {
+        let _ = rustix::thread::sched_setaffinity(None, &before);
+    }
+    done
+}
+
 pub(crate) fn set_of(processors: &Processors) -> CpuSet {
     let mut set = CpuSet::new();
     processors.iter().for_each(|number| set.set(number));

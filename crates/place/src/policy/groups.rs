@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::policy::{Plan, Thread, ThreadId};
-use crate::{Machine, Placement, Processor, Processors, Role, Settings, Unit};
+use crate::{Machine, Placement, Processor, Processors, Role, Roles, Settings, Unit};
 
 /// Some processors of a machine.
 pub(super) struct Group {
@@ -20,7 +20,7 @@ const HOME: usize = 0;
 const AWAY: usize = 1;
 
 /// The groups of a policy. The machine has a processor, and so does each group.
-pub(super) fn cut(machine: &Machine, settings: &Settings) -> Vec<Group> {
+pub(super) fn cut(machine: &Machine, threads: &[Thread], settings: &Settings) -> Vec<Group> {
     match settings.placement {
         Placement::None => vec![whole(machine, "as the system has it")],
         Placement::Paper => match machine.sockets()[..] {
@@ -28,12 +28,24 @@ pub(super) fn cut(machine: &Machine, settings: &Settings) -> Vec<Group> {
             _ => vec![whole(machine, "on the sockets that are used")],
         },
         Placement::Pinned | Placement::Auto => vec![whole(machine, "on the whole machine")],
+        Placement::Isolated if !has_roles(threads, &settings.isolate) => {
+            // The others would leave processors to nobody.
+            let label = format!(
+                "not isolated: no thread is of the roles {}",
+                settings.isolate
+            );
+            vec![whole(machine, &label)]
+        }
         Placement::Isolated => isolated(machine, settings.isolate_on),
         Placement::Paired => paired(machine),
     }
 }
 
-fn whole(machine: &Machine, label: &str) -> Group {
+fn has_roles(threads: &[Thread], roles: &Roles) -> bool {
+    threads.iter().any(|thread| roles.contain(thread.role))
+}
+
+pub(super) fn whole(machine: &Machine, label: &str) -> Group {
     Group {
         machine: machine.clone(),
         label: label.to_string(),
@@ -43,7 +55,7 @@ fn whole(machine: &Machine, label: &str) -> Group {
 
 /// The rest of the machine and what is set apart: the slowest of the units, and the last of those as slow; or the
 /// machine alone, if it is one core.
-fn isolated(machine: &Machine, unit: Unit) -> Vec<Group> {
+pub(super) fn isolated(machine: &Machine, unit: Unit) -> Vec<Group> {
     let of = |key: fn(&Processor) -> usize| {
         let keys: BTreeSet<_> = machine.processors().iter().map(key).collect();
         let speed = |unit: usize| {

@@ -26,6 +26,7 @@ fn thread(number: usize, role: Role) -> Thread {
     Thread {
         id,
         role,
+        is_recognised: true,
         habit: Habit::default(),
     }
 }
@@ -134,6 +135,19 @@ fn answers_are_those_written_by_hand() {
             "placement=isolated",
             "application:1+collector:7",
             "0 42 43 44 45 46 47 42",
+        ),
+        // Where nothing is set apart, nobody has to keep off.
+        (
+            "2x4",
+            "placement=isolated",
+            "application:5+main:1",
+            "0 1 2 3 4 0-7",
+        ),
+        (
+            "2x4",
+            "placement=isolated,isolate=none,pin=none",
+            "application:1+collector:1",
+            "0-7 0-7",
         ),
         // Where there is one socket: half of the cores; where there is one core, nothing.
         (
@@ -305,6 +319,25 @@ fn auto_pins_those_that_are_moved() {
 }
 
 #[test]
+fn what_is_not_recognised_keeps_all_that_the_limits_leave() {
+    let machine = Machine::synthetic("2x4").unwrap();
+    let mut all = threads("application:2+collector:1");
+    all[1].is_recognised = false;
+    all[2].is_recognised = false;
+    for (items, expected) in [
+        ("", ["0", "0-7", "0-7"]),
+        ("placement=isolated,pin=none", ["0-7", "0-7", "0-7"]),
+        ("placement=pinned", ["0", "0-7", "0-7"]),
+        ("placement=paired,sockets=1", ["0", "0-3", "0-3"]),
+        ("placement=none,processors=1-2", ["1-2", "1-2", "1-2"]),
+    ] {
+        let plan = decide(&machine, &all, &settings(items), &Plan::new());
+        let found: Vec<_> = plan.values().map(|it| it.processors.to_string()).collect();
+        assert_eq!(found, expected, "{items}");
+    }
+}
+
+#[test]
 fn reasons_say_what_was_done() {
     let machine = Machine::synthetic("2x4").unwrap();
     let reason = |items: &str, them: &str| {
@@ -374,12 +407,18 @@ fn any_threads() -> impl Strategy<Value = Vec<Thread>> {
         Role::Vm,
     ];
     let habits = vec![Habit::Settled, Habit::Moved, Habit::Waited];
-    let some = (prop::sample::select(roles), prop::sample::select(habits));
+    let is_recognised = prop::bool::weighted(0.9);
+    let some = (
+        prop::sample::select(roles),
+        prop::sample::select(habits),
+        is_recognised,
+    );
     prop::collection::vec(some, 0..40).prop_map(|threads| {
         (0..)
             .zip(threads)
-            .map(|(number, (role, habit))| Thread {
+            .map(|(number, (role, habit, is_recognised))| Thread {
                 habit,
+                is_recognised,
                 ..thread(number, role)
             })
             .collect()
@@ -398,8 +437,19 @@ fn on_cores(machine: &Machine, plan: &Plan) -> BTreeMap<(usize, usize), usize> {
 
 /// Checks what holds of each plan.
 fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan) {
-    let limits = limited(machine, settings);
+    let limits = within_limits(machine, settings);
     assert_eq!(plan.len(), threads.len());
+    for thread in threads.iter().filter(|thread| !thread.is_recognised) {
+        assert_eq!(plan[&thread.id].processors, limits.numbers());
+        assert!(!plan[&thread.id].is_pinned());
+    }
+    let threads: Vec<_> = threads
+        .iter()
+        .filter(|thread| thread.is_recognised)
+        .copied()
+        .collect();
+    let threads = &threads[..];
+    let limits = one_socket(&limits, settings);
     for thread in threads {
         let decision = &plan[&thread.id];
         assert!(!decision.processors.is_empty());
@@ -415,7 +465,7 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
     }
     // No core of a group has two pinned threads more than another.
     let counts = on_cores(&limits, plan);
-    let cut = groups::cut(&limits, settings);
+    let cut = groups::cut(&limits, threads, settings);
     // Threads in no pair are where the pairs have left room, which need not be as even.
     let sockets = cut.len() - usize::from(settings.placement == Placement::Paired);
     for group in &cut[..sockets] {
@@ -438,7 +488,7 @@ fn check(machine: &Machine, threads: &[Thread], settings: &Settings, plan: &Plan
             .map(|(&id, it)| (id, it.clone()))
             .collect();
         let counts = on_cores(&limits, &some);
-        for group in groups::cut(&limits, settings) {
+        for group in groups::cut(&limits, threads, settings) {
             let of = |core: usize| counts.get(&(group.id, core)).copied().unwrap_or(0);
             let loads = || group.machine.processors().iter().map(|it| of(it.core));
             assert!(
@@ -525,7 +575,7 @@ proptest! {
     ) {
         let settings = settings(&format!("placement={placement}"));
         let before = decide(&machine, &threads, &settings, &Plan::new());
-        let limits = limited(&machine, &settings);
+        let limits = one_socket(&machine, &settings);
         let gone = limits.processors()[which.index(limits.processors().len())].core;
         let rest = limits.processors().iter().filter(|it| it.core != gone).map(|it| it.number);
         let left = machine.restricted(&rest.collect());

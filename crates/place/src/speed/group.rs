@@ -60,6 +60,18 @@ const BETWEEN: Duration = Duration::from_millis(2);
 impl Group {
     /// The group of the program, where the kernel has the controller, and its name there. The error says what is missing.
     pub(super) fn of_process(files: &Files, process: u32) -> Result<(Group, String), String> {
+        let (group, _, inside) = Group::around(files, process)?;
+        if group.version == Version::V2 && !group.lists(files, "cgroup.controllers") {
+            return Err(format!(
+                "{} has no cpu controller; delegate it: systemd-run --user --scope -p Delegate=yes gleaner place ...",
+                group.path
+            ));
+        }
+        Ok((group, inside))
+    }
+
+    /// The group of a process, where its hierarchy is mounted, and the name of the group there.
+    fn around(files: &Files, process: u32) -> Result<(Group, String, String), String> {
         let read = |path: String| {
             let text = files.text(&path);
             text.map_err(|error| format!("{path} cannot be read: {error}"))
@@ -79,13 +91,24 @@ impl Group {
         })?;
         let path = format!("{at}{}", below.trim_end_matches('/'));
         let group = Group { version, path };
-        if version == Version::V2 && !group.lists(files, "cgroup.controllers") {
-            return Err(format!(
-                "{} has no cpu controller; delegate it: systemd-run --user --scope -p Delegate=yes gleaner place ...",
-                group.path
-            ));
+        Ok((group, at, inside.to_string()))
+    }
+
+    /// How many processors its own quota allows, without those of the groups around it.
+    fn own_quota(&self, files: &Files) -> Option<f64> {
+        let numbers = |name: &str| {
+            let text = files.text(&self.file(name)).unwrap_or_default();
+            let numbers = text.split_whitespace().map_while(|it| it.parse().ok());
+            numbers.collect::<Vec<f64>>()
+        };
+        let both = match self.version {
+            Version::V1 => [numbers("cpu.cfs_quota_us"), numbers("cpu.cfs_period_us")].concat(),
+            Version::V2 => numbers("cpu.max"),
+        };
+        match both[..] {
+            [quota, period] if quota > 0.0 && period > 0.0 => Some(quota / period),
+            _ => None,
         }
-        Ok((group, inside.to_string()))
     }
 
     fn file(&self, name: &str) -> String {
@@ -269,6 +292,17 @@ fn controlled(text: &str) -> Option<(Version, &str)> {
     let second = lines.clone().find(|(list, _)| list.is_empty());
     let first = first.map(|(_, path)| (Version::V1, path));
     first.or(second.map(|(_, path)| (Version::V2, path)))
+}
+
+/// How many processors the quotas of a process's groups allow; `None` where there is none.
+pub(crate) fn quota(files: &Files, process: u32) -> Option<f64> {
+    let (group, at, _) = Group::around(files, process).ok()?;
+    let mut groups = Vec::from([group]);
+    while let Some(inner) = groups.last().filter(|it| it.path.len() > at.len()) {
+        groups.push(inner.parent());
+    }
+    let quotas = groups.iter().filter_map(|group| group.own_quota(files));
+    quotas.reduce(f64::min)
 }
 
 /// Which part of that hierarchy is mounted, and where.

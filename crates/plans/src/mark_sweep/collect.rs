@@ -63,10 +63,10 @@ pub trait Client {
     /// Settles the toggle references, in the running world.
     fn settle_toggle_refs(&self, heap: &mut Heap);
     /// Lets the client push roots of its own, through the leader's scanner. What it has to say of stacks
-    /// ([`Client::stack_base`]) is asked afterwards, or when it calls [`Heap::push_stacks`] itself.
+    /// ([`Client::stack_of`]) is asked afterwards, or when it calls [`Heap::push_stacks`] itself.
     fn push_other_roots(&self, heap: &mut Heap);
-    /// The cold end of a thread's stack, if the client moved it.
-    fn stack_base(&self, thread: &Mutator) -> Address;
+    /// The stack pointer of a thread, found to be `pointer`, and the cold end of its stack: as found, or as the client says.
+    fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address);
     /// Whether the collection is to be given up.
     fn wants_to_stop(&self, heap: &mut Heap) -> bool;
     /// Tells the client that an object was queued for finalization.
@@ -389,12 +389,12 @@ impl Heap {
                 return;
             }
             let tid = thread.tid;
-            let from = match () {
+            let found = match () {
                 () if tid == own => stack_pointer,
                 () if thread.is_blocked() => thread.blocked_at,
                 () => Address::new(thread.station.stack_pointer()),
             };
-            let base = client.stack_base(thread);
+            let (from, base) = client.stack_of(thread, found);
             // SAFETY: the thread is stopped, blocked, or the calling one.
             unsafe {
                 thread.for_each_stack_part(from, base, |low, high| {
@@ -537,7 +537,7 @@ impl Heap {
         let reason = "a mark stack was full in weak processing";
         self.note_overflow(record, traced.dropped, reason);
         self.finalization_cycle = self.finalization_cycle.or(outcome.cycle_example);
-        self.finalizers_before = self.weak.finalizers.count();
+        self.note_weak(&outcome);
         self.totals.finalized += outcome.newly_ready as u64;
         Marked {
             is_all,
@@ -617,6 +617,7 @@ impl Heap {
         };
         self.space.born_marked = false;
         let allocated = self.space.account.net_allocated();
+        let capacity = self.space.capacity;
         let reclaimed = record.step(Phase::Reclaim, |event| {
             let reclaimed = self.space.reclaim(release_after);
             self.count_reclaimed();
@@ -635,7 +636,7 @@ impl Heap {
             if request.release_all {
                 released += self.space.release_dirty(usize::MAX);
             }
-            self.shrink(released, client);
+            self.shrink(capacity, released, client);
             event.bytes = self.space.capacity as u64;
         });
         client.moment(self, Moment::ReclaimEnd);
@@ -651,17 +652,17 @@ impl Heap {
         self.totals.reclaimed_bytes = all;
     }
 
-    fn shrink(&mut self, released_blocks: usize, client: &dyn Client) {
+    fn shrink(&mut self, before: usize, released_blocks: usize, client: &dyn Client) {
         let released = released_blocks * gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
         let used = self.space.used_bytes();
         let capacity = crate::mark_sweep::decide::heap_size::shrink(
             self.space.capacity,
             used,
             released,
-            self.initial_capacity,
+            self.space.initial_capacity,
         );
         let capacity = core::mem::take(&mut self.ended_cycle).capacity_after(capacity, used);
-        if capacity < self.space.capacity {
+        if capacity < before {
             self.space.capacity = capacity;
             client.heap_resized(self, capacity);
         }

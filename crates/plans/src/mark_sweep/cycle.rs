@@ -155,7 +155,8 @@ impl Heap {
         let room = match self.settings.limit {
             0 => usize::MAX,
             limit => limit.saturating_sub(self.space.used_bytes()),
-        };
+        }
+        .min(self.left().unwrap_or(usize::MAX));
         let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
         let fits = self.settings.may_grow && room >= self.most_in_cycle();
         let m = Measurements {

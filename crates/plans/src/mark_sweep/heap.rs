@@ -15,7 +15,7 @@ use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
 use gleaner_os::written::Unavailable;
-use gleaner_os::{clock, memory, refusal, signals};
+use gleaner_os::{clock, refusal, signals};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
@@ -27,13 +27,15 @@ use gleaner_work::Crew;
 
 use crate::mark_sweep::collect::LeaderStack;
 use crate::mark_sweep::cycle::Cycle;
+use crate::mark_sweep::decide::dying_links::DyingLinks;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
 use crate::mark_sweep::decide::prefetching::Prefetching;
 use crate::mark_sweep::generations::{self, Generations, Weighing};
 use crate::mark_sweep::history::{Pace, Totals};
 use crate::mark_sweep::mutator::Mutators;
-use crate::mark_sweep::roots::Roots;
+use crate::mark_sweep::room::Room;
+use crate::mark_sweep::roots::{LibraryList, Roots};
 use crate::mark_sweep::snapshot::Snapshots;
 use crate::mark_sweep::stop::protocol::World;
 use crate::mark_sweep::view::HeapView;
@@ -143,14 +145,16 @@ pub struct Heap {
     pub leader_stack: Option<LeaderStack>,
     /// How fast things go, under `heap-sizing=balanced`.
     pub pace: Pace,
+    /// What the limits of control groups leave.
+    pub(crate) room: Room,
+    /// What links that die cost.
+    pub(crate) dying_links: DyingLinks,
     /// Finalizers registered at the last collection.
     pub finalizers_before: usize,
     /// Whether the client was told of a start whose end is to come.
     pub(crate) start_told: bool,
     /// An object that the last collection could not finalize because it can be reached from itself.
     pub finalization_cycle: Option<Address>,
-    /// Capacity below which the heap does not shrink.
-    pub initial_capacity: usize,
     /// The machine, as of the last time that it mattered how many may mark.
     pub topology: Topology,
     /// How many of its processors are free.
@@ -234,6 +238,7 @@ impl Heap {
             dropped: AtomicUsize::new(0),
             disturbed: AtomicBool::new(false),
         });
+        let mark_stack = mark_stack_bytes(options, &layout, &topology);
         let mut space = MarkSweep::new(layout, sweep, options.poison);
         space.sweep_ahead = options.sweep_ahead as usize;
         space.set_populate_ahead(options.populate_ahead);
@@ -241,10 +246,7 @@ impl Heap {
         space.zeroing = processor::choose(options.zeroing_kernel, true, &Processor::detect());
         let unwatched = generations::watch_writes(&mut space, options).err();
         let mut heap = Heap {
-            engine: MarkEngine::new(
-                prefetch_settings(options),
-                mark_stack_bytes(options, table.span, &topology),
-            ),
+            engine: MarkEngine::new(prefetch_settings(options), mark_stack),
             space,
             context,
             crew,
@@ -269,12 +271,15 @@ impl Heap {
             root_bytes: 0,
             leader_stack: None,
             pace: Pace::default(),
+            room: Room::NONE,
+            dying_links: DyingLinks::default(),
             finalizers_before: 0,
             start_told: false,
             finalization_cycle: None,
-            initial_capacity: options.initial_heap.max(heap_size::LEAST_GROWTH),
+            free_processors: FreeProcessors::new(
+                options.markers == 0 && !topology.is_synthetic() && topology.processors > 1,
+            ),
             topology,
-            free_processors: FreeProcessors::new(),
             crew_size: CrewSize::new(),
             prefetching: (options.mark_prefetch == MarkPrefetch::Auto).then(Prefetching::new),
             generations: Generations::new(),
@@ -286,13 +291,13 @@ impl Heap {
             unwatched,
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
-            let asked = mark_stack_bytes(options, table.span, &topology);
             return Err(ReserveError {
-                asked,
-                limit: refusal::reason(asked, asked.min(1 << 20)),
+                asked: mark_stack,
+                limit: refusal::reason(mark_stack, mark_stack.min(1 << 20)),
             });
         }
-        heap.space.capacity = heap.initial_capacity;
+        heap.space.initial_capacity = options.initial_heap.max(heap_size::LEAST_GROWTH);
+        heap.space.capacity = heap.space.initial_capacity;
         heap.space
             .layout
             .set_huge_pages(options.huge_pages == options::HugePages::On);
@@ -312,7 +317,7 @@ impl Heap {
     }
 
     /// What to do about a shortage, and does it if it is growing. `foreign_stack` says that the calling thread runs on
-    /// a stack that is not known.
+    /// a stack that is not known, and that the program has not named.
     pub fn remedy(&mut self, shortage: Shortage, attempts: usize, foreign_stack: bool) -> Remedy {
         let needed = match shortage {
             Shortage::Capacity(bytes) => bytes,
@@ -321,7 +326,8 @@ impl Heap {
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
-        let measured = self.measure(needed, attempts, foreign_stack);
+        let mut measured = self.measure(needed, attempts, foreign_stack);
+        measured.left = self.ask_room_if_due(&measured);
         if self.cycle.is_under_way() && measured.may_collect && !foreign_stack && attempts < 2 {
             return self.remedy_in_cycle(&measured);
         }
@@ -335,7 +341,9 @@ impl Heap {
             ..*measured
         });
         match grown {
-            Decision::Grow(capacity, _) if !self.is_cycle_overdue() => {
+            Decision::Grow(capacity, _)
+                if !self.is_cycle_overdue() && !heap_size::is_used_up(measured) =>
+            {
                 self.grow_to(capacity, "marking in steps is under way");
                 Remedy::TryAgain
             }
@@ -358,6 +366,9 @@ impl Heap {
     /// The address range or the system has no more: collecting is all that can help.
     fn system_shortage(&mut self, shortage: Shortage, attempts: usize) -> Remedy {
         self.space.release_dirty(usize::MAX);
+        if attempts < self.settings.retries.max(2) && self.space.give_back_end() {
+            return Remedy::TryAgain;
+        }
         if self.settings.may_collect && attempts < self.settings.retries.max(2) {
             Remedy::CollectEverything("the system has no more memory")
         } else {
@@ -366,7 +377,7 @@ impl Heap {
                 .space
                 .used_bytes()
                 .saturating_add(heap_size::LEAST_GROWTH)
-                .max(self.initial_capacity);
+                .max(self.space.initial_capacity);
             self.space.capacity = self.space.capacity.min(enough);
             Remedy::OutOfMemory(self.refusal(shortage))
         }
@@ -387,10 +398,7 @@ impl Heap {
         foreign_stack: bool,
     ) -> Measurements {
         let census = self.surely_live();
-        // What was freed explicitly and waits to be reused does not count, but an eighth of what was handed out does:
-        // without any collection free cells of one size would never become blocks for another.
-        let account = &self.space.account;
-        let allocated = account.net_allocated().max(account.handed / 8);
+        let allocated = self.allocated();
         let new_finalizers = self
             .weak
             .finalizers
@@ -401,10 +409,12 @@ impl Heap {
             used: self.space.used_bytes(),
             needed,
             allocated,
+            saved: self.dying_links.bytes(self.weak.links()),
             composite: census.composite_bytes,
             atomic: census.atomic_bytes,
             roots: self.root_bytes,
             limit: self.settings.limit,
+            left: self.left(),
             divisor: self.settings.divisor,
             balanced: self.balanced(census.live_bytes()),
             least_allocated: self.settings.least_allocated,
@@ -413,22 +423,39 @@ impl Heap {
             attempts,
             retries: self.settings.retries + 1,
             foreign_stack,
-            foreign_most: if foreign_stack {
-                (memory::physical_memory() / 2) as usize
-            } else {
-                0
-            },
             finalizers_due: new_finalizers > 500
                 && self.settings.bytes_per_finalizer != 0
                 && allocated / new_finalizers < self.settings.bytes_per_finalizer,
         }
     }
 
+    /// Puts the first list of libraries in place, whose data count as roots until a collection has scanned them. What is
+    /// left in `libraries` must be dropped without the lock.
+    pub fn expect_roots(&mut self, libraries: &mut LibraryList) {
+        self.roots.replace_libraries(libraries);
+        self.root_bytes = self.root_bytes.max(self.roots.bytes());
+    }
+
+    /// Bytes allocated since the last collection, less those that were freed explicitly and wait to be reused.
+    fn allocated(&self) -> usize {
+        let account = &self.space.account;
+        let mut bytes = account.net_allocated();
+        if bytes < COUNTED_TO_THE_BYTE {
+            let view = self.view();
+            let allocated = view.allocated_bytes().wrapping_sub(self.allocated_before);
+            let freed = view.freed_bytes().wrapping_sub(self.freed_before);
+            bytes = bytes.min(allocated.saturating_sub(freed));
+        }
+        // An eighth of what was handed out counts whatever became of it: without any collection free cells of one size would
+        // never become blocks for another.
+        bytes.max(account.handed / 8)
+    }
+
     /// Whether enough was allocated that a collection is due (`GC_collect_a_little`).
     pub fn is_collection_due(&self) -> bool {
         let measured = self.measure(0, 0, false);
         measured.may_collect
-            && measured.allocated >= heap_size::least_between_collections(&measured)
+            && (heap_size::is_enough_allocated(&measured) || heap_size::is_scarce(&measured))
     }
 
     /// Raises the capacity.
@@ -523,6 +550,10 @@ impl Heap {
 /// The paper's time limit of a stop, beyond which marking goes on in steps (ISMM 2000, section 6).
 pub const USUAL_TIME_LIMIT_NS: u64 = 50_000_000;
 
+/// As long as the heap has handed out no more since the last collection, cells that wait on the lists of threads are told from
+/// those that were allocated. A block is handed out as a whole, so that a small program with objects of many sizes would
+/// seem to have allocated many times as much.
+const COUNTED_TO_THE_BYTE: usize = 4 << 20;
 /// Capacity from which `huge-pages=auto` asks for huge pages.
 const HUGE_PAGES_FROM: usize = 512 << 20;
 
@@ -543,10 +574,12 @@ pub fn prefetch_settings(options: &Options) -> PrefetchSettings {
     }
 }
 
-/// The mark stack of each worker: by itself 16 MiB of addresses, of which only what is used takes memory.
-fn mark_stack_bytes(options: &Options, span: usize, topology: &Topology) -> usize {
+/// The mark stack of each worker: by itself 16 MiB of addresses, of which only what is used takes memory. Under an address
+/// limit it takes them from the heap, so there it is a 128th of the limit.
+fn mark_stack_bytes(options: &Options, layout: &Layout, topology: &Topology) -> usize {
+    let part = if layout.is_in_pieces() { 256 } else { 64 };
     match options.mark_arena {
-        0 => (span / 64).clamp(1 << 20, 16 << 20),
+        0 => (layout.table.span / part).clamp(1 << 20, 16 << 20),
         together => together / crew_size::most(options.markers as usize, || topology.processors),
     }
 }

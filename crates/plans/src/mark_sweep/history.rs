@@ -5,7 +5,9 @@ use gleaner_base::options::HeapSizing;
 use gleaner_os::{clock, memory};
 
 use crate::mark_sweep::decide::balance::{Price, Rates};
+use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::heap::Heap;
+use crate::mark_sweep::weak::Outcome;
 use crate::shared::record::{Record, write_event};
 
 /// Sums over the life of a heap. Times in nanoseconds.
@@ -65,7 +67,7 @@ pub struct Totals {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Pace {
     rates: Rates,
-    /// Bytes that the machine or the control group had left at the last collection.
+    /// Bytes that the machine had left at the last collection.
     left: usize,
     /// When that is asked again, by the monotonic clock.
     ask_after_ns: u64,
@@ -78,9 +80,31 @@ const RARELY: u64 = 1000;
 const LEAST_WAIT_NS: u64 = 50_000_000;
 
 impl Heap {
-    /// Under `heap-sizing=balanced`: remembers a collection that began when `started` says, was a stop of so many
+    /// Remembers what a collection has left of finalizers and links.
+    pub(crate) fn note_weak(&mut self, outcome: &Outcome) {
+        self.finalizers_before = self.weak.finalizers.count();
+        let left = self.weak.links();
+        let found = left + outcome.links_cleared + outcome.links_dropped;
+        self.dying_links.note(found, left);
+    }
+
+    /// Where links die that cost more than what the program allocates, the next collection is decided about early.
+    fn note_what_was_saved(&mut self, allocated: u64) {
+        self.space.capacity = heap_size::where_much_was_saved(
+            self.space.capacity,
+            self.space.used_bytes(),
+            usize::try_from(allocated).unwrap_or(usize::MAX),
+            self.dying_links.last_bytes(),
+            heap_size::least_between_collections(&self.measure(0, 0, false)),
+            self.space.initial_capacity,
+        );
+    }
+
+    /// Asks what limits leave. Under `heap-sizing=balanced` remembers a collection that began when `started` says, was a stop of so many
     /// nanoseconds, and left so many bytes alive.
     pub(crate) fn note_pace(&mut self, record: &Record, started: u64, stopped: u64, live: usize) {
+        self.ask_room();
+        self.note_what_was_saved(record.bytes(Phase::Start));
         if self.options.heap_sizing != HeapSizing::Balanced {
             return;
         }
@@ -111,7 +135,7 @@ impl Heap {
         let price = Price {
             hundredths_for_gigabyte: self.options.heap_price,
             divisor: self.settings.divisor,
-            left: self.pace.left,
+            left: self.left().unwrap_or(usize::MAX).min(self.pace.left),
         };
         self.pace.rates.interval(live, &price)
     }

@@ -5,6 +5,7 @@
 //! - [`collect`]: a collection, step by step; [`stop`]: how threads are stopped; [`history`]: totals and events
 //! - [`generations`]: collections that keep marks; [`cycle`]: marking in steps beside the program
 //! - [`mutator`]: what is known of each thread; [`stacks`], [`roots`]: where marking begins
+//! - [`room`]: what the limits of control groups leave
 //! - [`weak`]: links, finalizers and toggle references
 //! - [`decide`]: when to collect, how large the heap may be, how many workers mark
 
@@ -15,6 +16,7 @@ pub mod generations;
 pub mod heap;
 pub mod history;
 pub mod mutator;
+pub mod room;
 pub mod roots;
 pub mod snapshot;
 pub mod stacks;

@@ -32,17 +32,18 @@ impl CrewSizes {
     pub fn new(config: &Config) -> CrewSizes {
         let is_segregated = config.options.pages == Pages::Segregated && config.cut.nodes > 1;
         let takes_turns = Lockstep::of(&config.options).is_some();
+        let is_open = config.options.crew == Crew::Auto
+            && config.workers > 1
+            && !is_segregated
+            && !takes_turns;
         CrewSizes {
             workers: config.workers,
             reason: "as configured",
-            is_open: config.options.crew == Crew::Auto
-                && config.workers > 1
-                && !is_segregated
-                && !takes_turns,
+            is_open,
             there: config.workers,
             processors: config.topology.processors,
             is_synthetic: config.topology.is_synthetic(),
-            free: FreeProcessors::new(),
+            free: FreeProcessors::new(is_open && !config.topology.is_synthetic()),
             scavenge: CrewSize::new(),
             full: CrewSize::new(),
         }

@@ -283,7 +283,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 zeroed: Zeroed::default(),
                 zeroed_by_others: Zeroed::default(),
                 zeroing_trials: Trials::default(),
-                contention: Contention::default(),
+                contention: Contention::new(&config),
                 lately: Lately {
                     resumed_ns: clock::monotonic_ns(),
                     young: sizes.first_young(),

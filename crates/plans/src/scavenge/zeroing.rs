@@ -127,6 +127,14 @@ pub(super) struct Contention {
 }
 
 impl Contention {
+    /// What is looked at is opened now, for a program may not open files later.
+    pub(super) fn new(config: &Config) -> Contention {
+        if config.options.zeroing == Policy::Auto {
+            contention::watch_waiting();
+        }
+        Contention::default()
+    }
+
     /// Whether threads waited for a processor for more than a tenth of the time lately.
     fn is_high(&mut self, now_ns: u64) -> bool {
         let passed = now_ns.saturating_sub(self.asked_ns);

@@ -23,14 +23,13 @@ pub struct FreeProcessors {
 }
 
 impl FreeProcessors {
-    /// A process that has not begun.
-    pub const fn new() -> FreeProcessors {
-        FreeProcessors {
-            at_ns: 0,
-            idle_ns: 0,
-            own_ns: 0,
-            found: None,
+    /// A process that has not begun. Whether somebody will look is known here: what is looked at is opened now, for a
+    /// program may not open files later.
+    pub fn new(is_asked: bool) -> FreeProcessors {
+        if is_asked {
+            contention::watch_idle();
         }
+        FreeProcessors::default()
     }
 
     /// Looks if that is due.
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_is_idle_and_what_is_ours_is_free() {
-        let mut free = FreeProcessors::new();
+        let mut free = FreeProcessors::new(true);
         free.compare(SECOND, 0, 0);
         assert_eq!(free.found, None);
         // Of four, one is ours and two are idle.
@@ -95,7 +94,7 @@ mod tests {
 
     #[test]
     fn it_is_looked_now_and_then_alone() {
-        let mut free = FreeProcessors::new();
+        let mut free = FreeProcessors::new(true);
         free.look();
         let first = free.at_ns;
         assert!(first > 0);
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn there_is_always_one_and_never_more_than_may_be_used() {
-        let mut free = FreeProcessors::new();
+        let mut free = FreeProcessors::new(true);
         assert_eq!(free.among(8), 8, "nothing is known at first");
         free.found = Some(0);
         assert_eq!(free.among(8), 1);

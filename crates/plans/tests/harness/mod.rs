@@ -70,13 +70,14 @@ impl Client for Quiet {
     fn thread_moment(&self, _heap: &mut Heap, _moment: Moment, _thread: *mut Mutator) {}
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
     fn push_other_roots(&self, _heap: &mut Heap) {}
-    fn stack_base(&self, thread: &Mutator) -> Address {
+    fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address) {
         // A thread without a base has no stack to scan: it ends where it begins.
-        if thread.stack_base.is_null() {
+        let base = if thread.stack_base.is_null() {
             Address::new(thread.station.stack_pointer())
         } else {
             thread.stack_base
-        }
+        };
+        (pointer, base)
     }
     fn wants_to_stop(&self, _heap: &mut Heap) -> bool {
         let left = self.abandon_when_asked.load(Ordering::Relaxed);
@@ -127,7 +128,7 @@ pub fn crew() -> &'static Crew {
 pub fn grow(crew: &'static Crew, helpers: usize) -> usize {
     crew.ensure_helpers(helpers, &mut |index| {
         let helper = Box::into_raw(Box::new((crew, index))).cast();
-        threads::spawn(Role::Marker, index, Placement::Anywhere, help, helper)
+        threads::spawn(Role::Marker, Placement::Anywhere, help, helper)
             .map(Thread::detach)
             .is_some()
     })

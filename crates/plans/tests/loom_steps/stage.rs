@@ -392,8 +392,8 @@ impl Client for Door<'_> {
     }
     fn thread_moment(&self, _heap: &mut Heap, _moment: Moment, _thread: *mut Mutator) {}
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
-    fn stack_base(&self, _thread: &Mutator) -> Address {
-        Address::NULL
+    fn stack_of(&self, _thread: &Mutator, pointer: Address) -> (Address, Address) {
+        (pointer, Address::NULL)
     }
     fn describe(&self, _object: &MarkedObject, _out: &mut dyn core::fmt::Write) -> bool {
         false

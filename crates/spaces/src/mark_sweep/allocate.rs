@@ -547,8 +547,14 @@ impl MarkSweep {
             ..
         } = self;
         let mut released = pool.release_ahead(layout);
-        released += large.release(layout, blocks.saturating_sub(released), |_| true);
+        released += large.release(layout, blocks.saturating_sub(released), |_, _| true);
         released + pool.release(layout, blocks.saturating_sub(released))
+    }
+
+    /// Gives what large objects left at the end of their part back for good, where addresses are short and pages are not watched;
+    /// whether there was anything.
+    pub fn give_back_end(&mut self) -> bool {
+        self.written.is_none() && self.large.retreat(&mut self.layout)
     }
 
     fn describe_small(&mut self, index: BlockIndex, kind: usize, class: usize) {

@@ -12,7 +12,7 @@ use gleaner_mem::{Address, zero};
 use super::allocate::cookie;
 use super::cache::Cache;
 use super::{FREE, MarkSweep, POISON, WHITE};
-use crate::mark_sweep::block::{FREED, Resolved, State};
+use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, FREED, Resolved, State};
 use crate::mark_sweep::kinds::Kind;
 use crate::mark_sweep::size_classes::CELL_BYTES;
 
@@ -142,6 +142,9 @@ impl MarkSweep {
                 self.free_after_cycle(&found, &described, bytes);
             } else {
                 self.free_large(base, bytes, described.uncollectable);
+                if bytes >= self.capacity / DROP {
+                    self.give_back_unwritten();
+                }
             }
             self.account.take_back(bytes);
             return Ok(bytes);
@@ -239,4 +242,26 @@ impl MarkSweep {
             self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
         }
     }
+
+    /// Where the heap uses a small part of its capacity any more: what is free of large objects that were hardly written
+    /// goes back to the system, and the capacity is lowered by as much. Otherwise small objects would fill with memory what
+    /// took none, before the heap is collected. The system is asked, so not where a heap is about to use it all again.
+    pub(crate) fn give_back_unwritten(&mut self) {
+        if self.used_bytes() >= self.capacity / DROP {
+            return;
+        }
+        let MarkSweep { large, layout, .. } = self;
+        let released = large.release(layout, usize::MAX, |run, block| {
+            block.next >= LEAST_LOOKED_AT && layout.is_hardly_backed(run, block.next)
+        });
+        let least = self.used_bytes().max(self.initial_capacity);
+        let lowered = self.capacity.saturating_sub(released << BLOCK_SHIFT);
+        self.capacity = lowered.max(least).min(self.capacity);
+    }
 }
+
+/// A heap that uses less than this part of its capacity has dropped.
+const DROP: usize = 4;
+
+/// Blocks of a free run that is looked at.
+const LEAST_LOOKED_AT: BlockIndex = ((256 << 10) >> BLOCK_SHIFT) as BlockIndex;

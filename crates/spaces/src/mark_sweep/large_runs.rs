@@ -140,14 +140,14 @@ impl LargeSpace {
         &mut self,
         layout: &Layout,
         enough: usize,
-        mut due: impl FnMut(&Block) -> bool,
+        mut due: impl FnMut(BlockIndex, &Block) -> bool,
     ) -> usize {
         let mut released = 0;
         let mut run = layout.table.large_start;
         while run < self.frontier && released < enough {
             let block = descriptor(layout, run);
             let length = block.next;
-            if block.state == State::Free && !is_clean(block) && due(block) {
+            if block.state == State::Free && !is_clean(block) && due(run, block) {
                 layout.release(run, length);
                 block.class = 1;
                 self.dirty_blocks -= length as usize;
@@ -156,6 +156,24 @@ impl LargeSpace {
             run += length;
         }
         released
+    }
+
+    /// Where addresses are short: gives those of a free run at the end back, and those that were committed for a run in vain;
+    /// whether there was such a run, without which another attempt would fail like the last.
+    pub fn retreat(&mut self, layout: &mut Layout) -> bool {
+        if !layout.is_in_pieces() {
+            return false;
+        }
+        let (start, before) = (layout.table.large_start, self.frontier);
+        // No two neighbours are free, so there is one such run at most.
+        if self.frontier > start && descriptor(layout, self.frontier - 1).state == State::Free {
+            let last = self.frontier - 1;
+            let first = last - descriptor(layout, last).inverse;
+            self.unlink(layout, first);
+            self.frontier = first;
+        }
+        layout.uncommit_large(self.frontier);
+        self.frontier < before
     }
 
     fn find(&self, layout: &Layout, blocks: BlockIndex) -> Option<BlockIndex> {

@@ -7,14 +7,20 @@
 //! (`RLIMIT_DATA`, `vm.overcommit_memory=2`) is what was committed, and few mappings are needed: the committed part of
 //! each range is one.
 //!
+//! Where addresses are limited (`RLIMIT_AS`, `ulimit -v`), nothing but the descriptor table is reserved, since what is
+//! reserved counts. The heap has a place far from all others instead, as large as the limit for each of its parts, and is
+//! mapped there piece by piece: so each part may grow until the limit is reached, and what the heap does not use is the
+//! program's. Nobody else maps there unless it asks for these addresses; then the part ends there.
+//!
 //! All methods run under the allocator lock or during start-up.
 
 use core::sync::atomic::AtomicU8;
 
 use gleaner_base::sync::model_size;
 use gleaner_mem::{Address, zero};
+use gleaner_os::memory::Access;
 use gleaner_os::refusal::{self, Limit};
-use gleaner_os::{hugepages, memory};
+use gleaner_os::{hugepages, memory, residency};
 
 use crate::mark_sweep::block::{
     BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK,
@@ -25,6 +31,10 @@ const COMMIT_STEP: BlockIndex = model_size(256, 64) as BlockIndex;
 /// The fewest: a small program under a limit on data needs the rest for itself.
 const LEAST_STEP: BlockIndex = 16;
 
+/// Where a heap lies that is mapped in pieces: the kernel itself places mappings far above, and programs far above or below.
+const PLACES: [usize; 4] = [0x2a00 << 32, 0x3a00 << 32, 0x1a00 << 32, 0x4a00 << 32];
+/// This part of an address limit is left to the program by a heap that is mapped in pieces.
+const PROGRAMS_PART: usize = 64;
 /// Bytes under a lowered address limit that the heap does not take: for thread stacks, malloc, libraries.
 const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
 const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
@@ -52,6 +62,8 @@ pub struct Layout {
     pub table: BlockTable,
     small_committed: BlockIndex,
     large_committed: BlockIndex,
+    /// Blocks of the small part whose marks are there: no fewer than are committed.
+    marks_committed: BlockIndex,
     small_end: BlockIndex,
     end: BlockIndex,
     /// Bytes reserved, and how many of them lie ahead of the heap.
@@ -59,6 +71,8 @@ pub struct Layout {
     ahead: usize,
     /// Whether the range is smaller than was wished.
     limited: bool,
+    /// Whether only the descriptor table is reserved, and all else is mapped when it is committed.
+    in_pieces: bool,
     executable: bool,
     huge_pages: bool,
 }
@@ -68,17 +82,25 @@ unsafe impl Send for Layout {}
 
 impl Layout {
     /// Reserves a heap. `span` is its size in bytes; 0 chooses four times the physical memory, and less where the
-    /// address limit of the process (`RLIMIT_AS`) or the system demands it. What is refused is halved.
+    /// system demands it: what is refused is halved. Under an address limit (`RLIMIT_AS`) that is no larger, it is mapped in
+    /// pieces; 0 chooses the limit for each part then.
     pub fn reserve(span: usize, executable: bool) -> Result<Layout, ReserveError> {
         let wished = if span == 0 {
             automatic_span()
         } else {
             span.clamp(SMALLEST_SPAN, LARGEST_SPAN)
         };
-        let mut span = match memory::address_limit() {
-            Some(limit) if span == 0 => wished.min((limit as usize / 2).max(SMALLEST_SPAN)),
-            _ => wished,
-        };
+        let mut span = wished;
+        if let Some(limit) = memory::address_limit()
+            && (limit as usize) < wished.saturating_mul(2)
+        {
+            let most = (limit as usize).saturating_mul(2).max(SMALLEST_SPAN);
+            span = wished.min(most) & !(2 * STEP_BYTES - 1);
+            if let Some(layout) = Layout::in_pieces(span, executable) {
+                return Ok(layout);
+            }
+            span = span.min((limit as usize / 2).max(SMALLEST_SPAN));
+        }
         loop {
             span &= !(2 * STEP_BYTES - 1);
             if let Some(mut layout) = Layout::try_reserve(span, executable) {
@@ -99,9 +121,7 @@ impl Layout {
     }
 
     fn try_reserve(span: usize, executable: bool) -> Option<Layout> {
-        let blocks = span >> BLOCK_SHIFT;
-        let large_start = blocks / 2;
-        let descriptors = blocks * size_of::<Block>();
+        let descriptors = (span >> BLOCK_SHIFT) * size_of::<Block>();
         let reserved = reserved_for(span);
         // It takes more addresses, which are not taken from a program that has few of them.
         let apart = (span.is_multiple_of(GRAIN) && memory::address_limit().is_none())
@@ -121,23 +141,59 @@ impl Layout {
             return None;
         }
         Some(Layout {
+            reserved,
+            ahead,
+            ..Layout::at(heap, span, executable)
+        })
+    }
+
+    /// A heap at one of the places for those that are mapped in pieces; `None` where even the descriptor table is refused.
+    fn in_pieces(span: usize, executable: bool) -> Option<Layout> {
+        let descriptors = (span >> BLOCK_SHIFT) * size_of::<Block>();
+        let has_table = |place: &&usize| {
+            let table = Address::new(**place + AHEAD + span);
+            core::ptr::NonNull::new(table.ptr::<u8>())
+                .is_some_and(|table| memory::map_at(table, descriptors, Access::Read))
+        };
+        let place = PLACES.iter().find(has_table)?;
+        Some(Layout {
+            limited: true,
+            in_pieces: true,
+            ..Layout::at(Address::new(place + AHEAD), span, executable)
+        })
+    }
+
+    /// A heap at an address, of which nothing is committed.
+    fn at(heap: Address, span: usize, executable: bool) -> Layout {
+        let blocks = span >> BLOCK_SHIFT;
+        let large_start = blocks / 2;
+        Layout {
             table: BlockTable {
                 heap,
                 span,
                 blocks: heap.add(span).ptr(),
-                marks: heap.add(span + descriptors).ptr::<AtomicU8>(),
+                marks: heap
+                    .add(span + blocks * size_of::<Block>())
+                    .ptr::<AtomicU8>(),
                 large_start: large_start as BlockIndex,
             },
             small_committed: 0,
+            marks_committed: 0,
             large_committed: large_start as BlockIndex,
             small_end: large_start as BlockIndex,
             end: blocks as BlockIndex,
-            reserved,
-            ahead,
+            reserved: reserved_for(span),
+            ahead: 0,
             limited: false,
+            in_pieces: false,
             executable,
             huge_pages: false,
-        })
+        }
+    }
+
+    /// Whether addresses are limited, so that the heap has no more of them than it uses.
+    pub fn is_in_pieces(&self) -> bool {
+        self.in_pieces
     }
 
     /// The first block behind the large part.
@@ -163,19 +219,12 @@ impl Layout {
     /// Makes blocks of the small part below `end` usable; false if the system refuses.
     pub fn commit_small(&mut self, end: BlockIndex) -> bool {
         while self.small_committed < end {
-            if !self.is_within_address_limit() {
-                return false;
-            }
             let first = self.small_committed;
             let step = step_after(first).min(self.small_end - first);
-            let marks = Address::of(self.table.marks_of(first));
-            if step == 0
-                || !self.commit_blocks(first, step)
-                || !commit(marks, step as usize * MARKS_PER_BLOCK, false)
-            {
-                return false;
+            match self.commit_part(first, step, true) {
+                0 => return false,
+                blocks => self.small_committed += blocks,
             }
-            self.small_committed += step;
         }
         true
     }
@@ -185,10 +234,61 @@ impl Layout {
         while self.large_committed < end {
             let first = self.large_committed;
             let step = step_after(first - self.table.large_start).min(self.end - first);
-            if step == 0 || !self.is_within_address_limit() || !self.commit_blocks(first, step) {
+            match self.commit_part(first, step, false) {
+                0 => return false,
+                blocks => self.large_committed += blocks,
+            }
+        }
+        true
+    }
+
+    /// Where the heap is mapped in pieces: gives the addresses of the large part from `end` on back, for the small part or the
+    /// program. Nothing below `end` changes; no run is there any more. Only addresses of the large
+    /// part go back: counters look at free cells of small blocks without the lock.
+    pub fn uncommit_large(&mut self, end: BlockIndex) {
+        let blocks = self.large_committed.saturating_sub(end);
+        let start = core::ptr::NonNull::new(self.table.start(end).ptr::<u8>());
+        let (true, Some(start)) = (self.in_pieces && blocks > 0, start) else {
+            return;
+        };
+        // SAFETY: mapped by `commit_part`, and no object is there, nor anything that leads there.
+        if unsafe { memory::unmap(start, blocks as usize * BLOCK_BYTES) } {
+            // SAFETY: descriptors of committed blocks, under the lock: none describes a run any more.
+            unsafe {
+                let first = Address::of(self.table.block(end));
+                zero::zero(first, blocks as usize * size_of::<Block>());
+            }
+            self.large_committed = end;
+        }
+    }
+
+    /// Commits up to `step` blocks from `first` on, with their marks if they have some: fewer where that is all that a limit
+    /// leaves. Returns how many.
+    fn commit_part(&mut self, first: BlockIndex, step: BlockIndex, marks: bool) -> BlockIndex {
+        let mut step = step;
+        while step > 0 {
+            if self.is_within_address_limit(step)
+                && (!marks || self.commit_marks(first + step))
+                && self.commit_blocks(first, step)
+            {
+                return step;
+            }
+            let smaller = (step / 2).max(LEAST_STEP);
+            step = if smaller < step { smaller } else { 0 };
+        }
+        0
+    }
+
+    /// Marks whose blocks were refused are there for the next attempt.
+    fn commit_marks(&mut self, end: BlockIndex) -> bool {
+        if end > self.marks_committed {
+            let first = self.marks_committed;
+            let start = Address::of(self.table.marks_of(first));
+            let bytes = (end - first) as usize * MARKS_PER_BLOCK;
+            if !self.commit(start, bytes, false) {
                 return false;
             }
-            self.large_committed += step;
+            self.marks_committed = end;
         }
         true
     }
@@ -218,12 +318,18 @@ impl Layout {
     pub fn refusal(&self) -> Limit {
         let large = self.large_committed - self.table.large_start;
         let step = step_after(self.small_committed.max(large)) as usize;
-        refusal::reason(0, step * (BLOCK_BYTES + MARKS_PER_BLOCK))
+        let bytes = step * (BLOCK_BYTES + MARKS_PER_BLOCK);
+        refusal::reason(if self.in_pieces { bytes } else { 0 }, bytes)
     }
 
-    /// A limit that the program set after the heap was reserved counts for what is committed: the system only checks
-    /// new mappings against it.
-    fn is_within_address_limit(&self) -> bool {
+    /// Whether an address limit allows so many blocks more. The kernel itself looks only where something is mapped: a limit
+    /// that the program set after the heap was reserved counts for what is committed.
+    fn is_within_address_limit(&self, blocks: BlockIndex) -> bool {
+        if self.in_pieces {
+            let left = memory::addresses_left().map_or(usize::MAX, |left| left as usize);
+            let kept = memory::address_limit().map_or(0, |limit| limit as usize / PROGRAMS_PART);
+            return blocks as usize * (BLOCK_BYTES + MARKS_PER_BLOCK) + kept <= left;
+        }
         let committed =
             self.small_committed + (self.large_committed - self.table.large_start) + COMMIT_STEP;
         match memory::address_limit() {
@@ -237,8 +343,11 @@ impl Layout {
     }
 
     /// Gives the addresses that were never committed back to the system, for good: for a program that lowered its
-    /// address limit and has no room left for a thread's stack.
+    /// address limit and has no room left for a thread's stack. A heap that is mapped in pieces has none.
     pub fn give_back_addresses(&mut self) {
+        if self.in_pieces {
+            return;
+        }
         // Asked again, it gives back nothing: what was given back may be somebody else's by now.
         let small_marks = Address::of(self.table.marks_of(self.small_committed));
         let marks_end = Address::of(self.table.marks_of(self.small_end));
@@ -275,11 +384,25 @@ impl Layout {
         let low = Address::of(self.table.block(first)).align_down(page);
         let high = Address::of(self.table.block(first + blocks)).align_up(page);
         let committed =
-            commit(start, bytes, self.executable) && commit(low, high.offset_from(low), false);
+            commit(low, high.offset_from(low), false) && self.commit(start, bytes, self.executable);
         if committed && self.huge_pages {
             advise(start, bytes, true);
         }
         committed
+    }
+
+    /// Makes a range of the heap or of its marks usable.
+    fn commit(&self, start: Address, bytes: usize, executable: bool) -> bool {
+        if !self.in_pieces {
+            return commit(start, bytes, executable);
+        }
+        let access = if executable {
+            Access::Execute
+        } else {
+            Access::Write
+        };
+        core::ptr::NonNull::new(start.ptr::<u8>())
+            .is_some_and(|start| memory::map_at(start, bytes, access))
     }
 
     /// Asks for huge pages (or stops asking) for what is committed and for what will be.
@@ -317,6 +440,16 @@ impl Layout {
             // SAFETY: committed memory of our own.
             unsafe { memory::populate(start, bytes) };
         }
+    }
+
+    /// Whether less than a quarter of `blocks` free blocks is in memory.
+    pub fn is_hardly_backed(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
+        let bytes = blocks as usize * BLOCK_BYTES;
+        let start = self.table.start(first).ptr::<u8>();
+        // SAFETY: whole blocks of the range, which are nobody's.
+        core::ptr::NonNull::new(start).is_some_and(
+            |start| unsafe { residency::backed_bytes(start, bytes, bytes / 4) } < bytes / 4,
+        )
     }
 
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.

@@ -153,6 +153,8 @@ pub struct MarkSweep {
     pub zeroing: Choice,
     /// Bytes that the heap may hold before it must collect or grow.
     pub capacity: usize,
+    /// Capacity below which the heap does not shrink.
+    pub initial_capacity: usize,
     pub(crate) used_small_blocks: usize,
     pub(crate) used_large_bytes: usize,
     /// What was allocated and freed.
@@ -192,6 +194,7 @@ impl MarkSweep {
             marked_in_steps: false,
             zeroing: choose(ZeroingKernel::Auto, true, &Processor::detect()),
             capacity: 0,
+            initial_capacity: 0,
             used_small_blocks: 0,
             used_large_bytes: 0,
             account: Account::default(),

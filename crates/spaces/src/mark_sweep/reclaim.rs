@@ -226,6 +226,7 @@ impl MarkSweep {
         unwatched.finish(self);
         self.reclaim_large(&mut census, &mut reclaimed);
         self.release_old_runs(release_after, &mut reclaimed);
+        self.give_back_unwritten();
         self.census = census;
         self.account.start_anew();
         self.swept_blocks = 0;
@@ -430,7 +431,7 @@ impl MarkSweep {
         if release_after != 0 {
             // What this reclaim freed has age 0. Before runs age, since an age ends where the option does.
             reclaimed.released_blocks +=
-                large.release(layout, usize::MAX, |block| block.age >= release_after);
+                large.release(layout, usize::MAX, |_, block| block.age >= release_after);
         }
         large.for_each_run(layout, |index| {
             // SAFETY: a run's head lies in the committed range and the lock is held.

@@ -144,6 +144,7 @@ fn placed(
                 started: number.into(),
             },
             role: Role::ALL[role],
+            is_recognised: true,
             habit: Habit::default(),
         })
         .collect();

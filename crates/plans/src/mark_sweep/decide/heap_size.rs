@@ -2,10 +2,16 @@
 //!
 //! The rule is the one that libgc documents for `GC_free_space_divisor`: at least `N / divisor` bytes are allocated
 //! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
-//! plus the roots. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
+//! plus the roots, plus what a collection costs however small the heap is. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
 //!
-//! On a stack that the collector does not know, growing comes first as long as it is possible: a collection there scans
-//! what can be found of the stacks, but coroutines that do not run and were not registered are not found.
+//! Where the limits of control groups leave less than the rule would have the program allocate, the heap is collected as
+//! soon as as much was allocated as is left: the program and others in its group may take the rest. Then the heap grows in
+//! smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or a heap that fills its limit,
+//! or whose group is full of others' memory, would hardly do anything else.
+//!
+//! On a stack that the collector does not know and the program has not named, collecting is put off for a while: a
+//! collection there scans what can be found of the stacks, but coroutines that do not run and were not registered are not
+//! found. The while is bounded, since most programs that run on such stacks name them only when a collection asks.
 
 /// What is known when an allocation does not fit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +24,8 @@ pub struct Measurements {
     pub needed: usize,
     /// Bytes allocated since the last collection, less what was freed explicitly.
     pub allocated: usize,
+    /// What a collection saves beside memory, as bytes that were allocated ([`super::dying_links`]).
+    pub saved: usize,
     /// Live bytes with pointers at the last collection.
     pub composite: usize,
     /// Live bytes without pointers at the last collection.
@@ -26,6 +34,8 @@ pub struct Measurements {
     pub roots: usize,
     /// Bytes that may never be exceeded; 0 for none.
     pub limit: usize,
+    /// Bytes that the limits of control groups leave the process; `None` where there are none.
+    pub left: Option<usize>,
     /// `GC_free_space_divisor`.
     pub divisor: usize,
     /// What is to be allocated between two collections where that is not decided by the divisor ([`super::balance`]).
@@ -42,10 +52,8 @@ pub struct Measurements {
     pub retries: usize,
     /// Whether finalizers registered since the last collection call for one.
     pub finalizers_due: bool,
-    /// Whether the allocating thread runs on a stack that is not known.
+    /// Whether the allocating thread runs on a stack that is not known, and that the program has not named.
     pub foreign_stack: bool,
-    /// How far the heap may grow, where there is no limit, before it collects on such a stack nevertheless.
-    pub foreign_most: usize,
 }
 
 /// What to do.
@@ -66,6 +74,43 @@ pub const LEAST_GROWTH: usize = 256 << 10;
 /// Collections for one request whose yield other threads may use up before the heap grows nevertheless.
 const MOST_CONTENDED: usize = 8;
 const MOST_GROWTH: usize = 16 << 20;
+/// What a collection costs besides scanning, as bytes of roots. Stock libgc scans 256 KiB of tables of its own in each, so
+/// programs never saw collections come sooner than these ask for: not before their runtimes are initialised.
+const FIXED_COST: usize = 256 << 10;
+/// Bytes that are allocated on a stack that is not known before a collection, where twice the usual is less.
+const PUT_OFF: usize = 32 << 20;
+
+/// However little is left, as much is allocated between two collections: the part of the heap, and bytes.
+const SCARCE_PART: usize = 16;
+const LEAST_SCARCE: usize = 1 << 20;
+
+/// What is allocated between two collections however little is left.
+fn least_where_scarce(m: &Measurements) -> usize {
+    (m.used / SCARCE_PART).max(LEAST_SCARCE)
+}
+
+/// Whether so little is left that a collection comes before growth.
+pub fn is_scarce(m: &Measurements) -> bool {
+    m.left.is_some_and(|left| {
+        let other = left.saturating_sub(m.needed).max(least_where_scarce(m));
+        m.allocated.saturating_add(m.needed) >= other
+    })
+}
+
+/// Whether nothing is left that could be spent on growth while marking goes on.
+pub fn is_used_up(m: &Measurements) -> bool {
+    m.left
+        .is_some_and(|left| left.saturating_sub(m.needed) < least_where_scarce(m))
+}
+
+/// So much left is as good as no limit at the next decision.
+pub fn enough(m: &Measurements) -> usize {
+    m.allocated
+        .max(least_between_collections(m))
+        .saturating_add(m.needed)
+        .saturating_add(MOST_GROWTH)
+        .saturating_mul(2)
+}
 
 /// Bytes that must be allocated before a collection pays.
 pub fn least_between_collections(m: &Measurements) -> usize {
@@ -76,15 +121,21 @@ pub fn least_between_collections(m: &Measurements) -> usize {
         .composite
         .saturating_mul(2)
         .saturating_add(m.atomic / 4)
-        .saturating_add(m.roots);
+        .saturating_add(m.roots)
+        .saturating_add(FIXED_COST);
     (scan / m.divisor.max(1)).max(m.least_allocated).max(1)
+}
+
+/// Whether a collection pays.
+pub fn is_enough_allocated(m: &Measurements) -> bool {
+    m.allocated.saturating_add(m.saved) >= least_between_collections(m)
 }
 
 /// Decides what to do when `needed` bytes do not fit under the capacity.
 pub fn decide(m: &Measurements) -> Decision {
     let ceiling = if m.limit == 0 { usize::MAX } else { m.limit };
     let must_have = m.used.saturating_add(m.needed);
-    let allocated_enough = m.allocated >= least_between_collections(m);
+    let allocated_enough = is_enough_allocated(m);
     let paid = allocated_enough || m.finalizers_due;
     // Others may have used up what the last collection freed before this thread came to it: then collecting pays again.
     let pays = if m.attempts == 0 {
@@ -93,12 +144,10 @@ pub fn decide(m: &Measurements) -> Decision {
         m.attempts < MOST_CONTENDED && allocated_enough
     };
     let target = grown(m, must_have, ceiling);
-    let put_off = if m.limit == 0 {
-        m.foreign_most
-    } else {
-        m.limit
-    };
-    if m.foreign_stack && m.may_collect && m.may_grow && target <= put_off && m.attempts == 0 {
+    if m.may_collect && m.attempts == 0 && is_scarce(m) {
+        return Decision::CollectEverything("a control group has little memory left");
+    }
+    if m.foreign_stack && m.may_grow && must_have <= ceiling && m.attempts == 0 && is_put_off(m) {
         return Decision::Grow(target, "not collected on a stack that is not known");
     }
     if m.may_collect && pays {
@@ -132,9 +181,21 @@ pub fn decide(m: &Measurements) -> Decision {
     })
 }
 
+/// Whether a collection on a stack that is not known has to wait.
+fn is_put_off(m: &Measurements) -> bool {
+    m.may_collect && m.allocated < PUT_OFF.max(least_between_collections(m).saturating_mul(2))
+}
+
 /// The capacity after one step of growth.
 fn grown(m: &Measurements, must_have: usize, ceiling: usize) -> usize {
-    let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, MOST_GROWTH);
+    let mut most = m.left.map_or(MOST_GROWTH, |left| left / 4);
+    if m.saved > 0 {
+        // No further than to where a collection pays.
+        let done = m.allocated.saturating_add(m.saved);
+        most = most.min(least_between_collections(m).saturating_sub(done));
+    }
+    let most = most.clamp(LEAST_GROWTH, MOST_GROWTH);
+    let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, most);
     let target = m.capacity.saturating_add(step).max(must_have);
     if must_have <= ceiling {
         target.min(ceiling)
@@ -152,6 +213,25 @@ pub fn shrink(capacity: usize, used: usize, released: usize, initial: usize) -> 
         .min(capacity)
 }
 
+/// The capacity after a collection before which so many bytes were allocated, and which has saved more than them: it is lower
+/// than the heap has grown, so that the next is decided about when as much was allocated as should come between them then.
+pub fn where_much_was_saved(
+    capacity: usize,
+    used: usize,
+    allocated: usize,
+    saved: usize,
+    least: usize,
+    initial: usize,
+) -> usize {
+    if saved <= allocated {
+        return capacity;
+    }
+    let share = allocated as f64 / allocated.saturating_add(saved) as f64;
+    used.saturating_add(((least as f64 * share) as usize).max(LEAST_GROWTH))
+        .max(initial)
+        .min(capacity)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,7 +241,7 @@ mod tests {
             capacity: 10 << 20,
             used: 10 << 20,
             needed: 16 << 10,
-            allocated: 4 << 20,
+            allocated: 5 << 20,
             composite: 6 << 20,
             divisor: 3,
             may_collect: true,
@@ -240,23 +320,54 @@ mod tests {
         assert_eq!(decide(&last), Decision::GiveUp("the heap limit is reached"));
     }
 
+    /// The bytes that are allocated before a collection, in steps of a block.
+    fn allocated_before_a_collection(mut m: Measurements) -> usize {
+        loop {
+            match decide(&m) {
+                Decision::Grow(to, reason) => {
+                    assert_eq!(reason, "not collected on a stack that is not known");
+                    assert!(to > m.capacity);
+                    m.capacity = to;
+                }
+                Decision::Collect(reason) => {
+                    assert_eq!(reason, "enough was allocated");
+                    return m.allocated;
+                }
+                other => panic!("{other:?}"),
+            }
+            let room = m.capacity - m.used;
+            (m.used, m.allocated) = (m.used + room, m.allocated + room);
+        }
+    }
+
     #[test]
-    fn on_a_foreign_stack_it_grows_as_long_as_it_can() {
-        let mut foreign = Measurements {
+    fn on_a_foreign_stack_a_collection_waits_for_a_bounded_while() {
+        let foreign = Measurements {
             foreign_stack: true,
-            foreign_most: 64 << 20,
             ..usual()
         };
-        while let Decision::Grow(to, reason) = decide(&foreign) {
-            assert_eq!(reason, "not collected on a stack that is not known");
-            assert!(to > foreign.capacity && to <= 64 << 20);
-            (foreign.capacity, foreign.used) = (to, to);
-        }
-        assert_eq!(decide(&foreign), Decision::Collect("enough was allocated"));
-        assert!(foreign.capacity > 47 << 20, "{}", foreign.capacity);
+        let waited = allocated_before_a_collection(foreign);
+        assert!(
+            (PUT_OFF..PUT_OFF + MOST_GROWTH).contains(&waited),
+            "{waited}"
+        );
+        // A large heap waits for as much again as it usually allocates.
+        let large = Measurements {
+            capacity: 300 << 20,
+            used: 300 << 20,
+            allocated: 0,
+            composite: 150 << 20,
+            ..foreign
+        };
+        let twice = 2 * least_between_collections(&large);
+        let waited = allocated_before_a_collection(large);
+        assert!((twice..twice + MOST_GROWTH).contains(&waited), "{waited}");
+    }
+
+    #[test]
+    fn on_a_foreign_stack_nothing_waits_that_cannot_grow() {
         let limited = Measurements {
             limit: 11 << 20,
-            foreign_most: usize::MAX,
             foreign_stack: true,
             ..usual()
         };
@@ -272,6 +383,111 @@ mod tests {
             ..limited
         };
         assert_eq!(decide(&rigid), Decision::Collect("enough was allocated"));
+        let tried = Measurements {
+            attempts: 1,
+            ..limited
+        };
+        assert_eq!(decide(&tried), Decision::Collect("enough was allocated"));
+    }
+
+    #[test]
+    fn where_little_is_left_it_collects_before_that_is_gone() {
+        // 60 MB live under a limit of 100, and 3 lie beside the heap.
+        let mut m = Measurements {
+            composite: 60 << 20,
+            used: 60 << 20,
+            capacity: 60 << 20,
+            allocated: 0,
+            ..usual()
+        };
+        let left = |used: usize| Some((97 << 20) - used);
+        m.left = left(m.used);
+        while let Decision::Grow(to, reason) = decide(&m) {
+            assert_eq!(reason, "too early to collect");
+            assert!(to - m.capacity <= (m.left.unwrap() / 4).max(LEAST_GROWTH));
+            m.allocated += to - m.used;
+            (m.capacity, m.used) = (to, to);
+            m.left = left(to);
+        }
+        let scarce = Decision::CollectEverything("a control group has little memory left");
+        assert_eq!(decide(&m), scarce);
+        assert!(m.used > 76 << 20 && m.used < 82 << 20, "{}", m.used);
+        // Nothing was reclaimed: it goes on, but not without allocating a sixteenth in between.
+        let again = Measurements {
+            attempts: 1,
+            allocated: 0,
+            left: Some(0),
+            ..m
+        };
+        assert!(matches!(decide(&again), Decision::Grow(to, _) if to == m.capacity + LEAST_GROWTH));
+        let next = Measurements {
+            attempts: 0,
+            allocated: m.used / 17,
+            ..again
+        };
+        assert!(matches!(decide(&next), Decision::Grow(..)));
+        let enough = Measurements {
+            allocated: m.used / 16,
+            ..next
+        };
+        assert_eq!(decide(&enough), scarce);
+        assert!(matches!(
+            decide(&Measurements {
+                left: None,
+                ..enough
+            }),
+            Decision::Grow(..)
+        ));
+        let forbidden = Measurements {
+            may_collect: false,
+            ..enough
+        };
+        assert!(matches!(decide(&forbidden), Decision::Grow(..)));
+    }
+
+    #[test]
+    fn a_request_that_exceeds_what_is_left_is_a_reason_to_collect() {
+        let big = Measurements {
+            needed: 50 << 20,
+            allocated: 0,
+            left: Some(40 << 20),
+            ..usual()
+        };
+        assert!(matches!(decide(&big), Decision::CollectEverything(_)));
+        let fits = Measurements {
+            left: Some(101 << 20),
+            ..big
+        };
+        assert!(matches!(decide(&fits), Decision::Grow(..)));
+        // Where others have taken everything, small objects do not pay for it each time.
+        let small = Measurements {
+            needed: 64 << 10,
+            left: Some(0),
+            ..big
+        };
+        assert!(matches!(decide(&small), Decision::Grow(..)));
+    }
+
+    #[test]
+    fn as_much_as_is_enough_changes_nothing() {
+        for (allocated, needed) in [
+            (0, 16 << 10),
+            (3 << 20, 16 << 10),
+            (0, 1 << 30),
+            (90 << 20, 5 << 20),
+        ] {
+            let free = Measurements {
+                allocated,
+                needed,
+                ..usual()
+            };
+            let limited = Measurements {
+                left: Some(enough(&free)),
+                ..free
+            };
+            assert_eq!(decide(&limited), decide(&free));
+            assert!(!is_used_up(&limited));
+        }
     }
 
     #[test]
@@ -307,5 +523,36 @@ mod tests {
         );
         assert_eq!(shrink(100 << 20, 10 << 20, 90 << 20, 64 << 20), 64 << 20);
         assert_eq!(shrink(100 << 20, 10 << 20, 0, 0), 100 << 20);
+    }
+
+    #[test]
+    fn where_collections_save_more_than_memory_the_next_comes_earlier() {
+        let after = |saved| where_much_was_saved(20 << 20, 6 << 20, 2 << 20, saved, 4 << 20, 0);
+        assert_eq!(after(0), 20 << 20);
+        assert_eq!(after(2 << 20), 20 << 20, "no more than was allocated");
+        assert_eq!(after(6 << 20), 7 << 20);
+        assert_eq!(after(usize::MAX), (6 << 20) + LEAST_GROWTH);
+        let initial = where_much_was_saved(20 << 20, 6 << 20, 1, usize::MAX, 4 << 20, 9 << 20);
+        assert_eq!(initial, 9 << 20);
+        let full = where_much_was_saved(6 << 20, 6 << 20, 1, usize::MAX, 4 << 20, 9 << 20);
+        assert_eq!(full, 6 << 20, "it is not raised");
+    }
+
+    #[test]
+    fn what_is_saved_counts_as_allocated_and_the_heap_grows_no_further_than_to_there() {
+        let pays = least_between_collections(&usual());
+        let early = Measurements {
+            allocated: 1 << 20,
+            saved: pays - (1 << 20),
+            ..usual()
+        };
+        assert_eq!(decide(&early), Decision::Collect("enough was allocated"));
+        let almost = Measurements {
+            saved: early.saved - (1 << 19),
+            ..early
+        };
+        assert!(matches!(decide(&almost), Decision::Grow(to, _) if to == (10 << 20) + (1 << 19)));
+        let little = Measurements { saved: 1, ..early };
+        assert!(matches!(decide(&little), Decision::Grow(to, _) if to > 12 << 20));
     }
 }

@@ -6,6 +6,7 @@
 pub mod advice;
 pub mod balance;
 pub mod cycle;
+pub mod dying_links;
 pub mod extent;
 pub mod heap_size;
 pub mod prefetching;

@@ -3,6 +3,7 @@
 //! Each registered thread that is not in a blocking region is sent the suspend signal; its handler stops there. The
 //! stopper holds the allocator lock, so no thread stops inside it. A thread that has ended without unregistering (the
 //! kernel does not know it any more) is reported, so that the caller forgets it. Signals that seem lost are sent again.
+//! Before they are sent the handler is installed again if the program has replaced it.
 //!
 //! The kernel may give the number of such a thread to a new one. If that one registers, its record takes the number
 //! from the old record (`Mutators::occupy`). If it does not, its handler finds no record, and says so in `STRAY`: a
@@ -11,10 +12,13 @@
 //! The handler uses the thread word and raw futexes only.
 
 use core::ffi::{c_int, c_void};
+use core::fmt::Write as _;
 
+use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
+use gleaner_os::output::STDERR;
 use gleaner_os::signals::{self, Delivery, Information};
 use gleaner_os::threads::{self, ThreadId};
 
@@ -22,6 +26,8 @@ use super::protocol::World;
 use crate::mark_sweep::mutator::{Mutator, Mutators};
 
 const RESEND_AFTER_NS: u64 = 100_000_000;
+/// How many times signals seem lost before threads that do not stop are named, once in a stop: some seconds.
+const TELL_AFTER: u32 = 30;
 /// How often a stop looks at most whether threads have left sections of the client's, and its sleep in between.
 const LOOKS: u32 = 10_000;
 const BETWEEN_LOOKS_NS: u64 = 20_000;
@@ -86,6 +92,7 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u
     let_threads_leave(mutators);
     let epoch = world.begin();
     send_all(world, mutators, signal, epoch)?;
+    let mut losses = 0;
     loop {
         let ticket = world.ticket();
         if !any_running(world, mutators, epoch) {
@@ -93,6 +100,10 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u
         }
         world.sleep(ticket, RESEND_AFTER_NS);
         if world.ticket() == ticket {
+            losses += 1;
+            if losses == TELL_AFTER {
+                tell_of_running(world, mutators, signal, epoch);
+            }
             flag_stray(world, mutators, epoch);
             send_all(world, mutators, signal, epoch)?;
         }
@@ -145,6 +156,22 @@ fn for_each_running(
     });
 }
 
+/// Names the threads that a stop waits for. The usual cause is one that blocks the signal, and a program that hangs does
+/// not show it.
+#[cold]
+fn tell_of_running(world: &World, mutators: &Mutators, signal: c_int, epoch: u32) {
+    for_each_running(world, mutators, epoch, |thread| {
+        let mut line = LineBuffer::<200>::new();
+        // A buffer that truncates takes everything.
+        let _ = writeln!(
+            line,
+            "gleaner: a collection waits for thread {}, which has not stopped for seconds: does it block signal {signal}?",
+            thread.tid.0
+        );
+        STDERR.write_all(line.as_bytes());
+    });
+}
+
 fn any_running(world: &World, mutators: &Mutators, epoch: u32) -> bool {
     let mut any = false;
     for_each_running(world, mutators, epoch, |_| any = true);
@@ -153,7 +180,12 @@ fn any_running(world: &World, mutators: &Mutators, epoch: u32) -> bool {
 
 fn send_all(world: &World, mutators: &Mutators, signal: c_int, epoch: u32) -> Sent {
     let mut sent = Ok(());
+    let mut is_handled = false;
     for_each_running(world, mutators, epoch, |thread| {
+        if !is_handled {
+            signals::keep_suspend_handler(signal);
+            is_handled = true;
+        }
         match send(thread.tid, signal) {
             Ok(gone) => thread.gone = gone,
             Err(refused) => sent = Err(refused),
@@ -180,6 +212,7 @@ fn send(thread: ThreadId, signal: c_int) -> Result<bool, Refused> {
 pub fn hold_thread(world: &World, thread: &Mutator, signal: c_int) -> Sent {
     thread.station.hold();
     STRAY.store(0, Ordering::Relaxed);
+    signals::keep_suspend_handler(signal);
     while !thread.station.is_held() && !thread.is_blocked() {
         let ticket = world.ticket();
         let stray = STRAY.load(Ordering::Relaxed) == thread.tid.0 as u32;

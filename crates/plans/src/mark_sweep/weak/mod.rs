@@ -113,6 +113,11 @@ impl Weak {
         }
     }
 
+    /// Number of registered links, short and long.
+    pub fn links(&self) -> usize {
+        self.short_links.len() + self.long_links.len()
+    }
+
     /// Visits every word that the main trace must treat as a root: the closure data of all finalizers, the objects of
     /// the ready ones, and the objects of strong toggle references. Data words are the client's: any bit pattern.
     pub fn for_each_root(&self, visit: &mut dyn FnMut(Address)) {

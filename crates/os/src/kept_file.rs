@@ -1,0 +1,129 @@
+//! A small file of the kernel's that is opened once, while a process may still open files, and read again and again.
+//!
+//! A program may confine itself once it has started (seccomp): then a call that opens a file may end it. So whatever is
+//! asked again later is asked by a descriptor from the start. The descriptor has a number that no program expects to be
+//! given, and stays open; a child of a fork has it, too, and a program that is executed does not. A program that closes
+//! all descriptors closes it: that, or another file under its number, shows in the file's identity, and nothing is read.
+//!
+//! Any thread, any state of the world; nothing here allocates.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use crate::output::{Fd, Identity, open_read};
+
+/// No descriptor yet, and while a thread opens the file.
+const NONE: i32 = -1;
+const OPENING: i32 = -2;
+
+/// A file that is opened by [`KeptFile::open`] and never closed.
+pub(crate) struct KeptFile {
+    path: &'static CStr,
+    /// The descriptor. Stored with Release behind the identity, and loaded with Acquire before it.
+    file: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+}
+
+impl KeptFile {
+    /// That file, not opened.
+    pub(crate) const fn new(path: &'static CStr) -> KeptFile {
+        KeptFile {
+            path,
+            file: AtomicI32::new(NONE),
+            device: AtomicU64::new(0),
+            inode: AtomicU64::new(0),
+        }
+    }
+
+    /// Opens the file unless it is open or was refused before.
+    pub(crate) fn open(&self) {
+        let claim = self
+            .file
+            .compare_exchange(NONE, OPENING, Ordering::Relaxed, Ordering::Relaxed);
+        if claim.is_err() {
+            return;
+        }
+        let Some(file) = open_read(self.path).map(Fd::out_of_the_way) else {
+            return;
+        };
+        if let Some(identity) = Identity::of(file) {
+            self.device.store(identity.device, Ordering::Relaxed);
+            self.inode.store(identity.inode, Ordering::Relaxed);
+            self.file.store(file.0, Ordering::Release);
+        }
+    }
+
+    /// What the file begins with now, as much of it as fits; `None` where it cannot be read, or is not open.
+    pub(crate) fn read<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        let file = Fd(self.file.load(Ordering::Acquire));
+        let identity = Identity {
+            device: self.device.load(Ordering::Relaxed),
+            inode: self.inode.load(Ordering::Relaxed),
+        };
+        if file.0 < 0 || Identity::of(file) != Some(identity) {
+            return None;
+        }
+        let length = file.read_at(0, buffer)?;
+        Some(&buffer[..length])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_file_is_read_anew_each_time() {
+        static NAME: KeptFile = KeptFile::new(c"/proc/thread-self/comm");
+        let mut buffer = [0; 32];
+        assert_eq!(NAME.read(&mut buffer), None, "it is not open");
+        std::thread::spawn(|| {
+            NAME.open();
+            let file = NAME.file.load(Ordering::Relaxed);
+            assert!(file >= 96, "out of the way of the program's: {file}");
+            NAME.open();
+            assert_eq!(NAME.file.load(Ordering::Relaxed), file);
+            let mut buffer = [0; 32];
+            for name in [
+                b"one\0\0\0\0\0\0\0\0\0\0\0\0\0",
+                b"two\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            ] {
+                crate::threads::name_current(name);
+                let read = NAME.read(&mut buffer).unwrap();
+                assert_eq!(read, [&name[..3], b"\n"].concat());
+            }
+            let mut short = [0; 2];
+            assert_eq!(NAME.read(&mut short), Some(&b"tw"[..]));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn another_file_under_its_number_is_not_read() {
+        static SELF: KeptFile = KeptFile::new(c"/proc/self/comm");
+        SELF.open();
+        let mut buffer = [0; 32];
+        assert!(SELF.read(&mut buffer).is_some());
+        let (file, other) = (
+            Fd(SELF.file.load(Ordering::Relaxed)),
+            open_read(c"/proc/self/stat").unwrap(),
+        );
+        // SAFETY: replaces a descriptor that only this test has.
+        unsafe { libc::dup2(other.0, file.0) };
+        assert_eq!(SELF.read(&mut buffer), None);
+        file.close();
+        assert_eq!(SELF.read(&mut buffer), None);
+        other.close();
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_looked_for_once() {
+        static NOWHERE: KeptFile = KeptFile::new(c"/nowhere/at/all");
+        NOWHERE.open();
+        NOWHERE.open();
+        assert_eq!(NOWHERE.read(&mut [0; 8]), None);
+        assert_eq!(NOWHERE.file.load(Ordering::Relaxed), OPENING);
+    }
+}

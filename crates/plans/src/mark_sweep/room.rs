@@ -1,0 +1,128 @@
+//! How much memory the control groups' limits leave, as of the last time that they were asked.
+//!
+//! Asking reads a few small files by descriptors that are kept open. It is done at the end of each collection, and before
+//! the heap grows when it has grown by an eighth of what was left the last time: so the answer is never far from the
+//! truth, and a heap with much room hardly ever asks. Where nothing limits the process nobody asks anything.
+//!
+//! Runs under the allocator lock, while the world runs.
+
+use gleaner_os::headroom::Headroom;
+
+use crate::mark_sweep::decide::heap_size::{LEAST_GROWTH, Measurements, enough};
+use crate::mark_sweep::heap::Heap;
+
+/// The limits, and what was left.
+pub struct Room {
+    limits: Headroom,
+    /// What the limits left.
+    left: Option<usize>,
+    /// What the heap held then.
+    held: usize,
+}
+
+/// A heap that has grown by this part of what was left asks again.
+const ASKED_PART: usize = 8;
+
+impl Room {
+    /// No limits.
+    pub const NONE: Room = Room {
+        limits: Headroom::NONE,
+        left: None,
+        held: 0,
+    };
+
+    /// Now that the heap holds so much, what is left if nobody else has taken any since; `None` if nothing is limited.
+    fn left(&self, held: usize) -> Option<usize> {
+        let left = self.left?;
+        Some(left.saturating_add(self.held).saturating_sub(held))
+    }
+
+    /// Whether that was asked too long ago.
+    fn is_outdated(&self, held: usize) -> bool {
+        self.left
+            .is_some_and(|left| held > self.held.saturating_add(left / ASKED_PART))
+    }
+
+    /// Asks, to be told exactly if it is less than `enough`. What cannot be read any more stays as it was.
+    fn ask(&mut self, held: usize, enough: usize) {
+        if let Some(left) = self.limits.left(enough as u64) {
+            self.left = Some(usize::try_from(left).unwrap_or(usize::MAX));
+            self.held = held;
+        }
+    }
+}
+
+impl Heap {
+    /// Has the heap's size respect limits from now on, its first size, too.
+    pub fn heed(&mut self, limits: Headroom) {
+        self.room.limits.close();
+        self.room = Room {
+            limits,
+            ..Room::NONE
+        };
+        self.room.ask(self.held(), usize::MAX);
+        self.space.initial_capacity = self.within_room(self.space.initial_capacity);
+        self.space.capacity = self.space.capacity.min(self.space.initial_capacity);
+    }
+
+    /// Bytes of memory that the heap holds.
+    fn held(&self) -> usize {
+        self.space.used_bytes() + self.space.dirty_bytes()
+    }
+
+    /// What the limits leave the process, as far as it is known; `None` if nothing is limited.
+    pub(crate) fn left(&self) -> Option<usize> {
+        self.room.left(self.held())
+    }
+
+    /// Before the heap grows as measured.
+    pub(crate) fn ask_room_if_due(&mut self, measured: &Measurements) -> Option<usize> {
+        let held = self.held();
+        if self.room.is_outdated(held) {
+            self.room.ask(held, enough(measured));
+        }
+        self.room.left(held)
+    }
+
+    /// After a collection. Capacity that was never used is taken back where there is no memory for it.
+    pub(crate) fn ask_room(&mut self) {
+        if !self.room.limits.is_limited() {
+            return;
+        }
+        let held = self.held();
+        self.room.ask(held, enough(&self.measure(0, 0, false)));
+        if let Some(left) = self.room.left(held) {
+            let least = self.space.used_bytes().saturating_add(LEAST_GROWTH);
+            let most = held.saturating_add(left).max(least);
+            self.space.capacity = self.space.capacity.min(most);
+        }
+    }
+
+    /// Of a capacity that is to be used without a collection, what half of what is left allows.
+    pub fn within_room(&self, capacity: usize) -> usize {
+        match self.left() {
+            Some(left) => capacity.min(self.held().saturating_add((left / 2).max(LEAST_GROWTH))),
+            None => capacity,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_heap_takes_is_not_left_and_an_eighth_of_it_makes_it_ask() {
+        let room = Room {
+            left: Some(800),
+            held: 100,
+            ..Room::NONE
+        };
+        assert_eq!(room.left(150), Some(750));
+        assert_eq!(room.left(50), Some(850));
+        assert_eq!(room.left(1000), Some(0));
+        assert!(!room.is_outdated(200) && room.is_outdated(201));
+        assert_eq!(Room::NONE.left(100), None);
+        assert!(!Room::NONE.is_outdated(usize::MAX));
+    }
+}

@@ -1,0 +1,164 @@
+//! A heap in a control group with a limit: whatever decides how large it becomes, it never holds more than the limit leaves.
+//!
+//! The group's files lie in a directory of the test's, which says after each allocation what the heap and the rest of the
+//! process hold. A heap that is not told of the limit exceeds it.
+
+#![cfg(not(loom))]
+
+mod harness;
+
+use std::path::PathBuf;
+
+use gleaner_base::events::Phase;
+use gleaner_os::headroom::Headroom;
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
+use harness::Bench;
+
+const MB: usize = 1 << 20;
+const LIMIT: usize = 25 * MB;
+/// What others in the group hold.
+const BESIDE: usize = 3 * MB;
+const LIVE: usize = 12 * MB;
+const SCARCE: &str = "a control group has little memory left";
+
+/// A group with a limit.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(name: &str) -> Group {
+        let name = format!("gleaner-room-{}-{name}", std::process::id());
+        let group = Group(std::env::temp_dir().join(name));
+        group.write("proc/self/cgroup", "0::/one\n");
+        let mounts = "30 23 0:26 / /groups rw - cgroup2 cgroup2 rw\n";
+        group.write("proc/self/mountinfo", mounts);
+        group.write("groups/one/memory.max", &format!("{LIMIT}\n"));
+        group.holds(BESIDE);
+        group
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn holds(&self, bytes: usize) {
+        self.write("groups/one/memory.current", &format!("{bytes}\n"));
+    }
+
+    fn limits(&self) -> Headroom {
+        Headroom::below(self.0.to_str().unwrap().as_bytes(), 1 << 40)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The most bytes that the heap held while a tenth of what lives came and went, many times over; and the collections.
+fn most_held(bench: &mut Bench, group: Option<&Group>) -> (usize, u64) {
+    let (mut most, mut said) = (0, 0);
+    let mut allocate = |bench: &mut Bench, kind, bytes| {
+        let object = bench.allocate(kind, bytes).unwrap();
+        let held = bench.heap.space.used_bytes() + bench.heap.space.dirty_bytes();
+        most = most.max(held);
+        if held != said
+            && let Some(group) = group
+        {
+            group.holds(BESIDE + held);
+        }
+        said = held;
+        object
+    };
+    let mut last = 0;
+    for _ in 0..LIVE / 2048 {
+        let object = allocate(bench, NORMAL, 2048);
+        // SAFETY: the test's own object.
+        unsafe { object.add(8).store(last) };
+        last = object.word();
+        bench.roots[0] = last;
+    }
+    for round in 0..24 {
+        for _ in 0..LIVE / 10 / 2048 {
+            allocate(bench, NORMAL, 2048);
+        }
+        // A large object now and then, too.
+        if round % 4 == 0 {
+            allocate(bench, PTRFREE, 4 * MB);
+        }
+    }
+    (most, bench.heap.collections)
+}
+
+fn bench(options: &str) -> Bench {
+    let mut bench = Bench::new(&format!("reserve=256m,{options}"));
+    // Any marking is too long for a stop, where steps can be made.
+    bench.heap.settings.time_limit_ns = Some(500_000);
+    bench
+}
+
+const MODES: [&str; 6] = [
+    "",
+    "generations=sticky",
+    "generations=incremental",
+    "heap-sizing=balanced",
+    "initial-heap=100m",
+    "free-space-divisor=1",
+];
+
+#[test]
+fn no_heap_exceeds_what_the_limit_leaves() {
+    for options in MODES {
+        let group = Group::new(&options.replace('=', "-"));
+        let mut limited = bench(options);
+        limited.heap.heed(group.limits());
+        let (held, _) = most_held(&mut limited, Some(&group));
+        assert!(held > LIVE && held <= LIMIT - BESIDE, "{options}: {held}");
+        limited.heap.heed(Headroom::NONE);
+    }
+}
+
+#[test]
+fn a_heap_without_a_limit_does() {
+    for options in ["", "free-space-divisor=1", "initial-heap=100m"] {
+        let (held, _) = most_held(&mut bench(options), None);
+        assert!(held > LIMIT - BESIDE, "{options}: {held}");
+    }
+}
+
+#[test]
+fn a_limit_that_is_far_away_changes_nothing() {
+    let group = Group::new("far");
+    group.write("groups/one/memory.max", &format!("{}\n", 64 * LIMIT));
+    let mut limited = bench("");
+    limited.heap.heed(group.limits());
+    let with = most_held(&mut limited, Some(&group));
+    assert_eq!(with, most_held(&mut bench(""), None));
+}
+
+#[test]
+fn it_says_why_it_collects() {
+    let group = Group::new("why");
+    let mut limited = bench("");
+    limited.heap.heed(group.limits());
+    most_held(&mut limited, Some(&group));
+    let events = &limited.heap.events;
+    assert!(
+        events
+            .iter()
+            .any(|it| it.phase == Phase::End && it.reason == SCARCE)
+    );
+}
+
+#[test]
+fn files_that_are_gone_leave_the_last_answer() {
+    let group = Group::new("gone");
+    let mut limited = bench("");
+    limited.heap.heed(group.limits());
+    group.write("groups/one/memory.max", "nonsense\n");
+    group.write("groups/one/memory.current", "nonsense\n");
+    let (held, _) = most_held(&mut limited, None);
+    assert!(held <= LIMIT - BESIDE, "{held}");
+}

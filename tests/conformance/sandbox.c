@@ -1,0 +1,403 @@
+/* Programs that confine themselves by a filter of system calls, and programs in a container that refuses some.
+ *
+ * system_calls.h is made from docs/system-calls.tsv: which calls are made in which phase. */
+#include "harness.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+enum phase {
+    start, allocation, collection, stop, helpers, threads, fork_, exit_, message,
+    stack_base, refused_memory, old_kernels, incremental, log_statistics_snapshots, precise_heap,
+};
+#define fork fork_
+#define exit exit_
+static const struct call {
+    enum phase phase;
+    int number;
+    int is_ours, may_be_refused;
+    const char *name;
+} calls[] = {
+#define CALL(phase, name, ours, refused) {phase, SYS_##name, ours, refused, #name},
+#include "system_calls.h"
+};
+#undef fork
+#undef exit
+enum { CALLS = sizeof calls / sizeof *calls };
+
+static int is_after_start(const struct call *call)
+{
+    return call->phase >= allocation && call->phase <= exit_;
+}
+
+/* Whoever runs this suite with marks that are kept wants the calls that tell what was written. */
+static int may_keep_marks(const struct call *call)
+{
+    const char *options = getenv("GLEANER_OPTIONS");
+    return call->phase == incremental && options != NULL && strstr(options, "generations=") != NULL;
+}
+
+/* ---- filters ---- */
+
+/* Calls of the list come to `listed`, all others to `other`. */
+static void confine(const int *list, int count, unsigned listed, unsigned other)
+{
+    static struct sock_filter code[2 * CALLS + 64];
+    int n = 0;
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (int i = 0; i < count; i++) {
+        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)list[i], 0, 1);
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, listed);
+    }
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, other);
+    struct sock_fprog program = {(unsigned short)n, code};
+    REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* Lets through what the table says of the time after the start, and what this program calls itself. */
+static void allow_the_table(void)
+{
+    int list[CALLS + 8], n = 0;
+    for (int i = 0; i < CALLS; i++)
+        if (is_after_start(&calls[i]) || may_keep_marks(&calls[i]))
+            list[n++] = calls[i].number;
+    list[n++] = SYS_write; /* results of tests */
+    list[n++] = SYS_wait4;
+    list[n++] = SYS_kill; /* this test's */
+    confine(list, n, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
+}
+
+static void refuse(int number, int error)
+{
+    confine(&number, 1, SECCOMP_RET_ERRNO | (unsigned)error, SECCOMP_RET_ALLOW);
+}
+
+/* ---- what a program does ---- */
+
+static NOINLINE void **list_of(int length)
+{
+    void **list = NULL;
+    for (int i = 0; i < length; i++) {
+        void **cell = GC_malloc(48);
+        cell[0] = list;
+        cell[1] = (void *)(uintptr_t)(2 * i + 1);
+        list = cell;
+    }
+    return list;
+}
+
+static NOINLINE int is_whole(void **list, int length)
+{
+    for (int i = length - 1; i >= 0; i--, list = list[0])
+        if (list == NULL || list[1] != (void *)(uintptr_t)(2 * i + 1))
+            return 0;
+    return list == NULL;
+}
+
+static void *allocates(void *arg)
+{
+    for (int i = 0; i < 50; i++)
+        if (!is_whole(list_of(2000), 2000))
+            return NULL;
+    return arg;
+}
+
+/* The heap grows, shrinks, is collected by helpers, in threads, and in a child. A thread that cannot be made is none. */
+static void use_all(void)
+{
+    pthread_t t[3];
+    int made = 0;
+    void **kept = list_of(100000);
+    for (int i = 0; i < 3; i++)
+        made += pthread_create(&t[made], NULL, allocates, t) == 0;
+    for (int i = 0; i < 30; i++) {
+        GC_malloc(3 << 20);
+        GC_malloc_atomic(200000);
+        list_of(20000);
+        GC_gcollect();
+    }
+    while (made > 0) {
+        void *r = NULL;
+        pthread_join(t[--made], &r);
+        CHECK_PTR(r, t);
+    }
+    CHECK(is_whole(kept, 100000));
+    GC_gcollect_and_unmap();
+    pid_t child = fork();
+    if (child == 0) {
+        int whole = is_whole(kept, 100000);
+        kept = list_of(100000);
+        GC_gcollect();
+        _exit(whole && is_whole(kept, 100000) ? 7 : 8);
+    }
+    int status = 0;
+    if (child > 0) {
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    }
+}
+
+/* ---- tests ---- */
+
+/* Found by a program that confined itself: calls that are not made where nobody asks for more than usual. */
+static void unusual_calls_after_the_start(void)
+{
+    static const int unusual[] = {
+        SYS_open, SYS_openat, SYS_readlink, SYS_membarrier, SYS_userfaultfd, SYS_perf_event_open, SYS_mbind,
+        SYS_get_mempolicy, SYS_move_pages, SYS_process_madvise, SYS_process_vm_readv, SYS_sched_setaffinity,
+        SYS_sysinfo, SYS_mincore, SYS_ioctl, SYS_socket, SYS_execve,
+    };
+    int list[sizeof unusual / sizeof *unusual], n = 0;
+    for (unsigned i = 0; i < sizeof unusual / sizeof *unusual; i++) {
+        int is_wanted = 0;
+        for (int j = 0; j < CALLS; j++)
+            is_wanted |= may_keep_marks(&calls[j]) && calls[j].number == unusual[i];
+        if (!is_wanted)
+            list[n++] = unusual[i];
+    }
+    GC_INIT();
+    confine(list, n, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    use_all();
+}
+
+static void the_table_is_enough(void)
+{
+    GC_INIT();
+    allow_the_table();
+    use_all();
+}
+
+/* The same with helpers whatever the machine has, and with none. */
+static void the_table_is_enough_with_helpers(void)
+{
+    add_options("markers=3");
+    the_table_is_enough();
+}
+
+static void the_table_is_enough_alone(void)
+{
+    add_options("markers=1");
+    the_table_is_enough();
+}
+
+/* Without threads of the program's, and with one marker, no thread is started. */
+static void no_threads_are_needed(void)
+{
+    int none[] = {SYS_clone, SYS_clone3, SYS_prctl, SYS_tgkill};
+    add_options("markers=1");
+    GC_INIT();
+    confine(none, 4, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    void **kept = list_of(200000);
+    for (int i = 0; i < 10; i++) {
+        list_of(100000);
+        GC_gcollect();
+    }
+    CHECK(is_whole(kept, 200000));
+}
+
+static volatile int waiting;
+static void *waits(void *arg)
+{
+    GC_malloc(16);
+    waiting = 1;
+    for (;;)
+        pause();
+    return arg;
+}
+
+/* ---- a stack that is not known: the kernel is asked how far it can be read ---- */
+
+#include <sys/mman.h>
+#include <ucontext.h>
+
+static ucontext_t outside, inside;
+static int stayed;
+static void on_own_stack(void)
+{
+    void **held = list_of(20000);
+    for (int i = 0; i < 5; i++) {
+        list_of(20000);
+        collect();
+    }
+    stayed = is_whole(held, 20000);
+    swapcontext(&inside, &outside);
+}
+
+static void collect_on_a_foreign_stack(void)
+{
+    void **held = list_of(20000);
+    char *stack = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(stack != MAP_FAILED);
+    REQUIRE(mprotect(stack + (256 << 10), 512 << 10, PROT_READ | PROT_WRITE) == 0);
+    getcontext(&inside);
+    inside.uc_stack.ss_sp = stack + (256 << 10);
+    inside.uc_stack.ss_size = 512 << 10;
+    makecontext(&inside, on_own_stack, 0);
+    swapcontext(&outside, &inside);
+    CHECK(stayed);
+    CHECK(is_whole(held, 20000));
+}
+
+/* Kernels of this decade tell without a call that usual filters forbid. */
+static void a_foreign_stack_without_mincore(void)
+{
+    int call = SYS_mincore;
+    GC_INIT();
+    if (madvise((void *)((uintptr_t)&call & -4096), 4096, 22 /* MADV_POPULATE_READ */) != 0)
+        return;
+    confine(&call, 1, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    collect_on_a_foreign_stack();
+}
+
+static void a_foreign_stack_without_madvise(void)
+{
+    GC_INIT();
+    refuse(SYS_madvise, EPERM);
+    collect_on_a_foreign_stack();
+}
+
+static void a_foreign_stack_without_either(void)
+{
+    GC_INIT();
+    refuse(SYS_madvise, EPERM);
+    refuse(SYS_mincore, EPERM);
+    collect_on_a_foreign_stack();
+}
+
+/* ---- calls that are refused ---- */
+
+static int refuses_at_the_start;
+static const struct call *refused;
+static int refused_with;
+static void use_all_without(void)
+{
+    if (refuses_at_the_start)
+        refuse(refused->number, refused_with);
+    GC_INIT();
+    if (refused->phase == incremental)
+        GC_enable_incremental();
+    if (!refuses_at_the_start)
+        refuse(refused->number, refused_with);
+    use_all();
+    _exit(h_test_failed ? 1 : 0);
+}
+
+static int is_needed_at_the_start(int number)
+{
+    for (int i = 0; i < CALLS; i++)
+        if (calls[i].phase == start && calls[i].number == number)
+            return !calls[i].may_be_refused;
+    return 0;
+}
+
+/* One after the other, in a process for each; `wanted` says of which phases. */
+static void refuse_each(int (*wanted)(const struct call *), int at_the_start)
+{
+    static char text[4000];
+    static const int errors[] = {EPERM, ENOSYS};
+    int tried = 0;
+    refuses_at_the_start = at_the_start;
+    for (int i = 0; i < CALLS; i++) {
+        if (!wanted(&calls[i]) || !calls[i].may_be_refused
+            || (at_the_start && is_needed_at_the_start(calls[i].number)))
+            continue;
+        for (int e = 0; e < 2; e++, tried++) {
+            refused = &calls[i];
+            refused_with = errors[e];
+            int status = run_captured(use_all_without, text, sizeof text);
+            if (status != 0) {
+                NOTE("%s refused with error %d: status 0x%x: %.300s\n", refused->name, refused_with, status, text);
+                h_fail(__FILE__, __LINE__, "a call that is refused is done without");
+            }
+        }
+    }
+    CHECK_GE(tried, 6);
+}
+
+static void stop_without_a_signal(void)
+{
+    pthread_t t;
+    GC_INIT();
+    REQUIRE(pthread_create(&t, NULL, waits, &t) == 0);
+    while (!waiting)
+        ;
+    refuse(SYS_tgkill, EPERM);
+    GC_gcollect();
+}
+
+/* Nothing could be collected safely any more. The C library's abort sends its signal in the same way. */
+static void a_stop_without_its_signal(void)
+{
+    static char text[4000];
+    int status = run_captured(stop_without_a_signal, text, sizeof text);
+    CHECK(WIFSIGNALED(status));
+    CHECK(strstr(text, "gleaner: ") != NULL);
+}
+
+static int is_of_start(const struct call *call)
+{
+    return call->phase == start;
+}
+
+static int is_ours_after_start(const struct call *call)
+{
+    /* A heap that cannot grow runs out of memory, and a stop without its signal ends the process. */
+    int is_vital = call->number == SYS_mprotect || call->number == SYS_mmap || call->number == SYS_tgkill;
+    return is_after_start(call) && call->phase != helpers && !is_vital;
+}
+
+static int is_of_helpers(const struct call *call)
+{
+    int is_vital = call->number == SYS_mprotect || call->number == SYS_mmap;
+    return call->phase == helpers && !is_vital;
+}
+
+static int is_of_incremental(const struct call *call)
+{
+    return call->phase == incremental;
+}
+
+static void refused_at_the_start(void)
+{
+    refuse_each(is_of_start, 1);
+}
+
+static void refused_after_the_start(void)
+{
+    refuse_each(is_ours_after_start, 0);
+}
+
+static void refused_before_and_after_the_start(void)
+{
+    refuse_each(is_ours_after_start, 1);
+}
+
+static void refused_to_helpers(void)
+{
+    refuse_each(is_of_helpers, 0);
+}
+
+static void refused_to_incremental_mode(void)
+{
+    refuse_each(is_of_incremental, 1);
+    refuse_each(is_of_incremental, 0);
+}
+
+MAIN_BEGIN
+    RUN(unusual_calls_after_the_start);
+    RUN_GLEANER(the_table_is_enough);
+    RUN_GLEANER(the_table_is_enough_with_helpers);
+    RUN_GLEANER(the_table_is_enough_alone);
+    RUN_GLEANER(no_threads_are_needed);
+    RUN_GLEANER(a_foreign_stack_without_mincore);
+    RUN_GLEANER(a_foreign_stack_without_madvise);
+    RUN_GLEANER(a_foreign_stack_without_either);
+    RUN_GLEANER(refused_at_the_start);
+    RUN_GLEANER(refused_after_the_start);
+    RUN_GLEANER(refused_before_and_after_the_start);
+    RUN_GLEANER(a_stop_without_its_signal);
+    RUN_GLEANER(refused_to_helpers);
+    RUN_GLEANER(refused_to_incremental_mode);
+MAIN_END
