@@ -93,8 +93,12 @@ $(BUILT) &:
 .PHONY: install uninstall deb clean
 # What is built is installed, so that `sudo make install` compiles nothing.
 INSTALLED := $(DESTDIR)$(PREFIX)
+INSTALLED_DIRS := bin lib/gleaner lib/pkgconfig include $(sort $(dir $(PAGE_FILES:%=share/%)))
+# The directories that were not there before, a line each, for `uninstall`.
+MADE := $(INSTALLED)/lib/gleaner/directories
 install: | $(BUILT)
-	install -d "$(INSTALLED)/bin" "$(INSTALLED)/lib/gleaner" "$(INSTALLED)/lib/pkgconfig" "$(INSTALLED)/include"
+	made=$$(LC_ALL=C install -dv $(INSTALLED_DIRS:%="$(INSTALLED)/%") | sed -n "s/^install: creating directory '\(.*\)'$$/\1/p"); \
+	if [ -n "$$made" ]; then echo "$$made" >> "$(MADE)"; fi
 	install -m 755 $(GLEANER) "$(INSTALLED)/bin/gleaner"
 	install -m 644 $(LIBGC) "$(INSTALLED)/lib/gleaner/libgc.so.1"
 	install -m 644 $(CAPI_SHARED) "$(INSTALLED)/lib/$(CAPI_FILE)"
@@ -105,25 +109,18 @@ install: | $(BUILT)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' crates/capi/gleaner.pc.in \
 		> "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
 	chmod 644 "$(INSTALLED)/lib/pkgconfig/gleaner.pc"
-	for file in $(PAGE_FILES); do install -D -m 644 "$(PAGES)/$$file" "$(INSTALLED)/share/$$file"; done
+	for file in $(PAGE_FILES); do install -m 644 "$(PAGES)/$$file" "$(INSTALLED)/share/$$file"; done
 
-# Files of an older version of the interface are removed, too. Directories go if nothing is left in them, but for those of
-# the system's own prefixes.
+# Files of an older version of the interface are removed, too; directories only if install made them and nothing is in them.
 uninstall:
+	made=$$(sort -ru "$(MADE)" 2> /dev/null || true); \
 	rm -f "$(INSTALLED)/bin/gleaner" "$(INSTALLED)/lib/gleaner/libgc.so.1" \
 		"$(INSTALLED)/lib/libgleaner.so" "$(INSTALLED)"/lib/libgleaner.so.* "$(INSTALLED)/lib/libgleaner.a" \
 		$(CAPI_HEADERS:crates/capi/%="$(INSTALLED)/%") "$(INSTALLED)/lib/pkgconfig/gleaner.pc" \
-		$(PAGE_FILES:%="$(INSTALLED)/share/%")
-	if [ -d "$(INSTALLED)/lib/gleaner" ]; then rmdir --ignore-fail-on-non-empty "$(INSTALLED)/lib/gleaner"; fi
-	case "$(PREFIX)" in /usr | /usr/local) ;; \
-	*)  for directory in $(PAGE_FILES:%=share/%) lib/pkgconfig/. include/. bin/.; do \
-			directory=$${directory%/*}; \
-			while [ -d "$(INSTALLED)/$$directory" ] && rmdir "$(INSTALLED)/$$directory" 2> /dev/null; do \
-				case $$directory in */*) directory=$${directory%/*} ;; *) break ;; esac; \
-			done; \
-		done; \
-		rmdir "$(INSTALLED)" 2> /dev/null || true ;; \
-	esac
+		$(PAGE_FILES:%="$(INSTALLED)/share/%") "$(MADE)"; \
+	while IFS= read -r directory; do \
+		if [ -d "$$directory" ]; then rmdir --ignore-fail-on-non-empty "$$directory"; fi; \
+	done <<< "$$made"$$'\n'"$(INSTALLED)/lib/gleaner"
 
 # The package for Debian 12 (docs/install.md).
 deb: build
@@ -505,7 +502,7 @@ help:
 #|                  for embedders also the library libgleaner, shared and static,
 #|                  gleaner.h, and gleaner.pc for pkg-config; manual pages, and
 #|                  completion for bash, zsh and fish. make uninstall with the
-#|                  same PREFIX removes them
+#|                  same PREFIX removes them, and the directories that were made
 #|   make deb       target/debian/gleaner_VERSION_amd64.deb, a package of the same
 #|                  for Debian 12 (docs/install.md)
 #|   target/release/gleaner exec -- guile script.scm

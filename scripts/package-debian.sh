@@ -58,6 +58,9 @@ rm -rf "$root"
 "${MAKE:-make}" --no-print-directory install DESTDIR="$root" PREFIX=/usr >"$out/install.log" 2>&1 ||
     die "make install failed: $(tail -n 3 "$out/install.log")"
 
+# That is for `make uninstall`; dpkg has lists of its own.
+rm "$root/usr/lib/gleaner/directories"
+
 # Debian's zsh looks in a directory of its own for what packages bring.
 mkdir -p "$root/usr/share/zsh/vendor-completions"
 mv "$root"/usr/share/zsh/site-functions/* "$root/usr/share/zsh/vendor-completions"

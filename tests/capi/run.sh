@@ -167,6 +167,7 @@ verdict "installed: pkg-config knows the version" \
 make --no-print-directory uninstall DESTDIR="$dest" PREFIX=$prefix >>"$out/install.log"
 # As docs/embedding.md says, under a prefix that the loader does not know.
 home=$PWD/$out/home
+rm -rf "$home"
 make --no-print-directory install PREFIX="$home" >>"$out/install.log"
 recipe=$(sed -n 's/^gcc lisp\.c -o lisp \(.*\)$/\1/p' docs/embedding.md)
 guide() { # guide: builds the example as the guide does, and runs it

@@ -56,6 +56,24 @@ installs() {
 check "make install takes the pages that are made" installs
 uninstalls() {
     make --no-print-directory uninstall DESTDIR="$dest" PREFIX=/opt/gleaner
-    is "$(find "$dest" ! -type d)" ""
+    is "$(ls "$out")" ""
 }
 check "make uninstall leaves none" uninstalls
+
+# Directories that were there stay, and those in which something else lies; a second installation forgets none.
+prefix=$out/prefix/new
+removes_directories() {
+    mkdir -p "$out/prefix/other"
+    for _ in 1 2; do make --no-print-directory install PREFIX="$prefix"; done
+    touch "$prefix/share/theirs"
+    make --no-print-directory uninstall PREFIX="$prefix"
+    is "$(cd "$out/prefix" && find . | sort | xargs)" ". ./new ./new/share ./new/share/theirs ./other"
+}
+check "make uninstall removes the directories that it made" removes_directories
+removes_all() {
+    rm -r "$prefix" && mkdir "$prefix" "$prefix/bin"
+    make --no-print-directory install PREFIX="$prefix"
+    for _ in 1 2; do make --no-print-directory uninstall PREFIX="$prefix"; done
+    is "$(cd "$out/prefix" && find . | sort | xargs)" ". ./new ./new/bin ./other"
+}
+check "make uninstall leaves the directories that were there, and may be repeated" removes_all

@@ -325,7 +325,7 @@ option_table! {
     tenure: u32 = 1, "tenure", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), number(0, 15, "the first one does");
     /// So many bytes at a time are taken by a mutator to allocate in.
     tlab: usize = 32 << 10, "tlab", Tuning, Precise, Some("ASPLOS 2013, section 2.2"), size(64, "each object by itself");
-    /// How arrays lie in memory: in one piece, or a short spine with pieces of one size, so that no request for room grows with them.
+    /// How arrays lie in memory: in one piece, or in pieces of one size behind a spine, which alone needs room side by side.
     arrays: Arrays = Arrays::Contiguous, "arrays", User, Precise, Some("PLDI 2010, section 7.1.1"), Accepted::Choice(Arrays::NAMES);
     /// Which arrays are not in one piece; their types can be excluded one by one, too.
     array_kinds: ArrayKinds = ArrayKinds::All, "array-kinds", Tuning, Precise, Some("PLDI 2010, section 7.1.2"), Accepted::Choice(ArrayKinds::NAMES);

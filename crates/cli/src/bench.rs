@@ -21,7 +21,13 @@ pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
             program.display()
         )));
     }
-    let error = Command::new(&program).arg("run").args(args.words).exec();
+    // Where it is the first word, the parser keeps it for itself.
+    let separator = std::env::args_os().nth(2).filter(|word| word == "--");
+    let error = Command::new(&program)
+        .arg("run")
+        .args(separator)
+        .args(args.words)
+        .exec();
     Err(Failure::not_executable(format_args!(
         "{}: {error}",
         program.display()

@@ -35,6 +35,22 @@ fn the_words_are_handed_over_as_they_are() {
         stdout(&output),
         "[run]\n[--log]\n[--opt]\n[a=b]\n[--]\n[two words]\n[--help]\n"
     );
+    for words in [
+        &["--", "./app", "--log"][..],
+        &["--", "--"],
+        &["--", "--", "a"],
+    ] {
+        let output = command_in(&directory)
+            .arg("bench")
+            .args(words)
+            .output()
+            .unwrap();
+        assert_eq!(
+            stdout(&output),
+            format!("[run]\n[{}]\n", words.join("]\n[")),
+            "{words:?}"
+        );
+    }
 }
 
 #[test]

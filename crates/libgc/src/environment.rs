@@ -150,16 +150,13 @@ fn parse_own(options: &mut Options) {
     let result = list.to_str().map(|list| options.parse_list(list));
     match result {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => refuse(format_args!("{error}")),
+        Ok(Err(error)) => refuse(format_args!("in GLEANER_OPTIONS: {error}")),
         Err(_) => refuse(format_args!("GLEANER_OPTIONS is not UTF-8")),
     }
 }
 
 fn refuse(what: core::fmt::Arguments<'_>) -> ! {
     say(what);
-    say(format_args!(
-        "`gleaner options` lists the options and their values"
-    ));
     std::process::exit(2)
 }
 
