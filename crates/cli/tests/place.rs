@@ -659,7 +659,7 @@ fn many_threads_are_placed() {
 }
 
 /// What starting and ending takes at most, apart from what looking does, in seconds of processor time.
-const FIXED: f64 = 0.05;
+const FIXED: f64 = 0.03;
 
 #[test]
 fn following_costs_less_than_half_a_percent_of_a_processor() {
