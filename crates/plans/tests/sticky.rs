@@ -27,7 +27,8 @@ struct Old {
 
 impl Old {
     fn new(options: &str, kind: usize) -> Option<Old> {
-        let mut bench = Bench::new(&format!("generations=sticky,{options}"));
+        // Marks are kept also where that does not pay.
+        let mut bench = Bench::new(&format!("generations=sticky,stress=1000000,{options}"));
         if let Some(unavailable) = bench.heap.unwatched {
             eprintln!("not tested: {unavailable}");
             return None;

@@ -24,6 +24,8 @@ struct Kernel {
     watched: Mutex<BTreeSet<usize>>,
     /// Pages that were released without being watched.
     in_vain: Mutex<usize>,
+    /// Questions that were answered.
+    rounds: Mutex<usize>,
 }
 
 impl Kernel {
@@ -49,6 +51,7 @@ impl KernelModel for Kernel {
     }
 
     fn finish(&self) -> Result<(), Reason> {
+        *self.rounds.lock().unwrap() += 1;
         Ok(())
     }
 
@@ -189,4 +192,45 @@ fn what_dies_in_the_first_cycle_is_watched_no_longer() {
     heap.bench.roots[0] = 0;
     heap.collect();
     assert_eq!(heap.count(large, LARGE), 0);
+}
+
+/// Collections, of so many, that kept marks where each has 64 new objects of `bytes` bytes to mark, all that the one before
+/// had marked is dead, and `old` objects live for good; and questions that were asked.
+fn kept(mode: &str, bytes: usize, old: usize, collections: usize) -> (usize, usize) {
+    let mut heap = Watched::new(&format!("generations={mode}"));
+    let all = heap.bench.allocate(NORMAL, 8 * old.max(1)).unwrap();
+    heap.bench.keep(all);
+    for number in 0..old {
+        let object = heap.bench.allocate(NORMAL, 2000).unwrap();
+        // SAFETY: a word of the array.
+        unsafe { all.add(number * 8).store(object.word()) };
+    }
+    let mut kept = 0;
+    let asked = *heap.kernel.rounds.lock().unwrap();
+    for _ in 0..collections {
+        heap.bench.roots.fill(0);
+        for number in 0..64 {
+            heap.bench.roots[number] = heap.bench.allocate(NORMAL, bytes).unwrap().word();
+        }
+        heap.collect_new();
+        kept += usize::from(heap.bench.kept_marks());
+    }
+    (kept, *heap.kernel.rounds.lock().unwrap() - asked)
+}
+
+#[test]
+fn marks_are_kept_where_that_pays() {
+    for mode in ["sticky", "incremental"] {
+        // What is new dies after it was marked once: collections of new objects mark as much, and leave what is dead.
+        let (new, asked) = kept(mode, 64 << 10, 0, 60);
+        assert!((1..=8).contains(&new), "{mode}: {new} of 60 kept marks");
+        assert!(
+            asked <= new + 8,
+            "{mode}: {asked} questions for {new} of 60"
+        );
+        // Most of what lives is old.
+        let (new, asked) = kept(mode, 64, 4000, 60);
+        assert!(new >= 50, "{mode}: {new} of 60 kept marks");
+        assert_eq!(asked, 60);
+    }
 }

@@ -114,6 +114,11 @@ impl Cycle {
         self.of_new
     }
 
+    /// Bytes that its stops and steps have scanned.
+    pub(crate) fn scanned(&self) -> usize {
+        self.scanned + self.progress.scanned
+    }
+
     /// The capacity of a heap that has grown while this was under way to `now`, of which it uses so much.
     pub(crate) fn capacity_after(&self, now: usize, used: usize) -> usize {
         match self.state {
@@ -235,10 +240,7 @@ impl Heap {
         let most = self.most_in_cycle();
         let found = self.expected(extent, before, self.generations.written, false);
         let (whole, scanned) = match goes_on {
-            true => (
-                before.whole + found,
-                before.scanned + before.progress.scanned + scanned,
-            ),
+            true => (before.whole + found, before.scanned() + scanned),
             false => (found, scanned),
         };
         let expected = found.max(whole.saturating_sub(scanned));
