@@ -21,8 +21,9 @@
 //!
 //! Runs under the allocator lock; steps on the thread that allocates and on helpers, in the running world.
 
-use gleaner_base::events::{Event, Phase};
+use gleaner_base::events::{Event, PROCESSOR_LOST, Phase};
 use gleaner_base::options::MarkGenerations;
+use gleaner_os::clock;
 use gleaner_os::written::PAGE_BYTES;
 
 use crate::mark_sweep::collect::Request;
@@ -310,12 +311,21 @@ impl Heap {
         };
         let workers = self.cycle.workers;
         let mut record = Record::new(self.collections + 1);
-        record.step(Phase::MarkStep, |event| {
+        let is_lost = record.step(Phase::MarkStep, |event| {
+            // The time by which the step ends is that of the program, which waits: the processor's says why it was late.
+            let own = clock::thread_cpu_ns();
             let deadline = event.start_ns.saturating_add(quantum);
-            self.mark_beside(deadline, workers, event)
+            self.mark_beside(deadline, workers, event);
+            let took = clock::monotonic_ns() - event.start_ns;
+            let is_lost = cycle::lost_processor(took, clock::thread_cpu_ns() - own, quantum);
+            if is_lost {
+                event.reason = PROCESSOR_LOST;
+            }
+            is_lost
         });
         let took = record.duration(Phase::MarkStep);
         self.totals.steps += 1;
+        self.totals.steps_lost += u64::from(is_lost);
         self.totals.stepping_ns += took;
         self.totals.longest_step_ns = self.totals.longest_step_ns.max(took);
         self.publish(&record);
