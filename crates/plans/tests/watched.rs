@@ -75,6 +75,8 @@ impl Watched {
     fn new(options: &str) -> Watched {
         let mut bench = Bench::new(&format!("initial-heap=16m,{options}"));
         bench.steps = false;
+        // However long that takes here, what is not begun in steps is marked in the stop.
+        bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
         let kernel: &'static Kernel = Box::leak(Box::default());
         let model = |_: &[Range<usize>]| Ok(Watch::modelled(Mechanism::PageScan, kernel));
         bench.heap.space.watch_by(model).unwrap();
@@ -265,7 +267,8 @@ fn marks_are_kept_where_that_pays() {
 #[test]
 fn marks_are_kept_again_when_much_more_lives() {
     let mut program = Program::new("sticky", 0);
-    program.run(60, 64 << 10, 0);
+    // The third rest has just begun.
+    program.run(32, 64 << 10, 0);
     program.add_old(8000);
     let (kept, _) = program.run(12, 64, 0);
     assert!(kept >= 8, "{kept} of 12 kept marks");
