@@ -1,8 +1,9 @@
 //! Sticky marks: what the heap remembers from one collection to the next to decide whether marks are kept.
 //!
-//! A collection first asks which pages were written, also where it is going to be of everything, so that the next one can
-//! build on it; unless marks are not to be kept for some more collections, since that did not pay. Where the kernel does not answer any more, everything is collected and the watch is started anew; where
-//! that is refused, everything is collected from then on.
+//! A collection first asks which pages were written, also where it is going to be of everything: then the next one has to
+//! look only at what is written from then on. It does not ask where marks are not kept for some more collections, since that
+//! did not pay: what is written meanwhile counts at the next question. Where the kernel does not answer any more, everything
+//! is collected and the watch is started anew; where that is refused, everything is collected from then on.
 //!
 //! Runs under the allocator lock, on the collecting thread.
 
@@ -37,8 +38,6 @@ pub struct Generations {
     survives: usize,
     /// Pages that the last question of a collection found written.
     pub(crate) written: usize,
-    /// Whether the collection in progress asked what was written, so that the next can build on it.
-    asked: bool,
     /// The collections since the last one of everything.
     run: Run,
     rest: Rest,
@@ -66,7 +65,6 @@ impl Generations {
             kept: 0,
             survives: 128,
             written: 0,
-            asked: false,
             run: Run {
                 kept: 0,
                 scanned_new: 0,
@@ -95,9 +93,7 @@ impl Generations {
             } else {
                 0
             };
-        if self.asked {
-            run.written += self.written * PAGE_BYTES;
-        }
+        run.written += self.written * PAGE_BYTES;
         if extent.is_of_new() {
             run.kept += 1;
             run.scanned_new += bytes;
@@ -147,7 +143,7 @@ impl Generations {
             }
         }
         self.live = live;
-        self.marks_hold = self.asked;
+        self.marks_hold = true;
     }
 }
 
@@ -267,9 +263,9 @@ impl Heap {
                 Marking::For(_) => Asked::All,
                 Marking::InStop => Asked::Old,
             };
-            self.generations.asked =
-                extent.keeps_marks() || asked == Asked::All || extent::is_built_on(self.rest());
-            if self.generations.asked {
+            // Else what is written until the next question counts for that.
+            self.generations.written = 0;
+            if extent.keeps_marks() || asked == Asked::All || extent::is_built_on(self.rest()) {
                 match self.space.ask_written(&self.context, asked) {
                     Ok(pages) => {
                         event.objects = pages as u64;

@@ -176,7 +176,8 @@ pub fn rest_after(run: &Run, before: u32) -> u32 {
     }
 }
 
-/// Whether a collection of everything that begins in a stop has to know what was written: the next one builds on it.
+/// Whether a collection of everything in a stop asks what was written, so that the next one has to look only at what is
+/// written from then on.
 pub fn is_built_on(rest: u32) -> bool {
     rest <= 1
 }
@@ -279,7 +280,7 @@ mod tests {
             panic!("{rests:?}")
         };
         assert!(reason.contains("cost hardly less"), "{reason}");
-        // Nor are there any to be kept, since nothing was asked.
+        // Nor need there be any.
         let unasked = Measurements {
             marks_hold: false,
             ..rests
