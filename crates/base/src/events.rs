@@ -9,6 +9,9 @@ mod ring;
 
 use core::fmt;
 
+/// The reason of a step that took too long because its thread lost the processor. Readers of logs know it.
+pub const PROCESSOR_LOST: &str = "the processor was lost meanwhile";
+
 pub use line::{LineBuffer, write_json_string};
 pub use ring::Ring;
 

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gleaner_base::events::PROCESSOR_LOST;
+
 use crate::{Event, Spread, Utilisation};
 
 /// Names and reasons that are kept apart. A log that Gleaner wrote has fewer; in another one there may be any number.
@@ -93,7 +95,8 @@ pub struct Process {
     ended: u64,
     /// The threads were stopped and do not run yet.
     is_stopped: bool,
-    /// Steps, and those among them that took more than one and a half times what they were given.
+    /// Steps, and those among them that took more than one and a half times what they were given although their thread
+    /// had the processor.
     steps: u64,
     /// See `steps`.
     long_steps: u64,
@@ -196,7 +199,7 @@ impl Process {
             "mark-step" => {
                 self.steps += 1;
                 let is_long = event.duration_ns.saturating_mul(2) > event.objects.saturating_mul(3);
-                self.long_steps += u64::from(is_long);
+                self.long_steps += u64::from(is_long && event.reason != PROCESSOR_LOST);
             }
             _ => (),
         }
@@ -297,7 +300,8 @@ impl Process {
         })
     }
 
-    /// Steps of marking, and those among them that took more than one and a half times what they were given.
+    /// Steps of marking, and those among them that took more than one and a half times what they were given although their
+    /// thread had the processor.
     pub fn steps(&self) -> (u64, u64) {
         (self.steps, self.long_steps)
     }

@@ -163,12 +163,13 @@ fn print_summary(heap: HeapView) {
     if totals.cycles > 0 {
         let _ = writeln!(
             text,
-            "  steps          {:>12} in {} cycles ({} ended in their stop), {:.6} s total, {:.6} s longest",
+            "  steps          {:>12} in {} cycles ({} ended in their stop), {:.6} s total, {:.6} s longest, {} lost the processor",
             totals.steps,
             totals.cycles,
             totals.cycles_cut_short,
             seconds(totals.stepping_ns),
-            seconds(totals.longest_step_ns)
+            seconds(totals.longest_step_ns),
+            totals.steps_lost
         );
     }
     let _ = writeln!(

@@ -177,6 +177,9 @@ pub trait KernelModel: Sync {
 
     /// As [`Round::finish`].
     fn finish(&self) -> Result<(), Reason>;
+
+    /// As [`Watch::release`].
+    fn release(&self, low: usize, high: usize);
 }
 
 enum Means {
@@ -263,10 +266,12 @@ impl Watch {
     /// What is in `low..high`, whole pages, is of no interest any more, and is about to be written: it counts as written
     /// from now on, and that takes no faults if the mechanism knows how.
     pub fn release(&self, low: usize, high: usize) {
-        if let Means::PageScan(scan) = &self.means
-            && self.process == threads::current_process()
-        {
-            scan.release(low, high);
+        match &self.means {
+            // The pages of a child are not watched.
+            _ if self.process != threads::current_process() => {}
+            Means::PageScan(scan) => scan.release(low, high),
+            Means::SoftDirty(_) => {}
+            Means::Modelled(_, kernel) => kernel.release(low, high),
         }
     }
 

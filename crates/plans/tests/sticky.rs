@@ -27,7 +27,8 @@ struct Old {
 
 impl Old {
     fn new(options: &str, kind: usize) -> Option<Old> {
-        let mut bench = Bench::new(&format!("generations=sticky,{options}"));
+        // Marks are kept also where that does not pay.
+        let mut bench = Bench::new(&format!("generations=sticky,stress=1000000,{options}"));
         if let Some(unavailable) = bench.heap.unwatched {
             eprintln!("not tested: {unavailable}");
             return None;
@@ -78,6 +79,7 @@ fn marks_are_kept_and_what_was_written_is_scanned() {
     one_given_up_is_not_built_on();
     changed_marks_are_not_built_on();
     uncollectable_objects_are_scanned_unwritten();
+    what_is_written_while_marks_are_not_kept_is_found();
 }
 
 fn only_written_pages_are_scanned() {
@@ -248,4 +250,33 @@ fn uncollectable_objects_are_scanned_unwritten() {
     old.collect_new();
     old.collect_new();
     assert!(old.bench.kept_marks() && old.bench.is_marked(held));
+}
+
+/// Where it does not pay to keep marks, nobody asks for some collections what is written.
+fn what_is_written_while_marks_are_not_kept_is_found() {
+    let mut bench = Bench::new("generations=sticky,verify=edges,initial-heap=16m");
+    if bench.heap.unwatched.is_some() {
+        return;
+    }
+    let all = bench.allocate(NORMAL, 100 * 8).unwrap();
+    bench.keep(all);
+    let mut kept = 0;
+    for number in 0..100 {
+        // Most of what is marked dies at once.
+        bench.roots.fill(0);
+        for root in 0..64 {
+            bench.roots[root] = bench.allocate(NORMAL, 64 << 10).unwrap().word();
+        }
+        let young = bench.allocate(NORMAL, 64).unwrap();
+        store(all, number, young.word());
+        assert_eq!(bench.collect_new("new"), Outcome::Done);
+        bench.verify_collected();
+        kept += usize::from(bench.kept_marks());
+        for word in 0..=number {
+            // SAFETY: a word of the array.
+            let object = unsafe { all.add(word * 8).load() };
+            assert!(bench.is_marked(Address::new(object)), "{word} of {number}");
+        }
+    }
+    assert!((2..20).contains(&kept), "{kept} collections kept marks");
 }

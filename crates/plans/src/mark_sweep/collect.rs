@@ -244,6 +244,7 @@ impl Heap {
             self.space.forget_fresh();
         }
         self.extent = extent;
+        self.generations.note_scanned(extent, &cycle, marked.bytes);
         self.ended_cycle = cycle;
         self.collections += 1;
         self.turns += 1;

@@ -21,8 +21,9 @@
 //!
 //! Runs under the allocator lock; steps on the thread that allocates and on helpers, in the running world.
 
-use gleaner_base::events::{Event, Phase};
+use gleaner_base::events::{Event, PROCESSOR_LOST, Phase};
 use gleaner_base::options::MarkGenerations;
+use gleaner_os::clock;
 use gleaner_os::written::PAGE_BYTES;
 
 use crate::mark_sweep::collect::Request;
@@ -112,6 +113,11 @@ impl Cycle {
     /// Whether it adds to marks that were kept.
     pub fn is_of_new(&self) -> bool {
         self.of_new
+    }
+
+    /// Bytes that its stops and steps have scanned.
+    pub(crate) fn scanned(&self) -> usize {
+        self.scanned + self.progress.scanned
     }
 
     /// The capacity of a heap that has grown while this was under way to `now`, of which it uses so much.
@@ -236,10 +242,7 @@ impl Heap {
         let most = self.most_in_cycle();
         let found = self.expected(extent, before, self.generations.written, false);
         let (whole, scanned) = match goes_on {
-            true => (
-                before.whole + found,
-                before.scanned + before.progress.scanned + scanned,
-            ),
+            true => (before.whole + found, before.scanned() + scanned),
             false => (found, scanned),
         };
         let expected = found.max(whole.saturating_sub(scanned));
@@ -309,12 +312,21 @@ impl Heap {
         };
         let workers = self.cycle.workers;
         let mut record = Record::new(self.collections + 1);
-        record.step(Phase::MarkStep, |event| {
+        let is_lost = record.step(Phase::MarkStep, |event| {
+            // The time by which the step ends is that of the program, which waits: the processor's says why it was late.
+            let own = clock::thread_cpu_ns();
             let deadline = event.start_ns.saturating_add(quantum);
-            self.mark_beside(deadline, workers, event)
+            self.mark_beside(deadline, workers, event);
+            let took = clock::monotonic_ns() - event.start_ns;
+            let is_lost = cycle::lost_processor(took, clock::thread_cpu_ns() - own, quantum);
+            if is_lost {
+                event.reason = PROCESSOR_LOST;
+            }
+            is_lost
         });
         let took = record.duration(Phase::MarkStep);
         self.totals.steps += 1;
+        self.totals.steps_lost += u64::from(is_lost);
         self.totals.stepping_ns += took;
         self.totals.longest_step_ns = self.totals.longest_step_ns.max(took);
         self.publish(&record);

@@ -1,8 +1,9 @@
 //! Sticky marks: what the heap remembers from one collection to the next to decide whether marks are kept.
 //!
-//! A collection first asks which pages were written, also where it is going to be of everything: then the next one can
-//! build on it. Where the kernel does not answer any more, everything is collected and the watch is started anew; where
-//! that is refused, everything is collected from then on.
+//! A collection first asks which pages were written, also where it is going to be of everything: then the next one has to
+//! look only at what is written from then on. It does not ask where marks are not kept for some more collections, since that
+//! did not pay: what is written meanwhile counts at the next question. Where the kernel does not answer any more, everything
+//! is collected and the watch is started anew; where that is refused, everything is collected from then on.
 //!
 //! Runs under the allocator lock, on the collecting thread.
 
@@ -11,14 +12,14 @@ use core::sync::atomic::Ordering;
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::{MarkGenerations, Options, Verify, WriteWatch};
 use gleaner_os::clock;
-use gleaner_os::written::{Mechanism, Reason, Unavailable};
+use gleaner_os::written::{Mechanism, PAGE_BYTES, Reason, Unavailable};
 use gleaner_spaces::mark_sweep::sticky::Asked;
 use gleaner_spaces::mark_sweep::{Census, MarkSweep};
 
 use crate::mark_sweep::collect::Request;
 use crate::mark_sweep::cycle::{Cycle, Ended};
 use crate::mark_sweep::decide::cycle::Marking;
-use crate::mark_sweep::decide::extent::{self, Extent, Found, Measurements};
+use crate::mark_sweep::decide::extent::{self, Extent, Found, Measurements, Run};
 use crate::mark_sweep::decide::{heap_size, watching};
 use crate::mark_sweep::heap::Heap;
 use crate::shared::record::Record;
@@ -37,6 +38,20 @@ pub struct Generations {
     survives: usize,
     /// Pages that the last question of a collection found written.
     pub(crate) written: usize,
+    /// The collections since the last one of everything.
+    run: Run,
+    rest: Rest,
+}
+
+/// For how long marks are not kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rest {
+    /// Collections of everything that are still to pass.
+    left: u32,
+    /// How many there were to be in all; 0 if the last run paid.
+    whole: u32,
+    /// Bytes that lived when this was decided.
+    live: usize,
 }
 
 impl Generations {
@@ -50,12 +65,59 @@ impl Generations {
             kept: 0,
             survives: 128,
             written: 0,
+            run: Run {
+                kept: 0,
+                scanned_new: 0,
+                written: 0,
+                scanned_everything: 0,
+            },
+            rest: Rest {
+                left: 0,
+                whole: 0,
+                live: 0,
+            },
         }
     }
 
     /// How much of what was allocated is expected to live. Bytes.
     pub(crate) fn surviving(&self, allocated: usize) -> usize {
         allocated / 256 * self.survives
+    }
+
+    /// A collection of `extent` has scanned so many bytes in its last stop, and others in the cycle that this has ended.
+    pub(crate) fn note_scanned(&mut self, extent: Extent, ended: &Cycle, bytes: usize) {
+        let run = &mut self.run;
+        let bytes = bytes
+            + if extent.keeps_marks() {
+                ended.scanned()
+            } else {
+                0
+            };
+        run.written += self.written * PAGE_BYTES;
+        if extent.is_of_new() {
+            run.kept += 1;
+            run.scanned_new += bytes;
+        } else {
+            run.scanned_everything = bytes;
+        }
+    }
+
+    /// A collection of everything has ended, after which so much lives.
+    fn weigh_run(&mut self, live: usize) {
+        let run = core::mem::take(&mut self.run);
+        let rest = &mut self.rest;
+        if run.kept > 0 {
+            let whole = extent::rest_after(&run, rest.whole);
+            *rest = Rest {
+                left: whole,
+                whole,
+                live,
+            };
+        } else if live / 2 > rest.live {
+            *rest = Rest::default(); // What was found holds for another heap.
+        } else {
+            rest.left = rest.left.saturating_sub(1);
+        }
     }
 
     /// A collection of `extent` has found `census`; `allocated` bytes were allocated before it.
@@ -77,6 +139,7 @@ impl Generations {
                 });
                 self.kept = 0;
                 self.everything = *census;
+                self.weigh_run(live);
             }
         }
         self.live = live;
@@ -200,12 +263,16 @@ impl Heap {
                 Marking::For(_) => Asked::All,
                 Marking::InStop => Asked::Old,
             };
-            match self.space.ask_written(&self.context, asked) {
-                Ok(pages) => {
-                    event.objects = pages as u64;
-                    self.generations.written = pages;
+            // Else what is written until the next question counts for that.
+            self.generations.written = 0;
+            if extent.keeps_marks() || asked == Asked::All || extent::is_built_on(self.rest()) {
+                match self.space.ask_written(&self.context, asked) {
+                    Ok(pages) => {
+                        event.objects = pages as u64;
+                        self.generations.written = pages;
+                    }
+                    Err(reason) => extent = Extent::Everything(self.watch_anew(reason)),
                 }
-                Err(reason) => extent = Extent::Everything(self.watch_anew(reason)),
             }
             if asked == Asked::All {
                 let written = self.generations.written;
@@ -227,6 +294,14 @@ impl Heap {
         (extent, marking, cycle)
     }
 
+    /// Collections of everything that are still to pass before marks are kept; none where tests want them kept.
+    fn rest(&self) -> u32 {
+        match self.options.stress {
+            0 => self.generations.rest.left,
+            _ => 0,
+        }
+    }
+
     fn measure_extent(&self, request: &Request<'_>, cycle: &Cycle) -> Measurements {
         let generations = &self.generations;
         Measurements {
@@ -244,6 +319,7 @@ impl Heap {
             even_if_small: self.options.stress != 0,
             interval: heap_size::least_between_collections(&self.measure(0, 0, false)),
             patience: generations.patience,
+            rest: self.rest(),
             kept: generations.kept,
             most_kept: self.settings.full_frequency,
         }

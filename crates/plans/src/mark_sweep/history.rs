@@ -55,6 +55,8 @@ pub struct Totals {
     pub stepping_ns: u64,
     /// See `steps`.
     pub longest_step_ns: u64,
+    /// Those of them that took too long because their thread lost the processor.
+    pub steps_lost: u64,
     /// Bytes that were scanned for finalizers that became ready, in the last collection or, a little forgotten, before it.
     pub revived: usize,
     /// Bytes that the last marking in a stop scanned, and how long that takes (`decide::cycle::remember`).

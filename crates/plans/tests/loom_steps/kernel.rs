@@ -136,4 +136,11 @@ impl KernelModel for Kernel {
         }
         Ok(())
     }
+
+    fn release(&self, low: usize, high: usize) {
+        let mut table = self.table.lock().unwrap();
+        for (page, &number) in self.pages.iter().enumerate() {
+            table[page] |= (low..high).contains(&(number * PAGE_BYTES));
+        }
+    }
 }

@@ -9,7 +9,8 @@
 mod harness;
 mod time_is_over;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use gleaner_base::events::Phase;
 use gleaner_base::faults::{FaultPoint, arm};
@@ -124,6 +125,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     what_a_procedure_pushes_is_scanned_in_the_stop();
     time_is_over::no_block_is_lost();
     time_is_over::what_finalizers_need_is_marked_in_steps();
+    time_is_over::a_step_knows_that_it_lost_the_processor();
     a_client_that_gives_up_hears_of_the_end();
     without_a_limit_there_are_no_steps();
     auto_watches_where_much_lives();
@@ -295,6 +297,8 @@ fn what_only_dead_large_objects_lead_to_goes_with_them() {
 }
 
 static CALLS: AtomicUsize = AtomicUsize::new(0);
+/// How long each call waits without the processor.
+static WAITS_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Marks nothing: that it is called is all that counts.
 unsafe extern "C-unwind" fn counted(
@@ -304,6 +308,7 @@ unsafe extern "C-unwind" fn counted(
     _environment: usize,
 ) -> *mut Entry {
     CALLS.fetch_add(1, Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(WAITS_MS.load(Ordering::Relaxed)));
     top
 }
 
@@ -723,7 +728,7 @@ fn a_client_that_gives_up_hears_of_the_end() {
 }
 
 fn without_a_limit_there_are_no_steps() {
-    let Some(mut begun) = Begun::before("") else {
+    let Some(mut begun) = Begun::before("stress=1000000") else {
         return;
     };
     begun.bench.heap.settings.time_limit_ns = None;

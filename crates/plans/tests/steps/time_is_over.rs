@@ -1,13 +1,16 @@
 //! A stop that is to end a cycle finds its time over, at each of the moments at which it looks: nothing is lost, and what
 //! was decided about dead objects holds.
 
+use std::sync::atomic::Ordering;
+
+use gleaner_base::events::{PROCESSOR_LOST, Phase};
 use gleaner_base::faults::{FaultPoint, arm, left};
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::weak::{Finalizer, Order};
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
 
-use crate::{Begun, OBJECTS, counted_kind, store};
+use crate::{Begun, OBJECTS, WAITS_MS, counted_kind, store};
 
 /// Has the end of a cycle, in a stop with time enough, find its time over at the visits in turn, until there are no more.
 /// `prepare` is done before the cycle begins, `between` in the middle; `after` gets what both made and how the stop ended.
@@ -175,4 +178,28 @@ fn stops_with_finalizers(long: bool) -> usize {
         },
     );
     put_off
+}
+
+/// A step in which a mark procedure sleeps, beyond the time of the step, uses next to nothing of the processor's.
+pub fn a_step_knows_that_it_lost_the_processor() {
+    for waits_ms in [0, 400] {
+        let Some(mut begun) = Begun::before("") else {
+            return;
+        };
+        let kind = counted_kind(&mut begun.bench);
+        let owner = begun.bench.allocate(kind, 64).unwrap();
+        store(begun.object(0), 1, owner.word());
+        // A step takes a quarter of a second, which all of this needs a twentieth of.
+        begun.bench.heap.settings.time_limit_ns = Some(4_000_000_000);
+        assert_eq!(begun.bench.begin(), Outcome::Begun);
+        WAITS_MS.store(waits_ms, Ordering::Relaxed);
+        begun.mark();
+        WAITS_MS.store(0, Ordering::Relaxed);
+        let lost = u64::from(waits_ms > 0);
+        assert_eq!(begun.bench.heap.totals.steps_lost, lost);
+        let steps = begun.bench.events(Phase::MarkStep);
+        let told = steps.iter().filter(|step| step.reason == PROCESSOR_LOST);
+        assert_eq!(told.count() as u64, lost);
+        begun.end();
+    }
 }

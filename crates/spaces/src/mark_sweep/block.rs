@@ -67,6 +67,8 @@ pub const FREED: u8 = 32;
 
 /// The block was handed out since the last collection.
 pub const FRESH: u8 = 64;
+/// The kernel was asked which pages of this block, or of the large object that begins here, were written, and watches them.
+pub const WATCHED: u8 = 128;
 
 /// Bytes at the start of an `IGNORE_OFF_PAGE` object in which pointers count.
 pub const FIRST_PAGE: usize = 4096;

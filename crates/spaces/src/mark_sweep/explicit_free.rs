@@ -11,6 +11,7 @@ use gleaner_mem::{Address, zero};
 
 use super::allocate::cookie;
 use super::cache::Cache;
+use super::sticky::Unwatched;
 use super::{FREE, MarkSweep, POISON, WHITE};
 use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, FREED, Resolved, State};
 use crate::mark_sweep::kinds::Kind;
@@ -229,9 +230,23 @@ impl MarkSweep {
         mark == FREE || unsafe { cell.add(8).load() } == cookie(cell)
     }
 
-    pub(crate) fn free_large(&mut self, base: Address, bytes: usize, uncollectable: bool) {
+    pub(super) fn free_large(&mut self, base: Address, bytes: usize, uncollectable: bool) {
+        let mut unwatched = Unwatched::default();
+        self.free_large_among(base, bytes, uncollectable, &mut unwatched);
+        unwatched.finish(self);
+    }
+
+    /// Frees one of many large objects, of which the watch is ended together.
+    pub(super) fn free_large_among(
+        &mut self,
+        base: Address,
+        bytes: usize,
+        uncollectable: bool,
+        unwatched: &mut Unwatched,
+    ) {
         let first = self.layout.table.index_of(base);
         let blocks = self.block(first).next;
+        unwatched.extend(self, first, blocks);
         if self.poison {
             // SAFETY: the object is given up by its owner.
             unsafe { zero::fill(base, bytes & !7, POISON) };

@@ -215,7 +215,7 @@ impl MarkSweep {
                 State::Small => {
                     let is_empty = self.reclaim_small(index, &mut census, &mut reclaimed);
                     if is_empty {
-                        unwatched.extend(self, self.start(index), self.start(index + 1));
+                        unwatched.extend(self, index, 1);
                     }
                 }
                 State::Free => self.reclaim_free(index, release_after, &mut due, &mut reclaimed),
@@ -223,8 +223,8 @@ impl MarkSweep {
             }
         }
         due.flush(self, &mut reclaimed);
+        self.reclaim_large(&mut census, &mut reclaimed, &mut unwatched);
         unwatched.finish(self);
-        self.reclaim_large(&mut census, &mut reclaimed);
         self.release_old_runs(release_after, &mut reclaimed);
         self.give_back_unwritten();
         self.census = census;
@@ -321,7 +321,12 @@ impl MarkSweep {
         }
     }
 
-    fn reclaim_large(&mut self, census: &mut Census, reclaimed: &mut Reclaimed) {
+    fn reclaim_large(
+        &mut self,
+        census: &mut Census,
+        reclaimed: &mut Reclaimed,
+        unwatched: &mut Unwatched,
+    ) {
         let mut run = self.layout.table.large_start;
         while run < self.large.frontier() {
             let (state, length, bytes, stays, composite) = {
@@ -346,7 +351,7 @@ impl MarkSweep {
                     }) += bytes;
                     census.objects += 1;
                 } else {
-                    self.free_large(self.start(run), bytes, false);
+                    self.free_large_among(self.start(run), bytes, false, unwatched);
                     reclaimed.large_bytes += bytes;
                     census.dead_bytes += bytes;
                 }

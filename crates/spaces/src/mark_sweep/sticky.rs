@@ -18,6 +18,7 @@
 //! - `pages` has what is still to be scanned: bit `n` of a block's byte says that its page `n` counts as written. A
 //!   question sets bits, the worker that looks through a block takes them. They are 0 for blocks without pointers, and all
 //!   ones after a question where all objects are scanned or the kernel was not asked.
+//! - A page that the kernel watches is in use, and its block, or the first block of its large object, is flagged `WATCHED`.
 //! - The shared lists outlive such a collection, except of kinds that mark free cells: those are found by sweeping.
 //!   Without that, cells that were freed explicitly and are marked would be lost until marks are cleared.
 //!
@@ -25,8 +26,6 @@
 //! through by all workers of a phase, each by one.
 
 use core::ops::Range;
-
-use core::sync::atomic::AtomicBool;
 
 use gleaner_base::sync::{AtomicU8, AtomicU32, Ordering};
 use gleaner_mem::Address;
@@ -41,6 +40,7 @@ use super::scan::MarkContext;
 use super::{MARKED, MarkSweep, SweepQueue};
 use crate::mark_sweep::block::{
     BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, QUEUED, RESCAN, SWEPT, State,
+    WATCHED,
 };
 use crate::mark_sweep::kinds::MAX_KINDS;
 use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
@@ -58,13 +58,10 @@ pub struct WrittenPages {
     ages: Option<Ages>,
     /// Whether the collection that is in progress, or was the last, keeps marks.
     kept: bool,
-    /// Whether a question since the last collection ended was about all blocks, fresh ones among them.
-    of_all: AtomicBool,
 }
 
-/// Neighbouring blocks that a collection found empty, of which it is of no interest any more who writes to them. Where the
-/// kernel watches fresh blocks, most of those that it watches die soon, and would take a fault for each page when they are
-/// handed out again.
+/// Neighbouring blocks that became free, of which it is of no interest any more who writes to them: one request ends the
+/// watch of them all, where each page would take a fault when it is handed out again.
 #[derive(Default)]
 pub(super) struct Unwatched {
     low: usize,
@@ -72,32 +69,33 @@ pub(super) struct Unwatched {
 }
 
 impl Unwatched {
-    /// Adds a range, whose addresses are higher than those before.
-    pub(super) fn extend(&mut self, space: &MarkSweep, low: Address, high: Address) {
-        if self.high != low.word() {
-            self.flush(space);
-            self.low = low.word();
+    /// Adds so many blocks from `first` on, which become free, if they are watched.
+    pub(super) fn extend(&mut self, space: &MarkSweep, first: BlockIndex, blocks: BlockIndex) {
+        if !space.block(first).has_flag(WATCHED) {
+            return;
         }
-        self.high = high.word();
+        let (low, high) = (
+            space.start(first).word(),
+            space.start(first + blocks).word(),
+        );
+        if self.high != low {
+            self.flush(space);
+            self.low = low;
+        }
+        self.high = high;
     }
 
-    /// The last range, at the end of a collection.
+    /// Ends the watch of the blocks that were added last.
     pub(super) fn finish(mut self, space: &MarkSweep) {
         self.flush(space);
-        if let Some(written) = &space.written {
-            // Relaxed: under the lock.
-            written.of_all.store(false, Ordering::Relaxed);
-        }
     }
 
     fn flush(&mut self, space: &MarkSweep) {
         if let Some(written) = &space.written
-            && written.of_all.load(Ordering::Relaxed)
             && self.low < self.high
         {
             written.watch.release(self.low, self.high);
         }
-        (self.low, self.high) = (0, 0);
     }
 }
 
@@ -267,7 +265,6 @@ impl MarkSweep {
                     pages,
                     ages,
                     kept: false,
-                    of_all: AtomicBool::new(false),
                 });
                 Ok(())
             }
@@ -284,10 +281,6 @@ impl MarkSweep {
         let Some(written) = &self.written else {
             return Ok(0);
         };
-        // Relaxed: under the lock.
-        if asked == Asked::All {
-            written.of_all.store(true, Ordering::Relaxed);
-        }
         self.set_all_pages(written, context, asked);
         let round = written.watch.round()?;
         let mut result = Ok(());
@@ -384,7 +377,7 @@ impl MarkSweep {
         }
     }
 
-    /// Calls `visit` with the runs of neighbouring pages about which the kernel is asked.
+    /// Calls `visit` with the runs of neighbouring pages about which the kernel is asked, and flags their blocks.
     fn for_each_watched(
         &self,
         context: &MarkContext,
@@ -403,11 +396,13 @@ impl MarkSweep {
         };
         self.for_each_small_block(|index, block| {
             if self.is_watched(block, context, asked) {
+                block.set_flag(WATCHED);
                 extend(self.start(index), self.start(index + 1));
             }
         });
         self.for_each_large(|index, block| {
             if self.is_watched(block, context, asked) {
+                block.set_flag(WATCHED);
                 let start = self.start(index);
                 extend(start, start.add(block.bytes).align_up(PAGE_BYTES));
             }

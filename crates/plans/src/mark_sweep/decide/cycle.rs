@@ -18,6 +18,8 @@ const PACE: usize = 4;
 const LEAST_ALLOWANCE: usize = 256 << 10;
 /// Stops of a cycle in which marking is put off.
 const MOST_STOPS: u32 = 4;
+/// What else a stop does takes time as well, so marking ends before the limit: after so many eighths of it.
+const MARKING_IN_LIMIT: u64 = 7;
 /// A step takes this share of the time limit, as long as that is not too short for a step: calling helpers takes time.
 const STEPS_IN_LIMIT: u64 = 16;
 const SHORTEST_STEP_NS: u64 = 250_000;
@@ -73,13 +75,13 @@ pub fn begin(m: &Measurements) -> Marking {
     let takes = |bytes: usize| (bytes as f64 * rate) as u64;
     match () {
         () if m.steps_asked || m.even_if_small => Marking::For(0),
-        () if m.in_stop_alone => Marking::For(limit),
+        () if m.in_stop_alone => Marking::For(limit / 8 * MARKING_IN_LIMIT),
         // Then nobody has to know what is written from now on. Written pages are those of the last time, so there is to
         // be room.
         () if takes(m.at_most) <= limit / 3 * 2 => Marking::InStop,
         () if takes(m.expected) > limit => Marking::For(0),
-        // Nothing is lost where the limit is reached, since steps go on with the rest; but the stop was as long as that.
-        () => Marking::For(limit),
+        // Nothing is lost where the time is over, since steps go on with the rest; but the stop was as long as that.
+        () => Marking::For(limit / 8 * MARKING_IN_LIMIT),
     }
 }
 
@@ -130,6 +132,13 @@ pub fn step_ns(limit_ns: u64) -> u64 {
     (limit_ns / STEPS_IN_LIMIT).max(SHORTEST_STEP_NS)
 }
 
+/// Whether a step that was to take `quantum` nanoseconds, and took `took` of them, did so because its thread lost the
+/// processor, of whose time it used `own`: others had it, or the thread waited for a helper that did not have one either.
+pub fn lost_processor(took_ns: u64, own_ns: u64, quantum_ns: u64) -> bool {
+    let is_long = |took: u64| took.saturating_mul(2) > quantum_ns.saturating_mul(3);
+    is_long(took_ns) && !is_long(own_ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,7 +157,7 @@ mod tests {
             at_most: 9 << 20,
             ..m
         };
-        assert_eq!(begin(&unsure), Marking::For(10_000_000));
+        assert_eq!(begin(&unsure), Marking::For(8_750_000));
         let large = Measurements {
             expected: 40 << 20,
             ..unsure
@@ -189,12 +198,20 @@ mod tests {
             in_stop_alone: true,
             ..large
         };
-        assert_eq!(begin(&unknown), Marking::For(10_000_000));
+        assert_eq!(begin(&unknown), Marking::For(8_750_000));
         let another = Measurements {
             stops: MOST_STOPS - 1,
             ..large
         };
         assert_eq!(begin(&another), Marking::For(0));
+    }
+
+    #[test]
+    fn a_step_that_is_long_by_its_own_time_is_not_excused() {
+        assert!(lost_processor(151, 150, 100));
+        assert!(!lost_processor(150, 10, 100));
+        assert!(!lost_processor(400, 151, 100));
+        assert!(!lost_processor(u64::MAX, u64::MAX, 100));
     }
 
     #[test]
