@@ -76,6 +76,12 @@ static void refuse(int number, int error)
 
 /* ---- what a program does ---- */
 
+/* Each collection that stress asks for costs as much as one of a heap that has grown. */
+static int scaled(int length)
+{
+    return under_stress() ? length / 100 : length;
+}
+
 static NOINLINE void **list_of(int length)
 {
     void **list = NULL;
@@ -99,7 +105,7 @@ static NOINLINE int is_whole(void **list, int length)
 static void *allocates(void *arg)
 {
     for (int i = 0; i < 50; i++)
-        if (!is_whole(list_of(2000), 2000))
+        if (!is_whole(list_of(scaled(2000)), scaled(2000)))
             return NULL;
     return arg;
 }
@@ -109,35 +115,35 @@ static void use_all(void)
 {
     pthread_t t[3];
     int made = 0;
-    void **kept = list_of(100000);
+    void **kept = list_of(scaled(100000));
     for (int i = 0; i < 3; i++)
         made += pthread_create(&t[made], NULL, allocates, t) == 0;
     for (int i = 0; i < 30; i++) {
         GC_malloc(3 << 20);
         GC_malloc_atomic(200000);
-        list_of(20000);
+        list_of(scaled(20000));
         GC_gcollect();
     }
     /* What large objects never wrote is looked for when the heap has dropped. */
-    void **more = list_of(300000);
+    void **more = list_of(scaled(300000));
     for (int i = 0; i < 20; i++)
-        list_of(100000);
+        list_of(scaled(100000));
     for (int i = 0; i < 50; i++)
         GC_malloc(3 << 20);
-    CHECK(is_whole(more, 300000));
+    CHECK(is_whole(more, scaled(300000)));
     while (made > 0) {
         void *r = NULL;
         pthread_join(t[--made], &r);
         CHECK_PTR(r, t);
     }
-    CHECK(is_whole(kept, 100000));
+    CHECK(is_whole(kept, scaled(100000)));
     GC_gcollect_and_unmap();
     pid_t child = fork();
     if (child == 0) {
-        int whole = is_whole(kept, 100000);
-        kept = list_of(100000);
+        int whole = is_whole(kept, scaled(100000));
+        kept = list_of(scaled(100000));
         GC_gcollect();
-        _exit(whole && is_whole(kept, 100000) ? 7 : 8);
+        _exit(whole && is_whole(kept, scaled(100000)) ? 7 : 8);
     }
     int status = 0;
     if (child > 0) {
@@ -196,12 +202,12 @@ static void no_threads_are_needed(void)
     add_options("markers=1");
     GC_INIT();
     confine(none, 4, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
-    void **kept = list_of(200000);
+    void **kept = list_of(scaled(200000));
     for (int i = 0; i < 10; i++) {
-        list_of(100000);
+        list_of(scaled(100000));
         GC_gcollect();
     }
-    CHECK(is_whole(kept, 200000));
+    CHECK(is_whole(kept, scaled(200000)));
 }
 
 static volatile int waiting;
@@ -223,18 +229,18 @@ static ucontext_t outside, inside;
 static int stayed;
 static void on_own_stack(void)
 {
-    void **held = list_of(20000);
+    void **held = list_of(scaled(20000));
     for (int i = 0; i < 5; i++) {
-        list_of(20000);
+        list_of(scaled(20000));
         collect();
     }
-    stayed = is_whole(held, 20000);
+    stayed = is_whole(held, scaled(20000));
     swapcontext(&inside, &outside);
 }
 
 static void collect_on_a_foreign_stack(void)
 {
-    void **held = list_of(20000);
+    void **held = list_of(scaled(20000));
     char *stack = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(stack != MAP_FAILED);
     REQUIRE(mprotect(stack + (256 << 10), 512 << 10, PROT_READ | PROT_WRITE) == 0);
@@ -244,7 +250,7 @@ static void collect_on_a_foreign_stack(void)
     makecontext(&inside, on_own_stack, 0);
     swapcontext(&outside, &inside);
     CHECK(stayed);
-    CHECK(is_whole(held, 20000));
+    CHECK(is_whole(held, scaled(20000)));
 }
 
 /* Kernels of this decade tell without a call that usual filters forbid. */
