@@ -24,6 +24,7 @@ impl Helpers {
     /// options say.
     pub(crate) fn new(config: &Config) -> Helpers {
         let crew = Crew::with_policies(config.options.parking, config.options.task_queue);
+        crew.expect_processors(config.topology.processors);
         let helpers = Helpers {
             crew: Box::into_raw(Box::new(crew)),
             config: *config,

@@ -193,6 +193,7 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
         ));
     }
     let wanted = request.workers.0.min(CREW.helpers() + 1);
+    CREW.expect_processors(heap.topology.processors);
     heap.engine.equip(wanted, &raw const *heap.context);
     heap.settings.java_finalization = GC_java_finalization.get() != 0;
     heap.context.procs_on_helpers = crate::registration::procs_may_run_on_helpers();

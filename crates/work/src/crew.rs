@@ -88,6 +88,10 @@ pub struct Crew {
     phase: UnsafeCell<Option<Current>>,
     /// Number of the current or last phase. Only the leader touches it.
     number: AtomicU32,
+    /// How many processors the workers share. Written by [`Crew::expect_processors`] between phases, read by workers.
+    processors: AtomicUsize,
+    /// How many workers the current phase calls. Written by the leader before `begin`, read by workers inside the phase.
+    called: AtomicUsize,
     /// How many helpers may be called. Written under `growing`; Release there partners Acquire in
     /// `helpers`.
     helpers: AtomicUsize,
@@ -136,6 +140,8 @@ impl Crew {
                 tally: Tally::new(),
                 phase: UnsafeCell::new(None),
                 number: AtomicU32::new(0),
+                processors: AtomicUsize::new(usize::MAX),
+                called: AtomicUsize::new(0),
                 helpers: AtomicUsize::new(0),
                 growing: AtomicBool::new(false),
             }
@@ -155,6 +161,19 @@ impl Crew {
             task_queue: self.tasks.policy(),
             parking: self.parking.option(),
         }
+    }
+
+    /// Says how many processors the workers share; as many as there are workers unless said. Between phases.
+    ///
+    /// Where a phase calls more workers, one that has run out of work sleeps at once: while it polled, the system would
+    /// take the processor from it inside of the phase, and the leader would wait for it.
+    pub fn expect_processors(&self, processors: usize) {
+        self.processors.store(processors, Ordering::Relaxed); // ordered by the Release in `begin`
+    }
+
+    /// Whether a worker that has run out of work may look for more before it sleeps.
+    pub(crate) fn may_poll(&self) -> bool {
+        self.called.load(Ordering::Relaxed) <= self.processors.load(Ordering::Relaxed)
     }
 
     /// How many helpers there are.
@@ -219,6 +238,7 @@ impl Crew {
         if let Some(mail) = mail {
             mail.open(callable.max(alone)); // ordered by the Release in `begin`
         }
+        self.called.store(callable, Ordering::Relaxed); // ordered by the Release in `begin`
         let number = self.begin(phase, mail);
         self.parking().call(number, callable);
         let leading = Leading {
@@ -384,6 +404,59 @@ mod tests {
                 Verdict::Finished,
                 "something is left"
             );
+        }
+    }
+
+    /// The leader ends the phase when the helper has offered once and found nothing.
+    struct OffersOnce {
+        looks: AtomicUsize,
+        is_over: AtomicBool,
+    }
+
+    impl Phase for OffersOnce {
+        fn work(&self, worker: &Worker<'_>) {
+            if !worker.is_leader() {
+                let verdict = worker.offer(|| {
+                    self.looks.fetch_add(1, Ordering::Relaxed);
+                    false
+                });
+                assert_eq!(verdict, Verdict::StandBy);
+                self.is_over.store(true, Ordering::Release);
+                return;
+            }
+            while !self.is_over.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            assert_eq!(worker.offer(|| false), Verdict::Finished);
+        }
+    }
+
+    #[test]
+    fn workers_poll_while_each_has_a_processor() {
+        for parking in [options::Parking::Futex, options::Parking::Monitor] {
+            let crew: &'static Crew = std::boxed::Box::leak(std::boxed::Box::new(
+                Crew::with_policies(parking, options::TaskQueue::LockFree),
+            ));
+            crew.ensure_helpers(1, &mut |index| {
+                // SAFETY: the crew gave out the index, and this thread alone was started for it.
+                std::thread::spawn(move || unsafe { crew.serve(index) });
+                true
+            });
+            let looks = || {
+                let phase = OffersOnce {
+                    looks: AtomicUsize::new(0),
+                    is_over: AtomicBool::new(false),
+                };
+                crew.run(2, &phase);
+                phase.looks.into_inner()
+            };
+            let many = looks();
+            assert!(many > 10, "a helper looked {many} times");
+            crew.expect_processors(2);
+            assert_eq!(looks(), many);
+            crew.expect_processors(1);
+            assert_eq!(looks(), 1);
+            crew.dismiss();
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the code of a phase sees: the worker that it runs on.
 //!
-//! The idea: a worker that has run out of work *offers*. It looks around for a short while; if
+//! The idea: a worker that has run out of work *offers*. It looks around for a short while, unless that takes the
+//! processor from a worker that has work ([`Crew::expect_processors`]); if
 //! nothing turns up, the leader sleeps inside the phase, but a helper goes out of it (`StandBy`)
 //! and is called back when work is announced. So a sleeping helper never holds up the end of a
 //! phase, and the leader never waits for one to be woken and scheduled.
@@ -273,7 +274,7 @@ impl<'a> Worker<'a> {
             if parking.is_called(self.index) || self.has_mail() || work_seems_available() {
                 return self.step_up();
             }
-            if round >= spin_rounds(OFFER_ROUNDS) {
+            if round >= spin_rounds(OFFER_ROUNDS) || !self.crew.may_poll() {
                 break;
             }
             (0..pause).for_each(|_| spin_hint());
